@@ -1,0 +1,69 @@
+"""Every figure that a cell's file and the dataset hold: its name, unit and meaning, in one place.
+
+Throughput is in Gbit/s (10⁹ bit/s) and counts payload unless it says "wire"; CPU is in cores, that is CPU
+seconds used per second; RTT is in ms.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Variable(NamedTuple):
+    """What a figure is: its CF-style unit and its name for people."""
+
+    units: str
+    long_name: str
+
+
+SUMMARY = {
+    "throughput": Variable("Gbit/s", "goodput at the destination, mean after warm-up"),
+    "throughput_low": Variable("Gbit/s", "lower end of the confidence interval of the throughput"),
+    "throughput_high": Variable("Gbit/s", "upper end of the confidence interval of the throughput"),
+    "throughput_max": Variable("Gbit/s", "largest goodput in any one second, warm-up included"),
+    "wire_throughput": Variable("Gbit/s", "rate on the path towards the destination, headers included"),
+    "duration": Variable("s", "time measured, warm-up included"),
+    "warmup": Variable("s", "time cut as warm-up"),
+    "source_cpu": Variable("cores", "CPU used by the source origins"),
+    "destination_cpu": Variable("cores", "CPU used by the destination origins"),
+    "client_cpu": Variable("cores", "CPU used by the client and its tools"),
+    "path_cpu": Variable("cores", "CPU used by the path's emulator where it is a process"),
+    "source_throttled": Variable("1", "share of scheduling periods in which a source origin was throttled"),
+    "destination_throttled": Variable(
+        "1", "share of scheduling periods in which a destination origin was throttled"
+    ),
+    "machine_cpu": Variable("1", "share of the machine's CPU time that was busy"),
+    "machine_steal": Variable("1", "share of the machine's CPU time that the hypervisor took"),
+    "retransmits": Variable("1", "TCP segments retransmitted by the source origins"),
+    "path_drops": Variable("1", "packets that the path dropped"),
+    "rtt_idle": Variable("ms", "round-trip time of the path, measured before the cells, median"),
+    "rtt_loaded": Variable("ms", "smoothed RTT of the data connections, mean over connections and time"),
+    "transfers": Variable("1", "transfers that ended well"),
+    "transfers_failed": Variable("1", "transfers that failed"),
+}
+
+SAMPLES = {
+    "goodput": Variable("Gbit/s", "payload arriving in the destination's files"),
+    "source_throughput": Variable("Gbit/s", "bytes sent by the source side, headers included"),
+    "wire_throughput": Variable("Gbit/s", "bytes leaving the path at the destination, headers included"),
+    "source_cpu": SUMMARY["source_cpu"],
+    "destination_cpu": SUMMARY["destination_cpu"],
+    "client_cpu": SUMMARY["client_cpu"],
+    "path_cpu": SUMMARY["path_cpu"],
+    "machine_cpu": SUMMARY["machine_cpu"],
+    "machine_steal": SUMMARY["machine_steal"],
+    "retransmits": SUMMARY["retransmits"],
+    "rtt_loaded": Variable("ms", "smoothed RTT of the data connections, mean over connections"),
+    "cwnd": Variable("1", "congestion window of the data connections in segments, mean over connections"),
+    "connections": Variable("1", "data connections open at the source"),
+}
+
+FLAGS = {
+    "not_steady": "the throughput had not settled: the warm-up rule would cut half of the cell or more",
+    "wide_interval": "time was up before the confidence interval was as narrow as asked",
+    "autocorrelated": "the batch means are still correlated, so that the interval is too narrow",
+    "transfers_failed": "at least one transfer failed",
+    "counters_disagree": "goodput and interface counters differ by more than headers explain",
+    "machine_saturated": "the machine's CPUs were all busy: the machine bound the cell, not the setting",
+    "no_redirector": "endpoint is redirector, and with one origin there is none: the origin was asked directly",
+}
