@@ -1,0 +1,44 @@
+"""The network between source and destination: made to order, verified, watched and taken away.
+
+`Path` is what is asked for, `connect` makes it and gives a `Link`, `verify` measures it. docs/paths.md says
+how and why.
+"""
+
+from tpcsweep.paths.link import Link, connect, netem_works
+from tpcsweep.paths.plan import (
+    INTERFACE,
+    Emulator,
+    Path,
+    PathError,
+    bdp,
+    choose,
+    largest_bandwidth,
+    netem_limit,
+    queue_bytes,
+    segmenting,
+    smallest_rtt,
+)
+from tpcsweep.paths.rtt import Rtt, measure_rtt
+from tpcsweep.paths.verify import Measured, measure_bandwidth, verify
+
+__all__ = [
+    "INTERFACE",
+    "Emulator",
+    "Link",
+    "Measured",
+    "Path",
+    "PathError",
+    "Rtt",
+    "bdp",
+    "choose",
+    "connect",
+    "largest_bandwidth",
+    "measure_bandwidth",
+    "measure_rtt",
+    "netem_limit",
+    "netem_works",
+    "queue_bytes",
+    "segmenting",
+    "smallest_rtt",
+    "verify",
+]

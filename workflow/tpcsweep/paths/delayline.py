@@ -1,0 +1,177 @@
+"""The delay line, for kernels without sch_netem: compile delayline.c, start it, read it, stop it."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import select
+import shlex
+import signal
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path as File
+
+from tpcsweep.commands import Commands
+from tpcsweep.paths.plan import INTERFACE, Path, PathError, memory
+
+SOURCE = File(__file__).with_name("delayline.c")
+FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror", "-pthread")
+NAME = "tpc-delayline"
+START = 5.0  # s to make two devices; takes about 30 ms
+_WORDS = 8  # 64-bit words per block of the statistics file: one of settings, then one per direction
+
+
+@dataclass(frozen=True)
+class Direction:
+    """What one thread of the delay line did so far: packets (a GSO super-packet is one), bytes and ns."""
+
+    packets: int
+    bytes: int
+    lost: int
+    dropped: int
+    late_sum: int
+    late_max: int
+    queued_bytes: int
+    queued_packets: int
+
+
+def build(folder: File, commands: Commands) -> File:
+    """The compiled delay line in `folder`, compiled anew where delayline.c is newer.
+
+    Renamed into place, so that two that build at once do no harm. Raises PathError without a C compiler.
+    """
+    binary = folder / NAME
+    if binary.exists() and binary.stat().st_mtime >= SOURCE.stat().st_mtime:
+        return binary
+    beside = folder / f".{NAME}.{os.getpid()}.{threading.get_ident()}"
+    try:
+        commands.run(["cc", *FLAGS, "-o", str(beside), str(SOURCE)])
+        beside.replace(binary)
+    except (RuntimeError, OSError) as error:
+        raise PathError(
+            f"delay line: {SOURCE.name} could not be compiled into {folder}: {error}; "
+            "install a C compiler and Linux headers (Debian: gcc libc6-dev linux-libc-dev)"
+        ) from error
+    finally:
+        beside.unlink(missing_ok=True)
+    return binary
+
+
+def cache() -> File:
+    """Where the compiled delay line is kept: beside the running Python's own programs."""
+    return File(sys.prefix) / "bin"
+
+
+class DelayLine:
+    """A running delay line. It never outlives the process that started it.
+
+    PR_SET_PDEATHSIG is sent when the *thread* that forked ends (prctl(2)), so a thread of its own starts the
+    process, stays until it has ended and reaps it: whoever calls may come from a short-lived worker thread.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        delay: int,
+        near: str,
+        far: str,
+        commands: Commands,
+        folder: File,
+        prefix: Sequence[str],
+    ) -> None:
+        """Make the two devices and start forwarding with a one-way delay in ns; raises PathError.
+
+        `prefix` is put before the command, to place it in a cgroup, for example; it must exec, not fork.
+        """
+        self.binary = build(cache(), commands)
+        self._file = folder / f"{NAME}.{near}.statistics"
+        gso = path.loss == 0  # else packets of the MTU, so that each is lost or not on its own
+        self.argv = [*prefix, str(self.binary), near, far, INTERFACE, str(self._file)]
+        self.argv += [str(delay), f"{path.loss:.9g}", str(memory(path)), str(int(gso)), str(os.getpid())]
+        commands.note(f"{shlex.join(self.argv[:-1])} $$ &  # stays up with the deployment")
+        self._process: subprocess.Popen[str] | None = None
+        self._error: OSError | None = None
+        started = threading.Event()
+        self._keeper = threading.Thread(target=self._keep, args=(started,), name=NAME, daemon=True)
+        self._keeper.start()
+        started.wait()
+        self._map: mmap.mmap | None = None
+        try:
+            self.pid, self.scheduler = self._greeting()
+            with self._file.open("r+b") as file:
+                self._map = mmap.mmap(file.fileno(), 3 * _WORDS * 8)
+        except BaseException:
+            self.close()
+            raise
+        commands.note(f"# {NAME} is process {self.pid}, {self.scheduler}")
+
+    def _keep(self, started: threading.Event) -> None:
+        try:
+            self._process = subprocess.Popen(
+                self.argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        except OSError as error:
+            self._error = error
+        finally:
+            started.set()
+        if self._process is not None:
+            self._process.wait()
+
+    def _greeting(self) -> tuple[int, str]:
+        line = str(self._error or "")
+        if self._process is not None and self._process.stdout is not None:
+            readable, _, _ = select.select([self._process.stdout], [], [], START)
+            line = self._process.stdout.readline() if readable else f"not ready after {START:g} s"
+        match line.split():
+            case ["ready", pid, scheduler]:
+                return int(pid), scheduler
+        raise PathError(
+            f"delay line: {shlex.join(self.argv)}: {line.strip() or 'ended without a word'}; it needs root, "
+            f"/dev/net/tun, and both namespaces without an interface {INTERFACE}"
+        )
+
+    @property
+    def delay(self) -> int:
+        """The one-way delay in ns that is set. Writing it takes effect with the next packet."""
+        return int(struct.unpack_from("=Q", self._shared())[0])
+
+    @delay.setter
+    def delay(self, nanoseconds: int) -> None:
+        struct.pack_into("=Q", self._shared(), 0, nanoseconds)
+
+    def statistics(self) -> tuple[Direction, Direction]:
+        """Near to far, and far to near. Costs microseconds. Raises PathError where it has ended."""
+        if not self.alive():
+            raise PathError(f"delay line: process {self.pid} has ended; the path is down")
+        words = struct.unpack_from(f"={2 * _WORDS}Q", self._shared(), _WORDS * 8)
+        return Direction(*words[:_WORDS]), Direction(*words[_WORDS:])
+
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self._process is not None and self._process.returncode is None and self._keeper.is_alive()
+
+    def close(self) -> None:
+        """End the process, and with it the devices; idempotent."""
+        if self._process is not None:
+            if self.alive():
+                self._process.send_signal(signal.SIGKILL)  # it has nothing to clean up
+            self._keeper.join()
+            if self._process.stdout is not None:
+                self._process.stdout.close()
+        if self._map is not None:
+            self._map.close()
+            self._map = None
+        self._file.unlink(missing_ok=True)
+
+    def _shared(self) -> mmap.mmap:
+        if self._map is None:
+            raise PathError("delay line: closed")
+        return self._map

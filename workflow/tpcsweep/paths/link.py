@@ -1,0 +1,270 @@
+"""Join two router namespaces by a path, watch it, and take it away again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path as File
+from typing import Any, Self
+
+from tpcsweep.commands import CommandError, Commands
+from tpcsweep.namespaces import Interface
+from tpcsweep.paths import delayline, plan
+from tpcsweep.paths.plan import INTERFACE, Emulator, Path, PathError
+from tpcsweep.paths.rtt import measure_rtt
+
+CALIBRATION = 500_000  # ns one way: an RTT of 1 ms, where ping's figures have a resolution of 10 µs
+LARGEST_BASE = 1.0  # ms; a base cost above this is a busy machine, not the delay line, and is not subtracted
+DIRECTIONS = ("near_to_far", "far_to_near")
+
+
+class Link:
+    """A path that is up. `near` and `far` are the namespaces, each with the interface tpc-path."""
+
+    def __init__(
+        self,
+        path: Path,
+        emulator: Emulator,
+        near: tuple[str, str],
+        far: tuple[str, str],
+        commands: Commands,
+    ) -> None:
+        self.path = path
+        self.emulator = emulator
+        self.near, self.near_address = near[0], near[1].partition("/")[0]
+        self.far, self.far_address = far[0], far[1].partition("/")[0]
+        self.commands = commands
+        self.line: delayline.DelayLine | None = None
+        self.base_rtt = 0.0  # ms that the delay line itself costs, subtracted from the delay
+        self._interfaces: list[Interface] = []
+        self._closed = False
+
+    @property
+    def pid(self) -> int | None:
+        """The delay line's process, or None."""
+        return self.line.pid if self.line else None
+
+    def describe(self) -> dict[str, Any]:
+        """Provenance: what was set, and what the kernel says it set. JSON-ready."""
+        found: dict[str, Any] = {
+            "emulator": self.emulator,
+            "kernel": os.uname().release,
+            "interface": INTERFACE,
+            "mtu_bytes": self.path.mtu,
+            "bdp_bytes": plan.bdp(self.path),
+            "queue_bytes": plan.queue_bytes(self.path),
+            "burst_bytes": plan.burst(self.path),
+            "qdiscs": {},
+            "offloads": {},
+        }
+        for direction, namespace in zip(DIRECTIONS, (self.near, self.far), strict=True):
+            qdiscs = self.commands.run(["tc", "-n", namespace, "-j", "qdisc", "show", "dev", INTERFACE])
+            found["qdiscs"][direction] = json.loads(qdiscs)
+            features = self.commands.run(["ip", "netns", "exec", namespace, "ethtool", "-k", INTERFACE])
+            found["offloads"][direction] = offloads(features)
+        if self.emulator == "netem":
+            found["netem_limit_packets"] = plan.netem_limit(self.path)
+        if self.line:
+            found["delayline"] = {
+                "source_sha256": hashlib.sha256(delayline.SOURCE.read_bytes()).hexdigest(),
+                "flags": list(delayline.FLAGS),
+                "scheduler": self.line.scheduler,
+                "delay_ns": self.line.delay,
+                "base_rtt_ms": self.base_rtt,
+                "memory_bytes": plan.memory(self.path),
+            }
+        return found
+
+    def counters(self) -> dict[str, dict[str, int]]:
+        """Per direction (near_to_far, far_to_near) since the path is up:
+
+        dropped_queue: packets that found a queue full; dropped_random: packets lost at random;
+        queued_bytes: bytes waiting for the rate, now; delayed_bytes: bytes under way in the delay, now (with
+        netem they are part of queued_bytes, as the kernel does not tell them apart, and this is 0).
+        With the delay line also late_mean_us and late_max_us, what a packet left later than due.
+        A GSO super-packet counts as one, as in the kernel's own counters.
+
+        Not logged, as samplers call it ten times a second. Raises PathError where the path is gone.
+        """
+        found = {}
+        lines = self.line.statistics() if self.line else (None, None)
+        for i, namespace in enumerate((self.near, self.far)):
+            counted = qdisc_counters(_qdisc_statistics(namespace), self.emulator)
+            line = lines[i]
+            if line is not None:
+                counted["dropped_queue"] += line.dropped + self._interfaces[i].read()["tx_dropped"]
+                counted["dropped_random"] = line.lost
+                counted["delayed_bytes"] = line.queued_bytes
+                counted["late_mean_us"] = line.late_sum // max(1, line.packets) // 1000
+                counted["late_max_us"] = line.late_max // 1000
+            found[DIRECTIONS[i]] = counted
+        return found
+
+    def close(self) -> None:
+        """Take the path away and end what it started; idempotent. The namespaces stay."""
+        if self._closed:
+            return
+        self._closed = True
+        for interface in self._interfaces:
+            interface.close()
+        if self.line:
+            self.line.close()
+        else:
+            try:
+                self.commands.run(["ip", "-n", self.near, "link", "delete", INTERFACE])
+            except CommandError:
+                pass  # the namespace was deleted before, and the veth pair with it
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def connect(
+    path: Path,
+    near: tuple[str, str],
+    far: tuple[str, str],
+    commands: Commands,
+    folder: File,
+    prefix: Sequence[str] = (),
+) -> Link:
+    """Join two namespaces that exist by a path; the link is up when this returns, and is not verified yet.
+
+    near (the source's side) and far (the destination's): the namespace and the address with prefix length
+    that tpc-path gets there, e.g. ("tpc-a", "10.88.0.1/30"). folder: where a delay line keeps its statistics
+    file. prefix: put before the delay line's command; see DelayLine. Raises PathError and CommandError.
+    """
+    emulator = plan.choose(path, netem_works=(path.rtt > 0 or path.loss > 0) and netem_works())
+    refuse_beyond(path, emulator)
+    link = Link(path, emulator, near, far, commands)
+    ends = (near, far)
+    try:
+        if emulator == "delayline":
+            link.line = delayline.DelayLine(path, CALIBRATION, near[0], far[0], commands, folder, prefix)
+        else:
+            commands.batch(
+                ["ip"],
+                [
+                    f"link add {INTERFACE} netns {near[0]} mtu {path.mtu} type veth "
+                    f"peer name {INTERFACE} netns {far[0]} mtu {path.mtu}"
+                ],
+            )
+        for namespace, address in ends:
+            if File("/proc/sys/net/ipv6").exists():  # its own chatter would be counted
+                off = f"net.ipv6.conf.{INTERFACE}.disable_ipv6=1"
+                commands.run(["ip", "netns", "exec", namespace, "sysctl", "-qw", off])
+            commands.batch(["tc", "-n", namespace], plan.qdiscs(path, emulator))
+            commands.batch(
+                ["ip", "-n", namespace],
+                [
+                    f"address add {address} dev {INTERFACE}",
+                    f"link set dev {INTERFACE} mtu {path.mtu} up",
+                ],
+            )
+        if link.line:
+            link._interfaces = [Interface(namespace, INTERFACE) for namespace, _ in ends]
+            calibrate(link)
+    except BaseException:
+        link.close()
+        raise
+    return link
+
+
+def calibrate(link: Link) -> None:
+    """Measure what the idle delay line itself costs, and set the delay to what is left of the asked RTT.
+
+    The cost is two wake-ups of a thread and does not depend on the delay, so it is measured at a delay at
+    which it takes 0.1 s. A loaded line sleeps less and costs less: the RTT under load can be shorter than
+    asked by up to this (docs/paths.md).
+    """
+    assert link.line is not None
+    idle = measure_rtt(link.commands, link.near, link.far_address, link.path.mtu)
+    link.base_rtt = base_cost(idle.median, 2 * CALIBRATION / 1e6)
+    link.line.delay = one_way_ns(link.path.rtt, link.base_rtt)
+
+
+def base_cost(found: float, asked: float) -> float:
+    """The delay line's own part of a measured RTT in ms, within what is believable."""
+    return min(max(0.0, found - asked), LARGEST_BASE)
+
+
+def one_way_ns(rtt: float, base: float) -> int:
+    """The delay to set for an RTT, both in ms, when the line itself costs `base`."""
+    return max(0, round((rtt - base) * 500_000))
+
+
+def refuse_beyond(path: Path, emulator: Emulator) -> None:
+    """Raise PathError for what this emulator cannot make on this machine."""
+    smallest, largest = plan.smallest_rtt(emulator), plan.largest_bandwidth(emulator)
+    if 0 < path.rtt < smallest:
+        raise PathError(
+            f"path: rtt is {path.rtt:g} ms; with emulator {emulator} it is 0 or at least {smallest:g} ms"
+        )
+    if path.bandwidth > largest:
+        raise PathError(
+            f"path: bandwidth is {path.bandwidth:g} Gbit/s; with emulator {emulator} at most {largest:g} "
+            "Gbit/s is carried as asked"
+        )
+
+
+@cache
+def netem_works() -> bool:
+    """Whether this kernel has sch_netem: adds one in a namespace made for that. Asked once per process.
+
+    Raises PathError where the answer could not be found, for example without root.
+    """
+    scratch = f"tpc-probe-{os.getpid()}"
+    made = subprocess.run(["ip", "netns", "add", scratch], capture_output=True, text=True, check=False)
+    if made.returncode != 0:
+        raise PathError(f"path: ip netns add {scratch}: {made.stderr.strip()}; this needs root")
+    try:
+        add = ["tc", "-n", scratch, "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"]
+        return subprocess.run(add, capture_output=True, check=False).returncode == 0
+    finally:
+        subprocess.run(["ip", "netns", "delete", scratch], capture_output=True, check=False)
+
+
+def offloads(features: str) -> dict[str, bool]:
+    """The segmentation and receive offloads from the text of `ethtool -k`."""
+    wanted = (
+        "tcp-segmentation-offload",
+        "generic-segmentation-offload",
+        "generic-receive-offload",
+        "tx-udp-segmentation",
+    )
+    pairs = (line.strip().partition(": ") for line in features.splitlines())
+    return {name: value.startswith("on") for name, _, value in pairs if name in wanted}
+
+
+def qdisc_counters(qdiscs: list[dict[str, Any]], emulator: Emulator) -> dict[str, int]:
+    """Counters from `tc -s -j qdisc show`.
+
+    netem's own count of drops holds its random losses and also what its child refused, so the child's is
+    taken off it.
+    """
+    by_kind = {qdisc["kind"]: qdisc for qdisc in qdiscs}
+    if "tbf" not in by_kind:
+        raise PathError(f"path: no tbf on {INTERFACE}; found {', '.join(by_kind) or 'no qdisc'}")
+    full = int(by_kind["tbf"]["drops"])
+    root = by_kind["netem" if emulator == "netem" else "tbf"]
+    return {
+        "dropped_queue": full,
+        "dropped_random": int(root["drops"]) - full if emulator == "netem" else 0,
+        "queued_bytes": int(root["backlog"]),
+        "delayed_bytes": 0,
+    }
+
+
+def _qdisc_statistics(namespace: str) -> list[dict[str, Any]]:
+    argv = ["tc", "-n", namespace, "-s", "-j", "qdisc", "show", "dev", INTERFACE]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise PathError(f"path: {INTERFACE} in {namespace} is gone: {done.stderr.strip()}")
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found

@@ -1,0 +1,139 @@
+"""What is asked of a path, and what follows from it: sizes, limits and tc commands. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import Literal
+
+Emulator = Literal["none", "netem", "delayline"]
+
+INTERFACE = "tpc-path"
+"""The name of the path's interface in both routers."""
+
+KIB = 1024
+SUPER_PACKET = (
+    64 * KIB
+)  # the largest GSO packet; tbf segments what is larger than its burst, at a cost in CPU
+ETHERNET = 14  # bytes of the link-layer header; no preamble, gap or FCS on a virtual link
+
+
+class PathError(RuntimeError):
+    """A path cannot be made as asked, or is not what was asked for."""
+
+
+@dataclass(frozen=True)
+class Path:
+    """A path as asked for. The same in both directions.
+
+    rtt: round-trip time in ms, without queueing. bandwidth: Gbit/s in each direction, link-layer bytes (see
+    verify.py). loss: the fraction of packets lost at random in each direction. mtu: bytes of the IP packet.
+    Raises PathError for figures that no emulator can make.
+    """
+
+    rtt: float
+    bandwidth: float
+    loss: float = 0.0
+    mtu: int = 1500
+
+    def __post_init__(self) -> None:
+        allowed = (
+            ("rtt", self.rtt, "ms", 0 <= self.rtt <= 2000, "0 to 2000"),
+            ("bandwidth", self.bandwidth, "Gbit/s", 0.001 <= self.bandwidth <= 100, "0.001 to 100"),
+            ("loss", self.loss, "per direction", 0 <= self.loss <= 0.15, "0 to 0.15"),
+            ("mtu", self.mtu, "bytes", 576 <= self.mtu <= 65521, "576 to 65521"),
+        )
+        for name, value, unit, fine, span in allowed:
+            if not fine:
+                raise PathError(f"path: {name} is {value:g} {unit}; allowed is {span} {unit}")
+
+
+def bytes_in(path: Path, milliseconds: float) -> int:
+    """Bytes that the path's bandwidth carries in a time."""
+    return ceil(path.bandwidth * milliseconds * 125_000)
+
+
+def bdp(path: Path) -> int:
+    """The bandwidth-delay product in bytes: bandwidth × RTT."""
+    return bytes_in(path, path.rtt)
+
+
+def burst(path: Path) -> int:
+    """The token bucket's size in bytes: 1 ms of the rate, and never less than two GSO super-packets.
+
+    What the machine's timers and scheduling jitter take away must fit in here, or the rate falls short.
+    """
+    return max(bytes_in(path, 1), 2 * SUPER_PACKET)
+
+
+def queue_bytes(path: Path) -> int:
+    """The byte limit of the queue before the bottleneck: one BDP, the classic rule for one flow.
+
+    Never less than 5 ms of the rate (jitter of a shared machine) nor four GSO super-packets: a queue that
+    holds no burst measures the burst.
+    """
+    return max(bdp(path), bytes_in(path, 5), 4 * SUPER_PACKET)
+
+
+def netem_limit(path: Path) -> int:
+    """The explicit `limit` of netem in packets: everything that can be inside it, twice the BDP and more.
+
+    netem's default of 1000 packets is a hidden cap of 1000 × MTU / one-way delay (docs/paths.md). netem
+    counts its own packets and, before Linux 6.13, those of its child too, hence the queue as well.
+    """
+    return ceil((2 * bdp(path) + queue_bytes(path)) / path.mtu) + 1000
+
+
+def memory(path: Path) -> int:
+    """Bytes per direction that the delay line may hold: a one-way BDP, twice over, and 16 MiB."""
+    return bdp(path) + 16 * KIB * KIB
+
+
+def tbf(path: Path) -> str:
+    """The token bucket of the path as tc-tbf(8) takes it."""
+    return f"tbf rate {round(path.bandwidth * 1e9)}bit burst {burst(path)}b limit {queue_bytes(path)}b"
+
+
+def netem(path: Path) -> str:
+    """The delay and loss of one direction as tc-netem(8) takes them: half of the RTT."""
+    loss = f" loss {path.loss * 100:.6g}%" if path.loss else ""
+    return f"netem delay {path.rtt * 500:.0f}us{loss} limit {netem_limit(path)}"
+
+
+def qdiscs(path: Path, emulator: Emulator) -> list[str]:
+    """Lines for `tc -batch -` in one router. netem first with tbf as its child, as in tc-netem(8)."""
+    device = f"qdisc add dev {INTERFACE}"
+    if emulator == "netem":
+        return [f"{device} root handle 1: {netem(path)}", f"{device} parent 1:1 handle 10: {tbf(path)}"]
+    return [f"{device} root handle 10: {tbf(path)}"]
+
+
+def choose(path: Path, *, netem_works: bool) -> Emulator:
+    """The emulator for a path: none needed at RTT 0 without loss, else netem, else the delay line."""
+    if path.rtt == 0 and path.loss == 0:
+        return "none"
+    return "netem" if netem_works else "delayline"
+
+
+def smallest_rtt(emulator: Emulator) -> float:
+    """The smallest RTT > 0 in ms that an emulator makes within the tolerance that verify() holds it to."""
+    return {"none": 0.0, "netem": 0.1, "delayline": 0.5}[emulator]
+
+
+def largest_bandwidth(emulator: Emulator) -> float:
+    """The largest bandwidth in Gbit/s at which benchmarks/path.py found the path as asked, with two cores.
+
+    The machine's own limit for a whole transfer is usually lower; docs/paths.md has the figures.
+    """
+    return {"none": 10.0, "netem": 5.0, "delayline": 5.0}[emulator]
+
+
+def segmenting(path: Path, emulator: Emulator, interface: str) -> list[str]:
+    """The command that must run where `interface`, of an origin, is, or [] where none is needed.
+
+    netem loses and counts what it is handed: a GSO super-packet of 64 KiB would be lost as one. With random
+    loss the origins must therefore send packets of the MTU. The delay line sees to it by itself.
+    """
+    if emulator == "netem" and path.loss > 0:
+        return ["ethtool", "-K", interface, "tso", "off", "gso", "off"]
+    return []
