@@ -1,0 +1,161 @@
+"""The configuration of a run: which sweep on which testbed, read from files and checked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, Field, ValidationError
+
+from tpcsweep import yaml_file
+from tpcsweep.parameters import WORD, Strict
+from tpcsweep.problems import ConfigurationError, Problem, from_pydantic, suggest
+from tpcsweep.sweep import Cell, Grid, Sweep, expand
+from tpcsweep.testbed_settings import KINDS, Testbed
+
+__all__ = ["Configuration", "ConfigurationError", "Run", "load", "wanted"]
+
+FORMAT = 1
+"""The version of a cell's specification. Another one makes every cell stale."""
+
+CONFIG_FILE = "config/config.yaml"
+"""What errors call the workflow's configuration, wherever its values came from."""
+
+Found = TypeVar("Found")
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class Run(Strict):
+    """What config/config.yaml and `--config` say."""
+
+    sweep: str = Field(
+        strict=True, description="name of a file in config/sweeps, or a path that ends in .yaml"
+    )
+    testbed: str = Field(
+        strict=True, description="name of a file in config/testbeds, or a path that ends in .yaml"
+    )
+    results: str = Field(default="results", strict=True, min_length=1, description="folder for results")
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A sweep on a testbed, valid in itself; `checks` says whether the machine can do it."""
+
+    name: str
+    sweep: Sweep
+    sweep_file: str
+    testbed_name: str
+    testbed: Testbed
+    testbed_file: str
+    results: Path
+    grid: Grid
+
+    @property
+    def folder(self) -> Path:
+        """Where everything of this sweep is written."""
+        return self.results / self.name
+
+    def cell_file(self, cell: Cell) -> Path:
+        """Where a cell is written."""
+        return self.folder / "cells" / f"{cell.path}.json"
+
+
+def load(config: Mapping[str, Any], root: Path) -> Configuration:
+    """The configuration that a workflow's `config` names, with files below `root`.
+
+    Raises:
+        ConfigurationError: with a line for everything that is wrong in the configuration and both files.
+    """
+    run = _validated(Run, dict(config), CONFIG_FILE)
+    problems: list[Problem] = []
+    sweep = _attempt(problems, _sweep, run.sweep, root)
+    testbed = _attempt(problems, _testbed, run.testbed, root)
+    if sweep is None or testbed is None:
+        raise ConfigurationError(problems)
+    (name, sweep_file, grid), (testbed_name, testbed_file, settings) = sweep, testbed
+    return Configuration(
+        name=name,
+        sweep=grid.sweep,
+        sweep_file=sweep_file,
+        testbed_name=testbed_name,
+        testbed=settings,
+        testbed_file=testbed_file,
+        results=Path(run.results),
+        grid=grid,
+    )
+
+
+def wanted(configuration: Configuration, cell: Cell) -> dict[str, Any]:
+    """The specification that a cell's file must embed: where it differs, the cell is stale.
+
+    It holds what a measurement depends on and nothing of the grid's shape, so that a new value on an axis
+    leaves the cells that there are alone. It is the same after a round trip through JSON.
+    """
+    return {
+        "format": FORMAT,
+        "sweep": configuration.name,
+        "parameters": cell.parameters.model_dump(),
+        "repetition": cell.repetition,
+        "measurement": configuration.sweep.measurement.model_dump(),
+        "testbed": {"name": configuration.testbed_name, "kind": configuration.testbed.kind},
+    }
+
+
+def _attempt(
+    problems: list[Problem], read: Callable[[str, Path], Found], name: str, root: Path
+) -> Found | None:
+    """What `read` returns, or None with its problems kept, so that those of both files are said together."""
+    try:
+        return read(name, root)
+    except ConfigurationError as error:
+        problems += error.problems
+        return None
+
+
+def _sweep(name: str, root: Path) -> tuple[str, str, Grid]:
+    path = _find("sweep", name, root)
+    file = _shown(path, root)
+    sweep = _validated(Sweep, yaml_file.read(path, file), file)
+    try:
+        return path.stem, file, expand(sweep)
+    except ConfigurationError as error:
+        raise ConfigurationError([problem.within(file) for problem in error.problems]) from error
+
+
+def _testbed(name: str, root: Path) -> tuple[str, str, Testbed]:
+    path = _find("testbed", name, root)
+    file = _shown(path, root)
+    content = yaml_file.read(path, file)
+    kind = content.get("kind")
+    if kind not in list(KINDS):
+        given = repr(kind) if "kind" in content else "nothing"
+        raise ConfigurationError([Problem("kind", given, suggest(str(kind), KINDS), file)])
+    return path.stem, file, _validated(KINDS[kind], content, file)
+
+
+def _find(key: str, name: str, root: Path) -> Path:
+    """The file that a name or a path means. Its stem names results, and so must be a word."""
+    folder = root / "config" / f"{key}s"
+    path = root / name if name.endswith(".yaml") else folder / f"{name}.yaml"
+    if not path.is_file():
+        known = sorted(file.stem for file in folder.glob("*.yaml"))
+        allowed = f"{suggest(name, known)}, or the path of a file that ends in .yaml"
+        raise ConfigurationError([Problem(key, repr(name), allowed, CONFIG_FILE)])
+    if not re.match(WORD, path.stem):
+        allowed = "a file name of letters, digits, '.', '_' and '-'"
+        raise ConfigurationError([Problem(key, repr(name), allowed, CONFIG_FILE)])
+    return path
+
+
+def _shown(path: Path, root: Path) -> str:
+    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+
+
+def _validated(model: type[Model], content: Mapping[str, Any], file: str) -> Model:
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        raise ConfigurationError([p.within(file) for p in from_pydantic(error, model)]) from error

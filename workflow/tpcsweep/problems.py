@@ -1,0 +1,102 @@
+"""What is wrong with an input, in one form: the file, the key, what was given and what is allowed."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+_ALLOWED = {
+    "literal_error": "{expected}",
+    "string_pattern_mismatch": "text that matches {pattern}",
+    "string_type": "text",
+    "model_type": "a mapping",
+    "tuple_type": "a list",
+    "too_short": "a list of at least one value",
+}
+"""What is allowed where pydantic's own message does not say it, by the type of its error."""
+
+VALUE_TAG = "<value>"
+LIST_TAG = "<list>"
+"""Tags of a union of one value or a list, which pydantic puts into the places of errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong; its text is one line."""
+
+    key: str
+    given: str
+    allowed: str
+    file: str = ""
+
+    def __str__(self) -> str:
+        where = ": ".join(part for part in (self.file, self.key) if part)
+        return f"{where}: given {self.given}, allowed: {self.allowed}"
+
+    def within(self, file: str) -> Problem:
+        """The same problem, said to be in a file."""
+        return replace(self, file=file)
+
+
+class ConfigurationError(ValueError):
+    """Wrong input, found before anything is deployed. Its text has one line for each problem."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(map(str, problems)))
+
+
+def key(place: Iterable[str | int]) -> str:
+    """A place in nested mappings and lists, as people write it: parameters.rtt[1]."""
+    text = ""
+    for part in place:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif part not in (VALUE_TAG, LIST_TAG):
+            text += f".{part}" if text else part
+    return text
+
+
+def suggest(given: str, known: Iterable[str]) -> str:
+    """The known words, led by the one that was probably meant."""
+    known = list(known)
+    close = difflib.get_close_matches(given, known, n=1)
+    hint = f"{close[0]}? " if close else ""
+    return f"{hint}one of {', '.join(known)}"
+
+
+def from_pydantic(error: ValidationError, model: type[BaseModel]) -> list[Problem]:
+    """The problems that pydantic found while it validated `model`."""
+    schema = model.model_json_schema()
+    return [_problem(found, schema) for found in error.errors(include_url=False)]
+
+
+def _problem(found: Mapping[str, Any], schema: Mapping[str, Any]) -> Problem:
+    place, context = found["loc"], found.get("ctx", {})
+    given = repr(found["input"])
+    if found["type"] == "extra_forbidden":
+        known = _keys(schema, place[:-1], schema.get("$defs", {})) or []
+        return Problem(key(place), "an unknown key", suggest(str(place[-1]), known))
+    if found["type"] == "missing":
+        return Problem(key(place), "nothing", "this key is needed")
+    if "given" in context:
+        given = context["given"]
+    allowed = _ALLOWED.get(found["type"], found["msg"]).format_map(context)
+    return Problem(key(place), given, allowed.replace("'", ""))
+
+
+def _keys(
+    schema: Mapping[str, Any], place: Sequence[str | int], definitions: Mapping[str, Any]
+) -> list[str] | None:
+    """The keys that a JSON schema knows at a place, None where it knows of no mapping there."""
+    if "$ref" in schema:
+        return _keys(definitions[schema["$ref"].rpartition("/")[2]], place, definitions)
+    if not place:
+        return list(schema["properties"]) if "properties" in schema else None
+    head, *rest = place
+    inner = schema.get("items") if isinstance(head, int) else schema.get("properties", {}).get(head)
+    return None if inner is None else _keys(inner, rest, definitions)

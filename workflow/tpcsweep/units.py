@@ -1,0 +1,218 @@
+"""Quantities with units: "64 MiB", "50 ms", "2 Gbit/s", "5 %".
+
+Every dimension has one base unit, in which values are kept and bare numbers are read. Units are written as
+the field writes them, and their case counts: "Mb" or "mib" could mean two things, and is refused.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Annotated, Any
+
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+Number = int | float
+
+
+class UnitError(ValueError):
+    """A value that is no quantity of the dimension; its text says what was given and what is allowed."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dimension:
+    """A kind of quantity and the units that it is written in; each is equal to itself alone."""
+
+    name: str
+    base: str
+    """The unit of bare numbers and of kept values; empty for plain numbers."""
+    units: dict[str, Decimal]
+    """Size of each unit in base units. Decimal, so that "0.1 s" is exactly 100 ms."""
+    shown: tuple[str, ...] = ()
+    """The units that `show` picks from, smallest first."""
+    example: str = ""
+    whole: bool = False
+
+    def describe(self) -> str:
+        """What may be written, without bounds."""
+        if not self.units:
+            return self.name
+        number = f"a number of {self.base}" if self.base else "a plain number"
+        return f'{self.name} such as "{self.example}" ({", ".join(self.units)}), or {number}'
+
+
+def _table(**units: str) -> dict[str, Decimal]:
+    return {name: Decimal(size) for name, size in units.items()}
+
+
+_BYTES = _table(B="1", kB="1e3", MB="1e6", GB="1e9", TB="1e12")
+_BYTES |= {f"{prefix}iB": Decimal(1024**power) for power, prefix in enumerate("KMGT", start=1)}
+_SECONDS = _table(ns="1e-9", us="1e-6", ms="1e-3", s="1", min="60", h="3600")
+_GBITS = {"bit/s": "1e-9", "kbit/s": "1e-6", "Mbit/s": "1e-3", "Gbit/s": "1", "Tbit/s": "1e3"}
+
+SIZE = Dimension(
+    "a size",
+    "B",
+    _BYTES,
+    shown=("B", "KiB", "MB", "MiB", "GB", "GiB", "TB", "TiB"),
+    example="64 MiB",
+    whole=True,
+)
+RTT = Dimension("a time", "ms", {u: s * 1000 for u, s in _SECONDS.items()}, shown=("ms",), example="50 ms")
+DURATION = Dimension("a time", "s", _SECONDS, shown=("s", "min", "h"), example="10 s")
+RATE = Dimension(
+    "a rate",
+    "Gbit/s",
+    {unit: Decimal(size) for unit, size in _GBITS.items()}
+    | {f"{unit}/s": 8 * size / 10**9 for unit, size in _BYTES.items()},
+    shown=("bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"),
+    example="2 Gbit/s",
+)
+FRACTION = Dimension("a fraction", "", {"%": Decimal("0.01")}, shown=("%",), example="1 %")
+COUNT = Dimension("a whole number", "", {}, whole=True)
+CORES = Dimension("a number of cores", "", {})
+
+_NUMBER = r"[0-9]+(?:\.[0-9]+)?"
+_TEXT = re.compile(rf"(?P<number>{_NUMBER})\s*(?P<unit>\S*)")
+
+
+def parse(value: object, dimension: Dimension) -> Number:
+    """The value in the dimension's base unit: an int where the dimension is whole, else a float.
+
+    Text needs a unit: YAML hands over numbers that it did not recognize, such as 1e3, as text.
+
+    Raises:
+        UnitError: for a unit that is unknown or of another dimension, no unit, a bool, what is not finite, a
+            negative value, or a part of a byte.
+    """
+    number = _exact(value, dimension)
+    if number is None or number < 0 or (dimension.whole and number != number.to_integral_value()):
+        raise UnitError(f"given {value!r}, allowed: {dimension.describe()}")
+    result = int(number) if dimension.whole else float(number)
+    if not math.isfinite(result):
+        raise UnitError(f"given {value!r}, allowed: {dimension.describe()}")
+    return result
+
+
+def _exact(value: object, dimension: Dimension) -> Decimal | None:
+    """The value in base units, or None when it cannot be read."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        return Decimal(repr(value)) if math.isfinite(value) else None
+    found = _TEXT.fullmatch(value.strip()) if isinstance(value, str) else None
+    if found is None or found["unit"] not in dimension.units:
+        return None
+    return Decimal(found["number"]) * dimension.units[found["unit"]]
+
+
+def show(value: Number, dimension: Dimension) -> str:
+    """The value for people, in the unit that takes the fewest digits; `parse` gives back the same value."""
+    exact = Decimal(repr(value))
+    if not dimension.shown:
+        return _plain(exact)
+    fitting = []
+    for unit in dimension.shown:
+        number = exact / dimension.units[unit]
+        text = f"{_plain(number)} {unit}"
+        if number >= 1 and parse(text, dimension) == value:
+            fitting.append(text)
+    # A point weighs double: 1280 B rather than 1.25 KiB. Of equals the larger unit, which comes later.
+    if fitting:
+        return min(reversed(fitting), key=lambda text: len(text.split()[0].replace(".", "..")))
+    unit = dimension.base or dimension.shown[0]
+    return f"{_plain(exact / dimension.units[unit])} {unit}"
+
+
+def canonical(value: Number) -> str:
+    """The one text of a number in file names: 50 and 50.0 are both "50", other floats their shortest form."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return repr(value)
+
+
+def _plain(number: Decimal) -> str:
+    return f"{number.normalize():f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """The annotation of a pydantic field that holds a quantity: its dimension and bounds in base units.
+
+    One validator says all that is allowed, so that every error of the field reads the same.
+    """
+
+    dimension: Dimension
+    at_least: Number | None = None
+    above: Number | None = None
+    at_most: Number | None = None
+    below: Number | None = None
+    null: str = ""
+    """What null means; empty where null is refused."""
+
+    def allowed(self) -> str:
+        """What may be written in the field, with its bounds."""
+        bounds = {
+            "at least": self.at_least,
+            "above": self.above,
+            "at most": self.at_most,
+            "below": self.below,
+        }
+        shown = [
+            f"{word} {show(bound, self.dimension) if bound else 0}"
+            for word, bound in bounds.items()
+            if bound is not None
+        ]
+        null = [f"or null for {self.null}"] if self.null else []
+        return ", ".join([self.dimension.describe(), *shown, *null])
+
+    def read(self, value: object) -> Number | None:
+        """The value in base units; raises PydanticCustomError with what is allowed."""
+        if value is None and self.null:
+            return None
+        try:
+            number = parse(value, self.dimension)
+        except UnitError:
+            number = math.nan
+        within = (
+            (self.at_least is None or number >= self.at_least)
+            and (self.above is None or number > self.above)
+            and (self.at_most is None or number <= self.at_most)
+            and (self.below is None or number < self.below)
+            and not math.isnan(number)
+        )
+        if not within:
+            raise PydanticCustomError("quantity", "{allowed}", {"allowed": self.allowed()})
+        return number
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self.read)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        number: dict[str, Any] = {"type": "integer" if self.dimension.whole else "number"}
+        keywords = {
+            "minimum": self.at_least if self.at_least is not None or self.above is not None else 0,
+            "exclusiveMinimum": self.above,
+            "maximum": self.at_most,
+            "exclusiveMaximum": self.below,
+        }
+        number |= {keyword: bound for keyword, bound in keywords.items() if bound is not None}
+        choices: list[dict[str, Any]] = [number]
+        if units := "|".join(self.dimension.units):
+            text = {"type": "string", "pattern": rf"^\s*{_NUMBER}\s*({units})\s*$"}
+            choices.append(text | {"examples": [self.dimension.example]})
+        if self.null:
+            choices.append({"type": "null"})
+        return choices[0] if len(choices) == 1 else {"anyOf": choices}
+
+
+Bytes = Annotated[int, Quantity(SIZE)]
+Milliseconds = Annotated[float, Quantity(RTT)]
+Seconds = Annotated[float, Quantity(DURATION)]
+GbitPerSecond = Annotated[float, Quantity(RATE)]
+Fraction = Annotated[float, Quantity(FRACTION)]
