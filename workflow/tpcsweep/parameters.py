@@ -131,7 +131,9 @@ def _selection(name: str, doc: str, *, defaults: bool) -> type[Strict]:
     hints = get_type_hints(Parameters, include_extras=True)
     for parameter, info in Parameters.model_fields.items():
         one: Any = hints[parameter]
-        many = Annotated[list[one], Field(min_length=1), AfterValidator(_unique)]
+        many = Annotated[
+            list[one], Field(min_length=1, json_schema_extra={"uniqueItems": True}), AfterValidator(_unique)
+        ]
         either = Annotated[
             Annotated[one, Tag(VALUE_TAG)] | Annotated[many, Tag(LIST_TAG)], Discriminator(_one_or_list)
         ]

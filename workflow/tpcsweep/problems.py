@@ -85,8 +85,9 @@ def _problem(found: Mapping[str, Any], schema: Mapping[str, Any]) -> Problem:
         return Problem(key(place), "nothing", "this key is needed")
     if "given" in context:
         given = context["given"]
-    allowed = _ALLOWED.get(found["type"], found["msg"]).format_map(context)
-    return Problem(key(place), given, allowed.replace("'", ""))
+    template = _ALLOWED.get(found["type"])
+    allowed = template.format_map(context).replace("'", "") if template else found["msg"]
+    return Problem(key(place), given, allowed)
 
 
 def _keys(

@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 from typing import Annotated, Any
@@ -95,14 +95,14 @@ class Point:
     """Values of the axes of a deployment, or of the other axes, with the path that names them."""
 
     path: str
-    values: Mapping[str, Value]
+    values: Mapping[str, Value] = field(hash=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
     """One point of the grid with its repetition. Points and defaults are shared, so that cells are cheap."""
 
-    defaults: Parameters
+    defaults: Parameters = field(hash=False, repr=False)
     deployment: Point
     setting: Point
     repetition: int
@@ -123,6 +123,14 @@ class Cell:
     def axes(self) -> dict[str, Value]:
         """The cell's coordinates: values of the axes, with the repetition."""
         return {**self.deployment.values, **self.setting.values, REPETITION: self.repetition}
+
+    def value(self, name: str) -> Value:
+        """One parameter in its base unit."""
+        for point in (self.deployment, self.setting):
+            if name in point.values:
+                return point.values[name]
+        value: Value = getattr(self.defaults, name)
+        return value
 
     @property
     def parameters(self) -> Parameters:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -12,6 +12,11 @@ from tpcsweep.units import COUNT, RATE, RTT, SIZE, Quantity
 
 class Netns(Strict):
     """Network namespaces on this machine."""
+
+    deploy_seconds: ClassVar[float] = 6.0
+    """Time to bring a deployment up, verify its path and tear it down, for the expected duration."""
+    cell_seconds: ClassVar[float] = 1.0
+    """Time that a cell takes beside its measuring."""
 
     kind: Literal["netns"] = Field(description="network namespaces on this machine")
     cpus: Annotated[int | None, Quantity(COUNT, at_least=1, null="all")] = Field(

@@ -1,0 +1,37 @@
+"""JSON schemas of the configuration, for editors. `python -m tpcsweep.schemas` writes them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from tpcsweep.configuration import Run
+from tpcsweep.sweep import Sweep
+from tpcsweep.testbed_settings import Testbed
+
+FOLDER = Path(__file__).parents[1] / "schemas"
+
+
+def schemas() -> dict[str, str]:
+    """The text of each schema by its file name."""
+    models: dict[str, Any] = {"config": Run, "sweep": Sweep, "testbed": Testbed}
+    return {f"{name}.schema.json": _text(TypeAdapter(model).json_schema()) for name, model in models.items()}
+
+
+def write(folder: Path = FOLDER) -> None:
+    """Write the schemas into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in schemas().items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def _text(schema: dict[str, Any]) -> str:
+    draft = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    return json.dumps(draft | schema, indent=2, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    write()
