@@ -1,0 +1,101 @@
+"""What is read ten times a second while a cell runs, and the series that come of it. Pure but for `Sampler`."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Series = dict[str, NDArray[np.float64]]
+
+
+class Reading(NamedTuple):
+    """One look at all counters. Counters only grow; rates come of two readings."""
+
+    time: float
+    """Seconds of CLOCK_MONOTONIC."""
+    payload: int
+    """Bytes that ever arrived in the destination's files."""
+    source_bytes: int
+    """Bytes sent by the source side's servers."""
+    wire_bytes: int
+    """Bytes that left the path on the destination's side."""
+    source_cpu: float
+    """CPU seconds, like the next three."""
+    destination_cpu: float
+    client_cpu: float
+    path_cpu: float
+    machine_busy: float
+    """CPU seconds of the machine over all its CPUs, like the next two."""
+    machine_steal: float
+    machine_total: float
+    retransmits: int
+    rtt_loaded: float
+    """ms, mean over the data connections of this moment; NaN without any. So is the next."""
+    cwnd: float
+    connections: int
+
+
+def series(readings: list[Reading]) -> Series:
+    """Rates and states between readings: arrays of len(readings) - 1, and `time`, s since the first reading.
+
+    Throughputs are Gbit/s, CPU is in cores, the machine's in shares, retransmits a count for each interval.
+    """
+    table = np.array(readings, dtype=float).reshape(-1, len(Reading._fields))
+    columns = dict(zip(Reading._fields, table.T, strict=True))
+    step = {name: np.diff(column) for name, column in columns.items()}
+    elapsed, total = step["time"], np.maximum(step["machine_total"], 1e-9)
+    return {
+        "time": columns["time"][1:] - columns["time"][0] if len(table) else table[:, 0],
+        "goodput": step["payload"] * 8e-9 / elapsed,
+        "source_throughput": step["source_bytes"] * 8e-9 / elapsed,
+        "wire_throughput": step["wire_bytes"] * 8e-9 / elapsed,
+        **{name: step[name] / elapsed for name in ("source_cpu", "destination_cpu", "client_cpu", "path_cpu")},
+        "machine_cpu": step["machine_busy"] / total,
+        "machine_steal": step["machine_steal"] / total,
+        "retransmits": step["retransmits"],
+        **{name: columns[name][1:] for name in ("rtt_loaded", "cwnd", "connections")},
+    }
+
+
+class Sampler:
+    """Reads at a fixed interval in a thread of its own, from `with` to its end."""
+
+    def __init__(self, read: Callable[[], Reading], interval: float) -> None:
+        self._read = read
+        self._interval = interval
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="sampler", daemon=True)
+        self._failure: Exception | None = None
+        self._readings: list[Reading] = []
+
+    def __enter__(self) -> Sampler:
+        self._readings.append(self._read())
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def readings(self) -> list[Reading]:
+        """All so far. Raises what the reading thread met, if it met something."""
+        if self._failure:
+            raise self._failure
+        return list(self._readings)
+
+    def _loop(self) -> None:
+        due = self._readings[0].time
+        try:
+            while True:
+                # A late sample does not shift those that follow; what was missed is skipped.
+                due = max(due + self._interval, time.monotonic())
+                if self._ended.wait(due - time.monotonic()):
+                    return
+                self._readings.append(self._read())
+        except Exception as error:
+            self._failure = error

@@ -1,0 +1,1 @@
+"""Where a sweep runs: one folder for each kind of testbed."""

@@ -1,0 +1,147 @@
+"""CPU quotas and CPU accounting by cgroups, version 1 and 2.
+
+Sources: Linux kernel, Documentation/scheduler/sched-bwc.rst (v1: cpu.cfs_quota_us, cpu.stat) and
+Documentation/admin-guide/cgroup-v2.rst (cpu.max, cpu.stat).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+PERIOD_US = 100_000
+"""Scheduling period of a quota, the kernel's and Kubernetes' default."""
+
+REMOVE_SECONDS = 2.0
+
+
+class CgroupError(Exception):
+    """The machine's cgroups cannot be used as they are."""
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """Where the machine's `cpu` controller is mounted, and what accounts for CPU time."""
+
+    version: int
+    cpu: Path
+    accounting: Path
+
+
+def hierarchy(mounts: str | None = None) -> Hierarchy:
+    """Find the hierarchy in the text of /proc/self/mounts. Raises CgroupError where there is none."""
+    text = Path("/proc/self/mounts").read_text() if mounts is None else mounts
+    rows = [line.split() for line in text.splitlines()]
+    v1 = {
+        option: Path(row[1])
+        for row in rows
+        if row[2] == "cgroup"
+        for option in row[3].split(",")
+        if option in ("cpu", "cpuacct")
+    }
+    if {"cpu", "cpuacct"} <= v1.keys():
+        return Hierarchy(1, v1["cpu"], v1["cpuacct"])
+    for row in rows:
+        if row[2] == "cgroup2":
+            return Hierarchy(2, Path(row[1]), Path(row[1]))
+    raise CgroupError(
+        "no cgroup hierarchy with the cpu controller is mounted: mount cgroup2 at /sys/fs/cgroup, "
+        "or cgroup v1 with cpu and cpuacct"
+    )
+
+
+@dataclass(frozen=True)
+class Cgroup:
+    """One group, made by `create`."""
+
+    tree: Hierarchy
+    name: str
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The group's folders: two where v1 mounts cpu and cpuacct apart."""
+        return tuple(dict.fromkeys((self.tree.cpu / self.name, self.tree.accounting / self.name)))
+
+    def create(self, cores: float | None = None) -> Cgroup:
+        """Make the group, with a quota of `cores` CPU cores or none."""
+        if self.tree.version == 2:
+            _delegate_cpu(self.tree.cpu)
+        for folder in self.folders:
+            folder.mkdir()
+        if cores is not None:
+            quota = max(1000, round(cores * PERIOD_US))  # the kernel refuses less than 1 ms
+            cpu = self.tree.cpu / self.name
+            if self.tree.version == 2:
+                (cpu / "cpu.max").write_text(f"{quota} {PERIOD_US}")
+            else:
+                (cpu / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+                (cpu / "cpu.cfs_quota_us").write_text(str(quota))
+        return self
+
+    def entry(self) -> list[str]:
+        """A prefix for a command line: the command starts inside the group, so that all it does is counted."""
+        files = [str(folder / "cgroup.procs") for folder in self.folders]
+        enter = " && ".join(f'echo 0 >"${i}"' for i in range(1, len(files) + 1))
+        return ["sh", "-c", f'{enter} && shift {len(files)} && exec "$@"', "sh", *files]
+
+    def pids(self) -> set[int]:
+        """Processes in the group."""
+        found: set[int] = set()
+        for folder in self.folders:
+            try:
+                found |= {int(pid) for pid in (folder / "cgroup.procs").read_text().split()}
+            except FileNotFoundError:
+                pass
+        return found
+
+    def usage_file(self) -> tuple[Path, float]:
+        """The file with the CPU time used and what one of its units is in seconds."""
+        folder = self.tree.accounting / self.name
+        return (folder / "cpu.stat", 1e-6) if self.tree.version == 2 else (folder / "cpuacct.usage", 1e-9)
+
+    def periods(self) -> tuple[int, int]:
+        """Scheduling periods so far with something to run, and those in which the quota ran out."""
+        stat = dict(
+            line.split()[:2] for line in (self.tree.cpu / self.name / "cpu.stat").read_text().splitlines()
+        )
+        return int(stat.get("nr_periods", 0)), int(stat.get("nr_throttled", 0))
+
+    def remove(self) -> None:
+        """Remove the emptied group; the kernel needs a moment after the last process has gone.
+
+        Raises CgroupError when it is still in use after REMOVE_SECONDS.
+        """
+        give_up = time.monotonic() + REMOVE_SECONDS
+        for folder in self.folders:
+            while folder.exists():
+                try:
+                    folder.rmdir()
+                except OSError as error:
+                    if time.monotonic() > give_up:
+                        raise CgroupError(
+                            f"{folder} cannot be removed: {error.strerror}; processes: {self.pids()}"
+                        ) from None
+                    time.sleep(0.01)
+
+
+def parse_usage(text: bytes) -> int:
+    """CPU time from the text of a usage file, in the file's unit."""
+    first = text.split(b"\n", 1)[0]  # v1: the number alone; v2: "usage_usec N" comes first
+    return int(first.rsplit(b" ", 1)[-1])
+
+
+def named(tree: Hierarchy, prefix: str) -> list[Cgroup]:
+    """The groups at the top of the hierarchy whose names begin with `prefix`."""
+    names = {entry.name for root in {tree.cpu, tree.accounting} for entry in os.scandir(root) if entry.is_dir()}
+    return [Cgroup(tree, name) for name in sorted(names) if name.startswith(prefix)]
+
+
+def _delegate_cpu(root: Path) -> None:
+    """Give the root's children the cpu controller. Raises CgroupError where the kernel has none."""
+    if "cpu" in (root / "cgroup.subtree_control").read_text().split():
+        return
+    if "cpu" not in (root / "cgroup.controllers").read_text().split():
+        raise CgroupError(f"{root}/cgroup.controllers lacks cpu: boot with the cpu controller on cgroup v2")
+    (root / "cgroup.subtree_control").write_text("+cpu")

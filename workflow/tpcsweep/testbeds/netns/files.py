@@ -1,0 +1,47 @@
+"""Files that arrive at the destination, and how many bytes ever did."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from pathlib import Path
+
+
+class DestinationFiles:
+    """Counts the bytes in the files of one folder, those included that have been removed since.
+
+    Each file counts with the largest size it was seen with: a server that removes a partial file takes nothing back.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._sizes: dict[str, int] = {}
+        self._gone = 0
+        """Bytes of files that were removed here."""
+        self._lock = threading.Lock()  # one thread counts while another removes
+
+    def arrived(self) -> int:
+        """Bytes of payload that ever arrived."""
+        with self._lock, os.scandir(self._folder) as entries:
+            for entry in entries:
+                with contextlib.suppress(FileNotFoundError):
+                    self._see(entry.name, entry.stat().st_size)
+            return self._gone + sum(self._sizes.values())
+
+    def remove(self, name: str) -> None:
+        """Remove a file whose transfer has ended."""
+        path = self._folder / name
+        with self._lock:
+            with contextlib.suppress(FileNotFoundError):
+                self._see(name, path.stat().st_size)
+                path.unlink()
+            self._gone += self._sizes.pop(name, 0)
+
+    def clear(self) -> None:
+        """Remove everything, between cells."""
+        for name in os.listdir(self._folder):
+            self.remove(name)
+
+    def _see(self, name: str, size: int) -> None:
+        self._sizes[name] = max(size, self._sizes.get(name, 0))

@@ -1,0 +1,188 @@
+"""What a deployment hands over to whoever measures: endpoints, the client, files, counters."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tpcsweep.commands import Commands
+from tpcsweep.measure.linux import CounterFile, machine, retransmits
+from tpcsweep.measure.readings import Reading
+from tpcsweep.measure.sockets import SocketDiagnostics
+from tpcsweep.namespaces import entered, parse_net_dev
+from tpcsweep.paths import Link
+from tpcsweep.testbeds.agent import ClientProcess
+from tpcsweep.testbeds.netns import topology
+from tpcsweep.testbeds.netns.cgroups import Cgroup, parse_usage
+from tpcsweep.testbeds.netns.files import DestinationFiles
+from tpcsweep.xrootd import Server
+
+SETTLE_SECONDS = 10.0
+
+
+class SettleError(Exception):
+    """Transfers of the last cell do not end."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side's servers, their groups, and the folder of their files."""
+
+    redirector: Server | None
+    origins: tuple[Server, ...]
+    groups: tuple[Cgroup, ...]
+    """One for each origin."""
+    files: Path
+
+    def base_urls(self, endpoint: str) -> list[str]:
+        """Where the client sends its requests: the redirector alone, or every origin by hand."""
+        if endpoint == "redirector" and self.redirector:
+            return [self.redirector.url]
+        return [origin.url for origin in self.origins]
+
+
+class Counters:
+    """Everything that is read ten times a second, opened once."""
+
+    def __init__(self, prefix: str, sides: dict[str, Side], client: Cgroup, path: Cgroup) -> None:
+        self._sides = sides
+        self._stat = CounterFile("/proc/stat")
+        with entered(f"{prefix}-near"):
+            self._near = CounterFile("/proc/thread-self/net/dev")
+        with entered(f"{prefix}-far"):
+            self._far = CounterFile("/proc/thread-self/net/dev")
+        self._cpu = {
+            "source_cpu": _usage(sides["src"].groups),
+            "destination_cpu": _usage(sides["dst"].groups),
+            "client_cpu": _usage((client,)),
+            "path_cpu": _usage((path,)),
+        }
+        self._snmp: list[CounterFile] = []
+        self._sockets: list[SocketDiagnostics] = []
+        for origin in sides["src"].origins:
+            with entered(f"{prefix}-{origin.name}"):
+                self._snmp.append(CounterFile("/proc/thread-self/net/snmp"))
+                self._sockets.append(SocketDiagnostics())
+        self._ports = [f"tpc-{origin.name}" for origin in sides["src"].origins]
+        self._remote = {origin.address for origin in sides["dst"].origins}
+
+    def read(self, files: DestinationFiles) -> Reading:
+        """One reading. Raises OSError when something of the deployment has gone."""
+        near, far = parse_net_dev(self._near.read().decode()), parse_net_dev(self._far.read().decode())
+        busy, steal, total = machine(self._stat.read())
+        connections = [
+            connection
+            for diagnostics in self._sockets
+            for connection in diagnostics.connections()
+            if connection.remote in self._remote
+        ]
+        count = len(connections)
+        return Reading(
+            time=time.monotonic(),
+            payload=files.arrived(),
+            source_bytes=sum(near[port]["rx_bytes"] for port in self._ports),
+            wire_bytes=far[topology.PATH_INTERFACE]["rx_bytes"],
+            **{name: _seconds(files) for name, files in self._cpu.items()},
+            machine_busy=busy,
+            machine_steal=steal,
+            machine_total=total,
+            retransmits=sum(retransmits(snmp.read()) for snmp in self._snmp),
+            rtt_loaded=sum(c.rtt for c in connections) / count if count else math.nan,
+            cwnd=sum(c.cwnd for c in connections) / count if count else math.nan,
+            connections=count,
+        )
+
+    def connected(self) -> bool:
+        """Whether a source origin still has a connection across the path."""
+        return any(c.remote in self._remote for s in self._sockets for c in s.connections())
+
+    def close(self) -> None:
+        """Close every file and socket."""
+        files = [self._stat, self._near, self._far, *self._snmp, *(f for pairs in self._cpu.values() for f, _ in pairs)]
+        for file in [*files, *self._sockets]:
+            file.close()
+
+
+def _usage(groups: tuple[Cgroup, ...]) -> list[tuple[CounterFile, float]]:
+    return [(CounterFile(file), unit) for file, unit in (group.usage_file() for group in groups)]
+
+
+def _seconds(files: list[tuple[CounterFile, float]]) -> float:
+    return sum(parse_usage(file.read()) * unit for file, unit in files)
+
+
+@dataclass
+class Site:
+    """A deployment that is up."""
+
+    prefix: str
+    sides: dict[str, Side]
+    link: Link
+    client: ClientProcess
+    counters: Counters
+    commands: Commands
+    provenance: dict[str, Any]
+    rtt_idle: float
+    """ms, measured on the path before any cell."""
+    files: DestinationFiles = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.files = DestinationFiles(self.sides["dst"].files)
+
+    @property
+    def has_redirector(self) -> bool:
+        """Whether there is a redirector to be asked."""
+        return self.sides["dst"].redirector is not None
+
+    def pairs(self, endpoint: str) -> list[tuple[str, str]]:
+        """(source, destination) base URLs, of the redirectors or of the origins one by one."""
+        return list(zip(*(self.sides[side].base_urls(endpoint) for side in topology.SIDES), strict=True))
+
+    def read(self) -> Reading:
+        """All counters, now."""
+        return self.counters.read(self.files)
+
+    def add_source(self, size: int, content: str) -> str:
+        """Make a source file of `size` bytes unless it is there; its name. Sparse files take no memory."""
+        name = f"{content}.{size}"
+        path = self.sides["src"].files / name
+        if not path.exists():
+            with path.open("wb") as file:
+                if content == "sparse":
+                    file.truncate(size)
+                else:
+                    left = size
+                    while left:
+                        left -= file.write(os.urandom(min(left, 1 << 24)))
+        return name
+
+    def totals(self) -> dict[str, int]:
+        """Counters that are looked at only before and after a cell: packets dropped, periods, throttled periods."""
+        directions = self.link.counters().values()
+        found = {"path_drops": sum(c["dropped_queue"] + c["dropped_random"] for c in directions)}
+        for name, side in zip(("source", "destination"), topology.SIDES, strict=True):
+            periods = [group.periods() for group in self.sides[side].groups]
+            found[f"{name}_periods"] = sum(all_ for all_, _ in periods)
+            found[f"{name}_throttled"] = sum(throttled for _, throttled in periods)
+        return found
+
+    def settle(self) -> None:
+        """After the client has stopped: end what the servers still copy and remove what arrived.
+
+        A server notices only at its next marker, up to 5 s later, that its client has gone, and would load the
+        next cell until then; cutting its data connections ends the copy at once. Raises SettleError.
+        """
+        for side, other in (topology.SIDES, topology.SIDES[::-1]):
+            for origin in self.sides[side].origins:
+                kill = ["ss", "--kill", "--tcp", "--no-header", "dst", topology.LAN[other]]
+                self.commands.run(["nsenter", f"--net=/run/netns/{self.prefix}-{origin.name}", *kill])
+        give_up = time.monotonic() + SETTLE_SECONDS
+        while self.counters.connected():
+            if time.monotonic() > give_up:
+                raise SettleError(f"connections across the path are still open after {SETTLE_SECONDS:g} s")
+            time.sleep(0.01)
+        self.files.clear()

@@ -1,0 +1,181 @@
+"""Who owns what on this machine, and how all of it is removed.
+
+A deployment has an identifier and a folder `/run/tpcsweep/<id>`, made before anything else and removed after
+everything else. The names of its namespaces and cgroups begin with `tpc-<id>-`, its mounts are inside its folder;
+so the folder's name is enough to remove the rest, whoever made it and however that ended. One lock says whether a
+deployment is up: whoever holds it may take every folder found for a leftover.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import secrets
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tpcsweep.testbeds.netns import cgroups
+
+STATE = Path("/run/tpcsweep")
+NETNS = Path("/run/netns")
+KILL_SECONDS = 5.0
+SECRET = re.compile(r"(authz=|Bearer(?:%20|\s)+)[^\s&\"']+", re.IGNORECASE)
+
+
+class TeardownError(Exception):
+    """Something of a deployment is still there, and what it is."""
+
+
+class BusyError(Exception):
+    """A deployment is up and its owner is alive."""
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Written to a deployment's folder: whose it is, and where its servers' logs go."""
+
+    sweep: str
+    deployment: str
+    pid: int
+    logs: str
+
+
+def prefix(identifier: str) -> str:
+    """What the names of a deployment's namespaces and cgroups begin with."""
+    return f"tpc-{identifier}"
+
+
+@contextlib.contextmanager
+def exclusive(owner: Owner, waiting: Callable[[str], None] | None = None) -> Iterator[None]:
+    """Hold the machine. With `waiting` wait for it, and tell who has it; without, raise BusyError.
+
+    The lock is the kernel's: it goes with its holder, kill -9 included.
+    """
+    STATE.mkdir(mode=0o711, exist_ok=True)
+    with (STATE / "lock").open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            holder = lock.read() or "another process"
+            if waiting is None:
+                raise BusyError(
+                    f"a deployment is up on this machine: {holder}. End that sweep first (Ctrl-C, or kill its pid)."
+                ) from None
+            waiting(holder)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        lock.truncate(0)
+        lock.write(f"{owner.deployment or 'the only deployment'} of sweep {owner.sweep}, pid {owner.pid}")
+        lock.flush()
+        yield
+
+
+def create(owner: Owner) -> Path:
+    """A new deployment's folder, with its owner written in it."""
+    folder = STATE / secrets.token_hex(3)
+    folder.mkdir(mode=0o711)
+    (folder / "owner.json").write_text(json.dumps(asdict(owner)))
+    return folder
+
+
+def leftovers() -> list[Path]:
+    """Folders of deployments. Those found while holding the lock have lost their owners."""
+    return sorted(path for path in STATE.glob("*") if path.is_dir()) if STATE.is_dir() else []
+
+
+def describe(folder: Path) -> str:
+    """A leftover in words."""
+    try:
+        owner = json.loads((folder / "owner.json").read_text())
+    except (OSError, ValueError):
+        return f"{folder.name} (owner unknown)"
+    return f"{folder.name}: {owner['deployment'] or 'the only deployment'} of sweep {owner['sweep']}"
+
+
+def teardown(folder: Path, children: list[subprocess.Popen[bytes]] | None = None) -> None:
+    """Remove everything of a deployment: processes, logs (saved), mounts, namespaces, cgroups, its folder.
+
+    Every step is tried, whatever became of the others; what remains raises TeardownError. `children` are those of
+    the calling process, to be waited for.
+    """
+    problems: list[str] = []
+    name = prefix(folder.name)
+    steps: list[Callable[[], None]] = [
+        lambda: _kill(name, children or []),
+        lambda: _save_logs(folder),
+        lambda: _unmount(folder),
+        lambda: _delete_namespaces(name),
+        lambda: _remove_cgroups(name),
+        lambda: shutil.rmtree(folder),
+    ]
+    for step in steps:
+        try:
+            step()
+        except (OSError, subprocess.SubprocessError, cgroups.CgroupError, TeardownError) as error:
+            problems.append(str(error))
+    if problems:
+        raise TeardownError(f"deployment {folder.name} is not gone: " + "; ".join(problems))
+
+
+def processes(name: str) -> set[int]:
+    """Processes in the cgroups or network namespaces of a deployment (kernel threads have neither)."""
+    found: set[int] = set()
+    for group in cgroups.named(cgroups.hierarchy(), f"{name}-"):
+        found |= group.pids()
+    inodes = {path.stat().st_ino for path in NETNS.glob(f"{name}-*")}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if (entry / "ns" / "net").stat().st_ino in inodes:
+                    found.add(int(entry.name))
+    return found - {os.getpid()}
+
+
+def _kill(name: str, children: list[subprocess.Popen[bytes]]) -> None:
+    give_up = time.monotonic() + KILL_SECONDS
+    while pids := processes(name):
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for child in children:
+            child.poll()
+        if time.monotonic() > give_up:
+            raise TeardownError(f"processes survive SIGKILL: {sorted(pids)}")
+        time.sleep(0.005)
+    for child in children:
+        child.wait(timeout=KILL_SECONDS)
+
+
+def _save_logs(folder: Path) -> None:
+    """Copy the servers' logs to where the owner wanted them, without the tokens that servers log."""
+    logs = json.loads((folder / "owner.json").read_text())["logs"]
+    for log in sorted(folder.glob("nodes/*/*.log")):
+        Path(logs).mkdir(parents=True, exist_ok=True)
+        text = SECRET.sub(r"\1[removed]", log.read_text(errors="replace"))
+        (Path(logs) / log.name).write_text(text)
+
+
+def _unmount(folder: Path) -> None:
+    mounts = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
+    for mount in reversed(mounts):
+        if mount.startswith(f"{folder}/"):
+            subprocess.run(["umount", "--lazy", mount], check=True, capture_output=True)
+
+
+def _delete_namespaces(name: str) -> None:
+    batch = "".join(f"netns del {path.name}\n" for path in sorted(NETNS.glob(f"{name}-*")))
+    if batch:
+        subprocess.run(["ip", "-batch", "-"], input=batch.encode(), check=True, capture_output=True)
+
+
+def _remove_cgroups(name: str) -> None:
+    for group in cgroups.named(cgroups.hierarchy(), f"{name}-"):
+        group.remove()

@@ -1,0 +1,95 @@
+"""What a tool is: a command line for one transfer, and the meaning of how it ended.
+
+Standard library only: the client imports this beside the measured transfers, where every start counts.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """The files of a deployment's credentials folder that a client uses."""
+
+    folder: Path
+
+    @property
+    def authority(self) -> Path:
+        """The certificate of the deployment's authority."""
+        return self.folder / "ca.pem"
+
+    @property
+    def authorities(self) -> Path:
+        """The same as a folder of hashed names."""
+        return self.folder / "ca"
+
+    @property
+    def certificate(self) -> Path:
+        """The user's certificate."""
+        return self.folder / "user.pem"
+
+    @property
+    def key(self) -> Path:
+        """The user's key."""
+        return self.folder / "user.key"
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """One file to be copied by third party."""
+
+    source: str
+    destination: str
+    copy_mode: str
+    """`pull`: the destination fetches. `push`: the source sends."""
+    tcp_streams: int = 1
+    """Connections inside the transfer."""
+
+
+class Tool(Protocol):
+    """A program that copies one file. Methods are pure but for `prepare` and `versions`."""
+
+    name: str
+
+    def prepare(self, transfer: Transfer, credentials: Credentials, folder: Path) -> None:
+        """Do once for a cell what need not be done for each transfer; `folder` is private to the client."""
+
+    def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
+        """The whole environment of the tool's processes."""
+
+    def command(self, transfer: Transfer, credentials: Credentials, folder: Path) -> list[str]:
+        """The command line of one transfer, free of secrets."""
+
+    def failure(self, returncode: int, output: str) -> str | None:
+        """Why a transfer failed, in the tool's own words; None where it ended well."""
+
+    def versions(self) -> dict[str, str]:
+        """Names and versions of the software that the tool consists of."""
+
+
+def base_environment(folder: Path) -> dict[str, str]:
+    """What every tool gets: nothing of the caller's, so that no user's setting changes a measurement."""
+    return {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(folder), "LC_ALL": "C.UTF-8"}
+
+
+def first_line(command: list[str]) -> str:
+    """The first line that a command prints, or why there is none."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    except OSError as error:
+        return f"not found: {error.strerror}"
+    return (done.stdout or done.stderr).strip().partition("\n")[0]
+
+
+def package_versions(*packages: str) -> dict[str, str]:
+    """Versions of Debian packages; what is not installed as a package is left out."""
+    query = ["dpkg-query", "--show", "--showformat=${Package}\t${Version}\n", *packages]
+    try:
+        lines = subprocess.run(query, capture_output=True, text=True, check=False).stdout.splitlines()
+    except OSError:
+        return {}
+    return {name: version for name, version in (line.split("\t") for line in lines) if version}

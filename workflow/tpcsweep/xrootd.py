@@ -1,0 +1,112 @@
+"""Configuration and start order of XRootD servers with HTTP-TPC, TLS, macaroons and X.509. Pure: text in, text out.
+
+One port speaks xroot, http and https, because a redirector hands out `xrd.port`. HTTP-TPC needs TLS: without
+`xrd.tls` the server skips its HTTP handlers without a word and answers COPY with 400. Sources: the XRootD
+configuration references "Xrd/XRootd", "Cluster Management Service" and "HTTP/TPC", release 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+PORT = 8080
+CMSD_PORT = 1213
+SITENAME = "tpcsweep"
+EXPORT = "/data"
+READY_FILE = "ready"
+"""A one-byte file under EXPORT that a server must deliver before it counts as ready."""
+
+CMSD_LOGGED_IN = "Waiting for primary server"
+"""What an origin's cmsd logs when its admin socket exists. xrootd looks for that socket only every ten seconds,
+so that one started earlier stalls the whole cluster for as long."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """One node of a side: an origin, or the redirector in front of several."""
+
+    name: str
+    address: str
+    role: str
+    """`manager` (redirector) or `server` (origin)."""
+    manager: str | None
+    """Address of the side's redirector; None for an origin that stands alone."""
+    folder: Path
+    """Its own folder, writable by it: admin path, pid files, logs."""
+    root: Path
+    """Where its files are. All origins of a side share it, as the redirector assumes."""
+
+    @property
+    def url(self) -> str:
+        """The https URL of its exported tree, without a slash at the end."""
+        return f"https://{self.address}:{PORT}{EXPORT}"
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """The programs that it runs: a lone origin needs no cmsd."""
+        return ("xrootd",) if self.manager is None else ("cmsd", "xrootd")
+
+
+def side(
+    name: str, entry: str, addresses: Sequence[str], folder: Path, root: Path
+) -> tuple[Server | None, tuple[Server, ...]]:
+    """The redirector, at `entry`, and the origins, at `addresses`, of one side; no redirector for one origin."""
+    manager = entry if len(addresses) > 1 else None
+    origins = tuple(
+        Server(f"{name}{n}", address, "server", manager, folder / f"{name}{n}", root)
+        for n, address in enumerate(addresses, start=1)
+    )
+    redirector = manager and Server(f"{name}m", entry, "manager", manager, folder / f"{name}m", root)
+    return redirector or None, origins
+
+
+def configuration(server: Server, credentials: Path) -> str:
+    """The configuration file of a server, read by its xrootd and its cmsd."""
+    manager = [f"all.manager {server.manager}:{CMSD_PORT}"] if server.manager else []
+    cluster = _MANAGER if server.role == "manager" else []
+    port = [f"if exec cmsd\nxrd.port {CMSD_PORT}\nfi"] if server.role == "manager" else []
+    lines = [
+        f"all.role {server.role}",
+        *manager,
+        f"all.sitename {SITENAME}",
+        f"all.export {EXPORT}",
+        f"oss.localroot {server.root}",
+        f"all.adminpath {server.folder}",
+        f"all.pidpath {server.folder}",
+        *port,
+        # cmsd must not see these: it would look for a file system object and give up.
+        "if exec xrootd",
+        f"xrd.port {PORT}",
+        f"xrd.tls {credentials}/host.pem {credentials}/host.key",
+        f"xrd.tlsca certdir {credentials}/ca",
+        f"xrd.protocol http:{PORT} libXrdHttp.so",
+        f"http.gridmap {credentials}/gridmap",
+        "http.exthandler xrdtpc libXrdHttpTPC.so",
+        "http.exthandler xrdmacaroons libXrdMacaroons.so",
+        "http.desthttps yes",
+        "http.header2cgi Authorization authz",
+        f"macaroons.secretkey {credentials}/macaroon.key",
+        "macaroons.maxduration 86400",
+        "tpc.trace info error warning",
+        "fi",
+        "xrd.network nodnr",
+        "ofs.authorize 1",
+        "ofs.authlib libXrdMacaroons.so",
+        f"acc.authdb {credentials}/authdb",
+        # By default a cluster refuses to write where less than some 10 GB are free; these files are in memory.
+        "cms.space min 1m 2m",
+        *cluster,
+    ]
+    return "\n".join(lines) + "\n"
+
+
+_MANAGER = [
+    # The default start-up delay is 90 s; one second is the least.
+    "cms.delay startup 1 servers 1 lookup 1 service 1 drop 5 hold 500",
+    "cms.ping 1 log 60 usage 1",
+    "cms.sched fuzz 100",
+    # Without this a COPY that creates a file through the redirector is refused with 400.
+    "cms.dfs lookup central redirect immed",
+]
