@@ -19,7 +19,7 @@ def autoregressive(
     generator: np.random.Generator, count: int, correlation: float, spread: float, ramp: float = 20.0
 ) -> np.ndarray:
     """Give AR(1) samples around 1 with relative standard deviation `spread`, rising over `ramp` samples."""
-    noise = lfilter([1], [1, -correlation], generator.normal(size=count + 500))[500:]
+    noise: np.ndarray = lfilter([1], [1, -correlation], generator.normal(size=count + 500))[500:]
     noise *= math.sqrt(1 - correlation**2)
     return (1 + spread * noise) * (1 - np.exp(-np.arange(count) / ramp))
 

@@ -1,0 +1,127 @@
+"""Cell files of a made-up sweep, for tests of what comes after measuring."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import zlib
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+from tpcsweep.measure.steady import analyse
+from tpcsweep.parameters import Parameters, Value
+from tpcsweep.variables import SAMPLES, SUMMARY
+
+MEASUREMENT = {"interval": 0.1, "min_time": 4.0, "max_time": 20.0, "precision": 0.05, "confidence": 0.95}
+FOUR_AXES: dict[str, Sequence[Value]] = {
+    "origins": [1, 2],
+    "cores": [1.0, 2.0],
+    "rtt": [5.0, 20.0, 50.0, 100.0],
+    "streams": [1, 2, 4, 8],
+    "repetition": [1, 2, 3],
+}
+
+
+def specification(values: Mapping[str, Value], kind: str = "netns", sweep: str = "demo") -> dict[str, Any]:
+    """Give the specification of the cell at these values; other parameters have their defaults."""
+    given = {name: value for name, value in values.items() if name != "repetition"}
+    return {
+        "format": 1,
+        "sweep": sweep,
+        "parameters": {**Parameters().model_dump(), "tcp_buffer": 4 * 2**20, **given},
+        "repetition": values.get("repetition", 1),
+        "measurement": dict(MEASUREMENT),
+        "testbed": {"name": kind, "kind": kind},
+    }
+
+
+def cell(spec: Mapping[str, Any], status: str = "ok", flags: Sequence[str] = ()) -> dict[str, Any]:
+    """Give a cell whose throughput follows the smallest of bandwidth, windows and cores, with noise."""
+    parameters = spec["parameters"]
+    generator = np.random.default_rng(zlib.crc32(orjson.dumps(spec)))
+    windows = parameters["streams"] * parameters["tcp_buffer"] * 8 / (parameters["rtt"] + 0.5) / 1e6
+    cpu = (parameters["cores"] or 4) * 0.4
+    level = 0.94 * (windows**-4 + cpu**-4 + parameters["bandwidth"] ** -4) ** -0.25
+    level *= 1 + 0.03 * generator.normal()
+    ok = status == "ok"
+    count = 120 if ok else 0
+    time = np.arange(1, count + 1) * 0.1 + generator.uniform(0, 0.005, count)
+    noise = np.ones(count)
+    for place in range(1, count):
+        noise[place] = 1 + 0.7 * (noise[place - 1] - 1) + 0.05 * generator.normal()
+    goodput = level * noise * (1 - np.exp(-time / (0.1 + 8 * parameters["rtt"] / 1000)))
+    result = analyse(goodput, 0.1, 0.95)
+    summary: dict[str, float | None] = dict.fromkeys(SUMMARY)
+    if ok:
+        summary |= {
+            "throughput": result.mean,
+            "throughput_low": result.low,
+            "throughput_high": result.high,
+            "throughput_max": float(goodput.max()),
+            "duration": 12.0,
+            "warmup": result.warmup,
+            "source_cpu": result.mean / 0.5,
+            "destination_cpu": result.mean / 0.6,
+        }
+    samples: dict[str, list[float | None]] = {name: [None] * count for name in SAMPLES}
+    samples |= {"time": time.tolist(), "goodput": goodput.tolist()}
+    samples["source_cpu"] = (goodput / 0.5).tolist()
+    samples["destination_cpu"] = (goodput / 0.6).tolist()
+    started = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC) + timedelta(seconds=20 * spec["repetition"])
+    return {
+        "format": 1,
+        "spec": spec,
+        "status": status,
+        "message": "" if ok else "gfal-copy: 503 Service Unavailable",
+        "flags": list(flags),
+        "summary": {name: v if v is None or math.isfinite(v) else None for name, v in summary.items()},
+        "samples": samples,
+        "transfers": {"stream": [0, 1], "start": [0.0, 0.1], "end": [4.0, 5.0], "ok": [True, False]},
+        "provenance": {
+            "started": started.isoformat(),
+            "host": "testhost",
+            "kernel": "6.1.0",
+            "cpu": "a CPU",
+            "software": {"xrootd": "5.9.0", "gfal2": "2.23.0"},
+            "path": {"rtt": parameters["rtt"] + 0.05},
+            "sysctls": {"net.ipv4.tcp_rmem": "4096 131072 67108864"},
+            "commit": "0123abc",
+            "deployment": f"origins={parameters['origins']}/rtt={parameters['rtt']}",
+        },
+    }
+
+
+def write_sweep(
+    folder: Path,
+    axes: Mapping[str, Sequence[Value]],
+    *,
+    kind: str = "netns",
+    missing: Sequence[Mapping[str, Value]] = (),
+    failed: Sequence[Mapping[str, Value]] = (),
+    flagged: Mapping[str, Sequence[Mapping[str, Value]]] | None = None,
+) -> dict[Path, dict[str, Any]]:
+    """Write a cell file for each point, and give the specification of each.
+
+    missing, failed, flagged: which cells are so, each named by the values of some axes.
+    """
+    specs = {}
+    for point in itertools.product(*axes.values()):
+        values = dict(zip(axes, point, strict=True))
+        if _among(values, missing):
+            continue
+        spec = specification(values, kind)
+        path = folder / "cells" / ("/".join(f"{name}={value}" for name, value in values.items()) + ".json")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        flags = [flag for flag, which in (flagged or {}).items() if _among(values, which)]
+        status = "failed" if _among(values, failed) else "ok"
+        path.write_bytes(orjson.dumps(cell(spec, status, flags)))
+        specs[path] = spec
+    return specs
+
+
+def _among(values: Mapping[str, Value], which: Sequence[Mapping[str, Value]]) -> bool:
+    return any(all(values[name] == value for name, value in one.items()) for one in which)

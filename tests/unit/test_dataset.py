@@ -1,0 +1,221 @@
+"""Folding of cell files, written and opened again as users open it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+import synthetic
+import xarray as xr
+from tpcsweep import dataset
+from tpcsweep.variables import SAMPLES, SUMMARY
+
+AXES = synthetic.FOUR_AXES
+HOLE = {"origins": 2, "cores": 2.0, "rtt": 100.0, "streams": 8}
+FAILED = {"origins": 2, "cores": 2.0, "rtt": 100.0, "streams": 4}
+WIDE = {"origins": 1, "rtt": 100.0, "streams": 1}
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[Path, dict[str, Any]]]:
+    folder = tmp_path_factory.mktemp("sweep")
+    specs = synthetic.write_sweep(
+        folder,
+        AXES,
+        missing=[HOLE],
+        failed=[FAILED],
+        flagged={"wide_interval": [WIDE], "not_steady": [WIDE | {"cores": 1.0}]},
+    )
+    path = folder / "out" / "dataset.nc"
+    dataset.write(dataset.fold(specs, AXES, specs), path)
+    return path, specs
+
+
+@pytest.fixture(scope="module")
+def summary(sweep: tuple[Path, dict[Path, dict[str, Any]]]) -> xr.Dataset:
+    return xr.load_dataset(sweep[0])
+
+
+def test_labelled_selection_works(summary: xr.Dataset) -> None:
+    best = summary.throughput.sel(rtt=50, origins=1).max("streams")
+    assert best.dims == ("cores", "repetition")
+    assert bool(best.notnull().all())
+
+
+def test_every_cell_is_in_its_place(
+    sweep: tuple[Path, dict[Path, dict[str, Any]]], summary: xr.Dataset
+) -> None:
+    for path, spec in sweep[1].items():
+        point = {name: spec["parameters"].get(name, spec["repetition"]) for name in AXES}
+        written = orjson.loads(path.read_bytes())
+        found = summary.sel(point)
+        for name in SUMMARY:
+            value = written["summary"][name]
+            assert np.isnan(found[name]) if value is None else found[name] == value
+        assert dataset.STATUS[int(found.status)] == written["status"]
+        assert found.message == written["message"]
+
+
+def test_axes_and_figures_carry_units_and_names(summary: xr.Dataset) -> None:
+    assert tuple(summary.throughput.dims) == tuple(AXES)
+    assert summary.rtt.attrs["units"] == "ms"
+    assert summary.streams.attrs["units"] == "1"
+    assert summary.file_size.attrs["units"] == "B"
+    for name, variable in SUMMARY.items():
+        assert summary[name].attrs["units"] == variable.units
+        assert summary[name].attrs["long_name"] == variable.long_name
+    assert summary.streams.dtype.kind == "i"
+    assert summary.rtt.values.tolist() == AXES["rtt"]
+
+
+def test_fixed_parameters_are_scalar_coordinates(summary: xr.Dataset) -> None:
+    assert summary.tool.item() == "gfal-copy"
+    assert summary.tcp_buffer.item() == 4 * 2**20
+
+
+def test_holes_failures_and_flags_stay_visible(summary: xr.Dataset) -> None:
+    hole = summary.sel(HOLE)
+    assert (hole.status == 0).all()
+    assert hole.throughput.isnull().all()
+    assert (hole.provenance == -1).all()
+    assert np.isnat(hole.started).all()
+    failed = summary.sel(FAILED)
+    assert (failed.status == 2).all()
+    assert "503" in failed.message.values[0]
+    assert summary.status.attrs["flag_meanings"] == "missing ok failed"
+    wide = dataset.flagged(summary, "wide_interval")
+    assert int(wide.sum()) == 6
+    assert int(dataset.flagged(summary, "not_steady").sum()) == 3
+    assert summary["flags"].dtype.kind == "i"
+
+
+def test_samples_have_the_same_axes_and_a_time(sweep: tuple[Path, dict[Path, dict[str, Any]]]) -> None:
+    samples = xr.load_dataset(sweep[0], group="samples")
+    assert set(samples.data_vars) == set(SAMPLES)
+    assert samples.goodput.dims == (*AXES, "time")
+    assert samples.time.values[0] == pytest.approx(0.1)
+    assert np.allclose(np.diff(samples.time), 0.1)
+    path, spec = next(iter(sweep[1].items()))
+    point = {name: spec["parameters"].get(name, spec["repetition"]) for name in AXES}
+    written = orjson.loads(path.read_bytes())["samples"]["goodput"]
+    assert np.allclose(samples.goodput.sel(point), written)
+    assert samples.goodput.sel(FAILED).isnull().all()
+
+
+def test_transfers_are_a_table(sweep: tuple[Path, dict[Path, dict[str, Any]]]) -> None:
+    transfers = xr.load_dataset(sweep[0], group=dataset.TRANSFERS_GROUP)
+    assert transfers.sizes["transfer"] == 2 * len(sweep[1])
+    one = transfers.to_dataframe().query("origins == 1 and cores == 1 and rtt == 5 and streams == 4")
+    assert one["stream"].tolist() == [0, 1] * 3
+    assert one["ok"].tolist() == [1, 0] * 3
+
+
+def test_attributes_say_where_when_and_with_what(summary: xr.Dataset) -> None:
+    about = summary.attrs
+    assert about["Conventions"].startswith("CF-1.")
+    assert about["sweep"] == "demo"
+    assert about["testbed_kind"] == "netns"
+    assert about["measured_from"] == "2026-01-02T03:04:25Z"
+    assert about["measured_until"] == "2026-01-02T03:05:17Z"
+    assert about["software"] == "gfal2 2.23.0, xrootd 5.9.0"
+    assert about["commit"] == "0123abc"
+    assert "folded" in about["history"]
+    # One record for each deployment, not for each cell.
+    assert summary.sizes["record"] == len(AXES["origins"]) * len(AXES["rtt"])
+    index = int(summary.provenance[0, 0, 1, 0, 0])
+    record = orjson.loads(str(summary.provenance_record.values[index]))
+    assert record["path"] == {"rtt": 20.05}
+
+
+def test_simulated_says_so(tmp_path: Path) -> None:
+    axes = {"streams": [1, 2], "repetition": [1]}
+    folded = dataset.fold(synthetic.write_sweep(tmp_path, axes, kind="simulation"), axes)
+    assert "simulated" in folded.summary.attrs["title"]
+
+
+def test_words_and_null_on_axes(tmp_path: Path) -> None:
+    axes = {
+        "cores": [1.0, None],
+        "tool": ["gfal-copy", "curl"],
+        "endpoint": ["direct", "redirector"],
+        "repetition": [1],
+    }
+    path = tmp_path / "dataset.nc"
+    dataset.write(dataset.fold(synthetic.write_sweep(tmp_path, axes), axes), path)
+    with xr.open_dataset(path) as summary:
+        assert summary.cores.values.tolist() == [1.0, np.inf]
+        assert summary.throughput.sel(cores=np.inf, tool="curl", endpoint="direct").notnull().all()
+        assert "units" not in summary.tool.attrs
+
+
+def test_nothing_is_left_beside_the_dataset(sweep: tuple[Path, dict[Path, dict[str, Any]]]) -> None:
+    assert [file.name for file in sweep[0].parent.iterdir()] == ["dataset.nc"]
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+    axes = {"streams": [1, 2], "repetition": [1]}
+    folded = dataset.fold(synthetic.write_sweep(tmp_path, axes), axes)
+    path = tmp_path / "dataset.nc"
+    path.write_text("old")
+    broken = dataset.Folded(folded.summary, folded.samples.assign_attrs(bad=object()), folded.transfers)
+    with pytest.raises(TypeError):
+        dataset.write(broken, path)
+    assert path.read_text() == "old"
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["cells", "dataset.nc"]
+
+
+def change(path: Path, how: Callable[[dict[str, Any]], object]) -> None:
+    content = orjson.loads(path.read_bytes())
+    how(content)
+    path.write_bytes(orjson.dumps(content))
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        (lambda c: c["spec"]["parameters"].update(mtu=1500), r"parameters\.mtu is 1500, not 9000; delete"),
+        (lambda c: c["spec"]["measurement"].pop("precision"), r"measurement\.precision is absent, not 0.05"),
+        (lambda c: c.update(format=2), "not a cell file of format 1"),
+        (lambda c: c.pop("summary"), "'summary'"),
+        (lambda c: c["flags"].append("unheard"), "'unheard'"),
+        (lambda c: c["summary"].update(speed=1), "'speed'"),
+        (lambda c: c["samples"]["goodput"].pop(), "goodput are not as many as times"),
+        (lambda c: c["samples"].update(speed=[1]), "'speed'"),
+        (lambda c: c.update(status="fine"), "'fine'"),
+    ],
+)
+def test_a_wrong_cell_is_named(tmp_path: Path, how: Callable[[dict[str, Any]], object], message: str) -> None:
+    axes = {"streams": [1, 2], "repetition": [1]}
+    specs = synthetic.write_sweep(tmp_path, axes)
+    last = list(specs)[-1]
+    change(last, how)
+    with pytest.raises(dataset.DatasetError, match=message) as caught:
+        dataset.fold(specs, axes, specs)
+    assert str(last) in str(caught.value)
+
+
+def test_cells_off_the_grid_twice_or_unlike_are_refused(tmp_path: Path) -> None:
+    axes = {"streams": [1, 2], "repetition": [1]}
+    specs = synthetic.write_sweep(tmp_path, axes)
+    with pytest.raises(dataset.DatasetError, match="streams is 2, and the grid has 1"):
+        dataset.fold(specs, {"streams": [1], "repetition": [1]})
+    with pytest.raises(dataset.DatasetError, match="same point"):
+        dataset.fold([*specs, *specs], axes)
+    change(list(specs)[-1], lambda c: c["spec"]["parameters"].update(mtu=1500))
+    with pytest.raises(dataset.DatasetError, match=r"what is no axis: parameters\.mtu is 1500, not 9000"):
+        dataset.fold(specs, axes)
+    with pytest.raises(dataset.DatasetError, match="no cell of this sweep"):
+        dataset.fold(specs, axes, {})
+    with pytest.raises(dataset.DatasetError, match="no cell files"):
+        dataset.fold([], axes)
+
+
+def test_a_file_that_is_not_json_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "cell.json"
+    path.write_text("{")
+    with pytest.raises(dataset.DatasetError, match=r"cell\.json: not JSON"):
+        dataset.fold([path], {"repetition": [1]})

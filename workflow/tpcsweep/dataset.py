@@ -1,0 +1,418 @@
+"""Cell files folded into one labelled dataset, after the CF conventions where they have a word for it.
+
+`docs/dataset.md` describes the result for those who read it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import tempfile
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import orjson
+import xarray as xr
+
+from tpcsweep.parameters import Parameters, Value, quantity
+from tpcsweep.variables import FLAGS, SAMPLES, SUMMARY, Variable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+FORMAT = 1
+"""The version of cell files that this reads."""
+
+STATUS = ("missing", "ok", "failed")
+"""Meanings of the values of the variable `status`, from 0."""
+
+TRANSFERS_GROUP = "transfer_times"
+"""The group of single transfers; "transfers" is a figure, and NetCDF has one name for both."""
+
+_DEFAULT = "default"  # stands for null on an axis of words: NetCDF has no null text
+_REPETITION = "repetition"
+_TRANSFERS = {
+    "stream": Variable("1", "which of the concurrent streams, from 0"),
+    "start": Variable("s", "start of the transfer since the cell's start"),
+    "end": Variable("s", "end of the transfer since the cell's start"),
+    "ok": Variable("1", "1 for a transfer that ended well, 0 for one that failed"),
+}
+
+
+class DatasetError(ValueError):
+    """Cell files that do not fold into one dataset; the text names the file and what to do."""
+
+
+@dataclass(frozen=True)
+class Folded:
+    """One dataset in three groups, all with the same axes as coordinates."""
+
+    summary: xr.Dataset
+    """Dimensions: the axes."""
+    samples: xr.Dataset
+    """Dimensions: the axes, then `time` in s since the cell's start; NaN where a cell had ended."""
+    transfers: xr.Dataset
+    """One dimension, `transfer`, over the transfers of all cells; every axis is a variable along it."""
+
+
+def fold(
+    files: Iterable[str | Path],
+    axes: Mapping[str, Sequence[Value]],
+    wanted: Mapping[Path, Mapping[str, Any]] | None = None,
+) -> Folded:
+    """Fold cell files into one dataset with a dimension for each axis.
+
+    axes: the values of each axis in order, `repetition` among them. Points without a file become NaN with the
+    status "missing". wanted: the specification that each file must have been measured under.
+
+    Raises:
+        DatasetError: for a file that is no cell file of this format, one that was measured under another
+            specification than the wanted one, one that lies off the grid or shares its point with another,
+            files that differ in what is no axis, and no file at all.
+        OSError: for a file that cannot be read.
+    """
+    paths = [Path(file) for file in files]
+    if not paths:
+        raise DatasetError("no cell files were given: a dataset needs at least one")
+    columns = _Columns.empty(axes)
+    for path in paths:
+        cell = _read(path)
+        if wanted is not None:
+            _check_wanted(path, cell["spec"], wanted)
+        columns.add(path, cell)
+    return Folded(columns.summary(), columns.samples(), columns.transfers())
+
+
+def write(folded: Folded, path: str | Path) -> None:
+    """Write the groups to one NetCDF 4 file: beside it, then renamed, so that it is whole or not there."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    summary = folded.summary.assign_attrs(history=f"{now} tpcsweep: folded from cell files")
+    handle, beside = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    os.close(handle)
+    try:
+        summary.to_netcdf(beside, mode="w", engine="netcdf4", encoding=_compressed(summary))
+        for group, content in (("samples", folded.samples), (TRANSFERS_GROUP, folded.transfers)):
+            content.to_netcdf(beside, mode="a", engine="netcdf4", group=group, encoding=_compressed(content))
+        Path(beside).chmod(0o644)  # mkstemp's are private
+        Path(beside).replace(path)
+    finally:
+        Path(beside).unlink(missing_ok=True)
+
+
+def flagged(summary: xr.Dataset, flag: str) -> xr.DataArray:
+    """Which cells carry one of `variables.FLAGS`, as booleans over the axes.
+
+    Raises:
+        KeyError: for what is no flag.
+    """
+    return (summary["flags"] & _MASKS[flag]) != 0
+
+
+def describe(name: str) -> Variable:
+    """Unit and meaning of an axis or a fixed parameter; no unit for words, and for what is no parameter."""
+    if name == _REPETITION:
+        return Variable("1", "repetition of the cell")
+    if name not in Parameters.model_fields:
+        return Variable("", name)
+    known = quantity(name)
+    meaning = Parameters.model_fields[name].description or name
+    return Variable((known.dimension.base or "1") if known else "", meaning)
+
+
+_MASKS = {flag: 1 << bit for bit, flag in enumerate(FLAGS)}
+
+
+@dataclass
+class _Columns:
+    """What the cells said, in arrays over the grid; no object per cell, as there may be 10⁵ of them."""
+
+    axes: dict[str, tuple[Value, ...]]
+    places: list[dict[Value, int]]
+    shape: tuple[int, ...]
+    figures: dict[str, NDArray[np.float64]]
+    status: NDArray[np.int8]
+    flags: NDArray[np.int32]
+    message: NDArray[np.object_]
+    started: NDArray[np.datetime64]
+    provenance: NDArray[np.int32]
+    records: dict[bytes, int] = field(default_factory=dict)
+    series: list[tuple[int, NDArray[np.int64], dict[str, NDArray[np.float32]]]] = field(default_factory=list)
+    moved: list[tuple[int, dict[str, Sequence[float]]]] = field(default_factory=list)
+    fixed: dict[str, Any] = field(default_factory=dict)
+    first: Path | None = None
+
+    @classmethod
+    def empty(cls, axes: Mapping[str, Sequence[Value]]) -> _Columns:
+        shape = tuple(len(values) for values in axes.values())
+        return cls(
+            axes={name: tuple(values) for name, values in axes.items()},
+            places=[{value: place for place, value in enumerate(values)} for values in axes.values()],
+            shape=shape,
+            figures={name: np.full(shape, np.nan) for name in SUMMARY},
+            status=np.zeros(shape, np.int8),
+            flags=np.zeros(shape, np.int32),
+            message=np.full(shape, "", dtype=object),
+            started=np.full(shape, np.datetime64("NaT"), dtype="datetime64[ns]"),
+            provenance=np.full(shape, -1, np.int32),
+        )
+
+    def add(self, path: Path, cell: Mapping[str, Any]) -> None:
+        """Put one cell in its place."""
+        try:
+            spec = cell["spec"]
+            at = self._place(path, spec)
+            self._check_fixed(path, spec)
+            if self.status.flat[at]:
+                raise DatasetError(f"{path}: another file was measured at the same point of the grid")
+            self.status.flat[at] = {"ok": 1, "failed": 2}[cell["status"]]
+            self.message.flat[at] = cell["message"]
+            self.flags.flat[at] = sum(_MASKS[flag] for flag in cell["flags"])
+            for name, value in cell["summary"].items():
+                self.figures[name].flat[at] = np.nan if value is None else value
+            self._add_provenance(at, dict(cell["provenance"]))
+            self._add_series(at, cell["samples"], spec["measurement"]["interval"])
+            self.moved.append((at, {name: cell["transfers"].get(name, []) for name in _TRANSFERS}))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise DatasetError(f"{path}: not a cell file of format {FORMAT}: {error!r}") from error
+        except ValueError as error:
+            raise error if isinstance(error, DatasetError) else DatasetError(f"{path}: {error}") from error
+
+    def _place(self, path: Path, spec: Mapping[str, Any]) -> int:
+        index = []
+        for name, places in zip(self.axes, self.places, strict=True):
+            value = spec[_REPETITION] if name == _REPETITION else spec["parameters"][name]
+            if value not in places:
+                known = ", ".join(str(one) for one in places)
+                raise DatasetError(f"{path}: {name} is {value!r}, and the grid has {known}")
+            index.append(places[value])
+        return int(np.ravel_multi_index(index, self.shape))
+
+    def _check_fixed(self, path: Path, spec: Mapping[str, Any]) -> None:
+        fixed = {
+            **spec,
+            "parameters": {k: v for k, v in spec["parameters"].items() if k not in self.axes},
+            _REPETITION: None if _REPETITION in self.axes else spec[_REPETITION],
+        }
+        if self.first is None:
+            self.first, self.fixed = path, fixed
+        elif fixed != self.fixed:
+            raise DatasetError(
+                f"{path}: differs from {self.first} in what is no axis: {_differences(fixed, self.fixed)}"
+            )
+
+    def _add_provenance(self, at: int, provenance: dict[str, Any]) -> None:
+        started = datetime.fromisoformat(provenance.pop("started"))
+        self.started.flat[at] = np.datetime64(started.astimezone(UTC).replace(tzinfo=None), "ns")
+        record = orjson.dumps(provenance, option=orjson.OPT_SORT_KEYS)
+        self.provenance.flat[at] = self.records.setdefault(record, len(self.records))
+
+    def _add_series(self, at: int, samples: Mapping[str, Sequence[float | None]], interval: float) -> None:
+        # Samples are some milliseconds late; their places are whole numbers of intervals.
+        index = np.rint(np.asarray(samples.get("time", ()), float) / interval).astype(np.int64)
+        if np.any(index < 0):
+            raise ValueError("samples have times before the cell's start")
+        names = set(samples) - {"time"}
+        if unknown := names - set(SAMPLES):
+            raise KeyError(*sorted(unknown))
+        # float() turns None into NaN, and float32 is finer than any counter's noise.
+        series = {name: np.array(samples[name], dtype=np.float32) for name in sorted(names)}
+        if wrong := [name for name, values in series.items() if values.shape != index.shape]:
+            raise ValueError(f"samples of {', '.join(wrong)} are not as many as times")
+        self.series.append((at, index, series))
+
+    def summary(self) -> xr.Dataset:
+        """Give the group of what each cell has one of."""
+        dimensions = tuple(self.axes)
+        content: dict[str, Any] = {
+            name: (dimensions, values, _attributes(SUMMARY[name])) for name, values in self.figures.items()
+        }
+        content["status"] = (
+            dimensions,
+            self.status,
+            {
+                "long_name": "whether the cell was measured",
+                "flag_values": np.arange(len(STATUS), dtype=np.int8),
+                "flag_meanings": " ".join(STATUS),
+            },
+        )
+        content["flags"] = (
+            dimensions,
+            self.flags,
+            {
+                "long_name": "what to know before trusting the cell",
+                "flag_masks": np.array(list(_MASKS.values()), dtype=np.int32),
+                "flag_meanings": " ".join(_MASKS),
+                "comment": "; ".join(f"{flag}: {meaning}" for flag, meaning in FLAGS.items()),
+            },
+        )
+        content["message"] = (dimensions, self.message, {"long_name": "what the tool said of a failed cell"})
+        content["started"] = (dimensions, self.started, {"long_name": "when the cell was started, UTC"})
+        content["provenance"] = (
+            dimensions,
+            self.provenance,
+            {"long_name": "which of provenance_record the cell was measured under; -1: none"},
+        )
+        content["provenance_record"] = (
+            "record",
+            np.array([record.decode() for record in self.records], dtype=object),
+            {"long_name": "where and with what cells were measured, as found, in JSON"},
+        )
+        return xr.Dataset(content, self._coordinates(), self._global_attributes())
+
+    def samples(self) -> xr.Dataset:
+        """Give the group of time series."""
+        interval = self.fixed["measurement"]["interval"]
+        indices = [index for _, index, _ in self.series if index.size]
+        begin = min((int(index.min()) for index in indices), default=0)
+        count = max((int(index.max()) for index in indices), default=begin - 1) - begin + 1
+        dimensions = (*self.axes, "time")
+        content: dict[str, Any] = {}
+        for name in SAMPLES:
+            padded = np.full((math.prod(self.shape), count), np.nan, np.float32)
+            for at, index, series in self.series:
+                if name in series:
+                    padded[at, index - begin] = series[name]
+            shaped = padded.reshape(*self.shape, count)
+            content[name] = (dimensions, shaped, _attributes(SAMPLES[name]))
+        time = (begin + np.arange(count)) * interval
+        about = {"units": "s", "long_name": "time since the cell's start, to the nearest sampling interval"}
+        return xr.Dataset(content, {**self._coordinates(), "time": ("time", time, about)})
+
+    def transfers(self) -> xr.Dataset:
+        """Give the group of single transfers: a table, as cells have very different numbers of them."""
+        counts = [len(moved["start"]) for _, moved in self.moved]
+        places = np.repeat(np.array([at for at, _ in self.moved], dtype=np.int64), counts)
+        content: dict[str, Any] = {}
+        coordinates = self._coordinates()
+        for name, index in zip(self.axes, np.unravel_index(places, self.shape), strict=True):
+            _, values, about = coordinates[name]
+            content[name] = ("transfer", values[index], about)
+        for name, about in _TRANSFERS.items():
+            kind = {"stream": np.int32, "ok": np.int8}.get(name, np.float64)
+            column = itertools.chain.from_iterable(moved[name] for _, moved in self.moved)
+            content[name] = ("transfer", np.array(list(column), dtype=kind), _attributes(about))
+        return xr.Dataset(content)
+
+    def _coordinates(self) -> dict[Hashable, Any]:
+        coordinates: dict[Hashable, Any] = {
+            name: (name, *_labels(name, values)) for name, values in self.axes.items()
+        }
+        for name, value in self.fixed["parameters"].items():
+            labels, about = _labels(name, (value,))
+            coordinates[name] = ((), labels[0], about)
+        return coordinates
+
+    def _global_attributes(self) -> dict[str, Any]:
+        spec = self.fixed
+        simulated = spec["testbed"]["kind"] == "simulation"
+        records = [orjson.loads(record) for record in self.records]
+        known = ~np.isnat(self.started)
+        started = self.started[known]
+        ended = started + np.nan_to_num(self.figures["duration"][known]).astype("timedelta64[s]")
+        software: dict[str, set[str]] = {}
+        for record in records:
+            for name, version in (record.get("software") or {}).items():
+                software.setdefault(name, set()).add(str(version))
+        what = "simulated" if simulated else "measured"
+        return {
+            "title": f"Throughput of XRootD HTTP third-party copies, {what}: sweep {spec['sweep']}",
+            "Conventions": "CF-1.11",
+            "source": f"tpcsweep, {what} on testbed {spec['testbed']['name']} ({spec['testbed']['kind']})",
+            "sweep": spec["sweep"],
+            "testbed": spec["testbed"]["name"],
+            "testbed_kind": spec["testbed"]["kind"],
+            **{f"measurement_{name}": value for name, value in spec["measurement"].items()},
+            "measured_from": _iso(started.min()),
+            "measured_until": _iso(ended.max()),
+            "software": ", ".join(f"{n} {' and '.join(sorted(v))}" for n, v in sorted(software.items())),
+            **{
+                name: ", ".join(sorted({str(record[name]) for record in records if record.get(name)}))
+                for name in ("host", "kernel", "cpu", "commit")
+            },
+        }
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        cell = orjson.loads(path.read_bytes())
+    except orjson.JSONDecodeError as error:
+        raise DatasetError(f"{path}: not JSON: {error}") from error
+    if not isinstance(cell, dict) or cell.get("format") != FORMAT or not isinstance(cell.get("spec"), dict):
+        given = cell.get("format") if isinstance(cell, dict) else None
+        raise DatasetError(
+            f"{path}: not a cell file of format {FORMAT} (its format is {given!r}): "
+            "delete the file and run snakemake again"
+        )
+    return cell
+
+
+def _check_wanted(path: Path, spec: Mapping[str, Any], wanted: Mapping[Path, Mapping[str, Any]]) -> None:
+    if path not in wanted:
+        raise DatasetError(f"{path}: no cell of this sweep; remove the file from those to fold")
+    if spec != wanted[path]:
+        raise DatasetError(
+            f"{path}: measured under another specification: {_differences(spec, wanted[path])}; "
+            "delete the file and run snakemake again"
+        )
+
+
+def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any], prefix: str = "") -> str:
+    """Say which keys differ, nested ones with dots: parameters.rtt is 10, not 20."""
+    texts = []
+    for name in dict.fromkeys((*found, *wanted)):
+        ours, theirs = found.get(name), wanted.get(name)
+        if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
+            texts += [_differences(ours, theirs, f"{prefix}{name}.")] if ours != theirs else []
+        elif ours != theirs or (name in found) != (name in wanted):
+            texts.append(f"{prefix}{name} is {_given(found, name)}, not {_given(wanted, name)}")
+    return ", ".join(texts)
+
+
+def _given(mapping: Mapping[str, Any], name: str) -> str:
+    return orjson.dumps(mapping[name]).decode() if name in mapping else "absent"
+
+
+def _labels(name: str, values: Sequence[Value]) -> tuple[NDArray[Any], dict[str, str]]:
+    """Give the coordinate of an axis, without nulls, and its attributes."""
+    about = describe(name)
+    attributes = {"units": about.units} if about.units else {}
+    attributes["long_name"] = about.long_name
+    if not all(value is None or isinstance(value, int | float) for value in values):
+        words = [_DEFAULT if value is None else str(value) for value in values]
+        return np.array(words, dtype=object), attributes
+    if None in values:
+        # Of the parameters that are numbers, null means no limit.
+        attributes["comment"] = "inf: no limit"
+    if all(isinstance(value, int) for value in values):
+        return np.array(values, dtype=np.int64), attributes
+    numbers = [math.inf if value is None else float(value) for value in values]
+    return np.array(numbers), attributes
+
+
+def _attributes(variable: Variable) -> dict[str, str]:
+    return {"units": variable.units, "long_name": variable.long_name}
+
+
+def _iso(moment: np.datetime64) -> str:
+    return f"{np.datetime_as_string(moment, unit='s')}Z"
+
+
+def _compressed(content: xr.Dataset) -> dict[Hashable, dict[str, Any]]:
+    """Encode: numbers compressed, gaps in floats as NaN, integers and coordinates without a fill value."""
+    encoding: dict[Hashable, dict[str, Any]] = {}
+    for name, variable in content.variables.items():
+        if variable.dtype.kind == "M":
+            encoding[name] = {"units": "seconds since 1970-01-01", "dtype": "float64", "_FillValue": np.nan}
+        elif variable.dtype.kind in "if":
+            gaps = variable.dtype.kind == "f" and name in content.data_vars
+            encoding[name] = {"_FillValue": np.nan if gaps else None}
+            if variable.ndim:
+                encoding[name] |= {"zlib": True, "complevel": 4, "shuffle": True}
+    return encoding
