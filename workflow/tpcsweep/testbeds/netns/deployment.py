@@ -48,9 +48,11 @@ def deployed(wanted: DeploymentParameters, owner: state.Owner, memory: int) -> I
     try:
         yield deployment.up()
     finally:
-        with contextlib.suppress(OSError):
+        try:
+            state.ignore_signals()
             deployment.close()
-        state.teardown(folder, deployment.children)
+        finally:
+            state.teardown(folder, deployment.children)
 
 
 class _Deployment:

@@ -162,13 +162,16 @@ class Site:
 
     def totals(self) -> dict[str, int]:
         """Counters that are looked at only before and after a cell: packets dropped, periods, throttled periods."""
-        directions = self.link.counters().values()
-        found = {"path_drops": sum(c["dropped_queue"] + c["dropped_random"] for c in directions)}
+        found = {"path_drops": self.link.counters()["drops"]}
         for name, side in zip(("source", "destination"), topology.SIDES, strict=True):
             periods = [group.periods() for group in self.sides[side].groups]
             found[f"{name}_periods"] = sum(all_ for all_, _ in periods)
             found[f"{name}_throttled"] = sum(throttled for _, throttled in periods)
         return found
+
+    def remove(self, name: str) -> None:
+        """Remove a destination file whose transfer has ended."""
+        self.files.remove(name)
 
     def settle(self) -> None:
         """After the client has stopped: end what the servers still copy and remove what arrived.

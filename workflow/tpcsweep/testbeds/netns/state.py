@@ -27,6 +27,8 @@ from tpcsweep.testbeds.netns import cgroups
 STATE = Path("/run/tpcsweep")
 NETNS = Path("/run/netns")
 KILL_SECONDS = 5.0
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""What asks a process to end."""
 SECRET = re.compile(r"(authz=|Bearer(?:%20|\s)+)[^\s&\"']+", re.IGNORECASE)
 
 
@@ -98,6 +100,12 @@ def describe(folder: Path) -> str:
     except (OSError, ValueError):
         return f"{folder.name} (owner unknown)"
     return f"{folder.name}: {owner['deployment'] or 'the only deployment'} of sweep {owner['sweep']}"
+
+
+def ignore_signals() -> None:
+    """From here on nothing but SIGKILL ends this process: a teardown that is interrupted leaves things behind."""
+    for number in ENDING:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def teardown(folder: Path, children: list[subprocess.Popen[bytes]] | None = None) -> None:

@@ -1,0 +1,39 @@
+# make sweep     set everything up, run the configured sweep, print where its report is
+# make test      set everything up, run every test
+# make setup     set everything up
+# make lint      formatters, linters, types
+# make lock      pin the Python requirements again
+SHELL := /bin/bash
+BIN := .venv/bin
+SET_UP := $(wildcard envs/*.txt) envs/setup.sh pyproject.toml
+
+.PHONY: sweep test test-fast setup lint lock
+.DELETE_ON_ERROR:
+
+sweep: .venv/.complete
+	$(BIN)/snakemake
+
+setup: .venv/.complete
+
+test: .venv/.complete-test
+	$(BIN)/python -m pytest --cov=tpcsweep --cov-report=term
+
+test-fast: .venv/.complete-test
+	$(BIN)/python -m pytest -m "not real"
+
+lint: .venv/.complete-test
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/snakefmt --check Snakefile workflow/rules
+	$(BIN)/snakemake --lint
+
+lock: .venv/.complete-test
+	$(BIN)/uv pip compile --quiet --upgrade --generate-hashes --universal --python-version 3.11 --no-header envs/requirements.in --output-file envs/requirements.txt
+	$(BIN)/uv pip compile --quiet --upgrade --generate-hashes --universal --python-version 3.11 --no-header envs/requirements-dev.in --output-file envs/requirements-dev.txt
+
+.venv/.complete: $(SET_UP)
+	envs/setup.sh
+
+.venv/.complete-test: $(SET_UP)
+	envs/setup.sh test

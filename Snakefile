@@ -1,0 +1,35 @@
+import sys
+from pathlib import Path
+
+from tpcsweep import configuration as configurations
+from tpcsweep.checks import require
+from tpcsweep.jobs import Jobs
+from tpcsweep.problems import ConfigurationError
+from tpcsweep.testbeds.netns import machine
+
+
+configfile: "config/config.yaml"
+
+
+try:
+    SETTINGS = configurations.load(config, Path(workflow.basedir))
+    require(SETTINGS, machine.offers())
+except ConfigurationError as error:
+    sys.exit(str(error))
+
+RESULTS = str(SETTINGS.folder)
+JOBS = Jobs(SETTINGS)
+CELLS = [str(SETTINGS.cell_file(cell)) for cell in SETTINGS.grid.cells]
+
+# A profile may raise this where testbeds do not share a machine.
+workflow.global_resources.setdefault("testbed", 1)
+
+
+rule all:
+    input:
+        # Named here too, so that a cell that was deleted is measured again.
+        CELLS,
+    default_target: True
+
+
+include: "workflow/rules/measure.smk"

@@ -1,0 +1,56 @@
+"""What the workflow's rules ask of a configuration: patterns, priorities, and when a job must run. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from math import prod
+from typing import Protocol
+
+import orjson
+
+from tpcsweep.configuration import Configuration, wanted
+from tpcsweep.sweep import Group
+
+
+class Wildcards(Protocol):
+    """What a rule's wildcards are here."""
+
+    deployment: str
+
+
+class Jobs:
+    """The jobs of a configuration: one for each deployment."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._grid = configuration.grid
+        self.digest = _digest(configuration)
+        """Of all that the cells' paths do not say; another one makes every job run, and look for stale cells."""
+
+    def priority(self, wildcards: Wildcards) -> int:
+        """The place of a deployment in the shuffled order, the highest first."""
+        return self._grid.rank[wildcards.deployment]
+
+    @staticmethod
+    def pattern(group: Group) -> str:
+        """A regular expression for the deployments of a group and no others.
+
+        Each cell's file is matched against it: for 10⁴ deployments a product of short alternatives is fast where one
+        alternative a deployment is not.
+        """
+        axes = [dict.fromkeys(values) for values in zip(*(path.split("/") for path in group.deployments), strict=True)]
+        if prod(map(len, axes)) == len(set(group.deployments)):
+            return "/".join(_either(values) for values in axes)
+        return _either(dict.fromkeys(group.deployments))
+
+
+def _either(texts: dict[str, None]) -> str:
+    return f"(?:{'|'.join(re.escape(text) for text in texts)})"
+
+
+def _digest(configuration: Configuration) -> str:
+    first = configuration.grid.cells[0]
+    spec = wanted(configuration, first)
+    fixed = {name: value for name, value in spec["parameters"].items() if name not in first.axes}
+    text = orjson.dumps({**spec, "parameters": fixed, "repetition": None}, option=orjson.OPT_SORT_KEYS)
+    return hashlib.sha256(text).hexdigest()[:16]

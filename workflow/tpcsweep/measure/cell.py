@@ -1,0 +1,258 @@
+"""Measure one cell: keep its streams active, watch, stop when the figure is good enough, say what was found."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from tpcsweep.measure.readings import Reading, Sampler, Series, series
+from tpcsweep.measure.steady import Steady, analyse, enough
+from tpcsweep.parameters import Parameters
+from tpcsweep.sweep import Measurement
+from tpcsweep.testbeds.agent import ClientError, ClientProcess, Event
+
+LOOK = 1.0
+"""Seconds between looks at whether a cell may stop."""
+BUSY = 0.95
+"""Share of the machine's CPU time from which on the machine itself may bind a cell."""
+PAYLOAD_SHARE = (0.85, 1.0)
+"""Goodput over the path's rate: headers of packets and TLS explain this much. The lower bound is that of an MTU
+of 1280 with TCP options, TLS records and a few per cent of retransmissions."""
+
+
+class Site(Protocol):
+    """What measuring needs of a deployment."""
+
+    client: ClientProcess
+    rtt_idle: float
+
+    @property
+    def has_redirector(self) -> bool: ...
+    def pairs(self, endpoint: str) -> list[tuple[str, str]]: ...
+    def add_source(self, size: int, content: str) -> str: ...
+    def read(self) -> Reading: ...
+    def totals(self) -> dict[str, int]: ...
+    def remove(self, name: str) -> None: ...
+    def settle(self) -> None: ...
+
+
+@dataclass
+class Transfers:
+    """The ends of transfers, as the client tells them."""
+
+    stream: list[int] = field(default_factory=list)
+    start: list[float] = field(default_factory=list)
+    end: list[float] = field(default_factory=list)
+    ok: list[bool] = field(default_factory=list)
+    messages: dict[str, int] = field(default_factory=dict)
+    """Why transfers failed, and how often."""
+    exhausted: bool = False
+
+    def add(self, event: Event, began: float) -> None:
+        """Take an event in. Times become seconds since the cell began."""
+        if event["event"] == "exhausted":
+            self.exhausted = True
+        elif event["event"] == "end":
+            self.stream.append(event["stream"])
+            self.start.append(round(event["start"] - began, 4))
+            self.end.append(round(event["end"] - began, 4))
+            self.ok.append(event["failure"] is None)
+            if event["failure"] is not None:
+                self.messages[event["failure"]] = self.messages.get(event["failure"], 0) + 1
+
+    @property
+    def failed(self) -> int:
+        """How many failed."""
+        return self.ok.count(False)
+
+
+def measure(
+    site: Site,
+    wanted: Parameters,
+    how: Measurement,
+    prefix: str,
+    show: Callable[[Steady, float], None],
+) -> dict[str, Any]:
+    """Measure a cell in a deployment that is up; returns `status`, `message`, `flags`, `summary`, `samples`,
+    `transfers` of the cell's file.
+
+    A tool that cannot transfer is data: its cell has `status: failed`. `prefix` begins the names of the destination
+    files. `show` is called at every look with the figures so far and the seconds spent.
+    """
+    name = site.add_source(wanted.file_size, wanted.source_content)
+    transfers = Transfers()
+    before = site.totals()
+    refusal = ""
+    with Sampler(site.read, how.interval) as sampler:
+        began = sampler.readings()[0].time
+        try:
+            site.client.run(
+                tool=wanted.tool,
+                streams=wanted.streams,
+                pairs=site.pairs(wanted.endpoint),
+                file_name=name,
+                prefix=prefix,
+                copy_mode=wanted.copy_mode,
+                tcp_streams=wanted.tcp_streams,
+            )
+            _watch(site, sampler, how, transfers, show)
+        except ClientError as error:
+            refusal = str(error)
+    readings = sampler.readings()
+    for event in site.client.stop():
+        transfers.add(event, began)
+    after = site.totals()
+    site.settle()
+    found = series(readings)
+    return _result(site, wanted, how, found, {k: after[k] - before[k] for k in after}, transfers, refusal)
+
+
+def _watch(
+    site: Site, sampler: Sampler, how: Measurement, transfers: Transfers, show: Callable[[Steady, float], None]
+) -> None:
+    """Until the figure is good enough, time is up, or every stream has given up."""
+    began = sampler.readings()[0].time
+    looks: list[Steady] = []
+    due = began + LOOK
+    while not transfers.exhausted:
+        now = time.monotonic()
+        for event in site.client.events():
+            transfers.add(event, began)
+            if event["event"] == "end":
+                site.remove(event["name"])
+        if now >= due:
+            due += LOOK
+            looks.append(analyse(series(sampler.readings())["goodput"], how.interval, how.confidence))
+            show(looks[-1], now - began)
+            if now - began >= how.min_time and enough(looks, how.precision):
+                return
+        if now - began >= how.max_time:
+            return
+        time.sleep(min(how.interval, 0.1))
+
+
+def _result(
+    site: Site,
+    wanted: Parameters,
+    how: Measurement,
+    found: Series,
+    totals: Mapping[str, int],
+    transfers: Transfers,
+    refusal: str,
+) -> dict[str, Any]:
+    steady = analyse(found["goodput"], how.interval, how.confidence)
+    message = refusal or _most_frequent(transfers.messages)
+    nothing = steady.mean == 0 or not math.isfinite(steady.mean)
+    if nothing and not message:
+        message = f"no byte arrived within {found['time'][-1] if found['time'].size else 0:.1f} s"
+    failed = bool(refusal) or transfers.exhausted or nothing
+    return {
+        "status": "failed" if failed else "ok",
+        "message": message,
+        "flags": [] if refusal else _flags(site, wanted, how, found, steady, transfers),
+        "summary": _summary(site, how, found, steady, totals, transfers),
+        "samples": {name: _rounded(values) for name, values in found.items()},
+        "transfers": {
+            "stream": transfers.stream,
+            "start": transfers.start,
+            "end": transfers.end,
+            "ok": transfers.ok,
+        },
+    }
+
+
+def _summary(
+    site: Site,
+    how: Measurement,
+    found: Series,
+    steady: Steady,
+    totals: Mapping[str, int],
+    transfers: Transfers,
+) -> dict[str, float | int | None]:
+    kept = {name: values[steady.warmup_samples :] for name, values in found.items()}
+    second = max(1, round(1 / how.interval))
+    rates = {
+        "throughput": steady.mean,
+        "throughput_low": steady.low,
+        "throughput_high": steady.high,
+        "throughput_max": _largest_mean(found["goodput"], second),
+        "duration": found["time"][-1] if found["time"].size else 0.0,
+        "warmup": steady.warmup,
+        "rtt_idle": site.rtt_idle,
+    }
+    means = (
+        "wire_throughput",
+        "source_cpu",
+        "destination_cpu",
+        "client_cpu",
+        "path_cpu",
+        "machine_cpu",
+        "machine_steal",
+        "rtt_loaded",
+    )
+    rates |= {name: _mean(kept[name]) for name in means}
+    for side in ("source", "destination"):
+        periods = totals[f"{side}_periods"]
+        rates[f"{side}_throttled"] = totals[f"{side}_throttled"] / periods if periods else 0.0
+    counts = {
+        "retransmits": int(found["retransmits"].sum()),
+        "path_drops": totals["path_drops"],
+        "transfers": transfers.ok.count(True),
+        "transfers_failed": transfers.failed,
+    }
+    return {name: _number(value) for name, value in rates.items()} | counts
+
+
+def _flags(
+    site: Site, wanted: Parameters, how: Measurement, found: Series, steady: Steady, transfers: Transfers
+) -> list[str]:
+    kept = {name: values[steady.warmup_samples :] for name, values in found.items()}
+    wire = _mean(kept["wire_throughput"])
+    share = steady.mean / wire if wire else 1.0
+    half_width = (steady.high - steady.low) / 2
+    flags = {
+        "not_steady": not steady.steady,
+        "wide_interval": not half_width <= how.precision * steady.mean,  # NaN is wide
+        "autocorrelated": steady.autocorrelated,
+        "transfers_failed": transfers.failed > 0,
+        "counters_disagree": wanted.copy_mode == "pull" and not PAYLOAD_SHARE[0] <= share <= PAYLOAD_SHARE[1],
+        "machine_saturated": _mean(kept["machine_cpu"]) + _mean(kept["machine_steal"]) >= BUSY,
+        "no_redirector": wanted.endpoint == "redirector" and not site.has_redirector,
+    }
+    return [name for name, raised in flags.items() if raised]
+
+
+def _most_frequent(messages: Mapping[str, int]) -> str:
+    if not messages:
+        return ""
+    message, times = max(messages.items(), key=lambda item: item[1])
+    return f"{times} × {message}" if times > 1 else message
+
+
+def _largest_mean(values: np.ndarray[Any, np.dtype[np.float64]], length: int) -> float:
+    """The largest mean of `length` values in a row; of all of them where there are fewer."""
+    if values.size == 0:
+        return math.nan
+    length = min(length, values.size)
+    sums = np.cumsum(np.concatenate(([0.0], values)))
+    return float((sums[length:] - sums[:-length]).max() / length)
+
+
+def _mean(values: np.ndarray[Any, np.dtype[np.float64]]) -> float:
+    """The mean without NaN; NaN of nothing."""
+    kept = values[np.isfinite(values)]
+    return float(kept.mean()) if kept.size else math.nan
+
+
+def _number(value: float) -> float | None:
+    """JSON knows no NaN."""
+    return float(f"{value:.6g}") if math.isfinite(value) else None
+
+
+def _rounded(values: np.ndarray[Any, np.dtype[np.float64]]) -> list[float | None]:
+    return [_number(value) for value in values.tolist()]

@@ -1,0 +1,61 @@
+"""What was measured with: the machine, its software and this project's own version, as found."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+import subprocess
+from collections.abc import Iterable
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tpcsweep.tools import TOOLS
+from tpcsweep.tools.base import package_versions
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def machine() -> dict[str, Any]:
+    """Host, kernel and CPU."""
+    return {
+        "host": socket.gethostname(),
+        "kernel": platform.release(),
+        "cpu": _cpu_model(),
+        "cpus": len(os.sched_getaffinity(0)),
+        "memory": psutil.virtual_memory().total,
+    }
+
+
+def software(tools: Iterable[str]) -> dict[str, str]:
+    """Versions of the servers, of the tools asked for, and of this project."""
+    found = package_versions("xrootd-server", "xrootd-server-plugins", "iproute2")
+    for tool in tools:
+        found |= TOOLS[tool].versions()
+    return {**found, "python": platform.python_version(), "tpcsweep": version("tpcsweep"), "snakemake": version("snakemake")}
+
+
+@cache
+def commit() -> str:
+    """The commit of this project, with "+changes" where the work tree differs; empty outside a repository."""
+    try:
+        head = _git("rev-parse", "HEAD")
+        return head + ("+changes" if _git("status", "--porcelain", "--untracked-files=no") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def _git(*arguments: str) -> str:
+    command = ["git", "-C", str(ROOT), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def _cpu_model() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()

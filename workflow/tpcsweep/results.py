@@ -1,0 +1,62 @@
+"""Cells' files: read, judged stale, written so that nobody ever sees half of one, and kept when a job fails."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+
+def stale(path: Path, wanted: Mapping[str, Any]) -> bool:
+    """Whether a cell must be measured: its file is missing, unreadable, or was measured under something else."""
+    try:
+        return bool(orjson.loads(path.read_bytes())["spec"] != wanted)
+    except (FileNotFoundError, orjson.JSONDecodeError, KeyError, TypeError):
+        return True
+
+
+def publish(path: Path, result: Mapping[str, Any], rescue: Path) -> None:
+    """Write a cell beside its place and rename it, with a second link in the `rescue` folder.
+
+    Snakemake removes the new files of a job that fails, those of complete cells too; `recover` puts them back.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rescue.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.part")
+    with beside.open("wb") as file:
+        file.write(orjson.dumps(result))
+        file.flush()
+        os.fsync(file.fileno())
+    kept = _rescued(rescue, path)
+    kept.unlink(missing_ok=True)
+    os.link(beside, kept)
+    beside.replace(path)
+
+
+def recover(path: Path, wanted: Mapping[str, Any], rescue: Path) -> bool:
+    """Put back a cell that an interrupted job had finished; False when there is none or it is stale too."""
+    kept = _rescued(rescue, path)
+    if stale(kept, wanted):
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.part")
+    beside.unlink(missing_ok=True)
+    os.link(kept, beside)
+    beside.replace(path)
+    return True
+
+
+def forget(paths: list[Path], rescue: Path) -> None:
+    """Drop the second links of cells whose job has ended well."""
+    for path in paths:
+        _rescued(rescue, path).unlink(missing_ok=True)
+    if rescue.is_dir() and not any(rescue.iterdir()):
+        rescue.rmdir()
+
+
+def _rescued(rescue: Path, path: Path) -> Path:
+    return rescue / f"{hashlib.sha256(str(path).encode()).hexdigest()[:24]}.json"

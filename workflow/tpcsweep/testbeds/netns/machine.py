@@ -1,0 +1,82 @@
+"""What this machine offers to the netns testbed, and what it lacks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from tpcsweep.checks import Machine, this_machine
+from tpcsweep.paths import Emulator, PathError, netem_works, smallest_rtt
+from tpcsweep.testbeds.netns import cgroups
+from tpcsweep.tools import TOOLS
+
+PROGRAMS = {
+    "xrootd": "xrootd-server",
+    "cmsd": "xrootd-server",
+    "gfal-copy": "gfal2-util-scripts",
+    "curl": "curl",
+    "ip": "iproute2",
+    "tc": "iproute2",
+    "ss": "iproute2",
+    "ethtool": "ethtool",
+    "ping": "iputils-ping",
+    "sysctl": "procps",
+    "openssl": "openssl",
+    "nsenter": "util-linux",
+    "setpriv": "util-linux",
+    "mount": "mount",
+    "cc": "gcc",
+}
+"""Programs that a deployment runs, and the Debian packages that hold them."""
+
+TUN = Path("/dev/net/tun")
+
+
+class MachineError(Exception):
+    """The machine lacks something; the message says what, and what to do."""
+
+
+def offers() -> Machine:
+    """What a sweep may ask for. Without root netem cannot be tried, and counts as absent."""
+    return this_machine(smallest_rtt(_emulator()), tuple(TOOLS))
+
+
+def require() -> None:
+    """Raises MachineError with everything that keeps deployments from coming up here."""
+    if problems := list(_problems()):
+        raise MachineError("the netns testbed cannot run on this machine:\n" + "\n".join(f"- {p}" for p in problems))
+
+
+def _problems() -> Iterable[str]:
+    if os.geteuid() != 0:
+        yield "it makes network namespaces and cgroups, which takes root: run it as root"
+        return
+    missing = {program: package for program, package in PROGRAMS.items() if not shutil.which(program)}
+    if missing:
+        packages = " ".join(sorted(set(missing.values())))
+        yield f"programs are missing: {', '.join(missing)}; run `make setup`, or apt-get install {packages}"
+    elif _emulator() == "delayline" and not TUN.exists():
+        yield (
+            f"the kernel has no sch_netem, and {TUN} for the delay line that replaces it does not exist: "
+            "modprobe sch_netem, or modprobe tun (in a container: pass the device in)"
+        )
+    try:
+        cgroups.hierarchy()
+    except cgroups.CgroupError as error:
+        yield str(error)
+
+
+def _emulator() -> Emulator:
+    try:
+        return "netem" if os.geteuid() == 0 and netem_works() else "delayline"
+    except PathError:
+        return "delayline"
+
+
+if __name__ == "__main__":
+    try:
+        require()
+    except MachineError as error:
+        raise SystemExit(str(error)) from None
