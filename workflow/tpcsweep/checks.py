@@ -77,7 +77,9 @@ class _Rule:
 
 def _rules(configuration: Configuration, machine: Machine) -> list[_Rule]:
     testbed, file = configuration.testbed, configuration.testbed_file
-    cpus, cpus_of = (testbed.cpus, f"cpus in {file}") if testbed.cpus else (machine.cpus, "of this machine")
+    cpus, cpus_of = (
+        (testbed.cpus, f"cpus in {file}") if testbed.cpus else (machine.cpus, "the CPUs of this machine")
+    )
     memory, memory_of = (
         (testbed.memory, f"memory in {file}")
         if testbed.memory
@@ -87,7 +89,7 @@ def _rules(configuration: Configuration, machine: Machine) -> list[_Rule]:
     def cores(value: float | None) -> str | None:
         if value is None or value * 2 <= cpus:
             return None
-        return f"at most {show(cpus / 2, CORES)}: both sides share {cpus} CPUs ({cpus_of})"
+        return f"at most {show(cpus / 2, CORES)}, half of {cpus} ({cpus_of})"
 
     def rtt(value: float) -> str | None:
         if value > testbed.max_rtt:

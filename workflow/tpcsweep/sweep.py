@@ -15,7 +15,6 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from tpcsweep.parameters import (
-    CELL,
     DEPLOYMENT,
     Count,
     Given,
@@ -388,4 +387,3 @@ def _shuffled(seed: int, *names: str) -> bytes:
     return hashlib.sha256("\n".join((str(seed), *names)).encode()).digest()
 
 
-assert (*DEPLOYMENT, *CELL) == tuple(Parameters.model_fields)

@@ -118,7 +118,7 @@ def show(value: Number, dimension: Dimension) -> str:
     for unit in dimension.shown:
         number = exact / dimension.units[unit]
         text = f"{_plain(number)} {unit}"
-        if number >= 1 and parse(text, dimension) == value:
+        if number >= 1 and _exact(text, dimension) == exact:
             fitting.append(text)
     # A point weighs double: 1280 B rather than 1.25 KiB. Of equals the larger unit, which comes later.
     if fitting:

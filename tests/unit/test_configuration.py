@@ -1,0 +1,436 @@
+"""Reading, checking and showing a configuration."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+from pydantic import BaseModel
+from rich.console import Console
+from tpcsweep import overview
+from tpcsweep.checks import Machine, check, require, this_machine
+from tpcsweep.configuration import Configuration, ConfigurationError, load, wanted
+from tpcsweep.parameters import Parameters
+from tpcsweep.schemas import FOLDER, schemas
+from tpcsweep.sweep import Measurement
+from tpcsweep.testbed_settings import Netns
+from tpcsweep.units import Quantity, show
+
+ROOT = Path(__file__).parents[2]
+SHIPPED = [
+    ("config", ROOT / "config/config.yaml"),
+    *(("sweep", path) for path in sorted((ROOT / "config/sweeps").glob("*.yaml"))),
+    *(("testbed", path) for path in sorted((ROOT / "config/testbeds").glob("*.yaml"))),
+]
+MACHINE = Machine(
+    cpus=2,
+    memory=16 * 2**30,
+    smallest_rtt=0.2,
+    congestion_controls=["cubic", "reno"],
+    tools=["gfal-copy", "curl"],
+)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A project with one sweep and one testbed, both valid."""
+    for folder, text in (("sweeps", "parameters:\n  rtt: [5 ms]\n"), ("testbeds", "kind: netns\n")):
+        (tmp_path / "config" / folder).mkdir(parents=True)
+        (tmp_path / "config" / folder / "one.yaml").write_text(text)
+    return tmp_path
+
+
+def loaded(root: Path, sweep: str | None = None, testbed: str | None = None, **config: Any) -> Configuration:
+    """The configuration, with another text for its sweep or testbed."""
+    for folder, text in (("sweeps", sweep), ("testbeds", testbed)):
+        if text is not None:
+            (root / "config" / folder / "one.yaml").write_text(text)
+    return load({"sweep": "one", "testbed": "one"} | config, root)
+
+
+def errors(root: Path, sweep: str | None = None, testbed: str | None = None, **config: Any) -> list[str]:
+    with pytest.raises(ConfigurationError) as error:
+        loaded(root, sweep, testbed, **config)
+    return str(error.value).splitlines()
+
+
+def problems(root: Path, sweep: str, testbed: str | None = None, **machine: Any) -> list[str]:
+    return [str(found) for found in check(loaded(root, sweep, testbed), replace(MACHINE, **machine))]
+
+
+# --- what is shipped
+
+
+@pytest.mark.parametrize("name", [path.stem for kind, path in SHIPPED if kind == "sweep"])
+def test_shipped_sweeps_can_be_done_on_two_cpus(name: str) -> None:
+    configuration = load({"sweep": name, "testbed": "netns"}, ROOT)
+    assert check(configuration, MACHINE) == []
+
+
+def test_the_shipped_configuration_takes_less_than_ten_minutes() -> None:
+    config = yaml.safe_load((ROOT / "config/config.yaml").read_text())
+    assert overview.summary(load(config, ROOT)) == (
+        "demo on netns: 32 cells in 8 deployments (2 origins × 2 cores × 2 rtt × 4 streams, 1 repetition), "
+        "about 3.5 min to 6.7 min"
+    )
+
+
+@pytest.mark.parametrize(("kind", "path"), SHIPPED, ids=lambda value: getattr(value, "stem", value))
+def test_shipped_files_are_valid_by_their_schema(kind: str, path: Path) -> None:
+    schema = json.loads((FOLDER / f"{kind}.schema.json").read_text())
+    Draft202012Validator.check_schema(schema)
+    Draft202012Validator(schema).validate(yaml.safe_load(path.read_text()))
+    named = re.search(r"^# yaml-language-server: \$schema=(.+)$", path.read_text(), re.MULTILINE)
+    assert named and (path.parent / named[1]).resolve() == FOLDER / f"{kind}.schema.json"
+
+
+def test_schemas_are_in_step_with_the_models() -> None:
+    written = {path.name: path.read_text() for path in FOLDER.glob("*.json")}
+    assert written == schemas(), "run python -m tpcsweep.schemas"
+
+
+@pytest.mark.parametrize(
+    ("model", "file"),
+    [(Parameters, "docs/sweeps.md"), (Measurement, "docs/sweeps.md"), (Netns, "config/README.md")],
+)
+def test_tables_are_in_step_with_the_models(model: type[BaseModel], file: str) -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (.+) \| (.+) \| (.+) \|$", (ROOT / file).read_text(), re.MULTILINE)
+    expected = []
+    for name, field in model.model_fields.items():
+        known = next((item.dimension for item in field.metadata if isinstance(item, Quantity)), None)
+        unit = (known.base or ("fraction" if known.units else "—")) if known else "—"
+        value = field.default
+        default = show(value, known) if known and value is not None else str(value).replace("None", "null")
+        if not field.is_required():
+            expected.append((name, unit, default, field.description))
+    names = [name for name, *_ in expected]
+    assert [row for row in rows if row[0] in names] == expected
+
+
+# --- what is read
+
+
+def test_names_and_paths_mean_files(root: Path) -> None:
+    by_name = loaded(root)
+    assert (by_name.name, by_name.sweep_file) == ("one", "config/sweeps/one.yaml")
+    assert (by_name.testbed_name, by_name.testbed_file) == ("one", "config/testbeds/one.yaml")
+    (root / "mine.yaml").write_text("parameters: {streams: [1, 2]}\n")
+    by_path = load({"sweep": "mine.yaml", "testbed": str(root / "config/testbeds/one.yaml")}, root)
+    assert (by_path.name, by_path.sweep_file, len(by_path.grid.cells)) == ("mine", "mine.yaml", 2)
+
+
+def test_results_are_below_the_folder_asked_for(root: Path) -> None:
+    configuration = loaded(root, results="elsewhere")
+    cell = configuration.grid.cells[0]
+    assert str(configuration.cell_file(cell)) == "elsewhere/one/cells/rtt=5/repetition=1.json"
+    assert str(loaded(root).folder) == "results/one"
+
+
+def test_what_is_wanted_of_a_cell(root: Path) -> None:
+    configuration = loaded(
+        root, "parameters: {rtt: [5 ms], file_size: 1 MiB}\ndescription: of no matter\nseed: 3\n"
+    )
+    specification = wanted(configuration, configuration.grid.cells[0])
+    assert list(specification) == ["format", "sweep", "parameters", "repetition", "measurement", "testbed"]
+    assert specification["parameters"]["rtt"] == 5.0
+    assert specification["parameters"]["file_size"] == 2**20
+    assert specification["parameters"]["streams"] == 1
+    assert specification["measurement"]["precision"] == 0.05
+    assert specification["testbed"] == {"name": "one", "kind": "netns"}
+
+
+# --- what is refused while reading
+
+
+def test_unknown_and_missing_keys_of_the_configuration(root: Path) -> None:
+    assert errors(root, testbd="one", sweeep="x") == [
+        "config/config.yaml: testbd: given an unknown key, allowed: testbed? one of sweep, testbed, results",
+        "config/config.yaml: sweeep: given an unknown key, allowed: sweep? one of sweep, testbed, results",
+    ]
+    with pytest.raises(ConfigurationError, match=r"testbed: given nothing, allowed: this key is needed"):
+        load({"sweep": "one"}, root)
+
+
+def test_a_file_that_is_not_there(root: Path) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        load({"sweep": "onee", "testbed": "nothing.yaml"}, root)
+    assert str(error.value).splitlines() == [
+        "config/config.yaml: sweep: given 'onee', allowed: one? one of one, "
+        "or the path of a file that ends in .yaml",
+        "config/config.yaml: testbed: given 'nothing.yaml', allowed: one of one, "
+        "or the path of a file that ends in .yaml",
+    ]
+
+
+def test_a_sweep_whose_name_is_no_word(root: Path) -> None:
+    (root / "my sweep.yaml").write_text("parameters: {}\n")
+    with pytest.raises(ConfigurationError, match="allowed: a file name of letters"):
+        load({"sweep": "my sweep.yaml", "testbed": "one"}, root)
+
+
+A_TIME = 'a time such as "50 ms" (ns, us, ms, s, min, h), or a number of ms, at least 0'
+A_SIZE = 'a size such as "64 MiB" (B, kB, MB, GB, TB, KiB, MiB, GiB, TiB), or a number of B'
+PARAMETERS = ", ".join(Parameters.model_fields)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("parameters: {rtt: [5 ms, 50 Mbit/s]}", f"parameters.rtt[1]: given '50 Mbit/s', allowed: {A_TIME}"),
+        ("parameters: {rtt: -5}", f"parameters.rtt: given -5, allowed: {A_TIME}"),
+        ("parameters: {rtt: 1e3}", f"parameters.rtt: given '1e3', allowed: {A_TIME}"),
+        ("parameters: {rtt: yes}", f"parameters.rtt: given True, allowed: {A_TIME}"),
+        ("parameters: {rtt: .inf}", f"parameters.rtt: given inf, allowed: {A_TIME}"),
+        ("parameters: {rtt: null}", f"parameters.rtt: given None, allowed: {A_TIME}"),
+        ("parameters: {rtt: {a: 1}}", f"parameters.rtt: given {{'a': 1}}, allowed: {A_TIME}"),
+        (
+            "parameters: {file_size: 64 Mib}",
+            f"parameters.file_size: given '64 Mib', allowed: {A_SIZE}, at least 1 B",
+        ),
+        (
+            "parameters: {mtu: 100}",
+            f"parameters.mtu: given 100, allowed: {A_SIZE}, at least 1280 B, at most 65521 B",
+        ),
+        (
+            "parameters: {loss: 100 %}",
+            "parameters.loss: given '100 %', allowed: a fraction such as \"1 %\" (%), "
+            "or a plain number, at least 0, below 100 %",
+        ),
+        (
+            "parameters: {cores: [0]}",
+            "parameters.cores[0]: given 0, allowed: a number of cores, above 0, or null for no quota",
+        ),
+        ("parameters: {streams: 0}", "parameters.streams: given 0, allowed: a whole number, at least 1"),
+        (
+            "parameters: {streams: [1.5]}",
+            "parameters.streams[0]: given 1.5, allowed: a whole number, at least 1",
+        ),
+        ("parameters: {streams: []}", "parameters.streams: given [], allowed: a list of at least one value"),
+        (
+            "parameters: {rtt: [50, 5, 50 ms]}",
+            "parameters.rtt: given 50.0 more than once, allowed: each value once",
+        ),
+        ("parameters: {copy_mode: both}", "parameters.copy_mode: given 'both', allowed: pull or push"),
+        (
+            "parameters: {tool: ../x}",
+            "parameters.tool: given '../x', allowed: text that matches ^[A-Za-z0-9][A-Za-z0-9._-]*$",
+        ),
+        ("parameters: {tool: 1}", "parameters.tool: given 1, allowed: text"),
+        ("parameters: [1]", "parameters: given [1], allowed: a mapping"),
+        ("parameters: {rrt: 5}", f"parameters.rrt: given an unknown key, allowed: rtt? one of {PARAMETERS}"),
+        ("exclude: {rtt: 5}", "exclude: given {'rtt': 5}, allowed: a list"),
+        ("exclude: [{rrt: 5}]", f"exclude[0].rrt: given an unknown key, allowed: rtt? one of {PARAMETERS}"),
+        (
+            "measurement: {min_tim: 5}",
+            "measurement.min_tim: given an unknown key, allowed: min_time? "
+            "one of interval, min_time, max_time, precision, confidence",
+        ),
+        (
+            "measurement: {min_time: 5 s, max_time: 1 s}",
+            "measurement: given min_time 5 s and max_time 1 s, allowed: min_time at most max_time",
+        ),
+        ("repetitions: 0", "repetitions: given 0, allowed: a whole number, at least 1"),
+        ("seed: -1", "seed: given -1, allowed: a whole number, at least 0"),
+        ("max_cells: many", "max_cells: given 'many', allowed: a whole number, at least 1"),
+        (
+            "parameters: {rtt: [1, 2]}\nmax_cells: 1",
+            "parameters: given 2 cells (2 rtt × 1 repetitions), allowed: at most max_cells, 1",
+        ),
+        (
+            "seed: 1\nparameters: {}\nseed: 2",
+            "line 3: given the key 'seed' twice, allowed: YAML, each key once",
+        ),
+        ("parameters: {rtt: 1, rtt: 2}", "line 1: given the key 'rtt' twice, allowed: YAML, each key once"),
+        ("", "given an empty file, allowed: a mapping with names as keys"),
+        ("- 1", "given a list, allowed: a mapping with names as keys"),
+    ],
+)
+def test_a_wrong_sweep_is_refused(root: Path, text: str, message: str) -> None:
+    assert errors(root, text) == [f"config/sweeps/one.yaml: {message}"]
+
+
+def test_broken_yaml_names_its_line(root: Path) -> None:
+    (found,) = errors(root, "seed: 1\nparameters: {rtt: [1}\n")
+    assert found.startswith("config/sweeps/one.yaml: line 2: given ")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("kind: netn", "kind: given 'netn', allowed: netns? one of netns"),
+        ("cpus: 1", "kind: given nothing, allowed: one of netns"),
+        ("kind: [netns]", "kind: given ['netns'], allowed: netns? one of netns"),
+        ("kind: netns\ncpus: 0", "cpus: given 0, allowed: a whole number, at least 1, or null for all"),
+        (
+            "kind: netns\nmax_rt: 5",
+            "max_rt: given an unknown key, allowed: max_rtt? "
+            "one of kind, cpus, max_bandwidth, max_rtt, memory",
+        ),
+    ],
+)
+def test_a_wrong_testbed_is_refused(root: Path, text: str, message: str) -> None:
+    assert errors(root, testbed=text) == [f"config/testbeds/one.yaml: {message}"]
+
+
+def test_everything_that_is_wrong_is_said_at_once(root: Path) -> None:
+    found = errors(root, "parameters: {rtt: [-1, 5, x], streams: 0, corse: 1}\nseed: a\n", "kind: netn\n")
+    assert [line.split(": ")[:2] for line in found] == [
+        ["config/sweeps/one.yaml", "parameters.rtt[0]"],
+        ["config/sweeps/one.yaml", "parameters.rtt[2]"],
+        ["config/sweeps/one.yaml", "parameters.streams"],
+        ["config/sweeps/one.yaml", "parameters.corse"],
+        ["config/sweeps/one.yaml", "seed"],
+        ["config/testbeds/one.yaml", "kind"],
+    ]
+
+
+# --- what the machine cannot do
+
+
+@pytest.mark.parametrize(
+    ("sweep", "testbed", "message"),
+    [
+        (
+            "parameters: {cores: [0.5, 1.5]}",
+            "kind: netns",
+            "parameters.cores[1]: given 1.5, allowed: at most 1, half of 2 (the CPUs of this machine)",
+        ),
+        (
+            "parameters: {cores: 1}",
+            "{kind: netns, cpus: 1}",
+            "parameters.cores: given 1, allowed: at most 0.5, half of 1 (cpus in config/testbeds/one.yaml)",
+        ),
+        (
+            "parameters: {rtt: [0, 5, 600]}",
+            "kind: netns",
+            "parameters.rtt[2]: given 600 ms, allowed: at most 500 ms (max_rtt in config/testbeds/one.yaml)",
+        ),
+        (
+            "parameters: {rtt: [5]}\ninclude: [{rtt: [5, 0.1]}]",
+            "kind: netns",
+            "include[0].rtt[1]: given 0.1 ms, allowed: "
+            "0, or at least 0.2 ms, the smallest that a path here can make",
+        ),
+        (
+            "parameters: {bandwidth: 10 Gbit/s}",
+            "kind: netns",
+            "parameters.bandwidth: given 10 Gbit/s, allowed: at most 5 Gbit/s "
+            "(max_bandwidth in config/testbeds/one.yaml)",
+        ),
+        (
+            "parameters: {bandwidth: 2}",
+            "{kind: netns, max_bandwidth: 800 Mbit/s}",
+            "parameters.bandwidth: given 2 Gbit/s, allowed: at most 800 Mbit/s "
+            "(max_bandwidth in config/testbeds/one.yaml)",
+        ),
+        (
+            "parameters: {congestion_control: [cubic, bbr]}",
+            "kind: netns",
+            "parameters.congestion_control[1]: given bbr, allowed: one of cubic, reno",
+        ),
+        (
+            "parameters: {tool: gfal}",
+            "kind: netns",
+            "parameters.tool: given gfal, allowed: gfal-copy? one of gfal-copy, curl",
+        ),
+        (
+            "parameters: {tcp_streams: [1, 4], copy_mode: [pull, push]}",
+            "kind: netns",
+            "parameters.tcp_streams[1]: given 4 with copy_mode push, allowed: 1 with copy_mode push: "
+            "multi-stream is pull only in XRootD",
+        ),
+        (
+            "parameters: {file_size: 1 GiB, streams: [1, 8], source_content: random}",
+            "kind: netns",
+            "parameters.file_size: given 1 GiB with streams 8, source_content random, allowed: "
+            "at most 744 MiB: 11 files in 8 GiB (half of what this machine has available)",
+        ),
+        (
+            "parameters: {streams: 2}",
+            "{kind: netns, memory: 512 MiB}",
+            "parameters.file_size (left out): given 256 MiB with streams 2, source_content sparse, "
+            "allowed: at most 128 MiB: 4 files in 512 MiB (memory in config/testbeds/one.yaml)",
+        ),
+    ],
+)
+def test_what_the_machine_cannot_do(root: Path, sweep: str, testbed: str, message: str) -> None:
+    assert problems(root, sweep, testbed) == [f"config/sweeps/one.yaml: {message}"]
+
+
+def test_a_testbed_larger_than_its_machine(root: Path) -> None:
+    assert problems(root, "parameters: {}", "{kind: netns, cpus: 8, memory: 64 GiB}") == [
+        "config/testbeds/one.yaml: cpus: given 8, allowed: at most 2, the CPUs of this machine",
+        "config/testbeds/one.yaml: memory: given 64 GiB, allowed: "
+        "at most 16 GiB, what this machine has available",
+    ]
+
+
+def test_excluded_cells_are_not_checked(root: Path) -> None:
+    axes = "parameters: {tcp_streams: [1, 4], copy_mode: [pull, push]}\n"
+    sweep = axes + "exclude: [{tcp_streams: 4, copy_mode: push}]"
+    assert problems(root, sweep) == []
+
+
+def test_require_raises_what_check_finds(root: Path) -> None:
+    require(loaded(root), MACHINE)
+    with pytest.raises(ConfigurationError, match=r"parameters\.tool \(left out\): given gfal-copy"):
+        require(loaded(root), replace(MACHINE, tools=["curl"]))
+
+
+def test_this_machine_is_described() -> None:
+    machine = this_machine(0.2, ["curl"])
+    assert machine.cpus >= 1
+    assert machine.memory > 2**20
+    assert machine.congestion_controls
+
+
+# --- what is shown
+
+
+def test_the_overview_shows_axes_and_deployments_in_the_order_of_measuring(root: Path) -> None:
+    sweep = (
+        "parameters: {rtt: [5, 50], cores: [0.5, null], streams: [1, 2]}\nexclude: [{rtt: 5, streams: 2}]\n"
+    )
+    configuration = loaded(root, sweep)
+    console = Console(width=140)
+    with console.capture() as capture:
+        console.print(overview.table(configuration))
+    lines = capture.get().splitlines()
+    assert lines[0].startswith(
+        "one on one: 6 cells in 4 deployments (2 cores × 2 rtt × 2 streams, 1 repetition)"
+    )
+    rows = [[part.strip() for part in line.strip("│").split("│")] for line in lines if line.startswith("│")]
+    assert ["rtt", "5 ms, 50 ms"] in rows
+    deployments = [row for row in rows if len(row) == 5]
+    assert [row[0] for row in deployments] == ["1", "2", "3", "4"]
+    assert {tuple(row[2:]) for row in deployments} == {
+        ("5 ms", "1", "streams 1"),
+        ("50 ms", "2", "streams 1, 2"),
+    }
+    rank = configuration.grid.rank
+    first = max(rank, key=lambda path: rank[path])
+    cores, rtt = deployments[0][1:3]
+    assert first == f"cores={'none' if cores == 'null' else cores}/rtt={rtt.removesuffix(' ms')}"
+
+
+@pytest.mark.parametrize(
+    ("cells", "says"),
+    [(1, "about 11 s to 27 s"), (40, "about 3.4 min to 14 min"), (5000, "about 6.9 h to 29 h")],
+)
+def test_expected_durations_are_rounded(root: Path, cells: int, says: str) -> None:
+    assert overview.summary(loaded(root, f"repetitions: {cells}\nparameters: {{}}\n")).endswith(says)
+
+
+def test_the_example_of_the_documentation_is_a_sweep(root: Path) -> None:
+    text = (ROOT / "docs/sweeps.md").read_text()
+    example = re.search(r"```yaml\n(.+?)```", text, re.DOTALL)
+    assert example
+    grid = loaded(root, example[1]).grid
+    # 3 rtt × 2 origins × 4 streams, less 1 × 2 × 2, plus 3 rtt, each three times
+    assert len(grid.cells) == (24 - 4 + 3) * 3

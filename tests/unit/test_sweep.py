@@ -1,0 +1,264 @@
+"""The grid: axes → cells → deployments."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from tpcsweep.configuration import Configuration, wanted
+from tpcsweep.parameters import CELL, DEPLOYMENT, Parameters
+from tpcsweep.problems import ConfigurationError
+from tpcsweep.sweep import ONLY_DEPLOYMENT, Grid, Sweep, expand, expected_seconds
+from tpcsweep.testbed_settings import Netns
+
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "origins": st.integers(1, 50),
+    "cores": st.none() | st.floats(0.001, 1000, allow_nan=False),
+    "rtt": st.floats(0, 1000, allow_nan=False),
+    "loss": st.floats(0, 0.99),
+    "tcp_buffer": st.integers(4096, 2**40),
+    "congestion_control": st.sampled_from(["cubic", "bbr", "reno", "h-tcp"]),
+    "copy_mode": st.sampled_from(["pull", "push"]),
+    "file_size": st.integers(1, 2**50),
+    "streams": st.integers(1, 1000),
+}
+
+
+@st.composite
+def axes(draw: st.DrawFn) -> dict[str, list[Any]]:
+    names = draw(st.lists(st.sampled_from(sorted(VALUES)), max_size=4, unique=True))
+    return {name: draw(st.lists(VALUES[name], min_size=1, max_size=4, unique=True)) for name in names}
+
+
+@st.composite
+def subset(draw: st.DrawFn, of: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """Some values of some axes."""
+    names = draw(st.lists(st.sampled_from(sorted(of)), min_size=1, unique=True))
+    return {name: draw(st.lists(st.sampled_from(of[name]), min_size=1, unique=True)) for name in names}
+
+
+def grid(parameters: dict[str, Any], **more: Any) -> Grid:
+    return expand(Sweep.model_validate({"parameters": parameters, "max_cells": 10**6, **more}))
+
+
+def paths(of: Grid) -> list[str]:
+    return [cell.path for cell in of.cells]
+
+
+def configured(of: Grid) -> Configuration:
+    return Configuration("s", of.sweep, "s.yaml", "t", Netns(kind="netns"), "t.yaml", Path("results"), of)
+
+
+@given(axes(), st.integers(1, 3))
+def test_the_grid_is_the_product(values: dict[str, list[Any]], repetitions: int) -> None:
+    found = grid(values, repetitions=repetitions)
+    assert len(found.cells) == math.prod(map(len, values.values())) * repetitions
+    expected = itertools.product(*values.values(), range(1, repetitions + 1))
+    assert Counter(tuple(c.axes[n] for n in [*values, "repetition"]) for c in found.cells) == Counter(
+        expected
+    )
+    assert list(found.axes) == [n for n in Parameters.model_fields if n in values] + ["repetition"]
+
+
+@given(st.data(), axes().filter(bool))
+def test_excluded_cells_are_left_out_and_included_ones_added(
+    data: st.DataObject, values: dict[str, Any]
+) -> None:
+    exclude = data.draw(st.lists(subset(values), max_size=2))
+    include = data.draw(st.lists(subset(values), max_size=2))
+    names = list(values)
+
+    def matches(point: tuple[Any, ...], rule: dict[str, list[Any]]) -> bool:
+        return all(point[names.index(name)] in allowed for name, allowed in rule.items())
+
+    product = set(itertools.product(*values.values()))
+    expected = {point for point in product if not any(matches(point, rule) for rule in exclude)}
+    for rule in include:
+        added = {point for point in product if matches(point, rule)} - expected
+        assume(added)
+        expected |= added
+    assume(expected)
+    found = grid(values, exclude=exclude, include=include)
+    assert Counter(tuple(c.axes[n] for n in names) for c in found.cells) == Counter(expected)
+
+
+@given(axes(), st.integers(1, 3), st.integers(0, 100))
+def test_deployments_and_groups_partition_the_cells(
+    values: dict[str, Any], repetitions: int, seed: int
+) -> None:
+    found = grid(values, repetitions=repetitions, seed=seed)
+    held = [cell for cells in found.deployments.values() for cell in cells]
+    assert Counter(held) == Counter(found.cells)
+    for path, cells in found.deployments.items():
+        assert {cell.deployment_path for cell in cells} == {path}
+        assert len({cell.parameters.model_dump_json(include=set(DEPLOYMENT)) for cell in cells}) == 1
+    assert sorted(found.rank.values()) == list(range(1, len(found.deployments) + 1))
+    assert set(found.rank) == set(found.deployments)
+    in_groups = [f"{d}/{c}" for group in found.groups for d in group.deployments for c in group.cells]
+    assert Counter(in_groups) == Counter(paths(found))
+
+
+@given(axes(), st.integers(1, 2))
+def test_paths_name_cells(values: dict[str, Any], repetitions: int) -> None:
+    found = grid(values, repetitions=repetitions)
+    assert len(set(paths(found))) == len(found.cells)
+    assert len({path.casefold() for path in paths(found)}) == len(found.cells)
+    for cell in found.cells:
+        assert cell.path == f"{cell.deployment_path}/{cell.cell_path}"
+        assert "//" not in cell.path
+        assert found.by_path[cell.path] is cell
+        named = dict(part.split("=") for part in cell.path.split("/"))
+        only = {"deployment"} if cell.deployment_path == ONLY_DEPLOYMENT else set()
+        assert set(named) == {*values, "repetition"} | only
+        assert list(named)[-1] == "repetition"
+
+
+@given(st.data(), axes().filter(bool), st.integers(0, 100))
+def test_a_new_value_leaves_other_cells_alone(data: st.DataObject, values: dict[str, Any], seed: int) -> None:
+    name = data.draw(st.sampled_from(sorted(values)))
+    new = data.draw(VALUES[name].filter(lambda value: value not in values[name]))
+    before = grid(values, seed=seed)
+    after = grid(values | {name: [new, *values[name]]}, seed=seed + 1, repetitions=2)
+    for cell in before.cells:
+        same = after.by_path[cell.path]
+        assert wanted(configured(before), cell) == wanted(configured(after), same)
+
+
+@given(axes(), st.integers(0, 100))
+def test_a_new_value_leaves_the_order_of_the_others_alone(values: dict[str, Any], seed: int) -> None:
+    found, more = grid(values, seed=seed), grid(values, seed=seed, repetitions=2)
+    for path, cells in found.deployments.items():
+        order = [cell.path for cell in more.deployments[path] if cell.repetition == 1]
+        assert order == [cell.path for cell in cells]
+
+
+@given(axes())
+def test_what_is_wanted_survives_json(values: dict[str, Any]) -> None:
+    found = configured(grid(values))
+    for cell in found.grid.cells:
+        specification = wanted(found, cell)
+        assert json.loads(json.dumps(specification)) == specification
+        assert Parameters.model_validate(specification["parameters"]) == cell.parameters
+        assert all(cell.value(name) == value for name, value in specification["parameters"].items())
+
+
+def test_the_order_does_not_depend_on_the_process() -> None:
+    code = (
+        "from tpcsweep.sweep import Sweep, expand\n"
+        "g = expand(Sweep.model_validate({'parameters': {'rtt': [1, 2, 3], 'streams': [1, 2, 3]}}))\n"
+        "print(dict(g.rank), [c.path for cells in g.deployments.values() for c in cells])"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for seed in ("0", "1")
+    }
+    assert len(outputs) == 1
+
+
+def test_the_seed_shuffles() -> None:
+    orders = {
+        tuple(
+            cell.path
+            for cell in grid({"streams": list(range(1, 11))}, seed=seed).deployments[ONLY_DEPLOYMENT]
+        )
+        for seed in range(5)
+    }
+    assert len(orders) == 5
+
+
+def test_paths_hold_the_axes_alone_in_base_units() -> None:
+    found = grid({"rtt": ["50 ms"], "cores": [0.5, None], "streams": [4], "copy_mode": ["pull"], "mtu": 1500})
+    assert [(cell.deployment_path, cell.cell_path) for cell in found.cells] == [
+        ("cores=0.5/rtt=50", "copy_mode=pull/streams=4/repetition=1"),
+        ("cores=none/rtt=50", "copy_mode=pull/streams=4/repetition=1"),
+    ]
+
+
+def test_a_sweep_without_axes_is_one_cell() -> None:
+    assert paths(grid({})) == ["deployment=only/repetition=1"]
+    assert grid({}).cells[0].parameters == Parameters()
+
+
+def test_include_brings_new_values_at_their_place_and_all_values_of_other_axes() -> None:
+    found = grid({"rtt": [5, 50], "streams": [1, 2]}, include=[{"rtt": 20}])
+    assert found.axes["rtt"] == (5, 20, 50)
+    assert len(found.cells) == 6
+    assert [cell.axes["rtt"] for cell in found.cells] == [5, 5, 20, 20, 50, 50]
+
+
+def test_an_exclude_may_name_what_is_no_axis() -> None:
+    found = grid({"rtt": [5, 50], "mtu": 1500}, exclude=[{"rtt": 5, "mtu": 1500}])
+    assert [cell.axes["rtt"] for cell in found.cells] == [50]
+
+
+@pytest.mark.parametrize(
+    ("sweep", "message"),
+    [
+        (
+            {"parameters": {"rtt": [5, 20]}, "exclude": [{"rtt": 50}]},
+            "exclude[0].rtt: given rtt: 50 ms, allowed: one of 5 ms, 20 ms",
+        ),
+        (
+            {"parameters": {"rtt": [5]}, "exclude": [{"mtu": 1500}]},
+            "exclude[0].mtu: given mtu: 1500 B, allowed: one of 9000 B",
+        ),
+        (
+            {"parameters": {"rtt": [5, 20]}, "exclude": [{"rtt": [5, 20]}]},
+            "exclude: given rules that leave no cell, allowed: rules that leave at least one",
+        ),
+        (
+            {"parameters": {"rtt": [5, 20]}, "include": [{"rtt": 5}]},
+            "include[0]: given rtt: 5 ms, allowed: what adds at least one cell",
+        ),
+        (
+            {"parameters": {"rtt": [5, 20]}, "include": [{"streams": 5}]},
+            "include[0].streams: given a parameter that is no axis, allowed: one of rtt",
+        ),
+        (
+            {"parameters": {"rtt": [5, 20], "streams": [1, 2, 3]}, "repetitions": 2, "max_cells": 11},
+            "parameters: given 12 cells (2 rtt × 3 streams × 2 repetitions), allowed: at most max_cells, 11",
+        ),
+    ],
+)
+def test_rules_that_do_nothing_and_grids_too_large_are_refused(sweep: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        expand(Sweep.model_validate(sweep))
+    assert str(error.value) == message
+
+
+def test_a_grid_beyond_memory_is_refused_at_once() -> None:
+    values = list(range(1, 10_000))
+    with pytest.raises(ConfigurationError, match="at most max_cells"):
+        expand(Sweep.model_validate({"parameters": {"rtt": values, "streams": values, "tcp_buffer": [4096]}}))
+
+
+def test_an_exclude_that_another_one_covers_is_no_error() -> None:
+    found = grid({"rtt": [5, 20], "streams": [1, 2]}, exclude=[{"rtt": 5}, {"rtt": 5, "streams": 1}])
+    assert len(found.cells) == 2
+
+
+def test_expected_duration() -> None:
+    found = grid({"rtt": [5, 20], "streams": [1, 2, 3]}, measurement={"min_time": 4, "max_time": 10})
+    assert expected_seconds(found, deploy_seconds=5) == (2 * 5 + 6 * 4, 2 * 5 + 6 * 10)
+    assert expected_seconds(found, 5, cell_seconds=1) == (2 * 5 + 6 * 5, 2 * 5 + 6 * 11)
+
+
+def test_parameters_that_change_the_deployment_come_first_and_streams_last() -> None:
+    assert (*DEPLOYMENT, *CELL) == tuple(Parameters.model_fields)
+    assert CELL[-1] == "streams"
