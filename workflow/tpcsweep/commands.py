@@ -46,8 +46,10 @@ class Commands:
         code: int | None = None
         out = err = ""
         try:
-            feed = {"input": input} if input is not None else {"stdin": subprocess.DEVNULL}
-            done = subprocess.run(argv, text=True, capture_output=True, timeout=TIMEOUT, check=False, **feed)  # type: ignore[call-overload]
+            # Without input an empty one, never the terminal.
+            done = subprocess.run(
+                argv, input=input or "", text=True, capture_output=True, timeout=TIMEOUT, check=False
+            )
             code, out, err = done.returncode, done.stdout, done.stderr
         except subprocess.TimeoutExpired:
             err = f"no end after {TIMEOUT:.0f} s"

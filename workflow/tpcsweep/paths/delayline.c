@@ -6,8 +6,9 @@
  * 64 KiB pass whole (IFF_VNET_HDR, linux/virtio_net.h), which is what makes it fast; with gso=0 the kernel cuts
  * them to the MTU before, so that loss is per packet.
  *
- * The statistics file is mapped and shared: whoever started this reads counters from it at no cost, and may
- * set the delay in it at any time. Memory is bounded by the two rings. Dies with the thread that started it. */
+ * The statistics file (of the size of struct shared, zeroed) is mapped: whoever started this reads counters from
+ * it at no cost, and may set the delay in it at any time. Memory is bounded by the two rings. Dies with the
+ * thread that started it. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -211,8 +212,8 @@ static int device(const char *namespace, const char *name, int gso) {
 }
 
 static struct shared *map(const char *file, uint64_t delay) {
-    const int fd = open(file, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (fd < 0 || ftruncate(fd, sizeof(struct shared)))
+    const int fd = open(file, O_RDWR | O_CLOEXEC);
+    if (fd < 0)
         die(file);
     struct shared *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (s == MAP_FAILED)

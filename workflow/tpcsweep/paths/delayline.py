@@ -10,6 +10,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -88,7 +89,10 @@ class DelayLine:
         `prefix` is put before the command, to place it in a cgroup, for example; it must exec, not fork.
         """
         self.binary = build(cache(), commands)
-        self._file = folder / f"{NAME}.{near}.statistics"
+        descriptor, name = tempfile.mkstemp(prefix=f"{NAME}.", suffix=".statistics", dir=folder)
+        os.truncate(descriptor, 3 * _WORDS * 8)
+        os.close(descriptor)
+        self._file = File(name)
         gso = path.loss == 0  # else packets of the MTU, so that each is lost or not on its own
         self.argv = [*prefix, str(self.binary), near, far, INTERFACE, str(self._file)]
         self.argv += [str(delay), f"{path.loss:.9g}", str(memory(path)), str(int(gso)), str(os.getpid())]

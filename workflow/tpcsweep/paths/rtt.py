@@ -36,7 +36,7 @@ def measure_rtt(commands: Commands, namespace: str, address: str, mtu: int) -> R
     one may be lost at random. Raises PathError where nothing answers.
     """
     ping = ["ip", "netns", "exec", namespace, "ping", "-n", "-W", str(PATIENCE)]
-    full = ["-q", "-M", "do", "-s", str(mtu - HEADERS), "-c", "3", "-i", "0.002", address]
+    full = ["-M", "do", "-s", str(mtu - HEADERS), "-c", "3", "-i", "0.002", address]
     try:
         commands.run([*ping, *full])
         found = commands.run([*ping, "-c", str(COUNT), "-i", str(INTERVAL), address])

@@ -1,0 +1,93 @@
+"""The real tc netem, in a user-mode-linux kernel: also tested where the running kernel has no sch_netem.
+
+Debian package user-mode-linux. Its root is the host's by hostfs; it writes only to tmpfs, and to two files in
+the test's own folder that it opened before mounting anything.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+UML = Path(__file__).with_name("uml")
+TIMEOUT = 60
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
+    pytest.mark.skipif(shutil.which("linux") is None, reason="needs Debian's user-mode-linux"),
+]
+
+
+def run_in_uml(script: str, folder: Path) -> str:
+    """The output of a shell script run as root inside user-mode-linux; fails the test if it fails."""
+    files = {name: folder / name for name in ("script", "out", "code")}
+    files["script"].write_text(script)
+    environment = [f"RUN_{name.upper()}={file}" for name, file in files.items()]
+    argv = ["linux", "mem=768M", "rootfstype=hostfs", "rootflags=/", "rw", f"init={UML / 'boot.sh'}"]
+    console = subprocess.run(
+        ["timeout", "-k", "5", str(TIMEOUT), *argv, *environment, "con=null", "con0=null", "quiet"],
+        env={**os.environ, "TMPDIR": "/dev/shm"},  # noqa: S108, where it maps its memory from
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    ).stdout
+    assert files["code"].exists(), f"the kernel did not get to the script's end: {console[-2000:]}"
+    out = files["out"].read_text()
+    assert files["code"].read_text().strip() == "0", out
+    return out
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    script = (
+        f"{sys.executable} {UML / 'modules.py'} sch_netem sch_tbf veth && "
+        f"{sys.executable} {UML / 'netem.py'} || {{ cat /tmp/commands.log; exit 1; }}\n"
+    )
+    result: dict[str, Any] = json.loads(run_in_uml(script, tmp_path_factory.mktemp("uml")))
+    return result
+
+
+def test_netem_is_chosen_where_the_kernel_has_it(found: dict[str, Any]) -> None:
+    assert found["plain"]["described"]["emulator"] == "netem"
+    assert found["lossy"]["described"]["emulator"] == "netem"
+    assert found["none"]["described"]["emulator"] == "none"
+
+
+def test_netem_makes_the_rtt_and_tbf_the_rate(found: dict[str, Any]) -> None:
+    for look in (found["plain"], found["lossy"]):
+        assert look["measured"]["rtt"]["median"] == pytest.approx(20, abs=0.4)
+        assert look["measured"]["near_to_far"] == pytest.approx(0.02, rel=0.05)
+        assert look["measured"]["far_to_near"] == pytest.approx(0.02, rel=0.05)
+
+
+def test_the_kernel_shows_the_explicit_limit_with_tbf_as_child(found: dict[str, Any]) -> None:
+    described = found["plain"]["described"]
+    for qdiscs in described["qdiscs"].values():
+        netem, tbf = qdiscs
+        assert (netem["kind"], tbf["kind"], tbf["parent"]) == ("netem", "tbf", "1:1")
+        assert netem["options"]["limit"] == described["netem_limit_packets"] != 1000
+        assert netem["options"]["delay"]["delay"] == pytest.approx(0.010)
+        assert tbf["options"]["rate"] == 2_500_000  # bytes per second
+
+
+def test_netem_loses_the_asked_fraction_at_random(found: dict[str, Any]) -> None:
+    lossy = found["lossy"]
+    expected, deviation = 0.05 * lossy["sent"], (0.05 * 0.95 * lossy["sent"]) ** 0.5
+    assert abs(lossy["lost"] - expected) < 5 * deviation
+    assert lossy["segmenting"] == ["ethtool", "-K", "eth0", "tso", "off", "gso", "off"]
+    assert (found["plain"]["lost"], found["plain"]["segmenting"]) == (0, [])
+
+
+def test_a_wrong_path_is_refused_with_both_figures(found: dict[str, Any]) -> None:
+    assert "rtt asked 20 ms, found 40" in found["wrong"]["refused"]
+    assert "bandwidth near_to_far asked 0.04 Gbit/s, found 0.0" in found["wrong"]["refused"]

@@ -1,0 +1,273 @@
+"""Paths between real namespaces, with the kernel that is there. Needs root."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path as File
+
+import pytest
+from tpcsweep.commands import Commands
+from tpcsweep.namespaces import socket_inside
+from tpcsweep.paths import INTERFACE, Link, Path, PathError, connect, netem_works, verify
+from tpcsweep.paths.delayline import DelayLine
+from tpcsweep.paths.link import calibrate
+
+pytestmark = [pytest.mark.real, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
+
+Ends = tuple[tuple[str, str], tuple[str, str]]
+
+STARTER = """
+import sys, time, threading
+from pathlib import Path as File
+from tpcsweep.commands import Commands
+from tpcsweep.paths.delayline import DelayLine
+from tpcsweep.paths.plan import Path
+folder, near, far = sys.argv[1:]
+def start():
+    line = DelayLine(Path(10, 1), 5_000_000, near, far, Commands(File(folder, "log")), File(folder), [])
+    print(line.pid, flush=True)
+worker = threading.Thread(target=start)
+worker.start()
+worker.join()
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def commands(tmp_path: File) -> Commands:
+    return Commands(tmp_path / "commands.log")
+
+
+@pytest.fixture
+def ends(commands: Commands) -> Iterator[Ends]:
+    names = [f"tpc-t{uuid.uuid4().hex[:8]}-{end}" for end in "ab"]
+    made: list[str] = []
+    try:
+        for name in names:
+            commands.run(["ip", "netns", "add", name])
+            made.append(name)
+            commands.run(["ip", "-n", name, "link", "set", "lo", "up"])
+        yield (names[0], "10.88.0.1/30"), (names[1], "10.88.0.2/30")
+    finally:
+        for name in made:
+            commands.run(["ip", "netns", "delete", name])
+
+
+def interfaces(namespace: str) -> str:
+    argv = ["ip", "-n", namespace, "-o", "link"]
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+
+
+def running(pid: int) -> bool:
+    status = File(f"/proc/{pid}/stat")
+    try:
+        return status.read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def gone_within(pid: int, seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if not running(pid):
+            return True
+        time.sleep(0.01)
+    return False
+
+
+@pytest.mark.parametrize("rtt", [0, 0.5, 1, 10, 80])
+def test_the_rtt_is_as_asked(rtt: float, ends: Ends, commands: Commands, tmp_path: File) -> None:
+    path = Path(rtt, bandwidth=0.5)
+    with connect(path, *ends, commands, tmp_path) as link:
+        measured = verify(path, link)
+        assert link.emulator == ("none" if rtt == 0 else "netem" if netem_works() else "delayline")
+    assert abs(measured.rtt.median - rtt) <= max(0.02 * rtt, 0.3)
+
+
+@pytest.mark.parametrize("rtt", [0, 5])
+@pytest.mark.parametrize("bandwidth", [0.1, 1, 2])
+def test_the_rate_is_as_asked_in_both_directions(
+    rtt: float, bandwidth: float, ends: Ends, commands: Commands, tmp_path: File
+) -> None:
+    path = Path(rtt, bandwidth, mtu=9000)
+    with connect(path, *ends, commands, tmp_path) as link:
+        measured = verify(path, link)
+    assert measured.near_to_far == pytest.approx(bandwidth, rel=0.05)
+    assert measured.far_to_near == pytest.approx(bandwidth, rel=0.05)
+
+
+@pytest.mark.parametrize("mtu", [1500, 9000])
+def test_the_mtu_is_as_asked(mtu: int, ends: Ends, commands: Commands, tmp_path: File) -> None:
+    path = Path(1, 1, mtu=mtu)
+    with connect(path, *ends, commands, tmp_path) as link:
+        verify(path, link)
+        larger = Path(1, 1, mtu=mtu + 1)
+        link.path = larger
+        with pytest.raises(PathError, match=f"packets of {mtu + 1} bytes.*[Mm]essage too long"):
+            verify(larger, link)
+
+
+def test_random_loss_is_per_packet_and_in_each_direction(
+    ends: Ends, commands: Commands, tmp_path: File
+) -> None:
+    path = Path(4, 1, loss=0.05)
+    count = 20_000
+    with connect(path, *ends, commands, tmp_path) as link:
+        verify(path, link)
+        before = link.directions()
+        for (namespace, _), (_, address) in (ends, ends[::-1]):
+            send(namespace, address.partition("/")[0], count)
+        time.sleep(0.1)
+        after = link.directions()
+    for direction, counted in after.items():
+        lost = counted["dropped_random"] - before[direction]["dropped_random"]
+        assert abs(lost - 0.05 * count) < 5 * (0.05 * 0.95 * count) ** 0.5, direction
+        assert counted["dropped_queue"] == before[direction]["dropped_queue"]
+
+
+def test_super_packets_are_not_lost_whole(ends: Ends, commands: Commands, tmp_path: File) -> None:
+    """TCP over a lossy path: losses are counted in packets of the MTU, which are some 1/45 of 64 KiB."""
+    if netem_works():
+        pytest.skip("netem needs the origins' help for this: see segmenting()")
+    with connect(Path(2, 0.5, loss=0.01), *ends, commands, tmp_path) as link:
+        assert link.line is not None
+        sent = tcp(*ends, seconds=1.0)
+        forward, _ = link.line.statistics()
+    assert sent > 1_000_000
+    assert forward.bytes / forward.packets <= 1500
+    packets = forward.packets + forward.lost
+    assert abs(forward.lost - 0.01 * packets) < 5 * (0.01 * packets) ** 0.5
+
+
+def test_a_wrong_path_is_refused_with_both_figures(ends: Ends, commands: Commands, tmp_path: File) -> None:
+    with connect(Path(10, 0.5), *ends, commands, tmp_path) as link:
+        with pytest.raises(PathError, match=r"rtt asked 20 ms, found 10.*allowed ±0.4 ms"):
+            verify(Path(20, 0.5), link)
+        with pytest.raises(PathError, match=r"bandwidth near_to_far asked 0.8 Gbit/s, found 0.[45]"):
+            verify(Path(10, 0.8), link)
+
+
+def test_what_was_made_is_described_and_logged(ends: Ends, commands: Commands, tmp_path: File) -> None:
+    with connect(Path(10, 1), *ends, commands, tmp_path) as link:
+        described = link.describe()
+        assert described["queue_bytes"] == 1_250_000
+        rates = [qdiscs[-1]["options"]["rate"] for qdiscs in described["qdiscs"].values()]
+        assert rates == [125_000_000, 125_000_000]
+    assert "tbf rate 1000000000bit burst 131072b limit 1250000b" in commands.log.read_text()
+
+
+def test_counters_show_a_full_queue(ends: Ends, commands: Commands, tmp_path: File) -> None:
+    with connect(Path(0, 0.01), *ends, commands, tmp_path) as link:
+        for _ in range(1000):
+            send(ends[0][0], "10.88.0.2", 1, size=1400)
+        counted = link.counters()
+        assert counted["drops"] == counted["dropped_queue"] > 0
+        assert counted["dropped_random"] == 0
+        assert counted["queued_bytes"] > 0
+
+
+def test_close_leaves_nothing_and_can_be_repeated(ends: Ends, commands: Commands, tmp_path: File) -> None:
+    for path in (Path(0, 1), Path(10, 1)):
+        link = connect(path, *ends, commands, tmp_path)
+        pid = link.pid
+        assert INTERFACE in interfaces(ends[0][0])
+        link.close()
+        link.close()
+        assert all(INTERFACE not in interfaces(namespace) for namespace, _ in ends)
+        assert pid is None or not running(pid)
+        assert [file.name for file in tmp_path.iterdir()] == ["commands.log"]
+
+
+def test_a_second_path_between_the_same_ends_is_refused(
+    ends: Ends, commands: Commands, tmp_path: File
+) -> None:
+    with delayed(ends, commands, tmp_path) as first:
+        with pytest.raises(PathError, match="without an interface tpc-path"):
+            DelayLine(Path(10, 1), 0, ends[0][0], ends[1][0], commands, tmp_path, [])
+        assert first.line is not None and first.line.alive()
+        assert first.line.delay > 0  # its statistics file is untouched
+
+
+def test_the_prefix_places_the_delay_line(ends: Ends, commands: Commands, tmp_path: File) -> None:
+    with delayed(ends, commands, tmp_path, prefix=["nice", "-n", "7"]) as link:
+        assert link.pid is not None
+        assert os.getpriority(os.PRIO_PROCESS, link.pid) == 7
+
+
+def test_the_delay_line_dies_with_its_starter_but_not_with_a_thread(ends: Ends, tmp_path: File) -> None:
+    argv = [sys.executable, "-c", STARTER, str(tmp_path), ends[0][0], ends[1][0]]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as starter:
+        assert starter.stdout is not None
+        pid = int(starter.stdout.readline())
+        time.sleep(0.3)  # the thread that asked for it has ended long ago
+        assert running(pid)
+        assert INTERFACE in interfaces(ends[0][0])
+        starter.send_signal(signal.SIGKILL)
+        starter.wait()
+    assert gone_within(pid, 2)
+    assert INTERFACE not in interfaces(ends[0][0])
+
+
+def test_the_delay_line_ends_when_its_device_is_deleted(
+    ends: Ends, commands: Commands, tmp_path: File
+) -> None:
+    with delayed(ends, commands, tmp_path) as link:
+        assert link.pid is not None and link.line is not None
+        commands.run(["ip", "-n", ends[0][0], "link", "delete", INTERFACE])
+        assert gone_within(link.pid, 2)
+        time.sleep(0.1)  # for it to be reaped
+        with pytest.raises(PathError, match="has ended; the path is down"):
+            link.line.statistics()
+
+
+def delayed(ends: Ends, commands: Commands, folder: File, prefix: list[str] | None = None) -> Link:
+    """A path by the delay line, also where the kernel has netem."""
+    link = Link(Path(10, 1), "delayline", *ends, commands)
+    link.line = DelayLine(link.path, 0, ends[0][0], ends[1][0], commands, folder, prefix or [])
+    for namespace, address in ends:
+        lines = [f"address add {address} dev {INTERFACE}", f"link set dev {INTERFACE} up"]
+        commands.batch(["ip", "-n", namespace], lines)
+    calibrate(link)
+    return link
+
+
+def send(namespace: str, address: str, count: int, size: int = 1) -> None:
+    """Datagrams, slowly enough for no queue to fill when they are small."""
+    with socket_inside(namespace, socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        for i in range(count):
+            sender.sendto(bytes(size), (address, 9))
+            if i % 100 == 99:
+                time.sleep(0.001)
+
+
+def tcp(near: tuple[str, str], far: tuple[str, str], seconds: float) -> int:
+    """Bytes that one TCP connection takes from its writer."""
+    address = far[1].partition("/")[0]
+    with socket_inside(far[0], socket.AF_INET, socket.SOCK_STREAM) as listener:
+        listener.bind((address, 0))
+        listener.listen()
+        with socket_inside(near[0], socket.AF_INET, socket.SOCK_STREAM) as sender:
+            sender.connect(listener.getsockname())
+            receiver, _ = listener.accept()
+            with receiver:
+                sender.setblocking(False)
+                receiver.setblocking(False)
+                sent, end = 0, time.monotonic() + seconds
+                while time.monotonic() < end:
+                    try:
+                        sent += sender.send(bytes(1 << 16))
+                    except BlockingIOError:
+                        time.sleep(0.0005)
+                    try:
+                        while receiver.recv(1 << 20):
+                            pass
+                    except BlockingIOError:
+                        pass
+                return sent

@@ -1,0 +1,59 @@
+"""Runs inside user-mode-linux: make paths with the kernel's own netem, and print what was found as JSON."""
+
+import json
+import socket
+import sys
+import time
+from pathlib import Path as File
+
+from tpcsweep.commands import Commands
+from tpcsweep.namespaces import socket_inside
+from tpcsweep.paths import Path, PathError, connect, segmenting, verify
+
+NEAR, FAR = ("tpc-uml-a", "10.88.0.1/30"), ("tpc-uml-b", "10.88.0.2/30")
+DATAGRAMS = 5000
+
+
+def main() -> None:
+    commands = Commands(File("/tmp/commands.log"))  # noqa: S108, a tmpfs of this kernel
+    for namespace, _ in (NEAR, FAR):
+        commands.run(["ip", "netns", "add", namespace])
+        commands.run(["ip", "-n", namespace, "link", "set", "lo", "up"])
+    # A slow machine with one CPU: 20 Mbit/s is what it carries and measures with ease.
+    found = {"plain": look(Path(20, 0.02), commands), "lossy": look(Path(20, 0.02, 0.05), commands)}
+    found["none"] = look(Path(0, 0.02), commands)
+    with connect(Path(40, 0.02), NEAR, FAR, commands, File("/tmp")) as link:  # noqa: S108
+        try:
+            verify(Path(20, 0.04), link)
+            found["wrong"] = {"refused": None}
+        except PathError as error:
+            found["wrong"] = {"refused": str(error)}
+    json.dump(found, sys.stdout)
+
+
+def look(path: Path, commands: Commands) -> dict[str, object]:
+    with connect(path, NEAR, FAR, commands, File("/tmp")) as link:  # noqa: S108
+        measured = verify(path, link)
+        before = link.directions()["near_to_far"]["dropped_random"]
+        if path.loss:
+            send(DATAGRAMS)
+        return {
+            "measured": measured.to_dict(),
+            "described": link.describe(),
+            "lost": link.directions()["near_to_far"]["dropped_random"] - before,
+            "queue": link.directions()["near_to_far"]["dropped_queue"],
+            "sent": DATAGRAMS,
+            "segmenting": segmenting(path, link.emulator, "eth0"),
+        }
+
+
+def send(count: int) -> None:
+    """Small datagrams, slowly enough for no queue to fill: what is lost is lost at random."""
+    with socket_inside(NEAR[0], socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        for i in range(count):
+            sender.sendto(b"0", (FAR[1].partition("/")[0], 9))
+            if i % 50 == 0:
+                time.sleep(0.005)
+
+
+main()

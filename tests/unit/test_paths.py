@@ -1,0 +1,227 @@
+"""Sizes, limits, commands and parsers of paths: pure."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path as File
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tpcsweep.commands import CommandError, Commands, entry
+from tpcsweep.namespaces import NamespaceError, entered, parse_net_dev
+from tpcsweep.paths import plan
+from tpcsweep.paths.link import base_cost, offloads, one_way_ns, qdisc_counters, refuse_beyond
+from tpcsweep.paths.plan import Path, PathError
+from tpcsweep.paths.rtt import Rtt, parse_ping
+from tpcsweep.paths.verify import (
+    HEADERS,
+    LARGEST_DATAGRAM,
+    bandwidth_fits,
+    complaints,
+    packets,
+    rtt_fits,
+    wire_bytes,
+)
+
+paths = st.builds(
+    Path,
+    rtt=st.floats(0, 2000),
+    bandwidth=st.floats(0.001, 100),
+    loss=st.floats(0, 0.15),
+    mtu=st.integers(576, 65521),
+)
+
+
+def test_the_commands_of_a_netem_path_are_these() -> None:
+    assert plan.qdiscs(Path(rtt=50, bandwidth=2, loss=0.001, mtu=9000), "netem") == [
+        "qdisc add dev tpc-path root handle 1: netem delay 25000us loss 0.1% limit 5167",
+        "qdisc add dev tpc-path parent 1:1 handle 10: tbf rate 2000000000bit burst 250000b limit 12500000b",
+    ]
+
+
+@pytest.mark.parametrize("emulator", ["none", "delayline"])
+def test_without_netem_the_token_bucket_is_the_root(emulator: plan.Emulator) -> None:
+    assert plan.qdiscs(Path(rtt=1, bandwidth=0.1), emulator) == [
+        "qdisc add dev tpc-path root handle 10: tbf rate 100000000bit burst 131072b limit 262144b"
+    ]
+
+
+def test_bdp_is_bandwidth_times_rtt() -> None:
+    assert plan.bdp(Path(rtt=100, bandwidth=10)) == 125_000_000
+
+
+@given(paths)
+def test_netems_limit_is_never_the_throughput_cap(path: Path) -> None:
+    cap = plan.netem_limit(path) * path.mtu * 8 / 1e9 / max(path.rtt / 2e3, 1e-9)  # Gbit/s
+    assert cap >= 4 * path.bandwidth or plan.bdp(path) == 0
+    assert plan.netem_limit(path) * path.mtu >= plan.queue_bytes(path) + plan.bdp(path)
+
+
+@given(paths)
+def test_every_queue_holds_a_bdp_and_several_super_packets(path: Path) -> None:
+    assert plan.queue_bytes(path) >= max(plan.bdp(path), 4 * plan.SUPER_PACKET)
+    assert plan.burst(path) >= 2 * plan.SUPER_PACKET
+    assert plan.memory(path) >= path.bandwidth * path.rtt / 2 * 125_000 + plan.burst(path)
+
+
+def test_the_emulator_follows_from_the_path_and_the_kernel() -> None:
+    assert plan.choose(Path(0, 1), netem_works=True) == "none"
+    assert plan.choose(Path(0, 1, loss=0.01), netem_works=True) == "netem"
+    assert plan.choose(Path(10, 1), netem_works=True) == "netem"
+    assert plan.choose(Path(10, 1), netem_works=False) == "delayline"
+
+
+def test_only_netem_with_loss_needs_origins_that_send_single_packets() -> None:
+    ethtool = ["ethtool", "-K", "eth0", "tso", "off", "gso", "off"]
+    assert plan.segmenting(Path(10, 1, loss=0.01), "netem", "eth0") == ethtool
+    assert plan.segmenting(Path(10, 1), "netem", "eth0") == []
+    assert plan.segmenting(Path(10, 1, loss=0.01), "delayline", "eth0") == []
+
+
+@pytest.mark.parametrize(
+    ("figures", "message"),
+    [
+        ({"rtt": -1, "bandwidth": 1}, "rtt is -1 ms; allowed is 0 to 2000 ms"),
+        ({"rtt": float("nan"), "bandwidth": 1}, "rtt is nan ms"),
+        ({"rtt": 1, "bandwidth": 0}, "bandwidth is 0 Gbit/s; allowed is 0.001 to 100 Gbit/s"),
+        ({"rtt": 1, "bandwidth": 1, "loss": 0.5}, "loss is 0.5 per direction; allowed is 0 to 0.15"),
+        ({"rtt": 1, "bandwidth": 1, "mtu": 100}, "mtu is 100 bytes; allowed is 576 to 65521"),
+    ],
+)
+def test_impossible_figures_are_refused(figures: dict[str, float], message: str) -> None:
+    with pytest.raises(PathError, match=message):
+        Path(**figures)  # type: ignore[arg-type]
+
+
+def test_what_an_emulator_cannot_make_is_refused_before_it_is_made() -> None:
+    with pytest.raises(PathError, match=r"rtt is 0.1 ms; with emulator delayline it is 0 or at least"):
+        refuse_beyond(Path(0.1, 1), "delayline")
+    with pytest.raises(PathError, match=r"bandwidth is 80 Gbit/s; with emulator delayline at most"):
+        refuse_beyond(Path(10, 80), "delayline")
+    refuse_beyond(Path(0, 1), "delayline")
+
+
+def test_the_delay_lines_own_cost_is_subtracted_within_reason() -> None:
+    assert base_cost(found=1.25, asked=1.0) == pytest.approx(0.25)
+    assert base_cost(found=0.9, asked=1.0) == 0
+    assert base_cost(found=30, asked=1.0) == 1  # a busy machine, not the delay line
+    assert one_way_ns(rtt=10, base=0.2) == 4_900_000
+    assert one_way_ns(rtt=0, base=0.2) == 0
+
+
+PING = """PING 10.88.0.2 (10.88.0.2) 56(84) bytes of data.
+64 bytes from 10.88.0.2: icmp_seq=1 ttl=64 time=0.945 ms
+64 bytes from 10.88.0.2: icmp_seq=2 ttl=64 time=100 ms
+64 bytes from 10.88.0.2: icmp_seq=3 ttl=64 time=10.2 ms
+
+--- 10.88.0.2 ping statistics ---
+4 packets transmitted, 3 received, 25% packet loss, time 3ms
+rtt min/avg/max/mdev = 0.945/37.0/100.1/44.7 ms
+"""
+
+
+def test_ping_is_read_line_by_line() -> None:
+    assert parse_ping(PING) == Rtt(min=0.945, median=10.2, max=100, samples=3)
+    with pytest.raises(PathError, match="no times"):
+        parse_ping("nothing")
+
+
+def test_the_tolerances_are_the_documented_ones() -> None:
+    assert rtt_fits(1, 1.29) and not rtt_fits(1, 1.31)
+    assert rtt_fits(100, 98) and not rtt_fits(100, 97.9)
+    assert bandwidth_fits(1, 0.951) and not bandwidth_fits(1, 0.949)
+    assert bandwidth_fits(1, 1.029) and not bandwidth_fits(1, 1.031)
+
+
+def test_complaints_give_both_figures() -> None:
+    wrong = complaints(Path(10, 1), Rtt(14.9, 15.0, 16.0, 17), [1.0, 0.5])
+    assert wrong == [
+        "rtt asked 10 ms, found 15 ms (median of 17, 14.9 to 16), allowed ±0.3 ms",
+        "bandwidth far_to_near asked 1 Gbit/s, found 0.5 Gbit/s, allowed -5% to +3%",
+    ]
+
+
+@given(paths, st.integers(1, 1000), st.sampled_from([28, 42]))
+def test_the_counters_give_the_bytes_that_tbf_counts_whether_segmented_or_not(
+    path: Path, count: int, header: int
+) -> None:
+    payload, segments = packets(path)
+    assert payload + HEADERS == path.mtu
+    assert 1 <= segments <= 64 and segments * payload <= LARGEST_DATAGRAM
+    on_the_wire = count * segments * (payload + header)
+    whole = {"rx_packets": count, "rx_bytes": count * (segments * payload + header)}
+    cut = {"rx_packets": count * segments, "rx_bytes": on_the_wire}
+    assert wire_bytes(whole, payload, header) == pytest.approx(on_the_wire)
+    assert wire_bytes(cut, payload, header) == pytest.approx(on_the_wire)
+
+
+def test_netems_random_losses_are_told_from_its_childs_full_queue() -> None:
+    netem = {"kind": "netem", "drops": 12, "backlog": 3000}
+    tbf = {"kind": "tbf", "drops": 5, "backlog": 1000}
+    assert qdisc_counters([netem, tbf], "netem") == {
+        "dropped_queue": 5,
+        "dropped_random": 7,
+        "queued_bytes": 3000,
+        "delayed_bytes": 0,
+    }
+    assert qdisc_counters([tbf], "none")["dropped_random"] == 0
+    with pytest.raises(PathError, match="no tbf on tpc-path; found noqueue"):
+        qdisc_counters([{"kind": "noqueue"}], "none")
+
+
+def test_offloads_are_read_from_ethtool() -> None:
+    text = "Features for tpc-path:\ntcp-segmentation-offload: on\n\ttx-tcp-segmentation: on\n"
+    text += "generic-receive-offload: off [requested on]\n"
+    assert offloads(text) == {"tcp-segmentation-offload": True, "generic-receive-offload": False}
+
+
+def test_net_dev_is_read_by_column() -> None:
+    text = (
+        "Inter-| Receive | Transmit\n face |bytes ...\n  tpc-path: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n"
+    )
+    assert parse_net_dev(text) == {
+        "tpc-path": {
+            "rx_bytes": 1,
+            "rx_packets": 2,
+            "rx_dropped": 4,
+            "tx_bytes": 9,
+            "tx_packets": 10,
+            "tx_dropped": 12,
+        }
+    }
+
+
+def test_a_missing_namespace_is_named() -> None:
+    with (
+        pytest.raises(NamespaceError, match="'tpc-not-there': no /run/netns/tpc-not-there"),
+        entered("tpc-not-there"),
+    ):
+        pass
+
+
+def test_the_log_can_be_pasted_and_gives_the_same_again(tmp_path: File) -> None:
+    commands = Commands(tmp_path / "log")
+    assert commands.run(["echo", "a b; c"]) == "a b; c\n"
+    assert commands.run(["cat"], input="x $HOME\ny\n") == "x $HOME\ny\n"
+    pasted = Commands(tmp_path / "other").run(["sh", str(tmp_path / "log")])
+    assert pasted == "a b; c\nx $HOME\ny\n"
+
+
+def test_a_failing_command_is_named_with_its_code_and_words(tmp_path: File) -> None:
+    commands = Commands(tmp_path / "log")
+    with pytest.raises(
+        CommandError, match=r"sh -c 'echo no >&2; exit 3': exit code 3 after .* s: no"
+    ) as caught:
+        commands.run(["sh", "-c", "echo no >&2; exit 3"])
+    assert caught.value.exit_code == 3
+    assert "#   no\n# exit 3," in commands.log.read_text()
+    with pytest.raises(CommandError, match=r"did not run to its end.*No such file"):
+        commands.run(["/not/there"])
+
+
+def test_an_entry_is_a_comment_the_command_and_a_comment() -> None:
+    begun = datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC)
+    assert entry(begun, ["tc", "-batch", "-"], "qdisc show\n", 0, 0.0012, "") == (
+        "# 2026-01-02T03:04:05.678+00:00\ntc -batch - <<'END'\nqdisc show\nEND\n# exit 0, 1.2 ms\n"
+    )
