@@ -185,6 +185,8 @@ PARAMETERS = ", ".join(Parameters.model_fields)
         ("parameters: {rtt: [5 ms, 50 Mbit/s]}", f"parameters.rtt[1]: given '50 Mbit/s', allowed: {A_TIME}"),
         ("parameters: {rtt: -5}", f"parameters.rtt: given -5, allowed: {A_TIME}"),
         ("parameters: {rtt: 1e3}", f"parameters.rtt: given '1e3', allowed: {A_TIME}"),
+        ("parameters: {rtt: 1:30}", f"parameters.rtt: given '1:30', allowed: {A_TIME}"),
+        ("parameters: {rtt: 010}", f"parameters.rtt: given '010', allowed: {A_TIME}"),
         ("parameters: {rtt: yes}", f"parameters.rtt: given True, allowed: {A_TIME}"),
         ("parameters: {rtt: .inf}", f"parameters.rtt: given inf, allowed: {A_TIME}"),
         ("parameters: {rtt: null}", f"parameters.rtt: given None, allowed: {A_TIME}"),

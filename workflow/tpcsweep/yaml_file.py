@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,20 @@ import yaml
 from tpcsweep.problems import ConfigurationError, Problem
 
 
+_INT, _FLOAT = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
+
+
 class _Loader(yaml.SafeLoader):
-    """A SafeLoader that refuses a key given twice; YAML's own keeps the last in silence."""
+    """A SafeLoader that refuses a key given twice; YAML's own keeps the last in silence.
+
+    Only decimal numbers are numbers: YAML 1.1 reads 010 as 8 and 1:30 as 90. Here they stay text, which no
+    quantity takes without a unit.
+    """
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - as in the base class
+        first: [(tag, pattern) for tag, pattern in resolvers if tag not in (_INT, _FLOAT)]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
@@ -23,6 +36,12 @@ class _Loader(yaml.SafeLoader):
                     )
                 seen.add(name.value)
         return super().construct_mapping(node, deep)
+
+
+_Loader.add_implicit_resolver(_INT, re.compile(r"-?(0|[1-9][0-9]*)$"), list("-0123456789"))
+_Loader.add_implicit_resolver(
+    _FLOAT, re.compile(r"-?(0|[1-9][0-9]*)?\.[0-9]+$|[-+]?\.inf$|\.nan$"), list("-+.0123456789")
+)
 
 
 def read(path: Path, name: str) -> dict[str, Any]:
