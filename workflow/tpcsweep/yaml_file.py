@@ -10,7 +10,6 @@ import yaml
 
 from tpcsweep.problems import ConfigurationError, Problem
 
-
 _INT, _FLOAT = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
 
 
