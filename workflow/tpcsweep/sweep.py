@@ -385,5 +385,3 @@ def _path_text(value: Value) -> str:
 def _shuffled(seed: int, *names: str) -> bytes:
     """A key to sort by. A name's key is its own, so that a new value leaves the order of the others alone."""
     return hashlib.sha256("\n".join((str(seed), *names)).encode()).digest()
-
-
