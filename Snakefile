@@ -5,6 +5,7 @@ from tpcsweep import configuration as configurations
 from tpcsweep.checks import require
 from tpcsweep.jobs import Jobs
 from tpcsweep.problems import ConfigurationError
+from tpcsweep.results import hold
 from tpcsweep.testbeds.netns import machine
 
 
@@ -30,6 +31,15 @@ rule all:
         # Named here too, so that a cell that was deleted is measured again.
         CELLS,
     default_target: True
+
+
+rule cells:
+    input:
+        CELLS,
+
+
+onstart:
+    hold(SETTINGS.folder)
 
 
 include: "workflow/rules/measure.smk"

@@ -38,7 +38,10 @@ class Jobs:
         Each cell's file is matched against it: for 10⁴ deployments a product of short alternatives is fast where one
         alternative a deployment is not.
         """
-        axes = [dict.fromkeys(values) for values in zip(*(path.split("/") for path in group.deployments), strict=True)]
+        axes = [
+            dict.fromkeys(values)
+            for values in zip(*(path.split("/") for path in group.deployments), strict=True)
+        ]
         if prod(map(len, axes)) == len(set(group.deployments)):
             return "/".join(_either(values) for values in axes)
         return _either(dict.fromkeys(group.deployments))

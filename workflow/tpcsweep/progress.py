@@ -42,7 +42,11 @@ class Progress:
     def end(self, status: str, throughput: float | None, message: str, flags: list[str]) -> None:
         """The cell has ended."""
         self._spent.append(time.monotonic() - self._began)
-        found = f"{throughput:.3g} Gbit/s" if status == "ok" and throughput is not None else f"{status}: {message}"
+        found = (
+            f"{throughput:.3g} Gbit/s"
+            if status == "ok" and throughput is not None
+            else f"{status}: {message}"
+        )
         marks = f" [{', '.join(flags)}]" if flags else ""
         head = self._head()
         self._done += 1

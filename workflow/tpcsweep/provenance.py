@@ -36,7 +36,12 @@ def software(tools: Iterable[str]) -> dict[str, str]:
     found = package_versions("xrootd-server", "xrootd-server-plugins", "iproute2")
     for tool in tools:
         found |= TOOLS[tool].versions()
-    return {**found, "python": platform.python_version(), "tpcsweep": version("tpcsweep"), "snakemake": version("snakemake")}
+    return {
+        **found,
+        "python": platform.python_version(),
+        "tpcsweep": version("tpcsweep"),
+        "snakemake": version("snakemake"),
+    }
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 from collections.abc import Mapping
@@ -56,6 +57,30 @@ def forget(paths: list[Path], rescue: Path) -> None:
         _rescued(rescue, path).unlink(missing_ok=True)
     if rescue.is_dir() and not any(rescue.iterdir()):
         rescue.rmdir()
+
+
+class ResultsInUseError(Exception):
+    """Another run writes to the same results."""
+
+
+def hold(folder: Path) -> None:
+    """Keep other runs out of a results folder for the life of this process.
+
+    The kernel drops the lock with its holder, so that after kill -9 the next run simply works; Snakemake's own lock
+    files stay and need --unlock. Raises ResultsInUseError.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = os.open(
+        folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+    )  # never closed: held until the end
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise ResultsInUseError(
+            f"{folder}: another snakemake (pid {os.pread(lock, 20, 0).decode()}) writes here: wait for its end"
+        ) from None
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, str(os.getpid()).encode(), 0)
 
 
 def _rescued(rescue: Path, path: Path) -> Path:

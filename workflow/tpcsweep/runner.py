@@ -42,10 +42,16 @@ def run(configuration: Configuration, deployment: str, logs: Path) -> None:
         machine.require()
         measurement = configuration.sweep.measurement
         progress = Progress(
-            configuration.name, configuration.folder / "cells", len(configuration.grid.cells), measurement.max_time
+            configuration.name,
+            configuration.folder / "cells",
+            len(configuration.grid.cells),
+            measurement.max_time,
         )
         owner = state.Owner(configuration.name, deployment, os.getpid(), str(logs))
-        with interruptible(), state.exclusive(owner, waiting=lambda holder: progress.stage(f"waiting for {holder}")):
+        with (
+            interruptible(),
+            state.exclusive(owner, waiting=lambda holder: progress.stage(f"waiting for {holder}")),
+        ):
             for leftover in state.leftovers():
                 progress.stage(f"removing what is left of {state.describe(leftover)}")
                 state.teardown(leftover)
@@ -88,14 +94,13 @@ def _found(site: Site, cells: Sequence[Cell]) -> dict[str, Any]:
         **provenance.machine(),
         "commit": provenance.commit(),
         "software": provenance.software(sorted({cell.parameters.tool for cell in cells})),
-        "deployment": site.provenance["id"],
-        **{name: value for name, value in site.provenance.items() if name != "id"},
+        **site.provenance,
     }
 
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Turn SIGINT, SIGTERM and SIGHUP, and the death of the starter, into SystemExit, once: teardown is not disturbed."""
+    """Turn SIGINT, SIGTERM and SIGHUP, and the death of the starter, into SystemExit, once, and ignore them then."""
 
     def leave(number: int, _frame: object) -> None:
         state.ignore_signals()

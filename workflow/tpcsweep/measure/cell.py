@@ -113,7 +113,11 @@ def measure(
 
 
 def _watch(
-    site: Site, sampler: Sampler, how: Measurement, transfers: Transfers, show: Callable[[Steady, float], None]
+    site: Site,
+    sampler: Sampler,
+    how: Measurement,
+    transfers: Transfers,
+    show: Callable[[Steady, float], None],
 ) -> None:
     """Until the figure is good enough, time is up, or every stream has given up."""
     began = sampler.readings()[0].time

@@ -13,8 +13,10 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class CounterFile:
-    """A file of counters that is read again and again. One under /proc/net stays with the network namespace that
-    the thread was in when it was opened."""
+    """A file of counters that is read again and again.
+
+    One under /proc/net stays with the network namespace that the thread was in when it was opened.
+    """
 
     def __init__(self, path: Path | str) -> None:
         self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

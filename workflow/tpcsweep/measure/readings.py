@@ -54,7 +54,9 @@ def series(readings: list[Reading]) -> Series:
         "goodput": step["payload"] * 8e-9 / elapsed,
         "source_throughput": step["source_bytes"] * 8e-9 / elapsed,
         "wire_throughput": step["wire_bytes"] * 8e-9 / elapsed,
-        **{name: step[name] / elapsed for name in ("source_cpu", "destination_cpu", "client_cpu", "path_cpu")},
+        **{
+            name: step[name] / elapsed for name in ("source_cpu", "destination_cpu", "client_cpu", "path_cpu")
+        },
         "machine_cpu": step["machine_busy"] / total,
         "machine_steal": step["machine_steal"] / total,
         "retransmits": step["retransmits"],

@@ -47,7 +47,9 @@ class SocketDiagnostics:
     """A diagnostics socket; it sees the namespace that the thread was in when it was made."""
 
     def __init__(self) -> None:
-        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_SOCK_DIAG)
+        self._socket = socket.socket(
+            socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_SOCK_DIAG
+        )
         self._socket.settimeout(1.0)
 
     def connections(self) -> list[Connection]:

@@ -10,6 +10,7 @@
  * it at no cost, and may set the delay in it at any time. Memory is bounded by the two rings. Dies with the
  * thread that started it. */
 #define _GNU_SOURCE
+#include <err.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/if_tun.h>
@@ -23,7 +24,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -72,11 +72,6 @@ struct direction {
     struct statistics *seen;
 };
 
-static void die(const char *what) {
-    fprintf(stderr, "tpc-delayline: %s: %s\n", what, strerror(errno));
-    exit(1);
-}
-
 static uint64_t now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -122,7 +117,7 @@ static void receive(struct direction *d) {
             p = (struct packet *)nowhere;
         const ssize_t n = read(d->in, p + 1, PACKET_MAX);
         if (n < 0 && errno != EAGAIN && errno != EINTR)
-            die("read"); /* its namespace was deleted, and the device with it */
+            err(1, "read"); /* its namespace was deleted, and the device with it */
         if (n <= 0)
             return;
         if (full) {
@@ -184,29 +179,29 @@ static int device(const char *namespace, const char *name, int gso) {
     snprintf(file, sizeof file, "/run/netns/%s", namespace);
     const int ns = open(file, O_RDONLY | O_CLOEXEC);
     if (ns < 0 || setns(ns, CLONE_NEWNET))
-        die(file);
+        err(1, "%s", file);
     close(ns);
 
     const int fd = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
-        die("/dev/net/tun");
+        err(1, "/dev/net/tun");
     struct ifreq r = {.ifr_flags = IFF_TUN | IFF_NO_PI | IFF_VNET_HDR};
     snprintf(r.ifr_name, sizeof r.ifr_name, "%s", name);
     if (ioctl(fd, TUNSETIFF, &r))
-        die("TUNSETIFF");
+        err(1, "TUNSETIFF");
     const int header = sizeof(struct virtio_net_hdr);
     if (ioctl(fd, TUNSETVNETHDRSZ, &header))
-        die("TUNSETVNETHDRSZ");
+        err(1, "TUNSETVNETHDRSZ");
     const unsigned long tcp = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
     const unsigned long udp = tcp | TUN_F_USO4 | TUN_F_USO6;
     if (!gso ? ioctl(fd, TUNSETOFFLOAD, TUN_F_CSUM)
              : ioctl(fd, TUNSETOFFLOAD, udp) && ioctl(fd, TUNSETOFFLOAD, tcp))
-        die("TUNSETOFFLOAD");
+        err(1, "TUNSETOFFLOAD");
 
     const int any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     r.ifr_qlen = DEVICE_QUEUE;
     if (any < 0 || ioctl(any, SIOCSIFTXQLEN, &r))
-        die("SIOCSIFTXQLEN");
+        err(1, "SIOCSIFTXQLEN");
     close(any);
     return fd;
 }
@@ -214,26 +209,22 @@ static int device(const char *namespace, const char *name, int gso) {
 static struct shared *map(const char *file, uint64_t delay) {
     const int fd = open(file, O_RDWR | O_CLOEXEC);
     if (fd < 0)
-        die(file);
+        err(1, "%s", file);
     struct shared *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (s == MAP_FAILED)
-        die(file);
+        err(1, "%s", file);
     close(fd);
     set(&s->delay, delay);
     return s;
 }
 
 int main(int count, char **argument) {
-    if (count != 10) {
-        fputs("usage: tpc-delayline near far interface statistics delay_ns loss memory gso parent\n", stderr);
-        return 2;
-    }
+    if (count != 10)
+        errx(2, "usage: near far interface statistics delay_ns loss memory gso parent");
     char **a = argument + 1;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != atoi(a[8])) { /* it died before prctl, or a prefix forked instead of exec */
-        fprintf(stderr, "tpc-delayline: the parent is %d, not %s\n", getppid(), a[8]);
-        return 1;
-    }
+    if (getppid() != atoi(a[8])) /* it died before prctl, or a prefix forked instead of exec */
+        errx(1, "the parent is %d, not %s", getppid(), a[8]);
     struct shared *shared = map(a[3], strtoull(a[4], NULL, 10));
     const size_t memory = strtoull(a[6], NULL, 10);
     const int end[2] = {device(a[0], a[2], atoi(a[7])), device(a[1], a[2], atoi(a[7]))};
@@ -247,12 +238,12 @@ int main(int count, char **argument) {
         const int now_not_later = MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE; /* a page fault is a delay too */
         d[i].ring = mmap(NULL, memory, PROT_READ | PROT_WRITE, now_not_later, -1, 0);
         if (d[i].ring == MAP_FAILED)
-            die("memory for the ring");
+            err(1, "memory for the ring");
         if (getrandom(&d[i].random, sizeof d[i].random, 0) < 0)
-            die("getrandom");
+            err(1, "getrandom");
         d[i].random |= 1; /* xorshift stays at 0 */
         if (pthread_create(&thread[i], NULL, move, &d[i]))
-            die("pthread_create");
+            err(1, "pthread_create");
         const struct sched_param priority = {.sched_priority = PRIORITY};
         refused |= pthread_setschedparam(thread[i], SCHED_FIFO, &priority);
     }

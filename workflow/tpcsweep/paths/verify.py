@@ -34,6 +34,7 @@ UDP_SEGMENT, UDP_GRO = 103, 104  # linux/udp.h
 MOST_SEGMENTS = 64  # UDP_MAX_SEGMENTS before Linux 6.9
 LARGEST_DATAGRAM = 65507
 SO_SNDBUFFORCE = 32  # asm-generic/socket.h
+LARGEST_BUFFER = 2**30 - 1  # bytes; the kernel doubles it in an int
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,9 @@ def measure_bandwidth(link: Link, *, reverse: bool = False, window: float = WIND
             sink.setsockopt(socket.IPPROTO_UDP, UDP_GRO, 1)  # super-packets are dropped whole, at less CPU
             sink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
             sink.bind((address, 0))
-            sender.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, plan.queue_bytes(path) + plan.bdp(path))
+            sender.setsockopt(
+                socket.SOL_SOCKET, SO_SNDBUFFORCE, min(2 * plan.queue_bytes(path), LARGEST_BUFFER)
+            )
             sender.setblocking(False)
             sender.connect(sink.getsockname())
             sender.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, payload)

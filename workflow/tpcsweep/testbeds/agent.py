@@ -62,16 +62,18 @@ class ClientProcess:
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
             self._process.stdin.flush()
         except OSError as error:
-            raise ClientError(f"the client is gone: {error.strerror}; see client.log") from None
+            raise ClientError(f"the client is gone: {error.strerror}; see stderr.client.log") from None
 
     def _take(self, timeout: float) -> Event:
         try:
             event = self._events.get(timeout=timeout) if timeout else self._events.get_nowait()
         except queue.Empty:
-            raise ClientError(f"the client has not answered for {timeout:g} s; see client.log") from None
+            raise ClientError(
+                f"the client has not answered for {timeout:g} s; see stderr.client.log"
+            ) from None
         if event is None:
             code = self._process.wait(timeout=STOP_SECONDS)
-            raise ClientError(f"the client ended with exit code {code}; see client.log")
+            raise ClientError(f"the client ended with exit code {code}; see stderr.client.log")
         return event
 
     def _await(self, wanted: str | tuple[str, ...], timeout: float) -> Event:

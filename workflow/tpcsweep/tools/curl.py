@@ -33,12 +33,21 @@ class Curl:
             f"TransferHeaderAuthorization: Bearer {passive}",
             "Credential: none",
         ]
-        with os.fdopen(os.open(folder / "headers", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        with os.fdopen(
+            os.open(folder / "headers", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w"
+        ) as file:
             file.write("\n".join(headers) + "\n")
 
     def _macaroon(self, url: str, credentials: Credentials, folder: Path) -> str:
         identity = ["--cert", str(credentials.certificate), "--key", str(credentials.key)]
-        request = ["-X", "POST", "-H", "Content-Type: application/macaroon-request", "-d", json.dumps(CAVEATS)]
+        request = [
+            "-X",
+            "POST",
+            "-H",
+            "Content-Type: application/macaroon-request",
+            "-d",
+            json.dumps(CAVEATS),
+        ]
         done = subprocess.run(
             ["/usr/bin/curl", *self._common(credentials), *identity, *request, "--max-time", "30", url],
             env=self.environment(credentials, folder),

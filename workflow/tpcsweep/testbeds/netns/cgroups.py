@@ -134,7 +134,9 @@ def parse_usage(text: bytes) -> int:
 
 def named(tree: Hierarchy, prefix: str) -> list[Cgroup]:
     """The groups at the top of the hierarchy whose names begin with `prefix`."""
-    names = {entry.name for root in {tree.cpu, tree.accounting} for entry in os.scandir(root) if entry.is_dir()}
+    names = {
+        entry.name for root in {tree.cpu, tree.accounting} for entry in os.scandir(root) if entry.is_dir()
+    }
     return [Cgroup(tree, name) for name in sorted(names) if name.startswith(prefix)]
 
 

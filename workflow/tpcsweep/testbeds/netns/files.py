@@ -40,8 +40,8 @@ class DestinationFiles:
 
     def clear(self) -> None:
         """Remove everything, between cells."""
-        for name in os.listdir(self._folder):
-            self.remove(name)
+        for path in self._folder.iterdir():
+            self.remove(path.name)
 
     def _see(self, name: str, size: int) -> None:
         self._sizes[name] = max(size, self._sizes.get(name, 0))

@@ -46,7 +46,9 @@ def offers() -> Machine:
 def require() -> None:
     """Raises MachineError with everything that keeps deployments from coming up here."""
     if problems := list(_problems()):
-        raise MachineError("the netns testbed cannot run on this machine:\n" + "\n".join(f"- {p}" for p in problems))
+        raise MachineError(
+            "the netns testbed cannot run on this machine:\n" + "\n".join(f"- {p}" for p in problems)
+        )
 
 
 def _problems() -> Iterable[str]:

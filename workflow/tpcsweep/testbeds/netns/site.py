@@ -16,7 +16,7 @@ from tpcsweep.measure.sockets import SocketDiagnostics
 from tpcsweep.namespaces import entered, parse_net_dev
 from tpcsweep.paths import Link
 from tpcsweep.testbeds.agent import ClientProcess
-from tpcsweep.testbeds.netns import topology
+from tpcsweep.testbeds.netns import state, topology
 from tpcsweep.testbeds.netns.cgroups import Cgroup, parse_usage
 from tpcsweep.testbeds.netns.files import DestinationFiles
 from tpcsweep.xrootd import Server
@@ -37,6 +37,11 @@ class Side:
     groups: tuple[Cgroup, ...]
     """One for each origin."""
     files: Path
+
+    @property
+    def servers(self) -> list[Server]:
+        """All of them, origins first."""
+        return [*self.origins, *([self.redirector] if self.redirector else [])]
 
     def base_urls(self, endpoint: str) -> list[str]:
         """Where the client sends its requests: the redirector alone, or every origin by hand."""
@@ -102,8 +107,15 @@ class Counters:
 
     def close(self) -> None:
         """Close every file and socket."""
-        files = [self._stat, self._near, self._far, *self._snmp, *(f for pairs in self._cpu.values() for f, _ in pairs)]
-        for file in [*files, *self._sockets]:
+        files: list[CounterFile | SocketDiagnostics] = [
+            self._stat,
+            self._near,
+            self._far,
+            *self._snmp,
+            *(file for pairs in self._cpu.values() for file, _ in pairs),
+            *self._sockets,
+        ]
+        for file in files:
             file.close()
 
 
@@ -182,7 +194,7 @@ class Site:
         for side, other in (topology.SIDES, topology.SIDES[::-1]):
             for origin in self.sides[side].origins:
                 kill = ["ss", "--kill", "--tcp", "--no-header", "dst", topology.LAN[other]]
-                self.commands.run(["nsenter", f"--net=/run/netns/{self.prefix}-{origin.name}", *kill])
+                self.commands.run(["nsenter", f"--net={state.NETNS / f'{self.prefix}-{origin.name}'}", *kill])
         give_up = time.monotonic() + SETTLE_SECONDS
         while self.counters.connected():
             if time.monotonic() > give_up:

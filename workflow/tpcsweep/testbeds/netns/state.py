@@ -133,6 +133,11 @@ def teardown(folder: Path, children: list[subprocess.Popen[bytes]] | None = None
         raise TeardownError(f"deployment {folder.name} is not gone: " + "; ".join(problems))
 
 
+def without_secrets(text: str) -> str:
+    """A server's words without the tokens that servers log."""
+    return SECRET.sub(r"\1[removed]", text)
+
+
 def processes(name: str) -> set[int]:
     """Processes in the cgroups or network namespaces of a deployment (kernel threads have neither)."""
     found: set[int] = set()
@@ -167,8 +172,7 @@ def _save_logs(folder: Path) -> None:
     logs = json.loads((folder / "owner.json").read_text())["logs"]
     for log in sorted(folder.glob("nodes/*/*.log")):
         Path(logs).mkdir(parents=True, exist_ok=True)
-        text = SECRET.sub(r"\1[removed]", log.read_text(errors="replace"))
-        (Path(logs) / log.name).write_text(text)
+        (Path(logs) / log.name).write_text(without_secrets(log.read_text(errors="replace")))
 
 
 def _unmount(folder: Path) -> None:

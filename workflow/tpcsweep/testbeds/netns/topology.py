@@ -78,11 +78,17 @@ def lan_commands(prefix: str, nodes: list[Node], mtu: int) -> Iterator[tuple[str
     yield (
         f"{prefix}-client",
         ["link set lo up"]
-        + [line for side in SIDES for line in (f"addr add {CLIENT[side]}/24 dev tpc-{side}", f"link set tpc-{side} up")],
+        + [
+            line
+            for side in SIDES
+            for line in (f"addr add {CLIENT[side]}/24 dev tpc-{side}", f"link set tpc-{side} up")
+        ],
     )
 
 
-def route_commands(prefix: str, nodes: list[Node], congestion_control: str) -> Iterator[tuple[str, list[str]]]:
+def route_commands(
+    prefix: str, nodes: list[Node], congestion_control: str
+) -> Iterator[tuple[str, list[str]]]:
     """Routes across the path. Congestion control goes on the route: inside a namespace its sysctl may be refused."""
     for side, other in (SIDES, SIDES[::-1]):
         yield f"{prefix}-{ROUTER[side]}", [f"route add {LAN[other]} via {LINK[other]}"]

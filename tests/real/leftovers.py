@@ -1,0 +1,36 @@
+"""What deployments put on a machine, so that a test can tell whether anything of it has stayed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil
+from tpcsweep.testbeds.netns import cgroups, state
+
+PROGRAMS = {"xrootd", "cmsd", "tpc-delayline", "gfal-copy"}
+
+
+def present() -> dict[str, set[str]]:
+    """Namespaces, cgroups, mounts, folders and processes that a deployment could have made."""
+    mounts = (line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines())
+    return {
+        "namespaces": {path.name for path in state.NETNS.glob("*")} if state.NETNS.is_dir() else set(),
+        "cgroups": {group.name for group in cgroups.named(cgroups.hierarchy(), "tpc-")},
+        "mounts": {mount for mount in mounts if mount.startswith(str(state.STATE))},
+        "folders": {str(path) for path in state.leftovers()},
+        "processes": {
+            f"{process.pid} {process.name()}" for process in psutil.process_iter() if _ours(process)
+        },
+    }
+
+
+def _ours(process: psutil.Process) -> bool:
+    try:
+        command = process.cmdline()
+    except psutil.Error:
+        return False
+    return process.status() != psutil.STATUS_ZOMBIE and (
+        process.name() in PROGRAMS
+        or "tpcsweep.client" in command
+        or any("gfal-copy" in word for word in command[:4])
+    )

@@ -1,0 +1,80 @@
+"""Run the workflow as a user does: `snakemake` from the repository's root, with results elsewhere."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep of a test's own, with its results in the test's folder."""
+
+    folder: Path
+    name: str = "probe"
+
+    def define(self, **content: object) -> Sweep:
+        """Write the sweep's file."""
+        (self.folder / f"{self.name}.yaml").write_text(yaml.safe_dump(content))
+        return self
+
+    @property
+    def results(self) -> Path:
+        """Where its results go."""
+        return self.folder / "results" / self.name
+
+    def command(self, *arguments: str) -> list[str]:
+        """The command line; targets and flags go in `arguments`."""
+        config = [f"sweep={self.folder / self.name}.yaml", f"results={self.folder / 'results'}"]
+        snakemake = [sys.executable, "-m", "snakemake"]
+        # Every test has a .snakemake of its own, for what it remembers of outputs must not meet another test's.
+        return [*snakemake, *arguments, "--config", *config]
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run to the end; standard error is in `stdout` too."""
+        return subprocess.run(
+            self.command(*arguments),
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+
+    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start it in a session of its own, as a terminal would; its output goes to `output.log`."""
+        with (self.folder / "output.log").open("wb") as output:
+            return subprocess.Popen(
+                self.command(*arguments),
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    def output(self) -> str:
+        """What a started run has said so far."""
+        return (self.folder / "output.log").read_text()
+
+    def cells(self) -> list[Path]:
+        """The cells' files that are there."""
+        return sorted((self.results / "cells").rglob("*.json"))
+
+
+def wait_until(condition: Callable[[], object], what: str, seconds: float = 30.0) -> None:
+    """Poll, and fail the test when it does not come true."""
+    give_up = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < give_up, f"not within {seconds:g} s: {what}"
+        time.sleep(0.02)

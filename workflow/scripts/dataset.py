@@ -1,0 +1,18 @@
+"""Fold the cells of the configured sweep into its dataset."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tpcsweep import configuration, dataset
+
+if TYPE_CHECKING:
+    from snakemake.script import snakemake
+
+settings = configuration.load(snakemake.config, Path(snakemake.scriptdir).parents[1])
+wanted = {settings.cell_file(cell): configuration.wanted(settings, cell) for cell in settings.grid.cells}
+try:
+    dataset.write(dataset.fold(snakemake.input.cells, settings.grid.axes, wanted), snakemake.output[0])
+except dataset.DatasetError as error:
+    Path(snakemake.log[0]).write_text(f"{error}\n")
+    sys.exit(str(error))

@@ -1,0 +1,182 @@
+"""Start the servers of a deployment in an order that works, and wait until each has answered a real request."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import pwd
+import socket
+import ssl
+import subprocess
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import IO
+
+from tpcsweep import xrootd
+from tpcsweep.commands import Commands
+from tpcsweep.namespaces import socket_inside
+from tpcsweep.testbeds.netns import state
+from tpcsweep.testbeds.netns.cgroups import Cgroup, Hierarchy
+from tpcsweep.testbeds.netns.site import Side
+from tpcsweep.xrootd import Server
+
+USER = "xrootd"
+START_SECONDS = 30.0
+POLL = 0.01
+LOG_TAIL = 8
+"""Lines of each of a server's logs that an error quotes."""
+
+
+class DeploymentError(Exception):
+    """A server did not come up, and what it said."""
+
+
+class Processes:
+    """The long-lived processes of a deployment, each in a namespace and a cgroup of its own."""
+
+    def __init__(self, prefix: str, tree: Hierarchy, commands: Commands) -> None:
+        self.children: list[subprocess.Popen[bytes]] = []
+        self._prefix = prefix
+        self._tree = tree
+        self._commands = commands
+
+    def start(
+        self, node: str, command: list[str], folder: Path, stdin: int | IO[bytes] = subprocess.DEVNULL
+    ) -> subprocess.Popen[bytes]:
+        """Start a command; standard output can be read where standard input can be written."""
+        group = Cgroup(self._tree, f"{self._prefix}-{node}")
+        whole = [*group.entry(), "nsenter", f"--net={state.NETNS / f'{self._prefix}-{node}'}", *command]
+        self._commands.note(" ".join(whole) + " &")
+        with (folder / f"stderr.{node}.log").open("ab") as errors:
+            child = subprocess.Popen(
+                whole,
+                cwd=folder,
+                stdin=stdin,
+                stdout=subprocess.PIPE if stdin == subprocess.PIPE else subprocess.DEVNULL,
+                stderr=errors,
+                # A session of its own: Ctrl-C is for the job, which then ends them in its own order.
+                start_new_session=True,
+            )
+        self.children.append(child)
+        return child
+
+    def ended(self) -> list[str]:
+        """What has ended although it should not have."""
+        return [str(child.args) for child in self.children if child.poll() is not None]
+
+
+class Servers:
+    """The XRootD servers of both sides."""
+
+    def __init__(self, prefix: str, sides: Iterable[Side], credentials: Path, processes: Processes) -> None:
+        self._prefix = prefix
+        self._sides = list(sides)
+        self._credentials = credentials
+        self._processes = processes
+
+    def start(self) -> None:
+        """Redirectors first, then the origins' cmsd, then their xrootd: any other order stalls for ten seconds.
+
+        Raises DeploymentError.
+        """
+        redirectors = [side.redirector for side in self._sides if side.redirector]
+        origins = [origin for side in self._sides for origin in side.origins]
+        for server in [*redirectors, *origins]:
+            self._configure(server)
+        for server in redirectors:
+            self._run(server, "cmsd")
+        for server in redirectors:
+            self._wait(partial(self._accepts, server), "its cmsd to accept connections", server)
+            self._run(server, "xrootd")
+        for server in origins:
+            self._run(server, server.programs[0])
+        for server in (origin for origin in origins if "cmsd" in origin.programs):
+            self._wait(partial(_says, server), "its cmsd", server)
+            self._run(server, "xrootd")
+
+    def wait(self) -> None:
+        """Until every origin has delivered a file, and every redirector has sent somebody to each of its origins.
+
+        Raises DeploymentError.
+        """
+        context = ssl.create_default_context(cafile=str(self._credentials / "ca.pem"))
+        context.load_cert_chain(self._credentials / "user.pem", self._credentials / "user.key")
+        for side in self._sides:
+            for origin in side.origins:
+                self._wait(partial(self._delivers, origin, context), "an answer to GET", origin)
+            if side.redirector:
+                missing = {origin.address for origin in side.origins}
+                complete = partial(self._redirects, side.redirector, context, missing)
+                self._wait(complete, "a redirection to each of its origins", side.redirector)
+
+    def _configure(self, server: Server) -> None:
+        user = pwd.getpwnam(USER)
+        server.folder.mkdir(parents=True)
+        os.chown(server.folder, user.pw_uid, user.pw_gid)
+        (server.folder / "xrootd.cfg").write_text(xrootd.configuration(server, self._credentials))
+
+    def _run(self, server: Server, program: str) -> None:
+        # Should the job be killed, its servers go with it; reaping then finds only what does not run.
+        identity = [f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--pdeathsig", "KILL"]
+        files = ["-c", str(server.folder / "xrootd.cfg"), "-l", str(_log(server, program))]
+        self._processes.start(server.name, ["setpriv", *identity, program, *files], server.folder)
+
+    def _accepts(self, server: Server) -> bool:
+        with socket_inside(f"{self._prefix}-{server.name}", socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.settimeout(1)
+            return probe.connect_ex((server.address, xrootd.CMSD_PORT)) == 0
+
+    def _delivers(self, server: Server, context: ssl.SSLContext) -> bool:
+        return self._get(server, context)[0] == http.client.OK
+
+    def _redirects(self, server: Server, context: ssl.SSLContext, missing: set[str]) -> bool:
+        missing.discard(self._get(server, context)[1])
+        return not missing
+
+    def _get(self, server: Server, context: ssl.SSLContext) -> tuple[int, str]:
+        """Status and host of the Location of a GET of the ready file, from the client's place; 0 without answer."""
+        plain = socket_inside(f"{self._prefix}-client", socket.AF_INET, socket.SOCK_STREAM)
+        plain.settimeout(2)
+        connection = http.client.HTTPSConnection(server.address, xrootd.PORT)
+        try:
+            plain.connect((server.address, xrootd.PORT))
+            connection.sock = context.wrap_socket(plain, server_hostname=server.address)
+            connection.request("GET", f"{xrootd.EXPORT}/{xrootd.READY_FILE}")
+            answer = connection.getresponse()
+            host = answer.getheader("Location", "").partition("://")[2].partition("/")[0].partition(":")[0]
+            return answer.status, host
+        except (OSError, http.client.HTTPException):
+            return 0, ""  # not yet
+        finally:
+            connection.close()
+            plain.close()
+
+    def _wait(self, ready: Callable[[], bool], what: str, server: Server) -> None:
+        give_up = time.monotonic() + START_SECONDS
+        while not ready():
+            ended = self._processes.ended()
+            if ended or time.monotonic() > give_up:
+                why = f"this ended: {ended}" if ended else f"nothing after {START_SECONDS:g} s"
+                raise DeploymentError(f"{server.name}: waited for {what}: {why}\n{_tail(server)}")
+            time.sleep(POLL)
+
+
+def _log(server: Server, program: str) -> Path:
+    return server.folder / f"{program}.{server.name}.log"
+
+
+def _says(server: Server) -> bool:
+    """Whether an origin's cmsd is ready for its xrootd."""
+    try:
+        return xrootd.CMSD_LOGGED_IN in _log(server, "cmsd").read_text(errors="replace")
+    except FileNotFoundError:
+        return False
+
+
+def _tail(server: Server) -> str:
+    """The ends of a server's logs, without secrets."""
+    logs = sorted(server.folder.glob("*.log"))
+    lines = [line for log in logs for line in log.read_text(errors="replace").splitlines()[-LOG_TAIL:]]
+    return state.without_secrets("\n".join(lines))
