@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+import pytest
+from tpcsweep.measure.linux import machine, retransmits
+from tpcsweep.measure.readings import Reading, Sampler, series
+
+ZERO = Reading(0.0, *[0] * 11, math.nan, math.nan, 0)
+
+STAT = b"cpu  100 0 50 800 40 5 5 20 7 0\ncpu0 100 0 50 800 40 5 5 20 7 0\n"
+SNMP = b"Tcp: RtoAlgorithm RetransSegs InErrs\nTcp: 1 17 0\nUdp: A\nUdp: 1\n"
+
+
+def test_rates_come_of_differences() -> None:
+    later = ZERO._replace(
+        time=0.5, payload=62_500_000, source_cpu=0.25, machine_busy=0.5, machine_total=1.0, retransmits=3
+    )
+    found = series([ZERO, later])
+    assert found["time"] == [0.5]
+    assert found["goodput"] == [pytest.approx(1.0)]  # 62.5 MB in half a second is 1 Gbit/s
+    assert found["source_cpu"] == [0.5]
+    assert found["machine_cpu"] == [0.5]
+    assert found["retransmits"] == [3]
+    assert math.isnan(found["rtt_loaded"][0])
+
+
+def test_a_single_reading_gives_empty_series() -> None:
+    assert all(values.size == 0 for values in series([ZERO]).values())
+
+
+def test_a_sampler_keeps_its_interval_though_reading_takes_time() -> None:
+    def read() -> Reading:
+        time.sleep(0.01)
+        return ZERO._replace(time=time.monotonic())
+
+    with Sampler(read, 0.05) as sampler:
+        time.sleep(0.6)
+    steps = np.diff([reading.time for reading in sampler.readings()])
+    assert np.median(steps) == pytest.approx(0.05, rel=0.2)
+
+
+def test_what_a_reading_meets_is_raised_where_readings_are_asked_for() -> None:
+    answers = iter([ZERO._replace(time=time.monotonic())])
+
+    with Sampler(lambda: next(answers), 0.01) as sampler:
+        time.sleep(0.1)
+    with pytest.raises(StopIteration):
+        sampler.readings()
+
+
+def test_machine_counts_iowait_as_idle_and_steal_apart() -> None:
+    found = machine(STAT)
+    assert found.busy / found.total == pytest.approx(160 / 1020)
+    assert found.steal / found.total == pytest.approx(20 / 1020)
+
+
+def test_retransmits_are_found_by_their_name() -> None:
+    assert retransmits(SNMP) == 17

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tpcsweep.results import ResultsInUseError, forget, hold, publish, recover, stale
+
+SPEC = {"parameters": {"streams": 4, "rtt": 0.5}, "repetition": 1}
+
+
+def test_a_cell_is_stale_when_missing_broken_or_measured_under_something_else(tmp_path: Path) -> None:
+    cell = tmp_path / "a=1" / "repetition=1.json"
+    assert stale(cell, SPEC)
+    publish(cell, {"spec": SPEC, "status": "ok"}, tmp_path / "rescued")
+    assert not stale(cell, SPEC)
+    assert stale(cell, {**SPEC, "repetition": 2})
+    cell.write_text('{"spec"')
+    assert stale(cell, SPEC)
+
+
+def test_a_failed_cell_is_data_and_not_stale(tmp_path: Path) -> None:
+    publish(tmp_path / "c.json", {"spec": SPEC, "status": "failed"}, tmp_path / "rescued")
+    assert not stale(tmp_path / "c.json", SPEC)
+
+
+def test_a_cell_removed_with_its_failed_job_is_put_back(tmp_path: Path) -> None:
+    cell, rescue = tmp_path / "c.json", tmp_path / "rescued"
+    publish(cell, {"spec": SPEC}, rescue)
+    cell.unlink()
+    assert not recover(cell, {**SPEC, "repetition": 2}, rescue)
+    assert recover(cell, SPEC, rescue)
+    assert json.loads(cell.read_bytes()) == {"spec": SPEC}
+
+
+def test_a_cell_of_a_job_that_ended_well_is_not_put_back(tmp_path: Path) -> None:
+    cell, rescue = tmp_path / "c.json", tmp_path / "rescued"
+    publish(cell, {"spec": SPEC}, rescue)
+    forget([cell], rescue)
+    cell.unlink()
+    assert not recover(cell, SPEC, rescue)
+    assert os.listdir(tmp_path) == []
+
+
+def test_measuring_again_replaces_what_is_kept_too(tmp_path: Path) -> None:
+    cell, rescue = tmp_path / "c.json", tmp_path / "rescued"
+    for status in ("failed", "ok"):
+        publish(cell, {"spec": SPEC, "status": status}, rescue)
+    cell.unlink()
+    recover(cell, SPEC, rescue)
+    assert json.loads(cell.read_bytes())["status"] == "ok"
+
+
+def test_results_are_held_until_the_holder_ends_however(tmp_path: Path) -> None:
+    code = "import sys, time, pathlib; from tpcsweep.results import hold; hold(pathlib.Path(sys.argv[1]));"
+    code += "print('held', flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE) as holder:
+        assert holder.stdout
+        holder.stdout.readline()
+        with pytest.raises(ResultsInUseError, match=f"pid {holder.pid}"):
+            hold(tmp_path)
+        holder.kill()
+        holder.wait()
+    hold(tmp_path)

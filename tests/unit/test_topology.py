@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import ipaddress
+
+import pytest
+from tpcsweep.testbeds.netns import topology
+from tpcsweep.testbeds.netns.topology import Node
+
+
+def nodes(origins: int) -> list[Node]:
+    return [
+        Node(f"{side}{n}", side, address)
+        for side in topology.SIDES
+        for n, address in enumerate(topology.origin_addresses(side, origins), start=1)
+    ]
+
+
+@pytest.mark.parametrize("origins", [1, 2, 16])
+def test_every_address_is_its_own_and_in_its_sides_network(origins: int) -> None:
+    found = [node.address for node in nodes(origins)]
+    found += [*topology.GATEWAY.values(), *topology.CLIENT.values()]
+    found += list(topology.ENTRY.values()) if origins > 1 else []
+    assert len(set(found)) == len(found)
+    for node in nodes(origins):
+        assert ipaddress.ip_address(node.address) in ipaddress.ip_network(topology.LAN[node.side])
+
+
+def test_every_name_begins_with_the_prefix_and_fits_the_kernel() -> None:
+    made = nodes(99)
+    assert all(name.startswith("tpc-0a1b2c-") for name in topology.namespaces("tpc-0a1b2c", made))
+    assert all(node.port.startswith("tpc-") and len(node.port) < 16 for node in made)
+
+
+def test_only_the_routers_know_the_way_across() -> None:
+    routes = dict(topology.route_commands("p", nodes(2), "reno"))
+    assert routes["p-near"] == ["route add 10.88.2.0/24 via 10.88.0.2"]
+    assert routes["p-src1"] == ["route add 10.88.2.0/24 via 10.88.1.254 congctl reno"]
+    assert "p-client" not in routes
+
+
+def test_a_small_buffer_bounds_the_default_too() -> None:
+    assert topology.sysctls(8192)["net.ipv4.tcp_rmem"] == "4096 8192 8192"
+    assert topology.sysctls(1 << 26)["net.ipv4.tcp_wmem"] == f"4096 16384 {1 << 26}"

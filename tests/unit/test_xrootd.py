@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from tpcsweep import xrootd
+
+FOLDER, ROOT, SECRETS = Path("/run/x/nodes"), Path("/run/x/data"), Path("/run/x/credentials")
+
+
+def text(server: xrootd.Server) -> str:
+    return xrootd.configuration(server, SECRETS)
+
+
+def outside_xrootd(configuration: str) -> str:
+    """What a cmsd reads."""
+    before, _, rest = configuration.partition("if exec xrootd\n")
+    return before + rest.partition("fi\n")[2]
+
+
+def test_one_origin_stands_alone() -> None:
+    redirector, [origin] = xrootd.side("src", "10.0.0.1", ["10.0.0.1"], FOLDER, ROOT)
+    assert redirector is None
+    assert origin.programs == ("xrootd",)
+    assert "all.manager" not in text(origin)
+    assert origin.url == "https://10.0.0.1:8080/data"
+
+
+def test_several_origins_report_to_their_redirector() -> None:
+    redirector, origins = xrootd.side("dst", "10.0.0.1", ["10.0.0.11", "10.0.0.12"], FOLDER, ROOT)
+    assert redirector is not None
+    assert [origin.name for origin in origins] == ["dst1", "dst2"]
+    assert "all.role manager" in text(redirector)
+    assert "cms.dfs lookup central redirect immed" in text(redirector)
+    for server in [redirector, *origins]:
+        assert "all.manager 10.0.0.1:1213" in text(server)
+        assert server.programs == ("cmsd", "xrootd")
+    assert len({server.folder for server in [redirector, *origins]}) == 3
+
+
+def test_cmsd_never_sees_http_or_tls() -> None:
+    _, origins = xrootd.side("dst", "10.0.0.1", ["10.0.0.11", "10.0.0.12"], FOLDER, ROOT)
+    assert "http." not in outside_xrootd(text(origins[0]))
+    assert "xrd.tls" not in outside_xrootd(text(origins[0]))
+
+
+def test_third_party_copy_comes_with_tls_and_macaroons() -> None:
+    _, [origin] = xrootd.side("src", "10.0.0.1", ["10.0.0.1"], FOLDER, ROOT)
+    for line in ("xrd.tls ", "http.exthandler xrdtpc", "http.exthandler xrdmacaroons", "macaroons.secretkey"):
+        assert line in text(origin)
