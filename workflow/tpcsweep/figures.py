@@ -59,7 +59,7 @@ MARKS = {
     "transfers_failed": Mark("v", "some transfers failed"),
     "counters_disagree": Mark("P", "counters disagree"),
     "machine_saturated": Mark("*", "machine saturated"),
-    "no_redirector": Mark("h", "one origin: no redirector"),
+    "no_redirector": Mark("<", "one origin: no redirector"),
 }
 
 
@@ -114,11 +114,11 @@ def heatmap(summary: xr.Dataset) -> Figure:
             axes.tick_params(axis="x", labelrotation=0, length=0)
             _mark_heatmap(axes, grid, where)
             _label(axes, grid.x, grid.y)
-            axes.set_title(_title(where))
+            axes.set_title(_wrapped([_title(where)], int(wide * 11)))
         bar = figure.colorbar(
             mpl.cm.ScalarMappable(norm, _COLOURS), ax=[axes for axes, _ in panels], aspect=30, pad=0.02
         )
-        bar.set_label("throughput (Gbit/s)")
+        bar.set_label("Gbit/s")
         _finish(figure, summary, "Throughput", [_mean_note(summary), *notes], _mark_handles(grid, "white"))
     return figure
 
@@ -166,8 +166,11 @@ def surface(summary: xr.Dataset) -> Figure:
             axes.set_xlabel(_axis_label(x_name), labelpad=2)
             axes.set_ylabel(_axis_label(y_name), labelpad=4)
             axes.set_zlabel("throughput (Gbit/s)", labelpad=2)
-            axes.set_title(_title(where), y=1.0)
-        _finish(figure, summary, "Throughput surface", [_means(summary), *notes], _mark_handles(grid, _VIVID))
+            axes.set_title(_wrapped([_title(where)], 40), y=1.0)
+        if grid.cells["throughput"].isnull().any():
+            notes.insert(0, "What has no value is marked on the floor.")
+        notes.insert(0, _mean_note(summary))
+        _finish(figure, summary, "Throughput surface", notes, _mark_handles(grid, _VIVID))
     return figure
 
 
@@ -196,17 +199,16 @@ def lines(summary: xr.Dataset) -> Figure:
                 axes.axhline(limit, color="#555555", linestyle=":", linewidth=1)
             axes.set_xticks(x, _texts(grid, grid.x))
             axes.set_ylim(0, 1.08 * max(top, limit or 0) or 1)
+            axes.set_xlim(x[0] - 0.05 * (np.ptp(x) or 1), x[-1] + 0.05 * (np.ptp(x) or 1))
             _label(axes, grid.x, None)
             axes.set_ylabel("throughput (Gbit/s)")
-            axes.set_title(_title(where))
+            axes.set_title(_wrapped([_title(where)], 36))
             axes.grid(visible=True, alpha=0.3)
         handles: list[Any] = []
         if grid.y:
             handles += [
-                Line2D(
-                    [], [], color=c, linestyle="-" if i % 2 == 0 else "--", label=f"{_word(grid.y)} {text}"
-                )
-                for i, (c, text) in enumerate(zip(palette, _texts(grid, grid.y), strict=True))
+                Line2D([], [], color=c, linestyle="-" if i % 2 == 0 else "--", label=_title({grid.y: value}))
+                for i, (c, value) in enumerate(zip(palette, names, strict=True))
             ]
         if limit is not None:
             handles.append(Line2D([], [], color="#555555", linestyle=":", label="bandwidth of the path"))
@@ -245,7 +247,7 @@ def series(summary: xr.Dataset, samples: xr.Dataset) -> Figure:
     rows = math.ceil(count / columns)
     time = samples["time"].values
     with _style():
-        figure = Figure(figsize=(2.9 * columns + 0.3, 1.75 * rows + 0.2), layout="constrained")
+        figure = Figure(figsize=(max(2.9 * columns + 0.3, 5.2), 1.75 * rows + 0.2), layout="constrained")
         grid = figure.subplots(rows, columns, squeeze=False, sharex=True)
         for axes in grid.flat[count:]:
             axes.set_visible(False)
@@ -303,7 +305,7 @@ def cpu(summary: xr.Dataset) -> Figure:
     top = float(max(summary[name].fillna(0).max() for name in _SIDES))
     fastest = float(summary["throughput"].fillna(0).max())
     with _style():
-        figure = Figure(figsize=(3.1 * columns + 0.4, 2.6 * rows), layout="constrained")
+        figure = Figure(figsize=(max(3.1 * columns + 0.4, 5.2), 2.6 * rows), layout="constrained")
         grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
         for axes in grid.flat[len(across) :]:
             axes.set_visible(False)
