@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -42,7 +41,7 @@ def test_a_cell_of_a_job_that_ended_well_is_not_put_back(tmp_path: Path) -> None
     forget([cell], rescue)
     cell.unlink()
     assert not recover(cell, SPEC, rescue)
-    assert os.listdir(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_measuring_again_replaces_what_is_kept_too(tmp_path: Path) -> None:

@@ -1,0 +1,31 @@
+"""A deployment for a benchmark."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+from tpcsweep.parameters import Parameters
+from tpcsweep.testbeds.netns import state
+from tpcsweep.testbeds.netns.deployment import deployed
+from tpcsweep.testbeds.netns.site import Site
+
+MEMORY = 4 << 30
+
+
+@contextlib.contextmanager
+def site_of(**parameters: Any) -> Iterator[Site]:
+    """Up for the length of a `with`; its logs go with it."""
+    handlers = {number: signal.getsignal(number) for number in state.ENDING}
+    with tempfile.TemporaryDirectory() as logs:
+        owner = state.Owner("benchmark", "benchmark", os.getpid(), logs)
+        try:
+            with state.exclusive(owner), deployed(Parameters(**parameters), owner, MEMORY) as site:
+                yield site
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)

@@ -1,0 +1,42 @@
+"""Deployments for tests: up for the length of a `with`, measured for a second or two, and gone without a trace."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tpcsweep.measure.cell import measure
+from tpcsweep.parameters import Parameters
+from tpcsweep.sweep import Measurement
+from tpcsweep.testbeds.netns import state
+from tpcsweep.testbeds.netns.deployment import deployed
+from tpcsweep.testbeds.netns.site import Site
+
+from tests.real.leftovers import present
+
+MIB = 1 << 20
+QUICK = Measurement(min_time=1.0, max_time=2.0, precision=0.5)
+LONGER = Measurement(min_time=4.0, max_time=5.0, precision=0.5)
+
+
+@contextlib.contextmanager
+def site_of(folder: Path, **parameters: Any) -> Iterator[Site]:
+    """A deployment, with the machine's lock; nothing of it may stay."""
+    before = present()
+    owner = state.Owner("test", "deployment", os.getpid(), str(folder))
+    handlers = {number: signal.getsignal(number) for number in state.ENDING}
+    try:
+        with state.exclusive(owner), deployed(Parameters(**parameters), owner, 2 << 30) as site:
+            yield site
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        assert present() == before
+
+
+def cell(site: Site, how: Measurement = QUICK, **parameters: Any) -> dict[str, Any]:
+    return measure(site, Parameters(**parameters), how, "t", lambda *_: None)

@@ -1,0 +1,34 @@
+"""Several origins and a redirector on each side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tpcsweep.testbeds.netns.site import Site
+
+from tests.real.sites import LONGER, MIB, cell, site_of
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture(scope="module")
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Three origins and a redirector on each side."""
+    with site_of(tmp_path_factory.mktemp("clusters"), origins=3, rtt=0, cores=0.3) as site:
+        yield site
+
+
+@pytest.mark.parametrize("endpoint", ["redirector", "direct"])
+def test_a_cluster_is_measured_through_either_endpoint(clusters: Site, endpoint: str) -> None:
+    assert len(clusters.pairs(endpoint)) == (1 if endpoint == "redirector" else 3)
+    found = cell(clusters, endpoint=endpoint, streams=6, file_size=8 * MIB)
+    assert found["status"] == "ok"
+    assert found["summary"]["transfers"] >= 6
+
+
+def test_quotas_hold_on_both_sides(clusters: Site) -> None:
+    found = cell(clusters, LONGER, endpoint="direct", streams=9, file_size=32 * MIB)
+    for side in ("source", "destination"):
+        assert found["summary"][f"{side}_cpu"] < 0.3 * 1.15
+    assert found["summary"]["destination_throttled"] > 0.2

@@ -1,0 +1,107 @@
+"""One origin on each side: what a deployment carries, and what is seen of it."""
+
+from __future__ import annotations
+
+import filecmp
+import subprocess
+import time
+from collections.abc import Iterator
+
+import pytest
+from tpcsweep import xrootd
+from tpcsweep.namespaces import entered
+from tpcsweep.testbeds.netns.site import Site
+
+from tests.real.sites import MIB, cell, site_of
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """One origin on each side."""
+    with site_of(tmp_path_factory.mktemp("pair"), rtt=2, bandwidth=1, tcp_buffer=8 * MIB, mtu=1500) as site:
+        yield site
+
+
+@pytest.mark.parametrize("copy_mode", ["pull", "push"])
+@pytest.mark.parametrize("tool", ["gfal-copy", "curl"])
+def test_what_arrives_is_what_was_sent(pair: Site, tool: str, copy_mode: str) -> None:
+    name = pair.add_source(3 * MIB + 1, "random")
+    [(source, destination)] = pair.pairs("direct")
+    run = {"tool": tool, "streams": 1, "pairs": [(source, destination)], "file_name": name}
+    pair.client.run(**run, prefix="same", copy_mode=copy_mode, tcp_streams=1)
+    events = []
+    give_up = time.monotonic() + 20
+    while not events and time.monotonic() < give_up:
+        events = pair.client.events()
+        time.sleep(0.02)
+    pair.client.stop()
+    assert events[0]["failure"] is None
+    files = pair.sides["src"].files / name, pair.sides["dst"].files / events[0]["name"]
+    assert filecmp.cmp(*files, shallow=False)
+    pair.settle()
+    assert list(pair.sides["dst"].files.iterdir()) == []
+
+
+@pytest.mark.parametrize("tool", ["gfal-copy", "curl"])
+def test_a_cell_is_measured_with_either_tool(pair: Site, tool: str) -> None:
+    found = cell(pair, tool=tool, streams=3, file_size=8 * MIB)
+    assert found["status"] == "ok"
+    assert 0.2 < found["summary"]["throughput"] < 1.0
+    assert found["summary"]["transfers"] > 3
+    assert "counters_disagree" not in found["flags"]
+    assert set(found["transfers"]["stream"]) == {0, 1, 2}
+
+
+def test_connections_inside_a_transfer_are_what_was_asked_for(pair: Site) -> None:
+    found = cell(pair, streams=1, tcp_streams=4, file_size=256 * MIB)
+    assert found["status"] == "ok"
+    assert 4 <= max(found["samples"]["connections"]) <= 5  # and one for the HEAD
+
+
+def test_settings_are_as_found(pair: Site) -> None:
+    found = pair.provenance["sysctls"]
+    assert found["src.net.ipv4.tcp_wmem"] == f"4096 16384 {8 * MIB}"
+    assert found["dst.net.ipv4.tcp_rmem"] == f"4096 131072 {8 * MIB}"
+    assert found["src.congestion_control"] == "cubic"
+    assert pair.provenance["path"]["mtu_bytes"] == 1500
+
+
+def test_connections_are_those_that_ss_shows(pair: Site) -> None:
+    name = pair.add_source(64 * MIB, "sparse")
+    run = {"tool": "gfal-copy", "streams": 4, "pairs": pair.pairs("direct"), "file_name": name}
+    pair.client.run(**run, prefix="ss", copy_mode="pull", tcp_streams=1)
+    time.sleep(1)
+    with entered(f"{pair.prefix}-src1"):
+        shown = subprocess.run(
+            ["ss", "-tinH", "dst", "10.88.2.0/24"], capture_output=True, text=True, check=True
+        )
+    reading = pair.read()
+    pair.client.stop()
+    pair.settle()
+    assert abs(reading.connections - shown.stdout.count("cwnd:")) <= 1
+    assert 2 < reading.rtt_loaded < 200
+    assert reading.cwnd > 2
+
+
+def test_a_missing_source_is_a_failed_cell_with_the_tools_words(
+    pair: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(pair, "add_source", lambda *_: "no-such-file")
+        found = cell(pair, streams=2)
+    assert found["status"] == "failed"
+    assert "exit code 2 (no such file)" in found["message"]
+    assert found["summary"]["transfers_failed"] == 6  # two streams, three tries each
+    assert "transfers_failed" in found["flags"]
+    assert cell(pair, streams=1, file_size=8 * MIB)["status"] == "ok"
+
+
+def test_a_client_without_credentials_is_refused(pair: Site) -> None:
+    with entered(f"{pair.prefix}-client"):
+        url = f"{pair.sides['src'].origins[0].url}/{xrootd.READY_FILE}"
+        answer = subprocess.run(
+            ["curl", "-sk", "-w", "%{http_code}", url], capture_output=True, text=True, check=False
+        )
+    assert answer.stdout.endswith("403")
