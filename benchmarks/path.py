@@ -43,7 +43,7 @@ COLUMNS = (
 
 def main() -> None:
     namespaces = [f"tpc-bench{os.getpid()}-{end}" for end in "ab"]
-    print("|" + " | ".join(COLUMNS) + "|\n|" + "---|" * len(COLUMNS))  # noqa: T201
+    print("|" + " | ".join(COLUMNS) + "|\n|" + "---|" * len(COLUMNS))
     with tempfile.TemporaryDirectory() as name:
         folder = File(name)
         commands = Commands(folder / "commands.log")
@@ -55,7 +55,7 @@ def main() -> None:
             for rtt in RTTS:
                 for bandwidth in BANDWIDTHS:
                     row = measure(Path(rtt, bandwidth, mtu=MTU), namespaces, commands, folder)
-                    print("|" + " | ".join(row) + "|", flush=True)  # noqa: T201
+                    print("|" + " | ".join(row) + "|", flush=True)
         finally:
             for namespace in namespaces:
                 subprocess.run(["ip", "netns", "delete", namespace], check=False)
@@ -69,7 +69,7 @@ def measure(path: Path, namespaces: list[str], commands: Commands, folder: File)
         try:
             found = verify(path, link)
         except PathError as error:
-            print(error, file=sys.stderr)  # noqa: T201
+            print(error, file=sys.stderr)
             return [*asked, "refused", f"{path.bandwidth:g}", *["—"] * (len(COLUMNS) - 4)]
         goodput, cpu = tcp(link)
         late = [link.counters()["late_max_us"], mean_lateness(link)] if link.line else None

@@ -34,7 +34,7 @@ def run_in_uml(script: str, folder: Path) -> str:
     argv = ["linux", "mem=768M", "rootfstype=hostfs", "rootflags=/", "rw", f"init={UML / 'boot.sh'}"]
     console = subprocess.run(
         ["timeout", "-k", "5", str(TIMEOUT), *argv, *environment, "con=null", "con0=null", "quiet"],
-        env={**os.environ, "TMPDIR": "/dev/shm"},  # noqa: S108, where it maps its memory from
+        env={**os.environ, "TMPDIR": "/dev/shm"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

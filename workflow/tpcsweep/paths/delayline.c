@@ -117,7 +117,7 @@ static void receive(struct direction *d) {
             p = (struct packet *)nowhere;
         const ssize_t n = read(d->in, p + 1, PACKET_MAX);
         if (n < 0 && errno != EAGAIN && errno != EINTR)
-            err(1, "read"); /* its namespace was deleted, and the device with it */
+            err(1, "read"); /* the device was deleted */
         if (n <= 0)
             return;
         if (full) {
@@ -181,7 +181,6 @@ static int device(const char *namespace, const char *name, int gso) {
     if (ns < 0 || setns(ns, CLONE_NEWNET))
         err(1, "%s", file);
     close(ns);
-
     const int fd = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         err(1, "/dev/net/tun");
@@ -197,7 +196,6 @@ static int device(const char *namespace, const char *name, int gso) {
     if (!gso ? ioctl(fd, TUNSETOFFLOAD, TUN_F_CSUM)
              : ioctl(fd, TUNSETOFFLOAD, udp) && ioctl(fd, TUNSETOFFLOAD, tcp))
         err(1, "TUNSETOFFLOAD");
-
     const int any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     r.ifr_qlen = DEVICE_QUEUE;
     if (any < 0 || ioctl(any, SIOCSIFTXQLEN, &r))
@@ -232,11 +230,10 @@ int main(int count, char **argument) {
     pthread_t thread[2];
     int refused = 0;
     for (int i = 0; i < 2; i++) {
-        d[i] = (struct direction){.in = end[i], .out = end[!i], .loss = atof(a[5]), .size = memory};
-        d[i].delay = &shared->delay;
-        d[i].seen = &shared->direction[i];
-        const int now_not_later = MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE; /* a page fault is a delay too */
-        d[i].ring = mmap(NULL, memory, PROT_READ | PROT_WRITE, now_not_later, -1, 0);
+        d[i] = (struct direction){.in = end[i], .out = end[!i], .loss = atof(a[5]), .size = memory,
+                                  .delay = &shared->delay, .seen = &shared->direction[i]};
+        const int populated = MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE; /* a page fault is a delay too */
+        d[i].ring = mmap(NULL, memory, PROT_READ | PROT_WRITE, populated, -1, 0);
         if (d[i].ring == MAP_FAILED)
             err(1, "memory for the ring");
         if (getrandom(&d[i].random, sizeof d[i].random, 0) < 0)
@@ -244,8 +241,7 @@ int main(int count, char **argument) {
         d[i].random |= 1; /* xorshift stays at 0 */
         if (pthread_create(&thread[i], NULL, move, &d[i]))
             err(1, "pthread_create");
-        const struct sched_param priority = {.sched_priority = PRIORITY};
-        refused |= pthread_setschedparam(thread[i], SCHED_FIFO, &priority);
+        refused |= pthread_setschedparam(thread[i], SCHED_FIFO, &(struct sched_param){PRIORITY});
     }
     printf("ready %d %s\n", getpid(), refused ? "SCHED_OTHER" : "SCHED_FIFO");
     fflush(stdout);
