@@ -60,7 +60,7 @@ def main() -> None:
 def compare(site: Site, wanted: Parameters) -> None:
     """One cell by three ways in turn. Ratios are tpcsweep over the other."""
     credentials = Credentials(state.STATE / site.prefix.removeprefix("tpc-") / "credentials")
-    trimmed = TOOLS["gfal-copy"].environment(credentials, Path("/tmp"))
+    trimmed = TOOLS["gfal-copy"].environment(credentials, credentials.folder)
     plain = {k: v for k, v in trimmed.items() if not k.startswith("SSL_CERT")}
     ways: dict[str, Callable[[int], Found]] = {
         "tpcsweep": lambda n: by_tpcsweep(site, wanted, n),

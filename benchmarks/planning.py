@@ -38,7 +38,7 @@ def main() -> None:
 
 def plan(sweep: Path, results: str) -> tuple[float, float, float]:
     """Wall and CPU seconds and peak memory in MB of one dry run."""
-    command = [sys.executable, "-m", "snakemake", "-n", "--quiet", "all", "cells", "--config"]
+    command = [sys.executable, "-m", "snakemake", "-n", "cells", "--quiet", "all", "--config"]
     began = time.monotonic()
     child = subprocess.Popen(
         [*command, f"sweep={sweep}", f"results={results}"],

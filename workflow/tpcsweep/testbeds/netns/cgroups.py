@@ -58,11 +58,15 @@ class Cgroup:
 
     tree: Hierarchy
     name: str
+    accounting_only: bool = False
+    """In the hierarchy that counts alone, where v1 has two: in that of `cpu` nothing may be real-time, whose budget
+    in a new group is zero and cannot be had reliably (sched-rt-group.rst)."""
 
     @property
     def folders(self) -> tuple[Path, ...]:
         """The group's folders: two where v1 mounts cpu and cpuacct apart."""
-        return tuple(dict.fromkeys((self.tree.cpu / self.name, self.tree.accounting / self.name)))
+        roots = (self.tree.accounting,) if self.accounting_only else (self.tree.cpu, self.tree.accounting)
+        return tuple(dict.fromkeys(root / self.name for root in roots))
 
     def create(self, cores: float | None = None) -> Cgroup:
         """Make the group, with a quota of `cores` CPU cores or none."""

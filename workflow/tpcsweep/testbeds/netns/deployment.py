@@ -115,8 +115,10 @@ class _Deployment:
             for group in side.groups:
                 group.create(self.wanted.cores and self.wanted.cores / len(side.groups))
         others = [side.redirector.name for side in sides.values() if side.redirector]
+        # A delay line that waits for a CPU is a longer path: it must be free to be real-time.
         return {
-            name: Cgroup(self.tree, f"{self.prefix}-{name}").create() for name in ("path", "client", *others)
+            name: Cgroup(self.tree, f"{self.prefix}-{name}", accounting_only=name == "path").create()
+            for name in ("path", "client", *others)
         }
 
     def _network(self, nodes: list[topology.Node]) -> None:
