@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
-import synthetic
 import xarray as xr
 from tpcsweep import dataset
 from tpcsweep.variables import SAMPLES, SUMMARY
+
+from tests.unit import synthetic
 
 AXES = synthetic.FOUR_AXES
 HOLE = {"origins": 2, "cores": 2.0, "rtt": 100.0, "streams": 8}
@@ -129,6 +130,19 @@ def test_attributes_say_where_when_and_with_what(summary: xr.Dataset) -> None:
     index = int(summary.provenance[0, 0, 1, 0, 0])
     record = orjson.loads(str(summary.provenance_record.values[index]))
     assert record["path"] == {"rtt": 20.05}
+
+
+def test_the_table_has_a_row_for_each_cell(summary: xr.Dataset, tmp_path: Path) -> None:
+    table = dataset.table(summary)
+    assert len(table) == summary["status"].size
+    assert list(table.columns[:5]) == list(AXES)
+    wide = table[table["flags"].str.contains("wide_interval")]
+    assert set(wide["flags"]) == {"not_steady wide_interval", "wide_interval"}
+    assert set(table.query("rtt == 100 and streams == 8 and origins == 2 and cores == 2")["status"]) == {
+        "missing"
+    }
+    dataset.write_table(summary, tmp_path / "cells.csv")
+    assert (tmp_path / "cells.csv").read_text().count("\n") == len(table) + 1
 
 
 def test_simulated_says_so(tmp_path: Path) -> None:

@@ -1,13 +1,13 @@
 rule dataset:
-    """Fold the cells into one labelled dataset."""
     input:
         cells=CELLS,
     output:
-        report(
-            f"{RESULTS}/dataset.nc",
-            category="Dataset",
-            caption="../report/dataset.rst",
-            labels={"what": "the dataset", "format": "NetCDF"},
+        dataset=f"{RESULTS}/dataset.nc",
+        table=report(
+            f"{RESULTS}/cells.csv",
+            category="Cells",
+            caption="../report/cells.rst",
+            labels={"what": "every cell", "as": "CSV"},
         ),
     log:
         f"{RESULTS}/logs/dataset.log",

@@ -9,10 +9,12 @@ from tpcsweep import configuration, dataset
 if TYPE_CHECKING:
     from snakemake.script import snakemake
 
-settings = configuration.load(snakemake.config, Path(snakemake.scriptdir).parents[1])
+settings = configuration.load(snakemake.config, Path())
 wanted = {settings.cell_file(cell): configuration.wanted(settings, cell) for cell in settings.grid.cells}
 try:
-    dataset.write(dataset.fold(snakemake.input.cells, settings.grid.axes, wanted), snakemake.output[0])
+    folded = dataset.fold(snakemake.input.cells, settings.grid.axes, wanted)
+    dataset.write(folded, snakemake.output.dataset)
+    dataset.write_table(folded.summary, snakemake.output.table)
 except dataset.DatasetError as error:
     Path(snakemake.log[0]).write_text(f"{error}\n")
     sys.exit(str(error))

@@ -9,7 +9,8 @@ import itertools
 import math
 import os
 import tempfile
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +24,7 @@ from tpcsweep.parameters import Parameters, Value, quantity
 from tpcsweep.variables import FLAGS, SAMPLES, SUMMARY, Variable
 
 if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
     from numpy.typing import NDArray
 
 FORMAT = 1
@@ -90,20 +92,27 @@ def fold(
 
 def write(folded: Folded, path: str | Path) -> None:
     """Write the groups to one NetCDF 4 file: beside it, then renamed, so that it is whole or not there."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     now = datetime.now(UTC).isoformat(timespec="seconds")
     summary = folded.summary.assign_attrs(history=f"{now} tpcsweep: folded from cell files")
-    handle, beside = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    os.close(handle)
-    try:
+    with _beside(Path(path)) as beside:
         summary.to_netcdf(beside, mode="w", engine="netcdf4", encoding=_compressed(summary))
         for group, content in (("samples", folded.samples), (TRANSFERS_GROUP, folded.transfers)):
             content.to_netcdf(beside, mode="a", engine="netcdf4", group=group, encoding=_compressed(content))
-        Path(beside).chmod(0o644)  # mkstemp's are private
-        Path(beside).replace(path)
-    finally:
-        Path(beside).unlink(missing_ok=True)
+
+
+def table(summary: xr.Dataset) -> pd.DataFrame:
+    """Give a row for each cell: its place, status, throughput with interval, flags in words, and message."""
+    names = ["throughput", "throughput_low", "throughput_high", "duration", "warmup"]
+    frame = summary[["status", *names, "flags", "message"]].reset_coords(drop=True).to_dataframe()
+    frame["status"] = [STATUS[value] for value in frame["status"]]
+    frame["flags"] = [" ".join(f for f, mask in _MASKS.items() if value & mask) for value in frame["flags"]]
+    return frame.reset_index()
+
+
+def write_table(summary: xr.Dataset, path: str | Path) -> None:
+    """Write the table of cells as CSV: beside it, then renamed."""
+    with _beside(Path(path)) as beside:
+        table(summary).to_csv(beside, index=False, float_format="%.6g")
 
 
 def flagged(summary: xr.Dataset, flag: str) -> xr.DataArray:
@@ -337,6 +346,20 @@ class _Columns:
                 for name in ("host", "kernel", "cpu", "commit")
             },
         }
+
+
+@contextmanager
+def _beside(path: Path) -> Iterator[str]:
+    """Give the name of an empty file in the same folder that becomes `path` if nothing is raised."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, beside = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    os.close(handle)
+    try:
+        yield beside
+        Path(beside).chmod(0o644)  # mkstemp's are private
+        Path(beside).replace(path)
+    finally:
+        Path(beside).unlink(missing_ok=True)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -692,6 +692,5 @@ def _style() -> AbstractContextManager[None]:
             "ytick.labelsize": 8,
             "axes.spines.top": False,
             "axes.spines.right": False,
-            "svg.fonttype": "none",
         }
     )

@@ -1,0 +1,101 @@
+import sys
+
+
+report: "../report/workflow.rst"
+
+
+rule surface:
+    input:
+        notebook="notebooks/surface.ipynb",
+        dataset=f"{RESULTS}/dataset.nc",
+    output:
+        heatmap=report(
+            f"{RESULTS}/figures/throughput_heatmap.png",
+            category="Figures",
+            caption="../report/heatmap.rst",
+            labels={"what": "heat map"},
+        ),
+        surface=report(
+            f"{RESULTS}/figures/throughput_surface.png",
+            category="Figures",
+            caption="../report/surface.rst",
+            labels={"what": "surface"},
+        ),
+        lines=report(
+            f"{RESULTS}/figures/throughput_lines.png",
+            category="Figures",
+            caption="../report/lines.rst",
+            labels={"what": "lines"},
+        ),
+        series=report(
+            f"{RESULTS}/figures/goodput_series.png",
+            category="Figures",
+            caption="../report/series.rst",
+            labels={"what": "time series"},
+        ),
+        cpu=report(
+            f"{RESULTS}/figures/cpu.png",
+            category="Figures",
+            caption="../report/cpu.rst",
+            labels={"what": "CPU"},
+        ),
+        svg=expand(
+            f"{RESULTS}/figures/{{figure}}.svg",
+            figure=[
+                "throughput_heatmap",
+                "throughput_surface",
+                "throughput_lines",
+                "goodput_series",
+                "cpu",
+            ],
+        ),
+        notebook=f"{RESULTS}/notebooks/surface.ipynb",
+    log:
+        f"{RESULTS}/logs/surface.log",
+    params:
+        python=sys.executable,
+    shell:
+        "{{ {params.python} -m papermill {input.notebook} {output.notebook}.part.ipynb"
+        " -r dataset {input.dataset} -r figures $(dirname {output.heatmap})"
+        " && mv {output.notebook}.part.ipynb {output.notebook}; }} > {log} 2>&1"
+
+
+rule notebook_html:
+    input:
+        notebook=f"{RESULTS}/notebooks/{{notebook}}.ipynb",
+        template="workflow/report/offline/index.html.j2",
+    output:
+        report(
+            f"{RESULTS}/notebooks/{{notebook}}.html",
+            category="Notebooks",
+            caption="../report/notebook.rst",
+            labels={"notebook": "{notebook}"},
+        ),
+    log:
+        f"{RESULTS}/logs/{{notebook}}_html.log",
+    params:
+        python=sys.executable,
+    shell:
+        "{params.python} -m nbconvert --to html --embed-images"
+        " --template offline --TemplateExporter.extra_template_basedirs=workflow/report"
+        " --output-dir $(dirname {output}) {input.notebook} > {log} 2>&1"
+
+
+rule report:
+    input:
+        f"{RESULTS}/cells.csv",
+        f"{RESULTS}/figures/throughput_heatmap.png",
+        f"{RESULTS}/notebooks/surface.html",
+    output:
+        f"{RESULTS}/report.html",
+    log:
+        f"{RESULTS}/logs/report.log",
+    params:
+        python=sys.executable,
+        snakefile=workflow.main_snakefile,
+        config=[f"{key}={value}" for key, value in config.items()],
+    # A second Snakemake makes it, of the files that are there: asked for them and not for the default target,
+    # it neither runs anything nor waits for this job's own output.
+    shell:
+        "{params.python} -m snakemake --snakefile {params.snakefile:q} --nolock --report {output}"
+        " --config {params.config:q} -- {input} > {log} 2>&1"
