@@ -1,50 +1,16 @@
-"""The real tc netem, in a user-mode-linux kernel: also tested where the running kernel has no sch_netem.
-
-Debian package user-mode-linux. Its root is the host's by hostfs; it writes only to tmpfs, and to two files in
-the test's own folder that it opened before mounting anything.
-"""
+"""The real tc netem, in a user-mode-linux kernel: also tested where the running kernel has no sch_netem."""
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-UML = Path(__file__).with_name("uml")
-TIMEOUT = 60
+from tests.real.uml import UML, run_in_uml
 
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
-    pytest.mark.skipif(shutil.which("linux") is None, reason="needs Debian's user-mode-linux"),
-]
-
-
-def run_in_uml(script: str, folder: Path) -> str:
-    """The output of a shell script run as root inside user-mode-linux; fails the test if it fails."""
-    files = {name: folder / name for name in ("script", "out", "code")}
-    files["script"].write_text(script)
-    environment = [f"RUN_{name.upper()}={file}" for name, file in files.items()]
-    argv = ["linux", "mem=768M", "rootfstype=hostfs", "rootflags=/", "rw", f"init={UML / 'boot.sh'}"]
-    console = subprocess.run(
-        ["timeout", "-k", "5", str(TIMEOUT), *argv, *environment, "con=null", "con0=null", "quiet"],
-        env={**os.environ, "TMPDIR": "/dev/shm"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-    ).stdout
-    assert files["code"].exists(), f"the kernel did not get to the script's end: {console[-2000:]}"
-    out = files["out"].read_text()
-    assert files["code"].read_text().strip() == "0", out
-    return out
+pytestmark = pytest.mark.real
 
 
 @pytest.fixture(scope="module")

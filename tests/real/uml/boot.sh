@@ -9,6 +9,7 @@ exec 3>"$RUN_OUT" 4>"$RUN_CODE" 5<"$RUN_SCRIPT" # before a new /tmp hides them
 mount -t tmpfs tmpfs /run
 mount -t tmpfs tmpfs /tmp
 mkdir /run/netns
+echo localhost >/proc/sys/kernel/hostname # servers look their own name up
 ip link set lo up
 bash /proc/self/fd/5 >&3 2>&1
 echo $? >&4

@@ -227,19 +227,15 @@ def refuse_beyond(path: Path, emulator: Emulator) -> None:
 
 @cache
 def netem_works() -> bool:
-    """Whether this kernel has sch_netem: adds one in a namespace made for that. Asked once per process.
+    """Whether this kernel has sch_netem: adds one in a namespace that is gone with the command. Asked once.
 
     Raises PathError where the answer could not be found, for example without root.
     """
-    scratch = f"tpc-probe-{os.getpid()}"
-    made = subprocess.run(["ip", "netns", "add", scratch], capture_output=True, text=True, check=False)
-    if made.returncode != 0:
-        raise PathError(f"path: ip netns add {scratch}: {made.stderr.strip()}; this needs root")
-    try:
-        add = ["tc", "-n", scratch, "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"]
-        return subprocess.run(add, capture_output=True, check=False).returncode == 0
-    finally:
-        subprocess.run(["ip", "netns", "delete", scratch], capture_output=True, check=False)
+    unshared = subprocess.run(["unshare", "--net", "true"], capture_output=True, text=True, check=False)
+    if unshared.returncode != 0:
+        raise PathError(f"path: unshare --net: {unshared.stderr.strip()}; this needs root")
+    add = ["unshare", "--net", "tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"]
+    return subprocess.run(add, capture_output=True, check=False).returncode == 0
 
 
 def offloads(features: str) -> dict[str, bool]:

@@ -1,0 +1,42 @@
+"""A whole deployment on a kernel with netem and cgroup v2: both are used there, and a file gets across."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import pytest
+
+from tests.real.uml import UML, run_in_uml
+
+pytestmark = pytest.mark.real
+
+SCRIPT = f"""
+mount -t tmpfs tmpfs /sys/fs/cgroup && mkdir /sys/fs/cgroup/all && mount -t cgroup2 none /sys/fs/cgroup/all
+{sys.executable} {UML / "modules.py"} sch_netem sch_tbf veth bridge || exit 1
+{sys.executable} {UML / "deployment.py"} 2>/tmp/error || {{ cat /tmp/error /tmp/logs/*; exit 1; }}
+"""
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads(run_in_uml(SCRIPT, tmp_path_factory.mktemp("uml")))
+    return result
+
+
+def test_a_cell_is_measured_over_netem(found: dict[str, Any]) -> None:
+    assert found["provenance"]["path"]["emulator"] == "netem"
+    assert found["status"] == "ok", found["message"]
+    assert found["summary"]["transfers"] > 0
+    assert found["summary"]["throughput"] < 0.01
+
+
+def test_the_quota_is_that_of_cgroup_version_2(found: dict[str, Any]) -> None:
+    assert found["provenance"]["cgroup_version"] == 2
+    assert found["quota"] == ["20000", "100000"]
+    assert found["summary"]["destination_cpu"] > 0
+
+
+def test_nothing_is_left(found: dict[str, Any]) -> None:
+    assert found["left"] == []

@@ -1,0 +1,32 @@
+"""Runs inside user-mode-linux: a whole deployment with netem and cgroup v2, one cell, and what was found as JSON."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from tpcsweep.measure.cell import measure
+from tpcsweep.parameters import Parameters
+from tpcsweep.sweep import Measurement
+from tpcsweep.testbeds.netns import cgroups, state
+from tpcsweep.testbeds.netns.deployment import deployed
+
+MIB = 1 << 20
+# One slow CPU: 10 Mbit/s is what it carries beside the servers.
+WANTED = Parameters(rtt=20, bandwidth=0.01, mtu=1500, cores=0.2, file_size=MIB)
+
+
+def main() -> None:
+    owner = state.Owner("uml", "deployment", os.getpid(), "/tmp/logs")
+    Path(owner.logs).mkdir()
+    with state.exclusive(owner), deployed(WANTED, owner, 64 * MIB) as site:
+        found = measure(site, WANTED, Measurement(min_time=8, max_time=10), "u", lambda *_: None)
+        group = site.sides["dst"].groups[0]
+        found["quota"] = (group.tree.cpu / group.name / "cpu.max").read_text().split()
+        found["provenance"] = site.provenance
+    tree = cgroups.hierarchy()
+    found["left"] = [group.name for group in cgroups.named(tree, "tpc-")] + os.listdir(state.NETNS)
+    json.dump(found, sys.stdout)
+
+
+main()
