@@ -407,13 +407,11 @@ def _panels(
     figure = Figure(figsize=size, layout="constrained")
     keywords = {"projection": projection} if projection else {}
     axes = figure.subplots(len(rows), columns, squeeze=False, subplot_kw=keywords)
-    for one in axes.flat:
-        one.set_visible(False)
-    panels = []
+    panels: list[tuple[Axes, dict[str, Any]]] = []
     for at, row in enumerate(rows):
-        for one, where in zip(axes[at], row, strict=False):
-            one.set_visible(True)
-            panels.append((one, where))
+        panels += zip(axes[at], row, strict=False)
+        for unused in axes[at, len(row) :]:
+            unused.remove()
     return figure, panels, notes
 
 

@@ -1,0 +1,202 @@
+"""Figures of sweeps of every shape: each must be drawn, hide no cell and say what it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from tpcsweep import dataset, figures
+from tpcsweep.parameters import Value
+from tpcsweep.variables import FLAGS
+
+from tests.unit import synthetic
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+ONE = [1]
+
+
+def folded(folder: Path, axes: Mapping[str, Sequence[Value]], **how: Any) -> dataset.Folded:
+    return dataset.fold(synthetic.write_sweep(folder, axes, **how), axes)
+
+
+def panels(figure: Figure) -> list[Axes]:
+    return [axes for axes in figure.axes if axes.get_visible() and axes.get_label() != "<colorbar>"]
+
+
+def texts(figure: Figure) -> str:
+    legend = [text.get_text() for one in figure.legends for text in one.get_texts()]
+    inside = [text.get_text() for axes in figure.axes for text in axes.texts]
+    titles = [axes.get_title() for axes in figure.axes]
+    return " ".join(
+        " ".join([*(text.get_text() for text in figure.texts), *legend, *inside, *titles]).split()
+    )
+
+
+@pytest.mark.parametrize(
+    ("axes", "count"),
+    [
+        ({"repetition": ONE}, 1),
+        ({"streams": [1, 2, 4], "repetition": [1, 2]}, 1),
+        ({"rtt": [0.0, 50.0], "repetition": ONE}, 1),
+        ({"streams": [1, 8], "rtt": [0.0, 5.0, 50.0], "repetition": ONE}, 1),
+        ({"cores": [1.0, None], "tool": ["curl", "gfal-copy"], "repetition": ONE}, 1),
+        (
+            {
+                "origins": [1, 2],
+                "cores": [1.0, 2.0],
+                "rtt": [5.0, 50.0],
+                "streams": [1, 2],
+                "repetition": ONE,
+            },
+            4,
+        ),
+        (
+            {
+                "origins": [1, 2],
+                "rtt": [5.0, 50.0],
+                "tcp_buffer": [2**20, 2**22, 2**24],
+                "endpoint": ["direct", "redirector"],
+                "streams": [1, 2],
+                "repetition": ONE,
+            },
+            12,
+        ),
+        ({"origins": [1, 2, 3, 4, 5, 6], "rtt": [5.0, 50.0], "streams": [1, 2], "repetition": ONE}, 6),
+    ],
+)
+def test_every_value_of_the_other_axes_has_a_panel(
+    tmp_path: Path, axes: dict[str, Sequence[Value]], count: int
+) -> None:
+    groups = folded(tmp_path, axes)
+    for draw in (figures.heatmap, figures.lines):
+        assert len(panels(draw(groups.summary))) == count
+    surface = figures.surface(groups.summary)
+    if sum(len(values) > 1 for name, values in axes.items() if name != "repetition") < 2:
+        assert "no surface to draw" in texts(surface)
+    else:
+        assert len(panels(surface)) == count
+    for name, figure in {
+        "surface": surface,
+        "series": figures.series(groups.summary, groups.samples),
+        "cpu": figures.cpu(groups.summary),
+    }.items():
+        figures.save(figure, tmp_path, name)
+        assert (tmp_path / f"{name}.png").stat().st_size > 1000
+        assert (tmp_path / f"{name}.svg").stat().st_size > 1000
+
+
+AXES: dict[str, Sequence[Value]] = {"rtt": [5.0, 50.0], "streams": [1, 2, 4], "repetition": [1, 2]}
+EACH = [{"rtt": rtt, "streams": streams} for rtt in AXES["rtt"] for streams in AXES["streams"]]
+
+
+def test_what_to_know_of_cells_is_marked_and_explained(tmp_path: Path) -> None:
+    groups = folded(
+        tmp_path,
+        AXES,
+        missing=[EACH[0]],
+        failed=[EACH[1]],
+        flagged={flag: [EACH[2 + place % 4]] for place, flag in enumerate(FLAGS)},
+    )
+    for draw in (figures.heatmap, figures.surface, figures.lines):
+        shown = texts(draw(groups.summary))
+        for mark in figures.MARKS.values():
+            assert mark.meaning in shown
+    hatched = [patch for patch in figures.heatmap(groups.summary).axes[0].patches if patch.get_hatch()]
+    assert len(hatched) == 2
+
+
+def test_every_flag_has_a_mark_of_its_own() -> None:
+    assert set(figures.MARKS) == {"failed", "missing", *FLAGS}
+    assert len({mark.marker for mark in figures.MARKS.values()}) == len(figures.MARKS)
+
+
+def test_a_clean_sweep_has_no_marks(tmp_path: Path) -> None:
+    assert not figures.heatmap(folded(tmp_path, AXES).summary).legends
+
+
+def test_a_repetition_that_failed_is_marked_and_the_others_are_averaged(tmp_path: Path) -> None:
+    groups = folded(tmp_path, AXES, failed=[EACH[0] | {"repetition": 2}])
+    shown = texts(figures.heatmap(groups.summary))
+    assert "failed" in shown
+    expected = float(groups.summary.throughput.sel(rtt=5, streams=1, repetition=1))
+    assert f"{expected:.3f}" in shown
+
+
+def test_repetitions_are_averaged_and_bands_span_all_of_them(tmp_path: Path) -> None:
+    summary = folded(tmp_path, AXES).summary
+    axes = figures.lines(summary).axes[0]
+    drawn = axes.get_lines()[0].get_ydata()
+    assert np.allclose(drawn, summary.throughput.sel(rtt=5).mean("repetition"))
+    band = axes.collections[0].get_paths()[0].vertices
+    assert np.asarray(band)[:, 1].min() == pytest.approx(float(summary.throughput_low.sel(rtt=5).min()))
+    assert np.asarray(band)[:, 1].max() == pytest.approx(float(summary.throughput_high.sel(rtt=5).max()))
+
+
+def test_simulated_is_said_in_every_figure(tmp_path: Path) -> None:
+    groups = folded(tmp_path, AXES, kind="simulation")
+    for draw in (figures.heatmap, figures.surface, figures.lines, figures.cpu):
+        assert "simulated" in texts(draw(groups.summary))
+    assert "simulated" in texts(figures.series(groups.summary, groups.samples))
+
+
+def test_nothing_measured_is_drawn_too(tmp_path: Path) -> None:
+    groups = folded(tmp_path, AXES, failed=[{}])
+    for draw in (figures.heatmap, figures.surface, figures.lines):
+        assert "failed" in texts(draw(groups.summary))
+    assert "No cell" in texts(figures.cpu(groups.summary))
+    assert "No cell" in texts(figures.series(groups.summary, groups.samples))
+
+
+def test_series_say_that_they_are_a_selection(tmp_path: Path) -> None:
+    axes: dict[str, Sequence[Value]] = {"rtt": [5.0, 50.0], "streams": list(range(1, 17)), "repetition": ONE}
+    groups = folded(tmp_path, axes, flagged={"not_steady": [{"rtt": 50.0, "streams": 16}]})
+    figure = figures.series(groups.summary, groups.samples)
+    assert "24 of 32 measured cells" in texts(figure)
+    assert "not steady" in texts(figure)
+    assert len(panels(figure)) == 24
+
+
+def test_more_panels_than_fit_are_said(tmp_path: Path) -> None:
+    axes: dict[str, Sequence[Value]] = {
+        "origins": [1, 2],
+        "rtt": [5.0, 50.0],
+        "tcp_buffer": [4096 * n for n in range(1, 36)],
+        "streams": [1, 2],
+        "repetition": ONE,
+    }
+    assert "first 30 of 35 rows" in texts(figures.heatmap(folded(tmp_path, axes).summary))
+
+
+def test_the_same_dataset_gives_the_same_files(tmp_path: Path) -> None:
+    summary = folded(tmp_path, AXES).summary
+    for name in ("one", "other"):
+        figures.save(figures.heatmap(summary), tmp_path / name, "heatmap")
+    for end in ("png", "svg"):
+        one, other = (tmp_path / name / f"heatmap.{end}" for name in ("one", "other"))
+        assert one.read_bytes() == other.read_bytes()
+
+
+def test_the_notebook_runs_on_its_own_and_has_no_outputs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notebook = nbformat.read(NOTEBOOKS / "surface.ipynb", as_version=4)
+    nbformat.validate(notebook)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert not any(cell.outputs or cell.execution_count for cell in code)
+    assert "parameters" in code[0].metadata.tags
+    # Where the defaults point to, as from the folder of notebooks.
+    dataset.write(folded(tmp_path / "cells", AXES), tmp_path / "results" / "demo" / "dataset.nc")
+    (tmp_path / "notebooks").mkdir()
+    monkeypatch.chdir(tmp_path / "notebooks")
+    space: dict[str, Any] = {}
+    for cell in code:
+        exec(cell.source, space)
+    made = {path.name for path in (tmp_path / "results" / "demo" / "figures").iterdir()}
+    names = ("throughput_heatmap", "throughput_surface", "throughput_lines", "goodput_series", "cpu")
+    assert made == {f"{name}.{end}" for name in names for end in ("png", "svg")}
