@@ -27,10 +27,10 @@ workflow.global_resources.setdefault("testbed", 1)
 
 
 rule all:
+    default_target: True
     input:
         # Named here too, so that a cell that was deleted is measured again.
         CELLS,
-    default_target: True
 
 
 rule cells:

@@ -15,27 +15,33 @@ for number, group in enumerate(SETTINGS.grid.groups, start=1):
             f"{RESULTS}/logs/{{deployment}}/commands.log",
         wildcard_constraints:
             deployment=JOBS.pattern(group),
+        priority: JOBS.priority
+        conda:
+            "../../envs/tpcsweep.yaml"
+        resources:
+            testbed=1,
         params:
             # Another specification makes the job run; it measures the cells whose own has changed.
             wanted=JOBS.digest,
-        priority: JOBS.priority
-        resources:
-            testbed=1,
         script:
             "../scripts/deployment.py"
 
 
 rule reap:
-    localrule: True
     log:
         f"{RESULTS}/logs/reap.log",
+    localrule: True
+    conda:
+        "../../envs/tpcsweep.yaml"
     script:
         "../scripts/reap.py"
 
 
 rule grid:
-    localrule: True
     log:
         f"{RESULTS}/logs/grid.log",
+    localrule: True
+    conda:
+        "../../envs/tpcsweep.yaml"
     script:
         "../scripts/grid.py"

@@ -25,7 +25,9 @@ def main() -> None:
         found["quota"] = (group.tree.cpu / group.name / "cpu.max").read_text().split()
         found["provenance"] = site.provenance
     tree = cgroups.hierarchy()
-    found["left"] = [group.name for group in cgroups.named(tree, "tpc-")] + os.listdir(state.NETNS)
+    found["left"] = [group.name for group in cgroups.named(tree, "tpc-")] + [
+        str(n) for n in state.NETNS.iterdir()
+    ]
     json.dump(found, sys.stdout)
 
 
