@@ -10,7 +10,7 @@ import numpy as np
 import orjson
 import pytest
 import xarray as xr
-from tpcsweep import dataset
+from tpcsweep import dataset, figures
 from tpcsweep.variables import SAMPLES, SUMMARY
 
 from tests.unit import synthetic
@@ -92,6 +92,18 @@ def test_holes_failures_and_flags_stay_visible(summary: xr.Dataset) -> None:
     assert int(wide.sum()) == 6
     assert int(dataset.flagged(summary, "not_steady").sum()) == 3
     assert summary["flags"].dtype.kind == "i"
+
+
+def test_what_arrived_before_a_cell_failed_is_no_throughput(tmp_path: Path) -> None:
+    axes = {"streams": [1, 2], "repetition": [1]}
+    specs = synthetic.write_sweep(tmp_path, axes)
+    change(next(iter(specs)), lambda c: c.update(status="failed", message="gave up"))
+    folded = dataset.fold(specs, axes)
+    assert np.isnan(folded.summary.throughput.values[0])
+    assert np.isnan(folded.summary.throughput_max.values[0])
+    assert folded.summary.duration.values[0] == 12
+    assert folded.samples.goodput.notnull().any("time").all()
+    assert "failed" in figures.series(folded.summary, folded.samples).axes[0].get_title()
 
 
 def test_samples_have_the_same_axes_and_a_time(sweep: tuple[Path, dict[Path, dict[str, Any]]]) -> None:

@@ -38,6 +38,7 @@ TRANSFERS_GROUP = "transfer_times"
 
 _DEFAULT = "default"  # stands for null on an axis of words: NetCDF has no null text
 _REPETITION = "repetition"
+_THROUGHPUT = {"throughput", "throughput_low", "throughput_high", "throughput_max"}
 _TRANSFERS = {
     "stream": Variable("1", "which of the concurrent streams, from 0"),
     "start": Variable("s", "start of the transfer since the cell's start"),
@@ -184,7 +185,9 @@ class _Columns:
             self.message.flat[at] = cell["message"]
             self.flags.flat[at] = sum(_MASKS[flag] for flag in cell["flags"])
             for name, value in cell["summary"].items():
-                self.figures[name].flat[at] = np.nan if value is None else value
+                # Bytes that arrived before a cell failed are no throughput that its setting reaches.
+                void = value is None or (cell["status"] == "failed" and name in _THROUGHPUT)
+                self.figures[name].flat[at] = np.nan if void else value
             self._add_provenance(at, dict(cell["provenance"]))
             self._add_series(at, cell["samples"], spec["measurement"]["interval"])
             self.moved.append((at, {name: cell["transfers"].get(name, []) for name in _TRANSFERS}))

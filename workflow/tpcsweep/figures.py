@@ -237,7 +237,7 @@ def series(summary: xr.Dataset, samples: xr.Dataset) -> Figure:
     measured = np.argwhere(samples["goodput"].notnull().any("time").values)
     if not measured.size:
         return _placeholder(summary, "Goodput over time", "No cell has samples.")
-    noted = np.zeros(summary["throughput"].shape, bool)
+    noted = summary["status"].values == STATUS.index("failed")
     for name in FLAGS:
         noted |= flagged(summary, name).values
     chosen = _select(measured, noted[tuple(measured.T)], _MOST_SERIES)
@@ -271,6 +271,8 @@ def series(summary: xr.Dataset, samples: xr.Dataset) -> Figure:
             axes.set_xlim(0, time[-1])
             axes.grid(visible=True, alpha=0.3)
             flags = [MARKS[name].meaning for name in FLAGS if bool(flagged(one, name))]
+            if int(one["status"]) == STATUS.index("failed"):
+                flags.insert(0, MARKS["failed"].meaning)
             place = {name: one[name].item() for name in varying}
             axes.set_title(_wrapped([_title(place), *flags], 34), fontsize=7.5)
         for row in grid:
