@@ -11,5 +11,7 @@ rule dataset:
         ),
     log:
         f"{RESULTS}/logs/dataset.log",
+    conda:
+        "../../envs/tpcsweep.yaml"
     script:
         "../scripts/dataset.py"

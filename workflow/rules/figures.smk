@@ -52,6 +52,8 @@ rule surface:
         notebook=f"{RESULTS}/notebooks/surface.ipynb",
     log:
         f"{RESULTS}/logs/surface.log",
+    conda:
+        "../../envs/tpcsweep.yaml"
     params:
         python=sys.executable,
     shell:
@@ -73,6 +75,8 @@ rule notebook_html:
         ),
     log:
         f"{RESULTS}/logs/{{notebook}}_html.log",
+    conda:
+        "../../envs/tpcsweep.yaml"
     params:
         python=sys.executable,
     shell:
@@ -90,6 +94,8 @@ rule report:
         f"{RESULTS}/report.html",
     log:
         f"{RESULTS}/logs/report.log",
+    conda:
+        "../../envs/tpcsweep.yaml"
     params:
         python=sys.executable,
         snakefile=workflow.main_snakefile,
