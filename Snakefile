@@ -29,6 +29,7 @@ workflow.global_resources.setdefault("testbed", 1)
 rule all:
     default_target: True
     input:
+        f"{RESULTS}/report.html",
         # Named here too, so that a cell that was deleted is measured again.
         CELLS,
 
@@ -39,7 +40,10 @@ rule cells:
 
 
 onstart:
+    machine.require()
     hold(SETTINGS.folder)
 
 
 include: "workflow/rules/measure.smk"
+include: "workflow/rules/dataset.smk"
+include: "workflow/rules/figures.smk"

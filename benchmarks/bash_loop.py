@@ -14,7 +14,6 @@ import statistics
 import subprocess
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 from tpcsweep.measure.cell import measure

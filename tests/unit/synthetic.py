@@ -67,10 +67,13 @@ def cell(spec: Mapping[str, Any], status: str = "ok", flags: Sequence[str] = ())
             "source_cpu": result.mean / 0.5,
             "destination_cpu": result.mean / 0.6,
         }
-    samples: dict[str, list[float | None]] = {name: [None] * count for name in SAMPLES}
+    samples: dict[str, list[Any]] = {name: [None] * count for name in SAMPLES}
     samples |= {"time": time.tolist(), "goodput": goodput.tolist()}
     samples["source_cpu"] = (goodput / 0.5).tolist()
     samples["destination_cpu"] = (goodput / 0.6).tolist()
+    shares = range(1, parameters["origins"] + 1)  # every origin uses another share, so that a mix-up shows
+    samples["source_origin_cpu"] = [(goodput / 0.5 * n).tolist() for n in shares] if ok else []
+    samples["destination_origin_cpu"] = [(goodput / 0.6 * n).tolist() for n in shares] if ok else []
     started = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC) + timedelta(seconds=20 * spec["repetition"])
     return {
         "format": 1,

@@ -76,8 +76,8 @@ def test_shipped_sweeps_can_be_done_on_two_cpus(name: str) -> None:
 def test_the_shipped_configuration_takes_less_than_ten_minutes() -> None:
     config = yaml.safe_load((ROOT / "config/config.yaml").read_text())
     assert overview.summary(load(config, ROOT)) == (
-        "demo on netns: 32 cells in 8 deployments (2 origins × 2 cores × 2 rtt × 4 streams, 1 repetition), "
-        "about 3.5 min to 6.7 min"
+        "demo on netns: 48 cells in 12 deployments (2 origins × 2 cores × 3 rtt × 4 streams, 1 repetition), "
+        "about 6.8 min to 9.2 min"
     )
 
 

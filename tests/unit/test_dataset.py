@@ -11,7 +11,7 @@ import orjson
 import pytest
 import xarray as xr
 from tpcsweep import dataset, figures
-from tpcsweep.variables import SAMPLES, SUMMARY
+from tpcsweep.variables import ORIGIN_SAMPLES, SAMPLES, SUMMARY
 
 from tests.unit import synthetic
 
@@ -108,7 +108,7 @@ def test_what_arrived_before_a_cell_failed_is_no_throughput(tmp_path: Path) -> N
 
 def test_samples_have_the_same_axes_and_a_time(sweep: tuple[Path, dict[Path, dict[str, Any]]]) -> None:
     samples = xr.load_dataset(sweep[0], group="samples")
-    assert set(samples.data_vars) == set(SAMPLES)
+    assert set(samples.data_vars) == {*SAMPLES, *ORIGIN_SAMPLES}
     assert samples.goodput.dims == (*AXES, "time")
     assert samples.time.values[0] == pytest.approx(0.1)
     assert np.allclose(np.diff(samples.time), 0.1)
@@ -245,3 +245,14 @@ def test_a_file_that_is_not_json_is_named(tmp_path: Path) -> None:
     path.write_text("{")
     with pytest.raises(dataset.DatasetError, match=r"cell\.json: not JSON"):
         dataset.fold([path], {"repetition": [1]})
+
+
+def test_each_origin_keeps_a_series_of_its_own(sweep: tuple[Path, dict[Path, dict[str, Any]]]) -> None:
+    samples = xr.load_dataset(sweep[0], group="samples")
+    found = samples.source_origin_cpu
+    assert found.dims[-2:] == ("origin", "time")
+    assert found.sizes["origin"] == 2
+    both = found.sel(origins=2)
+    xr.testing.assert_allclose(both.isel(origin=1), 2 * both.isel(origin=0))
+    assert found.sel(origins=1).isel(origin=1).isnull().all()
+    assert both.notnull().any()

@@ -8,7 +8,7 @@ import pytest
 from tpcsweep.measure.linux import machine, retransmits
 from tpcsweep.measure.readings import Reading, Sampler, series
 
-ZERO = Reading(0.0, *[0] * 11, math.nan, math.nan, 0)
+ZERO = Reading(0.0, 0, 0, 0, (0.0, 0.0), (0.0,), *[0] * 6, math.nan, math.nan, 0)
 
 STAT = b"cpu  100 0 50 800 40 5 5 20 7 0\ncpu0 100 0 50 800 40 5 5 20 7 0\n"
 SNMP = b"Tcp: RtoAlgorithm RetransSegs InErrs\nTcp: 1 17 0\nUdp: A\nUdp: 1\n"
@@ -16,12 +16,18 @@ SNMP = b"Tcp: RtoAlgorithm RetransSegs InErrs\nTcp: 1 17 0\nUdp: A\nUdp: 1\n"
 
 def test_rates_come_of_differences() -> None:
     later = ZERO._replace(
-        time=0.5, payload=62_500_000, source_cpu=0.25, machine_busy=0.5, machine_total=1.0, retransmits=3
+        time=0.5,
+        payload=62_500_000,
+        source_cpu=(0.25, 0.5),
+        machine_busy=0.5,
+        machine_total=1.0,
+        retransmits=3,
     )
     found = series([ZERO, later])
     assert found["time"] == [0.5]
     assert found["goodput"] == [pytest.approx(1.0)]  # 62.5 MB in half a second is 1 Gbit/s
-    assert found["source_cpu"] == [0.5]
+    assert found["source_cpu"] == [1.5]
+    assert found["source_origin_cpu"].tolist() == [[0.5], [1.0]]
     assert found["machine_cpu"] == [0.5]
     assert found["retransmits"] == [3]
     assert math.isnan(found["rtt_loaded"][0])

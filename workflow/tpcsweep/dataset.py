@@ -21,7 +21,7 @@ import orjson
 import xarray as xr
 
 from tpcsweep.parameters import Parameters, Value, quantity
-from tpcsweep.variables import FLAGS, SAMPLES, SUMMARY, Variable
+from tpcsweep.variables import FLAGS, ORIGIN_SAMPLES, SAMPLES, SUMMARY, Variable
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -231,11 +231,11 @@ class _Columns:
         if np.any(index < 0):
             raise ValueError("samples have times before the cell's start")
         names = set(samples) - {"time"}
-        if unknown := names - set(SAMPLES):
+        if unknown := names - set(SAMPLES) - set(ORIGIN_SAMPLES):
             raise KeyError(*sorted(unknown))
         # float() turns None into NaN, and float32 is finer than any counter's noise.
         series = {name: np.array(samples[name], dtype=np.float32) for name in sorted(names)}
-        if wrong := [name for name, values in series.items() if values.shape != index.shape]:
+        if wrong := [name for name, values in series.items() if values.shape[-1:] != index.shape]:
             raise ValueError(f"samples of {', '.join(wrong)} are not as many as times")
         self.series.append((at, index, series))
 
@@ -284,18 +284,26 @@ class _Columns:
         indices = [index for _, index, _ in self.series if index.size]
         begin = min((int(index.min()) for index in indices), default=0)
         count = max((int(index.max()) for index in indices), default=begin - 1) - begin + 1
-        dimensions = (*self.axes, "time")
         content: dict[str, Any] = {}
-        for name in SAMPLES:
-            padded = np.full((math.prod(self.shape), count), np.nan, np.float32)
-            for at, index, series in self.series:
-                if name in series:
-                    padded[at, index - begin] = series[name]
-            shaped = padded.reshape(*self.shape, count)
-            content[name] = (dimensions, shaped, _attributes(SAMPLES[name]))
+        for name, about in SAMPLES.items():
+            dimensions = (*self.axes, "time")
+            content[name] = (dimensions, self._padded(name, (), begin, count), _attributes(about))
+        for name, about in ORIGIN_SAMPLES.items():
+            origins = max((len(series[name]) for _, _, series in self.series if name in series), default=0)
+            dimensions = (*self.axes, "origin", "time")
+            content[name] = (dimensions, self._padded(name, (origins,), begin, count), _attributes(about))
         time = (begin + np.arange(count)) * interval
-        about = {"units": "s", "long_name": "time since the cell's start, to the nearest sampling interval"}
-        return xr.Dataset(content, {**self._coordinates(), "time": ("time", time, about)})
+        clock = {"units": "s", "long_name": "time since the cell's start, to the nearest sampling interval"}
+        return xr.Dataset(content, {**self._coordinates(), "time": ("time", time, clock)})
+
+    def _padded(self, name: str, rows: tuple[int, ...], begin: int, count: int) -> NDArray[np.float32]:
+        """One series of all cells, over the axes, rows (of origins, if any) and time; NaN where there is none."""
+        padded = np.full((math.prod(self.shape), *rows, count), np.nan, np.float32)
+        for at, index, series in self.series:
+            if name in series:
+                place = padded[at, : len(series[name])] if rows else padded[at]
+                place[..., index - begin] = series[name]
+        return padded.reshape(*self.shape, *rows, count)
 
     def transfers(self) -> xr.Dataset:
         """Give the group of single transfers: a table, as cells have very different numbers of them."""

@@ -59,7 +59,6 @@ MARKS = {
     "transfers_failed": Mark("v", "some transfers failed"),
     "counters_disagree": Mark("P", "counters disagree"),
     "machine_saturated": Mark("*", "machine saturated"),
-    "no_redirector": Mark("<", "one origin: no redirector"),
 }
 
 

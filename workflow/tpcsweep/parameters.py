@@ -73,7 +73,8 @@ class Parameters(DeploymentParameters):
         default="pull", description="which side opens the connections: pull is the destination"
     )
     endpoint: Literal["redirector", "direct"] = Field(
-        default="redirector", description="whom clients ask: the redirector of a side, or its origins in turn"
+        default="redirector",
+        description="whom clients ask: the redirector of a side, or its origins in turn; one origin has none",
     )
     tcp_streams: Annotated[int, Quantity(COUNT, at_least=1, at_most=100)] = Field(
         default=1, description="TCP connections inside one transfer; more than one only with pull"
@@ -83,9 +84,6 @@ class Parameters(DeploymentParameters):
     )
     source_content: Literal["sparse", "random"] = Field(
         default="sparse", description="content of the source files: holes, or random bytes kept in memory"
-    )
-    data_scheme: Literal["https", "http"] = Field(
-        default="https", description="scheme of the data connections between the sides"
     )
     streams: Count = Field(default=1, description="concurrent single-file transfers, kept active")
 

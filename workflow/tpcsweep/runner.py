@@ -14,13 +14,21 @@ from typing import Any
 import psutil
 
 from tpcsweep import provenance, results
+from tpcsweep.commands import CommandError
 from tpcsweep.configuration import Configuration, wanted
 from tpcsweep.measure.cell import measure
+from tpcsweep.paths import PathError
 from tpcsweep.progress import Progress
 from tpcsweep.sweep import Cell
-from tpcsweep.testbeds.netns import machine, state
+from tpcsweep.testbeds.agent import ClientError
+from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.deployment import deployed
-from tpcsweep.testbeds.netns.site import Site
+from tpcsweep.testbeds.netns.servers import DeploymentError
+from tpcsweep.testbeds.netns.site import SettleError, Site
+
+
+EXPECTED = (CommandError, DeploymentError, PathError, SettleError, ClientError, state.TeardownError)
+"""What may go wrong with a deployment, with messages that need no traceback."""
 
 
 def run(configuration: Configuration, deployment: str, logs: Path) -> None:
@@ -39,7 +47,6 @@ def run(configuration: Configuration, deployment: str, logs: Path) -> None:
         if results.stale(path, spec) and not results.recover(path, spec, rescue)
     ]
     if todo:
-        machine.require()
         measurement = configuration.sweep.measurement
         progress = Progress(
             configuration.name,

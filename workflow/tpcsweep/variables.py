@@ -21,11 +21,15 @@ SUMMARY = {
     "throughput_low": Variable("Gbit/s", "lower end of the confidence interval of the throughput"),
     "throughput_high": Variable("Gbit/s", "upper end of the confidence interval of the throughput"),
     "throughput_max": Variable("Gbit/s", "largest goodput in any one second, warm-up included"),
-    "wire_throughput": Variable("Gbit/s", "rate on the path towards the destination, headers included"),
+    "wire_throughput": Variable(
+        "Gbit/s", "rate on the path towards the destination, as its interface counts"
+    ),
     "duration": Variable("s", "time measured, warm-up included"),
     "warmup": Variable("s", "time cut as warm-up"),
     "source_cpu": Variable("cores", "CPU used by the source origins"),
     "destination_cpu": Variable("cores", "CPU used by the destination origins"),
+    "source_cpu_busiest": Variable("cores", "CPU used by the busiest of the source origins"),
+    "destination_cpu_busiest": Variable("cores", "CPU used by the busiest of the destination origins"),
     "client_cpu": Variable("cores", "CPU used by the client and its tools"),
     "path_cpu": Variable("cores", "CPU used by the path's emulator where it is a process"),
     "source_throttled": Variable("1", "share of scheduling periods in which a source origin was throttled"),
@@ -45,7 +49,9 @@ SUMMARY = {
 SAMPLES = {
     "goodput": Variable("Gbit/s", "payload arriving in the destination's files"),
     "source_throughput": Variable("Gbit/s", "bytes sent by the source side, headers included"),
-    "wire_throughput": Variable("Gbit/s", "bytes leaving the path at the destination, headers included"),
+    "wire_throughput": Variable(
+        "Gbit/s", "bytes leaving the path at the destination, as its interface counts"
+    ),
     "source_cpu": SUMMARY["source_cpu"],
     "destination_cpu": SUMMARY["destination_cpu"],
     "client_cpu": SUMMARY["client_cpu"],
@@ -58,6 +64,12 @@ SAMPLES = {
     "connections": Variable("1", "data connections open at the source"),
 }
 
+ORIGIN_SAMPLES = {
+    "source_origin_cpu": Variable("cores", "CPU used by each source origin"),
+    "destination_origin_cpu": Variable("cores", "CPU used by each destination origin"),
+}
+"""Samples that each origin has of its own: one row for each."""
+
 FLAGS = {
     "not_steady": "the throughput had not settled: the warm-up rule would cut half of the cell or more",
     "wide_interval": "time was up before the confidence interval was as narrow as asked",
@@ -65,5 +77,4 @@ FLAGS = {
     "transfers_failed": "at least one transfer failed",
     "counters_disagree": "goodput and interface counters differ by more than headers explain",
     "machine_saturated": "the machine's CPUs were all busy: the machine bound the cell, not the setting",
-    "no_redirector": "endpoint is redirector, and with one origin there is none: the origin was asked directly",
 }

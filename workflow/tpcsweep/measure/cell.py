@@ -33,8 +33,6 @@ class Site(Protocol):
     client: ClientProcess
     rtt_idle: float
 
-    @property
-    def has_redirector(self) -> bool: ...
     def pairs(self, endpoint: str) -> list[tuple[str, str]]: ...
     def add_source(self, size: int, content: str) -> str: ...
     def read(self) -> Reading: ...
@@ -111,7 +109,7 @@ def measure(
     after = site.totals()
     site.settle()
     found = series(readings)
-    return _result(site, wanted, how, found, {k: after[k] - before[k] for k in after}, transfers, refusal)
+    return _result(site, how, found, {k: after[k] - before[k] for k in after}, transfers, refusal)
 
 
 def _watch(
@@ -144,7 +142,6 @@ def _watch(
 
 def _result(
     site: Site,
-    wanted: Parameters,
     how: Measurement,
     found: Series,
     totals: Mapping[str, int],
@@ -160,7 +157,7 @@ def _result(
     return {
         "status": "failed" if failed else "ok",
         "message": message,
-        "flags": [] if refusal else _flags(site, wanted, how, found, steady, transfers),
+        "flags": [] if refusal else _flags(how, found, steady, transfers),
         "summary": _summary(site, how, found, steady, totals, transfers),
         "samples": {name: _rounded(values) for name, values in found.items()},
         "transfers": {
@@ -180,7 +177,7 @@ def _summary(
     totals: Mapping[str, int],
     transfers: Transfers,
 ) -> dict[str, float | int | None]:
-    kept = {name: values[steady.warmup_samples :] for name, values in found.items()}
+    kept = {name: values[..., steady.warmup_samples :] for name, values in found.items()}
     second = max(1, round(1 / how.interval))
     rates = {
         "throughput": steady.mean,
@@ -203,6 +200,9 @@ def _summary(
     )
     rates |= {name: _mean(kept[name]) for name in means}
     for side in ("source", "destination"):
+        rates[f"{side}_cpu_busiest"] = max(
+            (_mean(each) for each in kept[f"{side}_origin_cpu"]), default=math.nan
+        )
         periods = totals[f"{side}_periods"]
         rates[f"{side}_throttled"] = totals[f"{side}_throttled"] / periods if periods else 0.0
     counts = {
@@ -214,10 +214,8 @@ def _summary(
     return {name: _number(value) for name, value in rates.items()} | counts
 
 
-def _flags(
-    site: Site, wanted: Parameters, how: Measurement, found: Series, steady: Steady, transfers: Transfers
-) -> list[str]:
-    kept = {name: values[steady.warmup_samples :] for name, values in found.items()}
+def _flags(how: Measurement, found: Series, steady: Steady, transfers: Transfers) -> list[str]:
+    kept = {name: values[..., steady.warmup_samples :] for name, values in found.items()}
     half_width = (steady.high - steady.low) / 2
     flags = {
         "not_steady": not steady.steady,
@@ -226,7 +224,6 @@ def _flags(
         "transfers_failed": transfers.failed > 0,
         "counters_disagree": _disagree(found, kept),
         "machine_saturated": _mean(kept["machine_cpu"]) + _mean(kept["machine_steal"]) >= BUSY,
-        "no_redirector": wanted.endpoint == "redirector" and not site.has_redirector,
     }
     return [name for name, raised in flags.items() if raised]
 
@@ -268,5 +265,7 @@ def _number(value: float) -> float | None:
     return float(f"{value:.6g}") if math.isfinite(value) else None
 
 
-def _rounded(values: np.ndarray[Any, np.dtype[np.float64]]) -> list[float | None]:
+def _rounded(values: np.ndarray[Any, np.dtype[np.float64]]) -> list[Any]:
+    if values.ndim > 1:
+        return [_rounded(row) for row in values]
     return [_number(value) for value in values.tolist()]

@@ -24,10 +24,12 @@ class Reading(NamedTuple):
     """Bytes sent by the source side's servers."""
     wire_bytes: int
     """Bytes that left the path on the destination's side."""
-    source_cpu: float
-    """CPU seconds, like the next three."""
-    destination_cpu: float
+    source_cpu: tuple[float, ...]
+    """CPU seconds of each source origin."""
+    destination_cpu: tuple[float, ...]
+    """CPU seconds of each destination origin."""
     client_cpu: float
+    """CPU seconds, like the next."""
     path_cpu: float
     machine_busy: float
     """CPU seconds of the machine over all its CPUs, like the next two."""
@@ -44,24 +46,34 @@ def series(readings: list[Reading]) -> Series:
     """Rates and states between readings: arrays of len(readings) - 1, and `time`, s since the first reading.
 
     Throughputs are Gbit/s, CPU is in cores, the machine's in shares, retransmits a count for each interval.
+    `source_origin_cpu` and `destination_origin_cpu` have a row for each origin.
     """
-    table = np.array(readings, dtype=float).reshape(-1, len(Reading._fields))
-    columns = dict(zip(Reading._fields, table.T, strict=True))
-    step = {name: np.diff(column) for name, column in columns.items()}
+    columns = {
+        name: np.array([getattr(reading, name) for reading in readings], dtype=float)
+        for name in Reading._fields
+    }
+    step = {name: np.diff(column, axis=0) for name, column in columns.items()}
     elapsed, total = step["time"], np.maximum(step["machine_total"], 1e-9)
     return {
-        "time": columns["time"][1:] - columns["time"][0] if len(table) else table[:, 0],
+        "time": columns["time"][1:] - columns["time"][:1],
         "goodput": step["payload"] * 8e-9 / elapsed,
         "source_throughput": step["source_bytes"] * 8e-9 / elapsed,
         "wire_throughput": step["wire_bytes"] * 8e-9 / elapsed,
-        **{
-            name: step[name] / elapsed for name in ("source_cpu", "destination_cpu", "client_cpu", "path_cpu")
-        },
+        **_cores("source", step["source_cpu"], elapsed),
+        **_cores("destination", step["destination_cpu"], elapsed),
+        "client_cpu": step["client_cpu"] / elapsed,
+        "path_cpu": step["path_cpu"] / elapsed,
         "machine_cpu": step["machine_busy"] / total,
         "machine_steal": step["machine_steal"] / total,
         "retransmits": step["retransmits"],
         **{name: columns[name][1:] for name in ("rtt_loaded", "cwnd", "connections")},
     }
+
+
+def _cores(side: str, seconds: NDArray[np.float64], elapsed: NDArray[np.float64]) -> Series:
+    """CPU of a side: together, and of each of its origins. seconds: (intervals, origins)."""
+    each = seconds.T / elapsed
+    return {f"{side}_cpu": each.sum(axis=0), f"{side}_origin_cpu": each}
 
 
 class Sampler:

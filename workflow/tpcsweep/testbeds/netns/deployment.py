@@ -31,29 +31,34 @@ def deployed(wanted: DeploymentParameters, owner: state.Owner, memory: int) -> I
     `memory` bounds the files of each side, bytes. Raises DeploymentError, PathError or CommandError when it does
     not come up, and TeardownError when it does not go; nothing stays behind in either case.
     """
-    folder = state.create(owner)
-    deployment = _Deployment(folder, wanted, Path(owner.logs), memory)
-    try:
+    with contextlib.ExitStack() as undo:  # the last registered is the first to be done
+        folder = state.create(owner)
+        children: list[subprocess.Popen[bytes]] = []
+        undo.callback(state.teardown, folder, children)
+        deployment = _Deployment(folder, wanted, Path(owner.logs), memory, children)
+        undo.callback(deployment.close)
+        undo.callback(state.ignore_signals)
         yield deployment.up()
-    finally:
-        try:
-            state.ignore_signals()
-            deployment.close()
-        finally:
-            state.teardown(folder, deployment.processes.children)
 
 
 class _Deployment:
     """The steps of coming up, and what they have opened so far."""
 
-    def __init__(self, folder: Path, wanted: DeploymentParameters, logs: Path, memory: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        wanted: DeploymentParameters,
+        logs: Path,
+        memory: int,
+        children: list[subprocess.Popen[bytes]],
+    ) -> None:
         self.folder = folder
         self.wanted = wanted
         self.memory = memory
         self.prefix = state.prefix(folder.name)
         self.tree = hierarchy()
         self.commands = Commands(logs / "commands.log")
-        self.processes = Processes(self.prefix, self.tree, self.commands)
+        self.processes = Processes(self.prefix, self.tree, self.commands, children)
         self.link: Link | None = None
         self.counters: Counters | None = None
         user = pwd.getpwnam(servers.USER)

@@ -36,8 +36,11 @@ class DeploymentError(Exception):
 class Processes:
     """The long-lived processes of a deployment, each in a namespace and a cgroup of its own."""
 
-    def __init__(self, prefix: str, tree: Hierarchy, commands: Commands) -> None:
-        self.children: list[subprocess.Popen[bytes]] = []
+    def __init__(
+        self, prefix: str, tree: Hierarchy, commands: Commands, children: list[subprocess.Popen[bytes]]
+    ) -> None:
+        self._children = children
+        """Those started, for whoever must wait for them in the end."""
         self._prefix = prefix
         self._tree = tree
         self._commands = commands
@@ -59,12 +62,12 @@ class Processes:
                 # A session of its own: Ctrl-C is for the job, which then ends them in its own order.
                 start_new_session=True,
             )
-        self.children.append(child)
+        self._children.append(child)
         return child
 
     def ended(self) -> list[str]:
         """What has ended although it should not have."""
-        return [str(child.args) for child in self.children if child.poll() is not None]
+        return [str(child.args) for child in self._children if child.poll() is not None]
 
 
 class Servers:

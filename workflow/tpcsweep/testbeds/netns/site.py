@@ -61,10 +61,10 @@ class Counters:
         with entered(f"{prefix}-far"):
             self._far = CounterFile("/proc/thread-self/net/dev")
         self._cpu = {
-            "source_cpu": _usage(sides["src"].groups),
-            "destination_cpu": _usage(sides["dst"].groups),
-            "client_cpu": _usage((client,)),
-            "path_cpu": _usage((path,)),
+            "source": _usage(sides["src"].groups),
+            "destination": _usage(sides["dst"].groups),
+            "client": _usage((client,)),
+            "path": _usage((path,)),
         }
         self._snmp: list[CounterFile] = []
         self._sockets: list[SocketDiagnostics] = []
@@ -86,12 +86,16 @@ class Counters:
             if connection.remote in self._remote
         ]
         count = len(connections)
+        cpu = {name: _seconds(counted) for name, counted in self._cpu.items()}
         return Reading(
             time=time.monotonic(),
             payload=files.arrived(),
             source_bytes=sum(near[port]["rx_bytes"] for port in self._ports),
             wire_bytes=far[topology.PATH_INTERFACE]["rx_bytes"],
-            **{name: _seconds(files) for name, files in self._cpu.items()},
+            source_cpu=cpu["source"],
+            destination_cpu=cpu["destination"],
+            client_cpu=sum(cpu["client"]),
+            path_cpu=sum(cpu["path"]),
             machine_busy=busy,
             machine_steal=steal,
             machine_total=total,
@@ -123,8 +127,8 @@ def _usage(groups: tuple[Cgroup, ...]) -> list[tuple[CounterFile, float]]:
     return [(CounterFile(file), unit) for file, unit in (group.usage_file() for group in groups)]
 
 
-def _seconds(files: list[tuple[CounterFile, float]]) -> float:
-    return sum(parse_usage(file.read()) * unit for file, unit in files)
+def _seconds(files: list[tuple[CounterFile, float]]) -> tuple[float, ...]:
+    return tuple(parse_usage(file.read()) * unit for file, unit in files)
 
 
 @dataclass
@@ -144,11 +148,6 @@ class Site:
 
     def __post_init__(self) -> None:
         self.files = DestinationFiles(self.sides["dst"].files)
-
-    @property
-    def has_redirector(self) -> bool:
-        """Whether there is a redirector to be asked."""
-        return self.sides["dst"].redirector is not None
 
     def pairs(self, endpoint: str) -> list[tuple[str, str]]:
         """(source, destination) base URLs, of the redirectors or of the origins one by one."""

@@ -169,8 +169,10 @@ def _kill(name: str, children: list[subprocess.Popen[bytes]]) -> None:
 
 def _save_logs(folder: Path) -> None:
     """Copy the servers' logs to where the owner wanted them, without the tokens that servers log."""
-    logs = json.loads((folder / "owner.json").read_text())["logs"]
-    for log in sorted(folder.glob("nodes/*/*.log")):
+    found = sorted(folder.glob("nodes/*/*.log"))
+    # A deployment that was killed before it had servers may not even have an owner's name.
+    logs = json.loads((folder / "owner.json").read_text())["logs"] if found else ""
+    for log in found:
         Path(logs).mkdir(parents=True, exist_ok=True)
         (Path(logs) / log.name).write_text(without_secrets(log.read_text(errors="replace")))
 
