@@ -5,7 +5,7 @@ from tpcsweep import configuration as configurations
 from tpcsweep.checks import require
 from tpcsweep.jobs import Jobs
 from tpcsweep.problems import ConfigurationError
-from tpcsweep.results import hold
+from tpcsweep.runner import begin
 from tpcsweep.testbeds.netns import machine
 
 
@@ -40,8 +40,7 @@ rule cells:
 
 
 onstart:
-    machine.require()
-    hold(SETTINGS.folder)
+    begin(SETTINGS)
 
 
 include: "workflow/rules/measure.smk"

@@ -14,7 +14,7 @@ SPEC = {"parameters": {"streams": 4, "rtt": 0.5}, "repetition": 1}
 def test_a_cell_is_stale_when_missing_broken_or_measured_under_something_else(tmp_path: Path) -> None:
     cell = tmp_path / "a=1" / "repetition=1.json"
     assert stale(cell, SPEC)
-    publish(cell, {"spec": SPEC, "status": "ok"}, tmp_path / "rescued")
+    publish(cell, SPEC, {"status": "ok"}, tmp_path / "rescued")
     assert not stale(cell, SPEC)
     assert stale(cell, {**SPEC, "repetition": 2})
     cell.write_text('{"spec"')
@@ -22,13 +22,13 @@ def test_a_cell_is_stale_when_missing_broken_or_measured_under_something_else(tm
 
 
 def test_a_failed_cell_is_data_and_not_stale(tmp_path: Path) -> None:
-    publish(tmp_path / "c.json", {"spec": SPEC, "status": "failed"}, tmp_path / "rescued")
+    publish(tmp_path / "c.json", SPEC, {"status": "failed"}, tmp_path / "rescued")
     assert not stale(tmp_path / "c.json", SPEC)
 
 
 def test_a_cell_removed_with_its_failed_job_is_put_back(tmp_path: Path) -> None:
     cell, rescue = tmp_path / "c.json", tmp_path / "rescued"
-    publish(cell, {"spec": SPEC}, rescue)
+    publish(cell, SPEC, {}, rescue)
     cell.unlink()
     assert not recover(cell, {**SPEC, "repetition": 2}, rescue)
     assert recover(cell, SPEC, rescue)
@@ -37,7 +37,7 @@ def test_a_cell_removed_with_its_failed_job_is_put_back(tmp_path: Path) -> None:
 
 def test_a_cell_of_a_job_that_ended_well_is_not_put_back(tmp_path: Path) -> None:
     cell, rescue = tmp_path / "c.json", tmp_path / "rescued"
-    publish(cell, {"spec": SPEC}, rescue)
+    publish(cell, SPEC, {}, rescue)
     forget([cell], rescue)
     cell.unlink()
     assert not recover(cell, SPEC, rescue)
@@ -47,7 +47,7 @@ def test_a_cell_of_a_job_that_ended_well_is_not_put_back(tmp_path: Path) -> None
 def test_measuring_again_replaces_what_is_kept_too(tmp_path: Path) -> None:
     cell, rescue = tmp_path / "c.json", tmp_path / "rescued"
     for status in ("failed", "ok"):
-        publish(cell, {"spec": SPEC, "status": status}, rescue)
+        publish(cell, SPEC, {"status": status}, rescue)
     cell.unlink()
     recover(cell, SPEC, rescue)
     assert json.loads(cell.read_bytes())["status"] == "ok"

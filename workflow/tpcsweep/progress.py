@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from pathlib import Path
@@ -9,20 +10,24 @@ from pathlib import Path
 from tpcsweep.measure.steady import Steady
 
 BLANK = "\r\x1b[K"
+FILE = ".progress"
+
+
+def begin(folder: Path, cells: int) -> None:
+    """Note at the start of a run how many cells it will measure; its jobs count them down."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(folder, {"cells": cells, "done": 0, "began": time.time()})
 
 
 class Progress:
     """Lines on standard error: one a cell, and on a terminal one that keeps changing."""
 
-    def __init__(self, sweep: str, cells: Path, total: int, cell_seconds: float) -> None:
+    def __init__(self, sweep: str, folder: Path) -> None:
         self._sweep = sweep
-        self._total = total
-        self._done = sum(1 for _ in cells.rglob("*.json"))
-        self._spent: list[float] = []
-        self._expected = cell_seconds
+        self._folder = folder
+        self._run = json.loads((folder / FILE).read_text())
         self._live = sys.stderr.isatty()
         self._name = ""
-        self._began = 0.0
 
     def stage(self, text: str) -> None:
         """Something that is not a cell: deploying, waiting."""
@@ -31,17 +36,16 @@ class Progress:
     def begin(self, name: str) -> None:
         """A cell begins."""
         self._name = name
-        self._began = time.monotonic()
         self.look(None, 0.0)
 
     def look(self, steady: Steady | None, seconds: float) -> None:
         """The cell's figures so far."""
         if self._live:
-            self._say(f"{self._head()}: {_figure(steady)} after {seconds:.0f} s{self._left()}", final=False)
+            found = "starting" if steady is None else f"{steady.mean:.3g} Gbit/s"
+            self._say(f"{self._head()}: {found} after {seconds:.0f} s{self._left()}", final=False)
 
     def end(self, status: str, throughput: float | None, message: str, flags: list[str]) -> None:
         """The cell has ended."""
-        self._spent.append(time.monotonic() - self._began)
         found = (
             f"{throughput:.3g} Gbit/s"
             if status == "ok" and throughput is not None
@@ -49,16 +53,21 @@ class Progress:
         )
         marks = f" [{', '.join(flags)}]" if flags else ""
         head = self._head()
-        self._done += 1
+        self._run["done"] += 1
+        _write(self._folder, self._run)
         self._say(f"{head}: {found}{marks}{self._left()}", final=True)
 
     def _head(self) -> str:
-        return f"{self._sweep} cell {min(self._done + 1, self._total)}/{self._total} {self._name}"
+        number = self._run["done"] + 1
+        return f"{self._sweep} cell {number}/{max(number, self._run['cells'])} {self._name}"
 
     def _left(self) -> str:
-        each = sum(self._spent) / len(self._spent) if self._spent else self._expected
-        left = max(0, self._total - self._done) * each
-        return f" · about {left / 60:.0f} min left" if left >= 60 else f" · about {left:.0f} s left"
+        """The time left at the pace so far, deploying included."""
+        done = self._run["done"]
+        if not done:
+            return ""
+        left = (time.time() - self._run["began"]) / done * max(0, self._run["cells"] - done)
+        return f" · about {left / 60:.0f} min left" if left >= 90 else f" · about {left:.0f} s left"
 
     def _say(self, text: str, *, final: bool) -> None:
         start, end = (BLANK if self._live else ""), ("\n" if final else "")
@@ -66,5 +75,7 @@ class Progress:
         sys.stderr.flush()
 
 
-def _figure(steady: Steady | None) -> str:
-    return "starting" if steady is None else f"{steady.mean:.3g} Gbit/s"
+def _write(folder: Path, run: dict[str, float]) -> None:
+    beside = folder / f"{FILE}.part"
+    beside.write_text(json.dumps(run))
+    beside.replace(folder / FILE)

@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from tpcsweep import provenance, results
+from tpcsweep import progress, provenance, results
 from tpcsweep.commands import CommandError
 from tpcsweep.configuration import Configuration, wanted
 from tpcsweep.measure.cell import measure
@@ -21,13 +21,20 @@ from tpcsweep.paths import PathError
 from tpcsweep.progress import Progress
 from tpcsweep.sweep import Cell
 from tpcsweep.testbeds.agent import ClientError
-from tpcsweep.testbeds.netns import state
+from tpcsweep.testbeds.netns import machine, state
 from tpcsweep.testbeds.netns.deployment import deployed
 from tpcsweep.testbeds.netns.servers import DeploymentError
 from tpcsweep.testbeds.netns.site import SettleError, Site
 
-
-EXPECTED = (CommandError, DeploymentError, PathError, SettleError, ClientError, state.TeardownError)
+EXPECTED = (
+    machine.MachineError,
+    CommandError,
+    DeploymentError,
+    PathError,
+    SettleError,
+    ClientError,
+    state.TeardownError,
+)
 """What may go wrong with a deployment, with messages that need no traceback."""
 
 
@@ -47,28 +54,31 @@ def run(configuration: Configuration, deployment: str, logs: Path) -> None:
         if results.stale(path, spec) and not results.recover(path, spec, rescue)
     ]
     if todo:
-        measurement = configuration.sweep.measurement
-        progress = Progress(
-            configuration.name,
-            configuration.folder / "cells",
-            len(configuration.grid.cells),
-            measurement.max_time,
-        )
+        machine.require()
+        shown = Progress(configuration.name, configuration.folder)
         owner = state.Owner(configuration.name, deployment, os.getpid(), str(logs))
         with (
             interruptible(),
-            state.exclusive(owner, waiting=lambda holder: progress.stage(f"waiting for {holder}")),
+            state.exclusive(owner, waiting=lambda holder: shown.stage(f"waiting for {holder}")),
         ):
             for leftover in state.leftovers():
-                progress.stage(f"removing what is left of {state.describe(leftover)}")
+                shown.stage(f"removing what is left of {state.describe(leftover)}")
                 state.teardown(leftover)
-            progress.stage(f"deploying {deployment}")
+            shown.stage(f"deploying {deployment}")
             memory = configuration.testbed.memory or psutil.virtual_memory().available // 2
             with deployed(todo[0][0].parameters, owner, memory) as site:
                 found = _found(site, [cell for cell, _, _ in todo])
                 for number, (cell, path, spec) in enumerate(todo):
-                    _one(site, configuration, cell, path, spec, found, rescue, f"c{number}", progress)
+                    _one(site, configuration, cell, path, spec, found, rescue, f"c{number}", shown)
     results.forget(files, rescue)
+
+
+def begin(configuration: Configuration) -> None:
+    """Start a run: keep others out of its results, and count the cells that it will measure."""
+    results.hold(configuration.folder)
+    cells = configuration.grid.cells
+    todo = sum(results.stale(configuration.cell_file(cell), wanted(configuration, cell)) for cell in cells)
+    progress.begin(configuration.folder, todo)
 
 
 def _one(
@@ -80,19 +90,18 @@ def _one(
     found: dict[str, Any],
     rescue: Path,
     prefix: str,
-    progress: Progress,
+    shown: Progress,
 ) -> None:
-    progress.begin(cell.path)
+    shown.begin(cell.path)
     started = datetime.datetime.now(datetime.UTC)
-    result = measure(site, cell.parameters, configuration.sweep.measurement, prefix, progress.look)
+    result = measure(site, cell.parameters, configuration.sweep.measurement, prefix, shown.look)
     record = {
         "format": spec["format"],
-        "spec": spec,
         **result,
         "provenance": {"started": started.isoformat(timespec="milliseconds"), **found},
     }
-    results.publish(path, record, rescue)
-    progress.end(result["status"], result["summary"]["throughput"], result["message"], result["flags"])
+    results.publish(path, spec, record, rescue)
+    shown.end(result["status"], result["summary"]["throughput"], result["message"], result["flags"])
 
 
 def _found(site: Site, cells: Sequence[Cell]) -> dict[str, Any]:
