@@ -78,6 +78,18 @@ def test_another_fixed_parameter_measures_all_again(measured: Sweep) -> None:
     assert sizes == [4 << 20] * 3
 
 
+def test_stale_cells_are_measured_also_after_a_job_that_failed(measured: Sweep) -> None:
+    measured.define(parameters={**PARAMETERS, "streams": [1, 2, 3], "file_size": "2 MiB"}, measurement=QUICK)
+    run = measured.start("cells")
+    wait_until(lambda: any("gfal-copy" in name for name in _tools()), "a transfer runs")
+    _job(run).kill()  # Snakemake puts the old cells back, and forgets what they were made with
+    run.wait()
+    done = measured.run("cells")
+    assert done.returncode == 0, done.stdout
+    sizes = [json.loads(path.read_bytes())["spec"]["parameters"]["file_size"] for path in measured.cells()]
+    assert sizes == [2 << 20] * 3
+
+
 def test_no_secret_is_in_any_result(measured: Sweep) -> None:
     text = "".join(path.read_text(errors="replace") for path in measured.results.rglob("*") if path.is_file())
     for mark in ("PRIVATE KEY", "MDAx"):  # a macaroon begins with the length of its first packet, base64

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from tpcsweep.results import ResultsInUseError, forget, hold, publish, recover, stale
+from tpcsweep.results import ResultsInUseError, declare, forget, hold, publish, recover, stale
 
 SPEC = {"parameters": {"streams": 4, "rtt": 0.5}, "repetition": 1}
 
@@ -64,3 +65,13 @@ def test_results_are_held_until_the_holder_ends_however(tmp_path: Path) -> None:
         holder.kill()
         holder.wait()
     hold(tmp_path)
+
+
+def test_declaring_the_same_again_does_not_touch_the_file(tmp_path: Path) -> None:
+    path = Path(declare(tmp_path / "new" / "specification.json", SPEC))
+    os.utime(path, (1, 1))
+    declare(path, SPEC)
+    assert path.stat().st_mtime == 1
+    declare(path, {**SPEC, "repetition": 2})
+    assert path.stat().st_mtime > 1
+    assert json.loads(path.read_bytes())["repetition"] == 2

@@ -4,6 +4,8 @@ for number, group in enumerate(SETTINGS.grid.groups, start=1):
     rule:
         name:
             f"deployment_{number}"
+        input:
+            SPECIFICATION,
         output:
             update(
                 expand(
@@ -20,9 +22,6 @@ for number, group in enumerate(SETTINGS.grid.groups, start=1):
             "../../envs/tpcsweep.yaml"
         resources:
             testbed=1,
-        params:
-            # Another specification makes the job run; it measures the cells whose own has changed.
-            wanted=JOBS.digest,
         script:
             "../scripts/deployment.py"
 

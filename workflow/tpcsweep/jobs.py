@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from math import prod
-from typing import Protocol
-
-import orjson
+from typing import Any, Protocol
 
 from tpcsweep.configuration import Configuration, wanted
 from tpcsweep.sweep import Group
@@ -24,8 +21,6 @@ class Jobs:
 
     def __init__(self, configuration: Configuration) -> None:
         self._grid = configuration.grid
-        self.digest = _digest(configuration)
-        """Of all that the cells' paths do not say; another one makes every job run, and look for stale cells."""
 
     def priority(self, wildcards: Wildcards) -> int:
         """The place of a deployment in the shuffled order, the highest first."""
@@ -51,9 +46,10 @@ def _either(texts: dict[str, None]) -> str:
     return f"(?:{'|'.join(re.escape(text) for text in texts)})"
 
 
-def _digest(configuration: Configuration) -> str:
+def specification(configuration: Configuration) -> dict[str, Any]:
+    """What the cells' paths do not say of what they are to be measured under."""
     first = configuration.grid.cells[0]
     spec = wanted(configuration, first)
+    del spec["repetition"]
     fixed = {name: value for name, value in spec["parameters"].items() if name not in first.axes}
-    text = orjson.dumps({**spec, "parameters": fixed, "repetition": None}, option=orjson.OPT_SORT_KEYS)
-    return hashlib.sha256(text).hexdigest()[:16]
+    return {**spec, "parameters": fixed}

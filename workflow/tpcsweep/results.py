@@ -70,6 +70,21 @@ def forget(paths: list[Path], rescue: Path) -> None:
         rescue.rmdir()
 
 
+def declare(path: Path, specification: Mapping[str, Any]) -> str:
+    """Write what cells are to be measured under, unless the file says so already; returns the path.
+
+    Every job depends on the file: when it is newer than a cell, the cell's job runs and looks for stale ones. What
+    Snakemake remembers of parameters would not do, for it forgets them when a job fails.
+    """
+    text = orjson.dumps(specification, option=orjson.OPT_INDENT_2) + b"\n"
+    if not path.exists() or path.read_bytes() != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside = path.with_name(f".{path.name}.part")
+        beside.write_bytes(text)
+        beside.replace(path)
+    return str(path)
+
+
 class ResultsInUseError(Exception):
     """Another run writes to the same results."""
 
