@@ -7,11 +7,18 @@ SHELL := /bin/bash
 BIN := .venv/bin
 SET_UP := $(wildcard envs/*.txt) envs/setup.sh pyproject.toml
 
+define REPORT
+import pathlib, yaml, tpcsweep.configuration as c
+print(c.load(yaml.safe_load(open("config/config.yaml")), pathlib.Path()).folder / "report.html")
+endef
+export REPORT
+
 .PHONY: sweep test test-fast setup lint lock
 .DELETE_ON_ERROR:
 
 sweep: .venv/.complete
 	$(BIN)/snakemake
+	@$(BIN)/python -c "$$REPORT"
 
 setup: .venv/.complete
 

@@ -26,6 +26,9 @@ FIRST_ORIGIN = 11
 INTERFACE = "tpc0"
 """The interface of every server."""
 PATH_INTERFACE = "tpc-path"
+RECEIVE_BUFFER = 1 << 20
+"""Bytes that a receive buffer begins with, at most. The kernel's default of 128 KiB leaves its growth to autotuning,
+which on Linux 6.18 may never begin: such a connection stays at 64 KiB per RTT. See docs/paths.md."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,7 @@ def route_commands(
 def sysctls(tcp_buffer: int) -> dict[str, str]:
     """What is set in every server's namespace. XRootD sets no socket buffers, so that these maxima act."""
     return {
-        "net.ipv4.tcp_rmem": f"4096 {min(tcp_buffer, 131072)} {tcp_buffer}",
+        "net.ipv4.tcp_rmem": f"4096 {min(tcp_buffer, RECEIVE_BUFFER)} {tcp_buffer}",
         "net.ipv4.tcp_wmem": f"4096 {min(tcp_buffer, 16384)} {tcp_buffer}",
         # The window of one cell must not be inherited by the next.
         "net.ipv4.tcp_no_metrics_save": "1",
