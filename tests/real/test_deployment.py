@@ -11,8 +11,11 @@ import pytest
 from tpcsweep import xrootd
 from tpcsweep.measure.cell import measure
 from tpcsweep.parameters import Parameters
+from tpcsweep.runner import reap
+from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.servers import DeploymentError
 
+from tests.real.leftovers import present
 from tests.real.sites import LONGER, MIB, cell, site_of
 
 pytestmark = pytest.mark.real
@@ -64,3 +67,18 @@ def test_logs_are_kept_without_tokens(tmp_path: Path) -> None:
     } <= names
     assert "tc " in (tmp_path / "commands.log").read_text()
     assert not any("MDAx" in path.read_text(errors="replace") for path in tmp_path.iterdir())
+
+
+def test_a_deployment_that_was_killed_at_its_very_beginning_is_reaped() -> None:
+    before = present()
+    state.STATE.mkdir(mode=0o711, exist_ok=True)
+    (state.STATE / "ffffff").mkdir()  # not even an owner was written
+    assert reap() == ["ffffff (owner unknown)"]
+    assert present() == before
+
+
+def test_a_deployment_that_is_up_is_not_reaped(tmp_path: Path) -> None:
+    with site_of(tmp_path, rtt=0) as site:
+        with pytest.raises(state.BusyError, match="deployment of sweep test, pid"):
+            reap()
+        assert cell(site, streams=1, file_size=MIB)["status"] == "ok"
