@@ -75,6 +75,6 @@ FLAGS = {
     "wide_interval": "time was up before the confidence interval was as narrow as asked",
     "autocorrelated": "the batch means are still correlated, so that the interval is too narrow",
     "transfers_failed": "at least one transfer failed",
-    "counters_disagree": "goodput and the path's counters differ by more than headers explain: sent twice, or still in buffers",
+    "counters_disagree": "goodput and the path's counters differ by more than headers explain",
     "machine_saturated": "the machine's CPUs were all busy: the machine bound the cell, not the setting",
 }
