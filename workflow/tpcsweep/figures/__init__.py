@@ -1,0 +1,15 @@
+"""Figures of a dataset: the throughput surface three ways, its time series, and what CPU it took.
+
+Every figure shows all cells: an axis that has no place in a panel gets panels of its own, repetitions are
+averaged with their spread shown, and what a reader should know of a cell (failed, missing, flags) is marked.
+"""
+
+from tpcsweep.figures.cpu_use import cpu
+from tpcsweep.figures.files import save
+from tpcsweep.figures.heat_maps import heatmap
+from tpcsweep.figures.line_plots import lines
+from tpcsweep.figures.marks import MARKS, Mark
+from tpcsweep.figures.surfaces import surface
+from tpcsweep.figures.time_series import series
+
+__all__ = ["MARKS", "Mark", "cpu", "heatmap", "lines", "save", "series", "surface"]

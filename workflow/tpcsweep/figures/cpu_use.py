@@ -1,0 +1,63 @@
+"""The CPU that the two sides used."""
+
+from __future__ import annotations
+
+import math
+
+import xarray as xr
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from tpcsweep.figures.grid import values_of
+from tpcsweep.figures.labels import title_of
+from tpcsweep.figures.panels import finish, placeholder, styled
+
+_SIDES = {"source_cpu": ("source", "#0072B2", "o"), "destination_cpu": ("destination", "#D55E00", "s")}
+
+
+def cpu(summary: xr.Dataset) -> Figure:
+    """Draw the CPU that each side used against throughput, a point per cell, a panel per value of cores."""
+    if not any(summary[name].notnull().any() for name in _SIDES):
+        return placeholder(summary, "CPU", "No cell has the CPU of its origins.")
+    across = values_of(summary, "cores") if "cores" in summary["throughput"].dims else [None]
+    columns = min(4, len(across))
+    rows = math.ceil(len(across) / columns)
+    top = float(max(summary[name].fillna(0).max() for name in _SIDES))
+    fastest = float(summary["throughput"].fillna(0).max())
+    with styled():
+        figure = Figure(figsize=(max(3.1 * columns + 0.4, 5.2), 2.6 * rows), layout="constrained")
+        grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+        for axes in grid.flat[len(across) :]:
+            axes.set_visible(False)
+        quotas = False
+        for axes, value in zip(grid.flat, across, strict=False):
+            part = summary if value is None else summary.sel(cores=value)
+            for name, (_, colour, marker) in _SIDES.items():
+                axes.scatter(
+                    part["throughput"],
+                    part[name],
+                    s=16,
+                    marker=marker,
+                    facecolor="none",
+                    edgecolor=colour,
+                    linewidth=0.9,
+                )
+            quota = float(part["cores"]) if "cores" in part.coords else math.inf
+            if quota <= 1.1 * top:
+                quotas = True
+                axes.axhline(quota, color="#555555", linestyle=":", linewidth=1)
+            axes.set_title(title_of({} if value is None else {"cores": value}))
+            axes.set_xlim(0, 1.06 * fastest or 1)
+            axes.set_ylim(0, 1.1 * top or 1)
+            axes.set_xlabel("throughput (Gbit/s)")
+            axes.grid(visible=True, alpha=0.3)
+        for row in grid:
+            row[0].set_ylabel("CPU of one side (cores)")
+        handles = [
+            Line2D([], [], linestyle="", marker=m, markerfacecolor="none", markeredgecolor=c, label=label)
+            for label, c, m in _SIDES.values()
+        ]
+        if quotas:
+            handles.append(Line2D([], [], color="#555555", linestyle=":", label="quota of a side"))
+        finish(figure, summary, "CPU against throughput", ["Each repetition of a cell is a point."], handles)
+    return figure

@@ -1,0 +1,99 @@
+"""The cells as figures show them: repetitions combined, and each axis given its place. Nothing is drawn here."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from tpcsweep.dataset import STATUS, flagged
+from tpcsweep.variables import FLAGS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+REPETITION = "repetition"
+_FIRST = ("streams", "rtt", "cores", "origins")  # which axes take x and y, and then which make panels
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The cells with their repetitions combined, and where each axis goes."""
+
+    cells: xr.Dataset
+    """throughput, low, high, and one boolean per mark."""
+    x: str | None
+    y: str | None
+    columns: str | None
+    rows: tuple[str, ...]
+
+    def panels(self) -> list[list[dict[str, Any]]]:
+        """Give, row by row, the values of the axes that are neither x nor y in each panel."""
+        across = (
+            [{}] if self.columns is None else [{self.columns: v} for v in values_of(self.cells, self.columns)]
+        )
+        down = itertools.product(*(values_of(self.cells, name) for name in self.rows))
+        return [[dict(zip(self.rows, row, strict=True)) | one for one in across] for row in down]
+
+    def plane(self, name: str, where: Mapping[str, Any]) -> NDArray[Any]:
+        """Give one panel's values in rows of y and columns of x."""
+        part = self.cells[name].sel(where)
+        part = part.transpose(*(axis for axis in (self.y, self.x) if axis is not None))
+        values: NDArray[Any] = part.values.reshape(self.size(self.y), self.size(self.x))
+        return values
+
+    def size(self, name: str | None) -> int:
+        """Give how many values an axis has; one where there is no axis."""
+        return 1 if name is None else self.cells.sizes[name]
+
+
+def arrange(summary: xr.Dataset) -> Grid:
+    """Combine repetitions and give each axis its place."""
+    axes = [str(name) for name in summary["throughput"].dims if name != REPETITION]
+    axes.sort(key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
+    several = [name for name in axes if summary.sizes[name] > 1]
+    plane = several[:2]
+    if "streams" not in plane and "streams" in axes and len(plane) < 2:
+        plane = ["streams", *plane]
+    x = plane[0] if plane else None
+    y = plane[1] if len(plane) > 1 else None
+    others = [name for name in axes if name not in plane]
+    columns = others[0] if others else None
+    return Grid(_combined(summary), x, y, columns, tuple(others[1:]))
+
+
+def _combined(summary: xr.Dataset) -> xr.Dataset:
+    """Mean over the repetitions that went well; the band spans the intervals of all of them."""
+    if REPETITION not in summary["throughput"].dims:
+        summary = summary.expand_dims(REPETITION)
+    status = summary["status"]
+    ok = status == STATUS.index("ok")
+    throughput = summary["throughput"].where(ok)
+    marks = {name: flagged(summary, name).any(REPETITION) for name in FLAGS}
+    marks["failed"] = (status == STATUS.index("failed")).any(REPETITION)
+    marks["missing"] = (status == STATUS.index("missing")).any(REPETITION)
+    # Where a repetition has no interval, the band still spans its mean.
+    low = summary["throughput_low"].where(ok).fillna(throughput).min(REPETITION)
+    high = summary["throughput_high"].where(ok).fillna(throughput).max(REPETITION)
+    return xr.Dataset({"throughput": throughput.mean(REPETITION), "low": low, "high": high, **marks})
+
+
+def values_of(content: xr.Dataset, name: str) -> list[Any]:
+    """Give an axis's values as plain Python values."""
+    return [value.item() if hasattr(value, "item") else value for value in content[name].values]
+
+
+def positions(cells: xr.Dataset, name: str) -> NDArray[np.float64]:
+    """Where values lie along an axis: powers of two evenly, words and infinities evenly, others to scale."""
+    values = values_of(cells, name)
+    if any(isinstance(value, str) or math.isinf(value) for value in values):
+        return np.arange(len(values), dtype=float)
+    numbers = np.array(values, dtype=float)
+    if name == "streams" or (numbers.min() > 0 and numbers.max() >= 16 * numbers.min()):
+        return np.asarray(np.log2(numbers))
+    return numbers

@@ -1,0 +1,64 @@
+"""What figures say: names and values of axes, titles of panels, and what a throughput is."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import xarray as xr
+
+from tpcsweep.dataset import describe
+from tpcsweep.figures.grid import REPETITION, Grid, values_of
+from tpcsweep.parameters import show_value
+
+
+def title_of(where: Mapping[str, Any]) -> str:
+    """Give the values of some axes as one text, each with its unit."""
+    return ", ".join(f"{words(name)} {value_text(name, value)}" for name, value in where.items())
+
+
+def words(name: str) -> str:
+    """Give an axis's name for people."""
+    return " ".join(word.upper() if word in ("rtt", "mtu", "tcp") else word for word in name.split("_"))
+
+
+def value_text(name: str, value: Any) -> str:
+    """Give a coordinate's value for people, with its unit."""
+    if isinstance(value, str):
+        return value
+    return "no limit" if math.isinf(value) else show_value(name, value)
+
+
+def tick_labels(grid: Grid, name: str | None) -> list[str]:
+    """Give the tick labels of an axis, without its unit, which stands in the label where there is one."""
+    if name is None:
+        return [""]
+    unit = describe(name).units
+    if unit in ("", "1", "B"):  # sizes read better each in its own unit
+        return [value_text(name, value) for value in values_of(grid.cells, name)]
+    return ["no limit" if math.isinf(value) else f"{value:g}" for value in values_of(grid.cells, name)]
+
+
+def axis_label(name: str) -> str:
+    """Give an axis's name with its unit, unless its tick labels have units of their own."""
+    unit = describe(name).units
+    return words(name) if unit in ("", "1", "B") else f"{words(name)} ({unit})"
+
+
+def wrapped(texts: Sequence[str], wide: int) -> str:
+    """Begin a line with each text that is not empty, and break those wider than so many characters."""
+    return "\n".join(textwrap.fill(text, wide) for text in texts if text)
+
+
+def mean_note(summary: xr.Dataset) -> str:
+    """Say what a throughput is, and what of the repetitions."""
+    count = summary.sizes.get(REPETITION, 1)
+    of = f", mean of {count} repetitions; a cell is marked if any of them is" if count > 1 else ""
+    return f"Mean goodput at the destination after warm-up{of}."
+
+
+def confidence(summary: xr.Dataset) -> str:
+    """Give the confidence of the intervals in percent."""
+    return f"{100 * float(summary.attrs['measurement_confidence']):g} %"

@@ -1,0 +1,108 @@
+"""Throughput as lines with bands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from tpcsweep.figures.grid import REPETITION, arrange, positions, values_of
+from tpcsweep.figures.labels import confidence, mean_note, tick_labels, title_of, wrapped
+from tpcsweep.figures.marks import MARKS, mark_handles, present
+from tpcsweep.figures.panels import COLOURS, finish, label_axes, lay_out, styled
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+
+def lines(summary: xr.Dataset) -> Figure:
+    """Draw throughput over streams, one line per RTT, with bands over the intervals of all repetitions."""
+    grid = arrange(summary)
+    names = values_of(grid.cells, grid.y) if grid.y else [None]
+    # Without the yellow end, which is faint on white.
+    palette = [tuple(colour[:3]) for colour in mpl.colormaps[COLOURS](np.linspace(0, 0.8, len(names)))]
+    with styled():
+        figure, panels, notes = lay_out(grid, 3.4, 2.7)
+        top = float(np.nan_to_num(np.fmax(grid.cells["high"], grid.cells["throughput"])).max())
+        limit = _limit(summary, top)
+        x = positions(grid.cells, grid.x) if grid.x else np.zeros(1)
+        for axes, where in panels:
+            low, middle, high = (grid.plane(n, where) for n in ("low", "throughput", "high"))
+            for row, colour in enumerate(palette):
+                style = "-" if row % 2 == 0 else "--"
+                axes.fill_between(x, low[row], high[row], color=colour, alpha=0.22, linewidth=0)
+                # A band has no width at a single point.
+                axes.vlines(x, low[row], high[row], color=colour, linewidth=1)
+                axes.plot(x, middle[row], style, color=colour, marker=".", markersize=6, linewidth=1.5)
+                for name in present(grid.cells):
+                    _mark_line(axes, name, x, middle[row], grid.plane(name, where)[row], colour, row)
+            if limit is not None:
+                axes.axhline(limit, color="#555555", linestyle=":", linewidth=1)
+            axes.set_xticks(x, tick_labels(grid, grid.x))
+            axes.set_ylim(0, 1.08 * max(top, limit or 0) or 1)
+            axes.set_xlim(x[0] - 0.05 * (np.ptp(x) or 1), x[-1] + 0.05 * (np.ptp(x) or 1))
+            label_axes(axes, grid.x, None)
+            axes.set_ylabel("throughput (Gbit/s)")
+            axes.set_title(wrapped([title_of(where)], 36))
+            axes.grid(visible=True, alpha=0.3)
+        handles: list[Any] = []
+        if grid.y:
+            handles += [
+                Line2D(
+                    [], [], color=c, linestyle="-" if i % 2 == 0 else "--", label=title_of({grid.y: value})
+                )
+                for i, (c, value) in enumerate(zip(palette, names, strict=True))
+            ]
+        if limit is not None:
+            handles.append(Line2D([], [], color="#555555", linestyle=":", label="bandwidth of the path"))
+        handles += mark_handles(grid, "none")
+        finish(
+            figure,
+            summary,
+            "Throughput",
+            [
+                mean_note(summary)
+                + f" Bands and bars: {confidence(summary)} confidence interval"
+                + (" of any repetition." if summary.sizes.get(REPETITION, 1) > 1 else "."),
+                *notes,
+            ],
+            handles,
+        )
+    return figure
+
+
+def _mark_line(
+    axes: Axes,
+    name: str,
+    x: NDArray[np.float64],
+    y: NDArray[np.float64],
+    chosen: NDArray[Any],
+    colour: tuple[float, float, float],
+    line: int,
+) -> None:
+    """Put hollow marks around points; what has no value is marked near the floor, each line at its height."""
+    chosen = chosen.astype(bool)
+    gap = np.isnan(y)
+    look: dict[str, Any] = {
+        "marker": MARKS[name].marker,
+        "facecolor": "none",
+        "edgecolor": colour,
+        "zorder": 4,
+    }
+    axes.scatter(x[chosen & ~gap], y[chosen & ~gap], s=58, linewidth=1.2, **look)
+    at = x[chosen & gap]
+    floor = np.full(at.shape, 0.04 + 0.05 * line)
+    axes.scatter(at, floor, s=40, linewidth=1.2, transform=axes.get_xaxis_transform(), clip_on=False, **look)
+
+
+def _limit(summary: xr.Dataset, top: float) -> float | None:
+    """Give the path's bandwidth where it is one and drawing it leaves the lines readable."""
+    if summary["bandwidth"].dims:
+        return None
+    bandwidth = float(summary["bandwidth"])
+    return bandwidth if bandwidth <= 2 * top else None

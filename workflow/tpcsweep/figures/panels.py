@@ -1,0 +1,134 @@
+"""What all figures share: layout of panels, title, notes, legend, colours and style."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+import xarray as xr
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+from tpcsweep.figures.grid import Grid
+from tpcsweep.figures.labels import axis_label, value_text, words
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COLOURS = "viridis"
+_MOST_ROWS = 30  # of panels in one figure
+
+
+def lay_out(
+    grid: Grid, wide: float, high: float, projection: str | None = None
+) -> tuple[Figure, list[tuple[Axes, dict[str, Any]]], list[str]]:
+    """Make a figure with a panel for every value of the axes that are not x or y; say what is left out."""
+    rows = grid.panels()
+    notes = []
+    if len(rows) > _MOST_ROWS:
+        notes = [f"The first {_MOST_ROWS} of {len(rows)} rows of panels; the dataset has all."]
+        rows = rows[:_MOST_ROWS]
+    if len(rows) == 1 and len(rows[0]) > 4:  # a single long row reads better wrapped
+        rows = [rows[0][at : at + 4] for at in range(0, len(rows[0]), 4)]
+    columns = max(map(len, rows))
+    size = (max(wide * columns + 0.9, 5.2), high * len(rows))
+    figure = Figure(figsize=size, layout="constrained")
+    keywords = {"projection": projection} if projection else {}
+    axes = figure.subplots(len(rows), columns, squeeze=False, subplot_kw=keywords)
+    panels: list[tuple[Axes, dict[str, Any]]] = []
+    for at, row in enumerate(rows):
+        panels += zip(axes[at], row, strict=False)
+        for unused in axes[at, len(row) :]:
+            unused.remove()
+    return figure, panels, notes
+
+
+def label_axes(axes: Axes, x: str | None, y: str | None) -> None:
+    """Name the axes x and y of a panel; one that is None has no label."""
+    axes.set_xlabel(axis_label(x) if x else "")
+    axes.set_ylabel(axis_label(y) if y else "")
+
+
+def finish(
+    figure: Figure, summary: xr.Dataset, what: str, notes: Sequence[str], handles: Sequence[Any] = ()
+) -> None:
+    """Add title, what all cells have in common, notes and one legend; the figure grows by their height."""
+    simulated = summary.attrs["testbed_kind"] == "simulation"
+    how = "simulated" if simulated else f"measured on {summary.attrs['testbed']}"
+    wide, high = figure.get_size_inches()
+    shared = [
+        f"{words(str(name))} {value_text(str(name), summary[name].item())}"
+        for name in summary.coords
+        if not summary[name].dims
+    ]
+    title = textwrap.wrap(f"{what}: sweep {summary.attrs['sweep']}, {how}", int(wide * 10.5))
+    small = [line for text in (", ".join(shared), *notes) for line in textwrap.wrap(text, int(wide * 16))]
+    columns = max(1, min(len(handles), int(wide / 1.75)))
+    above = 0.12 + 0.2 * len(title) + 0.145 * len(small) + 0.08
+    below = 0.19 * math.ceil(len(handles) / columns) + 0.12 if handles else 0.0
+    total = high + above + below
+    figure.set_size_inches(wide, total)
+    engine = figure.get_layout_engine()
+    if isinstance(engine, ConstrainedLayoutEngine):
+        engine.set(rect=(0, below / total, 1 - 0.08 / wide, high / total))
+    left = 0.12 / wide
+    top = 1 - 0.1 / total
+    figure.text(left, top, "\n".join(title), va="top", fontsize=11, fontweight="bold", linespacing=1.25)
+    figure.text(
+        left,
+        top - (0.2 * len(title) + 0.03) / total,
+        "\n".join(small),
+        va="top",
+        fontsize=7.5,
+        color="#333333",
+        linespacing=1.3,
+    )
+    if handles:
+        figure.legend(
+            handles=list(handles),
+            loc="lower center",
+            bbox_to_anchor=(0.5, 0.04 / total),
+            ncols=columns,
+            frameon=False,
+            fontsize=8,
+            borderaxespad=0,
+            columnspacing=1.4,
+            handletextpad=0.5,
+        )
+
+
+def placeholder(summary: xr.Dataset, what: str, text: str) -> Figure:
+    """Make a figure that says why there is none."""
+    with styled():
+        figure = Figure(figsize=(6.4, 3.0), layout="constrained")
+        axes = figure.subplots()
+        axes.set_axis_off()
+        axes.text(0.5, 0.5, textwrap.fill(text, 60), ha="center", va="center", fontsize=11)
+        finish(figure, summary, what, [])
+    return figure
+
+
+def colour_scale(cells: xr.Dataset) -> Normalize:
+    """Scale colours from zero to the largest throughput, the same in all panels."""
+    largest = float(cells["throughput"].max())
+    return Normalize(0, largest if largest > 0 else 1)  # False for NaN
+
+
+def styled() -> AbstractContextManager[None]:
+    """Draw in the style of all figures while this context lasts."""
+    return mpl.rc_context(
+        {
+            "font.size": 9,
+            "axes.titlesize": 9,
+            "axes.labelsize": 9,
+            "xtick.labelsize": 8,
+            "ytick.labelsize": 8,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+        }
+    )

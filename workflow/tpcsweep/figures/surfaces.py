@@ -1,0 +1,99 @@
+"""Throughput as surfaces in 3-D."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+from tpcsweep.figures.grid import Grid, arrange, positions
+from tpcsweep.figures.labels import axis_label, mean_note, tick_labels, title_of, wrapped
+from tpcsweep.figures.marks import MARKS, mark_handles, present
+from tpcsweep.figures.panels import COLOURS, colour_scale, finish, lay_out, placeholder, styled
+
+if TYPE_CHECKING:
+    from mpl_toolkits.mplot3d import Axes3D  # type: ignore[import-untyped]
+    from numpy.typing import NDArray
+
+_VIVID = "#D55E00"
+
+
+def surface(summary: xr.Dataset) -> Figure:
+    """Draw throughput as 3-D surfaces over streams × RTT, or say in the figure that there is no surface."""
+    grid = arrange(summary)
+    if grid.size(grid.x) < 2 or grid.size(grid.y) < 2:
+        return placeholder(
+            summary,
+            "Throughput surface",
+            "There is no surface to draw: it takes two axes with two values or more, and this sweep has "
+            + (f"one ({grid.x})." if grid.size(grid.x) > 1 else "none."),
+        )
+    x_name, y_name = cast("str", grid.x), cast("str", grid.y)
+    with styled():
+        figure, panels, notes = lay_out(grid, 3.7, 3.0, projection="3d")
+        norm = colour_scale(grid.cells)
+        x, y = positions(grid.cells, x_name), positions(grid.cells, y_name)
+        across, along = np.meshgrid(x, y)
+        for plain, where in panels:
+            axes = cast("Axes3D", plain)
+            axes.computed_zorder = False  # a mark must not hide behind the surface
+            values = grid.plane("throughput", where)
+            axes.plot_surface(
+                across,
+                along,
+                values,
+                cmap=COLOURS,
+                norm=norm,
+                rstride=1,
+                cstride=1,
+                edgecolor="#333333",
+                linewidth=0.4,
+                alpha=0.9,
+            )
+            axes.scatter(across, along, values, s=7, color="black", depthshade=False, zorder=3)
+            _mark_surface(axes, grid, where, across, along, values)
+            axes.set_xticks(x, tick_labels(grid, x_name))
+            axes.set_yticks(y, tick_labels(grid, y_name))
+            axes.set_zlim(0, norm.vmax)
+            axes.view_init(elev=24, azim=-128)
+            axes.set_box_aspect((1, 1, 0.75), zoom=0.97)
+            axes.tick_params(pad=0, labelsize=7.5)
+            axes.set_xlabel(axis_label(x_name), labelpad=2)
+            axes.set_ylabel(axis_label(y_name), labelpad=4)
+            axes.set_zlabel("throughput (Gbit/s)", labelpad=2)
+            axes.set_title(wrapped([title_of(where)], 40), y=1.0)
+        if grid.cells["throughput"].isnull().any():
+            notes.insert(0, "What has no value is marked on the floor.")
+        notes.insert(0, mean_note(summary))
+        finish(figure, summary, "Throughput surface", notes, mark_handles(grid, _VIVID))
+    return figure
+
+
+def _mark_surface(
+    axes: Axes3D,
+    grid: Grid,
+    where: Mapping[str, Any],
+    x: NDArray[np.float64],
+    y: NDArray[np.float64],
+    z: NDArray[np.float64],
+) -> None:
+    """Put marks on points, on the floor where there is no value; several on one point get smaller upwards."""
+    before = np.zeros(z.shape, int)
+    for name in present(grid.cells):
+        chosen = grid.plane(name, where).astype(bool)
+        axes.scatter(
+            x[chosen],
+            y[chosen],
+            np.nan_to_num(z[chosen]),
+            marker=MARKS[name].marker,
+            s=130.0 / 2.6 ** before[chosen],
+            color=_VIVID,
+            edgecolor="black",
+            linewidth=0.6,
+            depthshade=False,
+            zorder=4,
+        )
+        before += chosen

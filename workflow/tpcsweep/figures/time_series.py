@@ -1,0 +1,107 @@
+"""Goodput of single cells over time."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from tpcsweep.dataset import STATUS, flagged
+from tpcsweep.figures.labels import confidence, title_of, wrapped
+from tpcsweep.figures.marks import MARKS
+from tpcsweep.figures.panels import finish, placeholder, styled
+from tpcsweep.variables import FLAGS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_MOST_SERIES = 24
+
+
+def series(summary: xr.Dataset, samples: xr.Dataset) -> Figure:
+    """Draw goodput over time of single cells, warm-up shaded, with mean and interval of what was kept.
+
+    Of more cells than fit, those with flags come first, then others evenly over the grid; the figure says so.
+    """
+    dimensions = [str(name) for name in summary["throughput"].dims]
+    measured = np.argwhere(samples["goodput"].notnull().any("time").values)
+    if not measured.size:
+        return placeholder(summary, "Goodput over time", "No cell has samples.")
+    noted = summary["status"].values == STATUS.index("failed")
+    for name in FLAGS:
+        noted |= flagged(summary, name).values
+    chosen = _select(measured, noted[tuple(measured.T)], _MOST_SERIES)
+    varying = [name for name in dimensions if summary.sizes[name] > 1]
+    count = len(chosen)
+    columns = min(4, count)
+    rows = math.ceil(count / columns)
+    time = samples["time"].values
+    with styled():
+        figure = Figure(figsize=(max(2.9 * columns + 0.3, 5.2), 1.75 * rows + 0.2), layout="constrained")
+        grid = figure.subplots(rows, columns, squeeze=False, sharex=True)
+        for axes in grid.flat[count:]:
+            axes.set_visible(False)
+        for axes, index in zip(grid.flat, chosen, strict=False):
+            where = dict(zip(dimensions, (int(i) for i in index), strict=True))
+            one, goodput = summary.isel(where), samples["goodput"].isel(where).values
+            warmup, mean = float(one["warmup"]), float(one["throughput"])
+            axes.plot(time, goodput, color="#0072B2", linewidth=0.8)
+            if warmup > 0:
+                axes.axvspan(0, warmup, color="#999999", alpha=0.35, linewidth=0)
+            axes.fill_between(
+                [warmup, time[-1]],
+                float(one["throughput_low"]),
+                float(one["throughput_high"]),
+                color="#E69F00",
+                alpha=0.4,
+                linewidth=0,
+            )
+            axes.hlines(mean, warmup, time[-1], color="#D55E00", linewidth=1.2)
+            axes.set_ylim(bottom=0)
+            axes.set_xlim(0, time[-1])
+            axes.grid(visible=True, alpha=0.3)
+            flags = [MARKS[name].meaning for name in FLAGS if bool(flagged(one, name))]
+            if int(one["status"]) == STATUS.index("failed"):
+                flags.insert(0, MARKS["failed"].meaning)
+            place = {name: one[name].item() for name in varying}
+            axes.set_title(wrapped([title_of(place), *flags], 34), fontsize=7.5)
+        for row in grid:
+            row[0].set_ylabel("goodput (Gbit/s)")
+        for column in range(columns):
+            lowest = grid[(count - 1 - column) // columns, column]
+            lowest.tick_params(labelbottom=True)
+            lowest.set_xlabel("time since the cell's start (s)")
+        handles = [
+            Line2D([], [], color="#0072B2", label="goodput"),
+            Patch(color="#999999", alpha=0.35, label="cut as warm-up"),
+            Line2D([], [], color="#D55E00", label="mean after warm-up"),
+            Patch(color="#E69F00", alpha=0.4, label=f"{confidence(summary)} interval"),
+        ]
+        notes = []
+        if len(measured) > count:
+            notes = [
+                f"{count} of {len(measured)} measured cells: those with flags first, the others evenly over "
+                "the grid. The dataset has all."
+            ]
+        finish(figure, summary, "Goodput over time", notes, handles)
+    return figure
+
+
+def _select(measured: NDArray[np.int64], first: NDArray[np.bool_], count: int) -> NDArray[np.int64]:
+    """Choose at most `count` rows: of those that come first up to half, or more if there is room, and others."""
+    if len(measured) <= count:
+        return measured
+    flagged_rows, others = np.flatnonzero(first), np.flatnonzero(~first)
+    from_flagged = min(len(flagged_rows), max(count // 2, count - len(others)))
+    kept = [_evenly(flagged_rows, from_flagged), _evenly(others, count - from_flagged)]
+    return measured[np.sort(np.concatenate(kept))]
+
+
+def _evenly(rows: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    places = np.linspace(0, len(rows) - 1, min(count, len(rows))).round().astype(int)
+    return np.asarray(rows[places])
