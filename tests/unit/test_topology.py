@@ -41,3 +41,12 @@ def test_only_the_routers_know_the_way_across() -> None:
 def test_a_small_buffer_bounds_the_default_too() -> None:
     assert topology.sysctls(8192)["net.ipv4.tcp_rmem"] == "4096 8192 8192"
     assert topology.sysctls(1 << 26)["net.ipv4.tcp_wmem"] == f"4096 16384 {1 << 26}"
+
+
+def test_every_interface_that_is_made_has_our_prefix() -> None:
+    made = nodes(2)
+    commands = [line.split() for _, lines in topology.lan_commands("tpc-x", made, 1500) for line in lines]
+    added = [words[2] for words in commands if words[:2] == ["link", "add"]]
+    added += [words[words.index("name") + 1] for words in commands if "name" in words]
+    assert len(added) == 2 + 2 * (len(made) + 2)
+    assert all(name.startswith("tpc-") for name in added)

@@ -23,7 +23,7 @@ LINK = {"src": "10.88.0.1", "dst": "10.88.0.2"}
 ROUTER = {"src": "near", "dst": "far"}
 ORIGIN = {"src": "10.88.1.{}", "dst": "10.88.2.{}"}
 FIRST_ORIGIN = 11
-INTERFACE = "tpc0"
+INTERFACE = "tpc-eth"
 """The interface of every server."""
 PATH_INTERFACE = "tpc-path"
 RECEIVE_BUFFER = 1 << 20
