@@ -15,7 +15,7 @@ pytestmark = pytest.mark.real
 SCRIPT = f"""
 mount -t tmpfs tmpfs /sys/fs/cgroup && mkdir /sys/fs/cgroup/all && mount -t cgroup2 none /sys/fs/cgroup/all
 {sys.executable} {UML / "modules.py"} sch_netem sch_tbf veth bridge || exit 1
-{sys.executable} {UML / "deployment.py"} 2>/tmp/error || {{ cat /tmp/error /tmp/logs/*; exit 1; }}
+{sys.executable} {UML / "deployment.py"} 2>/run/error || {{ cat /run/error /run/logs/*; exit 1; }}
 """
 
 

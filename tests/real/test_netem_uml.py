@@ -17,7 +17,7 @@ pytestmark = pytest.mark.real
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     script = (
         f"{sys.executable} {UML / 'modules.py'} sch_netem sch_tbf veth && "
-        f"{sys.executable} {UML / 'netem.py'} || {{ cat /tmp/commands.log; exit 1; }}\n"
+        f"{sys.executable} {UML / 'netem.py'} || {{ cat /run/commands.log; exit 1; }}\n"
     )
     result: dict[str, Any] = json.loads(run_in_uml(script, tmp_path_factory.mktemp("uml")))
     return result

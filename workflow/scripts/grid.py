@@ -6,4 +6,6 @@ from rich.console import Console
 from tpcsweep.configuration import load
 from tpcsweep.overview import table
 
-Console().print(table(load(snakemake.config, Path())))
+console = Console()
+console = console if console.is_terminal else Console(width=120)
+console.print(table(load(snakemake.config, Path())))

@@ -1,13 +1,12 @@
 #!/bin/bash
-# init of a user-mode-linux whose root is the host's by hostfs. What it writes to is mounted anew (/run, /tmp);
+# init of a user-mode-linux whose root is the host's by hostfs. What it writes to is mounted anew (/run);
 # anything else would be written to the host.
 # From the kernel's command line: RUN_SCRIPT runs with bash, RUN_OUT gets its output, RUN_CODE its exit code.
-export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp LC_ALL=C
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/run TMPDIR=/run LC_ALL=C
 mount -t proc proc /proc
 mount -t sysfs sys /sys
-exec 3>"$RUN_OUT" 4>"$RUN_CODE" 5<"$RUN_SCRIPT" # before a new /tmp hides them
+exec 3>"$RUN_OUT" 4>"$RUN_CODE" 5<"$RUN_SCRIPT"
 mount -t tmpfs tmpfs /run
-mount -t tmpfs tmpfs /tmp
 mkdir /run/netns
 echo localhost >/proc/sys/kernel/hostname # servers look their own name up
 ip link set lo up

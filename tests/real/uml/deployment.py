@@ -17,7 +17,7 @@ WANTED = Parameters(rtt=20, bandwidth=0.01, mtu=1500, cores=0.2, file_size=MIB)
 
 
 def main() -> None:
-    owner = state.Owner("uml", "deployment", os.getpid(), "/tmp/logs")
+    owner = state.Owner("uml", "deployment", os.getpid(), "/run/logs")
     Path(owner.logs).mkdir()
     with state.exclusive(owner), deployed(WANTED, owner, 64 * MIB) as site:
         found = measure(site, WANTED, Measurement(min_time=8, max_time=10), "u", lambda *_: None)

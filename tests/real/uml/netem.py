@@ -15,14 +15,14 @@ DATAGRAMS = 5000
 
 
 def main() -> None:
-    commands = Commands(File("/tmp/commands.log"))
+    commands = Commands(File("/run/commands.log"))
     for namespace, _ in (NEAR, FAR):
         commands.run(["ip", "netns", "add", namespace])
         commands.run(["ip", "-n", namespace, "link", "set", "lo", "up"])
     # A slow machine with one CPU: 20 Mbit/s is what it carries and measures with ease.
     found = {"plain": look(Path(20, 0.02), commands), "lossy": look(Path(20, 0.02, 0.05), commands)}
     found["none"] = look(Path(0, 0.02), commands)
-    with connect(Path(40, 0.02), NEAR, FAR, commands, File("/tmp")) as link:
+    with connect(Path(40, 0.02), NEAR, FAR, commands, File("/run")) as link:
         try:
             verify(Path(20, 0.04), link)
             found["wrong"] = {"refused": None}
@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def look(path: Path, commands: Commands) -> dict[str, object]:
-    with connect(path, NEAR, FAR, commands, File("/tmp")) as link:
+    with connect(path, NEAR, FAR, commands, File("/run")) as link:
         measured = verify(path, link)
         before = link.directions()["near_to_far"]["dropped_random"]
         if path.loss:
