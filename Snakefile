@@ -3,10 +3,9 @@ from pathlib import Path
 
 from tpcsweep import configuration as configurations
 from tpcsweep.checks import require
-from tpcsweep.jobs import Jobs, specification
+from tpcsweep.jobs import Jobs
 from tpcsweep.problems import ConfigurationError
-from tpcsweep.results import declare
-from tpcsweep.runner import begin
+from tpcsweep.runner import begin, declare
 from tpcsweep.testbeds.netns import machine
 
 
@@ -21,7 +20,7 @@ except ConfigurationError as error:
 
 RESULTS = str(SETTINGS.folder)
 JOBS = Jobs(SETTINGS)
-SPECIFICATION = declare(SETTINGS.folder / "specification.json", specification(SETTINGS))
+SPECIFICATION = declare(SETTINGS)
 CELLS = [str(SETTINGS.cell_file(cell)) for cell in SETTINGS.grid.cells]
 
 # A profile may raise this where testbeds do not share a machine.

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -68,10 +67,22 @@ def test_results_are_held_until_the_holder_ends_however(tmp_path: Path) -> None:
 
 
 def test_declaring_the_same_again_does_not_touch_the_file(tmp_path: Path) -> None:
-    path = Path(declare(tmp_path / "new" / "specification.json", SPEC))
-    os.utime(path, (1, 1))
-    declare(path, SPEC)
-    assert path.stat().st_mtime == 1
-    declare(path, {**SPEC, "repetition": 2})
-    assert path.stat().st_mtime > 1
+    path = tmp_path / "new" / "specification.json"
+    declare(path, SPEC, [])
+    before = path.read_bytes()
+    declare(path, SPEC, [])
+    assert path.read_bytes() == before
+    declare(path, {**SPEC, "repetition": 2}, [])
     assert json.loads(path.read_bytes())["repetition"] == 2
+
+
+def test_a_stale_cell_that_is_newer_than_the_declaration_makes_it_anew(tmp_path: Path) -> None:
+    path, cell = tmp_path / "specification.json", tmp_path / "c.json"
+    declare(path, SPEC, [])
+    publish(cell, SPEC, {}, tmp_path / "rescued")
+    before = path.read_bytes()
+    declare(path, SPEC, [(cell, SPEC), (tmp_path / "missing.json", SPEC)])
+    assert path.read_bytes() == before
+    declare(path, SPEC, [(cell, {**SPEC, "repetition": 2})])
+    assert path.read_bytes() != before
+    assert path.stat().st_mtime >= cell.stat().st_mtime

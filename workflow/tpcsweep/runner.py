@@ -16,6 +16,7 @@ import psutil
 from tpcsweep import progress, provenance, results
 from tpcsweep.commands import CommandError
 from tpcsweep.configuration import Configuration, wanted
+from tpcsweep.jobs import specification
 from tpcsweep.measure.cell import measure
 from tpcsweep.paths import PathError
 from tpcsweep.progress import Progress
@@ -71,6 +72,18 @@ def run(configuration: Configuration, deployment: str, logs: Path) -> None:
                 for number, (cell, path, spec) in enumerate(todo):
                     _one(site, configuration, cell, path, spec, found, rescue, f"c{number}", shown)
     results.forget(files, rescue)
+
+
+def declare(configuration: Configuration) -> str:
+    """Write what the cells are to be measured under, for the jobs to depend on; returns the file's path."""
+    path = configuration.folder / "specification.json"
+    cells = configuration.grid.cells
+    results.declare(
+        path,
+        specification(configuration),
+        ((configuration.cell_file(cell), wanted(configuration, cell)) for cell in cells),
+    )
+    return str(path)
 
 
 def begin(configuration: Configuration) -> None:
