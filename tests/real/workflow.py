@@ -40,16 +40,7 @@ class Sweep:
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run to the end; standard error is in `stdout` too."""
-        return subprocess.run(
-            self.command(*arguments),
-            cwd=ROOT,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-            timeout=300,
-        )
+        return finished(self.command(*arguments))
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
         """Start it in a session of its own, as a terminal would; its output goes to `output.log`."""
@@ -70,6 +61,20 @@ class Sweep:
     def cells(self) -> list[Path]:
         """The cells' files that are there."""
         return sorted((self.results / "cells").rglob("*.json"))
+
+
+def finished(command: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run a command in the repository's root to its end; standard error is in `stdout` too."""
+    return subprocess.run(
+        command,
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=300,
+    )
 
 
 def wait_until(condition: Callable[[], object], what: str, seconds: float = 30.0) -> None:
