@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any
 
+from tpcsweep import signals
 from tpcsweep.parameters import Parameters
 from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.deployment import deployed
@@ -20,7 +21,7 @@ MEMORY = 4 << 30
 @contextlib.contextmanager
 def site_of(**parameters: Any) -> Iterator[Site]:
     """Up for the length of a `with`; its logs go with it."""
-    handlers = {number: signal.getsignal(number) for number in state.ENDING}
+    handlers = {number: signal.getsignal(number) for number in signals.ENDING}
     with tempfile.TemporaryDirectory() as logs:
         owner = state.Owner("benchmark", "benchmark", os.getpid(), logs)
         try:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import psutil
-from tpcsweep.testbeds.netns import cgroups, state
+from tpcsweep import cgroups
+from tpcsweep.testbeds.netns import state
 
 PROGRAMS = {"xrootd", "cmsd", "tpc-delayline", "gfal-copy"}
 

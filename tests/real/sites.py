@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tpcsweep import signals
 from tpcsweep.measure.cell import measure
 from tpcsweep.parameters import Parameters
 from tpcsweep.sweep import Measurement
@@ -28,7 +29,7 @@ def site_of(folder: Path, **parameters: Any) -> Iterator[Site]:
     """A deployment, with the machine's lock; nothing of it may stay."""
     before = present()
     owner = state.Owner("test", "deployment", os.getpid(), str(folder))
-    handlers = {number: signal.getsignal(number) for number in state.ENDING}
+    handlers = {number: signal.getsignal(number) for number in signals.ENDING}
     try:
         with state.exclusive(owner), deployed(Parameters(**parameters), owner, 2 << 30) as site:
             yield site

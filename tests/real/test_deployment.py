@@ -11,9 +11,10 @@ import pytest
 from tpcsweep import xrootd
 from tpcsweep.measure.cell import measure
 from tpcsweep.parameters import Parameters
-from tpcsweep.runner import reap
+from tpcsweep.testbed_settings import Netns
 from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.servers import DeploymentError
+from tpcsweep.testbeds.netns.testbed import reap
 
 from tests.real.leftovers import present
 from tests.real.sites import LONGER, MIB, cell, site_of
@@ -73,12 +74,12 @@ def test_a_deployment_that_was_killed_at_its_very_beginning_is_reaped() -> None:
     before = present()
     state.STATE.mkdir(mode=0o711, exist_ok=True)
     (state.STATE / "ffffff").mkdir()  # not even an owner was written
-    assert reap() == ["ffffff (owner unknown)"]
+    assert reap(Netns(kind="netns")) == ["ffffff (owner unknown)"]
     assert present() == before
 
 
 def test_a_deployment_that_is_up_is_not_reaped(tmp_path: Path) -> None:
     with site_of(tmp_path, rtt=0) as site:
         with pytest.raises(state.BusyError, match="deployment of sweep test, pid"):
-            reap()
+            reap(Netns(kind="netns"))
         assert cell(site, streams=1, file_size=MIB)["status"] == "ok"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import psutil
 import pytest
-from tpcsweep.testbeds.agent import ClientError, ClientProcess, Event
+from tpcsweep.testbeds.clients import Client, ClientError, Event, of_process
 
 DRIVER = """
 import asyncio, sys
@@ -47,8 +47,8 @@ def process() -> Iterator[subprocess.Popen[bytes]]:
         started.kill()
 
 
-def run(process: subprocess.Popen[bytes], tool: str, streams: int, copy_mode: str) -> ClientProcess:
-    client = ClientProcess(process)
+def run(process: subprocess.Popen[bytes], tool: str, streams: int, copy_mode: str) -> Client:
+    client = of_process(process)
     common = {"file_name": "f", "prefix": "p", "copy_mode": copy_mode, "tcp_streams": 1}
     client.run(tool=tool, streams=streams, pairs=[("https://s", "https://d")], **common)
     return client
@@ -59,7 +59,7 @@ def sleeping(process: subprocess.Popen[bytes]) -> int:
     return sum(child.name() == "sleep" for child in children if child.status() != psutil.STATUS_ZOMBIE)
 
 
-def gather(client: ClientProcess, count: int) -> list[Event]:
+def gather(client: Client, count: int) -> list[Event]:
     events: list[Event] = []
     give_up = time.monotonic() + 10
     while len(events) < count and time.monotonic() < give_up:

@@ -4,9 +4,10 @@ import sys
 from pathlib import Path
 
 from tpcsweep.configuration import load
-from tpcsweep.runner import EXPECTED, run
+from tpcsweep.runner import expected, run
 
+settings = load(snakemake.config, Path())
 try:
-    run(load(snakemake.config, Path()), snakemake.wildcards.deployment, Path(snakemake.log[0]).parent)
-except EXPECTED as error:
+    run(settings, snakemake.wildcards.deployment, Path(snakemake.log[0]).parent)
+except expected(settings) as error:
     sys.exit(f"{snakemake.wildcards.deployment}: {error}")

@@ -1,12 +1,18 @@
-"""Remove what killed runs have left on this machine."""
+"""Remove what killed runs have left on the configured testbed."""
 
 import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tpcsweep.runner import reap
-from tpcsweep.testbeds.netns.state import BusyError, TeardownError
+from tpcsweep.configuration import load
+from tpcsweep.runner import expected, reap
 
+if TYPE_CHECKING:
+    from snakemake.script import snakemake
+
+settings = load(snakemake.config, Path())
 try:
-    for what in reap() or ["nothing was left"]:
+    for what in reap(settings) or ["nothing was left"]:
         print("reaped:", what)
-except (BusyError, TeardownError) as error:
+except expected(settings) as error:
     sys.exit(str(error))

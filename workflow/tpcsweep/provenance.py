@@ -1,4 +1,7 @@
-"""What was measured with: the machine, its software and this project's own version, as found."""
+"""What was measured with: the machine, its software and this project's own version, as found.
+
+Standard library only: the pods of a cluster tell it too.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,11 @@ import os
 import platform
 import socket
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-
-import psutil
 
 from tpcsweep.tools import TOOLS
 from tpcsweep.tools.base import package_versions
@@ -27,21 +28,26 @@ def machine() -> dict[str, Any]:
         "kernel": platform.release(),
         "cpu": _cpu_model(),
         "cpus": len(os.sched_getaffinity(0)),
-        "memory": psutil.virtual_memory().total,
+        "memory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
     }
 
 
 def software(tools: Iterable[str]) -> dict[str, str]:
-    """Versions of the servers, of the tools asked for, and of this project."""
+    """Versions of the servers and of the tools asked for, where they are installed."""
     found = package_versions("xrootd-server", "xrootd-server-plugins", "iproute2")
     for tool in tools:
         found |= TOOLS[tool].versions()
-    return {
-        **found,
+    return found
+
+
+def workflow(site: Mapping[str, Any]) -> dict[str, Any]:
+    """A site's provenance with this project's commit and what it runs on."""
+    here = {
         "python": platform.python_version(),
         "tpcsweep": version("tpcsweep"),
         "snakemake": version("snakemake"),
     }
+    return {**site, "commit": commit(), "software": {**site["software"], **here}}
 
 
 @cache

@@ -2,41 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
-import os
-import signal
-import threading
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import psutil
-
-from tpcsweep import progress, provenance, results
-from tpcsweep.commands import CommandError
+from tpcsweep import progress, provenance, results, testbeds
 from tpcsweep.configuration import Configuration, wanted
 from tpcsweep.jobs import specification
-from tpcsweep.measure.cell import measure
-from tpcsweep.paths import PathError
+from tpcsweep.measure.cell import Site, measure
 from tpcsweep.progress import Progress
+from tpcsweep.signals import interruptible
 from tpcsweep.sweep import Cell
-from tpcsweep.testbeds.agent import ClientError
-from tpcsweep.testbeds.netns import machine, state
-from tpcsweep.testbeds.netns.deployment import deployed
-from tpcsweep.testbeds.netns.servers import DeploymentError
-from tpcsweep.testbeds.netns.site import SettleError, Site
 
-EXPECTED = (
-    machine.MachineError,
-    CommandError,
-    DeploymentError,
-    PathError,
-    SettleError,
-    ClientError,
-    state.TeardownError,
-)
-"""What may go wrong with a deployment, with messages that need no traceback."""
+CELL_MARGIN = 60.0
+"""Seconds that a cell may take at most beside its longest time of measuring."""
 
 
 def run(configuration: Configuration, deployment: str, logs: Path) -> None:
@@ -55,22 +34,21 @@ def run(configuration: Configuration, deployment: str, logs: Path) -> None:
         if results.stale(path, spec) and not results.recover(path, spec, rescue)
     ]
     if todo:
-        machine.require()
         shown = Progress(configuration.name, configuration.folder)
-        owner = state.Owner(configuration.name, deployment, os.getpid(), str(logs))
-        with (
-            interruptible(),
-            state.exclusive(owner, waiting=lambda holder: shown.stage(f"waiting for {holder}")),
-        ):
-            for leftover in state.leftovers():
-                shown.stage(f"removing what is left of {state.describe(leftover)}")
-                state.teardown(leftover)
-            shown.stage(f"deploying {deployment}")
-            memory = configuration.testbed.memory or psutil.virtual_memory().available // 2
-            with deployed(todo[0][0].parameters, owner, memory) as site:
-                found = _found(site, [cell for cell, _, _ in todo])
-                for number, (cell, path, spec) in enumerate(todo):
-                    _one(site, configuration, cell, path, spec, found, rescue, f"c{number}", shown)
+        request = testbeds.Request(
+            sweep=configuration.name,
+            deployment=deployment,
+            parameters=todo[0][0].parameters,
+            tools=sorted({cell.parameters.tool for cell, _, _ in todo}),
+            seconds=len(todo) * (configuration.sweep.measurement.max_time + CELL_MARGIN),
+            logs=logs,
+            stage=shown.stage,
+        )
+        testbed = testbeds.of(configuration.testbed.kind)
+        with interruptible(), testbed.deployed(configuration.testbed, request) as site:
+            found = provenance.workflow(site.provenance)
+            for number, (cell, path, spec) in enumerate(todo):
+                _one(site, configuration, cell, path, spec, found, rescue, f"c{number}", shown)
     results.forget(files, rescue)
 
 
@@ -117,49 +95,11 @@ def _one(
     shown.end(result["status"], result["summary"]["throughput"], result["message"], result["flags"])
 
 
-def _found(site: Site, cells: Sequence[Cell]) -> dict[str, Any]:
-    """Provenance of a deployment, the same for all of its cells."""
-    return {
-        **provenance.machine(),
-        "commit": provenance.commit(),
-        "software": provenance.software(sorted({cell.parameters.tool for cell in cells})),
-        **site.provenance,
-    }
+def expected(configuration: Configuration) -> tuple[type[Exception], ...]:
+    """What may go wrong with a deployment or with reaping, with messages that need no traceback."""
+    return testbeds.of(configuration.testbed.kind).EXPECTED
 
 
-@contextlib.contextmanager
-def interruptible() -> Iterator[None]:
-    """Turn SIGINT, SIGTERM and SIGHUP, and the death of the starter, into SystemExit, once, and ignore them then."""
-
-    def leave(number: int, _frame: object) -> None:
-        state.ignore_signals()
-        raise SystemExit(128 + number)
-
-    before = {number: signal.signal(number, leave) for number in state.ENDING}
-    ended = threading.Event()
-    threading.Thread(target=_watch_starter, args=(os.getppid(), ended), daemon=True).start()
-    try:
-        yield
-    finally:
-        ended.set()
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _watch_starter(starter: int, ended: threading.Event) -> None:
-    """Snakemake killed by force leaves its jobs running: notice, and end in order."""
-    while not ended.wait(0.5):
-        if os.getppid() != starter:
-            os.kill(os.getpid(), signal.SIGTERM)
-            return
-
-
-def reap() -> list[str]:
-    """Remove what dead owners have left on this machine; returns what it was. Raises BusyError, TeardownError."""
-    owner = state.Owner("reap", "", os.getpid(), "")
-    removed = []
-    with state.exclusive(owner):
-        for leftover in state.leftovers():
-            removed.append(state.describe(leftover))
-            state.teardown(leftover)
-    return removed
+def reap(configuration: Configuration) -> list[str]:
+    """Remove what dead owners have left on the testbed; returns what it was. Raises what is in `expected`."""
+    return testbeds.of(configuration.testbed.kind).reap(configuration.testbed)

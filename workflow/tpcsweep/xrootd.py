@@ -7,6 +7,7 @@ configuration references "Xrd/XRootd", "Cluster Management Service" and "HTTP/TP
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ READY_FILE = "ready"
 CMSD_LOGGED_IN = "Waiting for primary server"
 """What an origin's cmsd logs when its admin socket exists. xrootd looks for that socket only every ten seconds,
 so that one started earlier stalls the whole cluster for as long."""
+
+_SECRET = re.compile(r"(authz=|Bearer(?:%20|\s)+)[^\s&\"']+", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,11 @@ def configuration(server: Server, credentials: Path) -> str:
         *cluster,
     ]
     return "\n".join(lines) + "\n"
+
+
+def without_secrets(text: str) -> str:
+    """A server's words without the tokens that servers log."""
+    return _SECRET.sub(r"\1[removed]", text)
 
 
 _MANAGER = [

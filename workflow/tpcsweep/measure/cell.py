@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
-from tpcsweep.measure.readings import Reading, Sampler, Series, series
+from tpcsweep.measure.readings import Readings, Series, series
 from tpcsweep.measure.steady import Steady, analyse, enough
 from tpcsweep.parameters import Parameters
 from tpcsweep.sweep import Measurement
-from tpcsweep.testbeds.agent import ClientError, ClientProcess, Event
+from tpcsweep.testbeds.clients import Client, ClientError, Event
 
 LOOK = 1.0
 """Seconds between looks at whether a cell may stop."""
@@ -30,13 +31,14 @@ COUNTING = 1.005
 class Site(Protocol):
     """What measuring needs of a deployment."""
 
-    client: ClientProcess
+    client: Client
     rtt_idle: float
+    provenance: Mapping[str, Any]
 
     def pairs(self, endpoint: str) -> list[tuple[str, str]]: ...
     def add_source(self, size: int, content: str) -> str: ...
-    def read(self) -> Reading: ...
-    def totals(self) -> dict[str, int]: ...
+    def sampler(self, interval: float) -> AbstractContextManager[Readings]: ...
+    def totals(self) -> dict[str, int | None]: ...
     def remove(self, name: str) -> None: ...
     def settle(self) -> None: ...
 
@@ -88,7 +90,7 @@ def measure(
     transfers = Transfers()
     before = site.totals()
     refusal = ""
-    with Sampler(site.read, how.interval) as sampler:
+    with site.sampler(how.interval) as sampler:
         began = sampler.readings()[0].time
         try:
             site.client.run(
@@ -109,12 +111,12 @@ def measure(
     after = site.totals()
     site.settle()
     found = series(readings)
-    return _result(site, how, found, {k: after[k] - before[k] for k in after}, transfers, refusal)
+    return _result(site, how, found, _grown(before, after), transfers, refusal)
 
 
 def _watch(
     site: Site,
-    sampler: Sampler,
+    sampler: Readings,
     how: Measurement,
     transfers: Transfers,
     show: Callable[[Steady, float], None],
@@ -140,11 +142,17 @@ def _watch(
         time.sleep(min(how.interval, 0.1))
 
 
+def _grown(before: Mapping[str, int | None], after: Mapping[str, int | None]) -> dict[str, int | None]:
+    """Counters over a cell; None where a testbed cannot count something."""
+    pairs = ((name, before[name], value) for name, value in after.items())
+    return {name: None if old is None or new is None else new - old for name, old, new in pairs}
+
+
 def _result(
     site: Site,
     how: Measurement,
     found: Series,
-    totals: Mapping[str, int],
+    totals: Mapping[str, int | None],
     transfers: Transfers,
     refusal: str,
 ) -> dict[str, Any]:
@@ -174,7 +182,7 @@ def _summary(
     how: Measurement,
     found: Series,
     steady: Steady,
-    totals: Mapping[str, int],
+    totals: Mapping[str, int | None],
     transfers: Transfers,
 ) -> dict[str, float | int | None]:
     kept = {name: values[..., steady.warmup_samples :] for name, values in found.items()}
@@ -203,8 +211,8 @@ def _summary(
         rates[f"{side}_cpu_busiest"] = max(
             (_mean(each) for each in kept[f"{side}_origin_cpu"]), default=math.nan
         )
-        periods = totals[f"{side}_periods"]
-        rates[f"{side}_throttled"] = totals[f"{side}_throttled"] / periods if periods else 0.0
+        periods, throttled = totals[f"{side}_periods"], totals[f"{side}_throttled"]
+        rates[f"{side}_throttled"] = throttled / periods if periods and throttled else 0.0
     counts = {
         "retransmits": int(found["retransmits"].sum()),
         "path_drops": totals["path_drops"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +74,13 @@ def _cores(side: str, seconds: NDArray[np.float64], elapsed: NDArray[np.float64]
     """CPU of a side: together, and of each of its origins. seconds: (intervals, origins)."""
     each = seconds.T / elapsed
     return {f"{side}_cpu": each.sum(axis=0), f"{side}_origin_cpu": each}
+
+
+class Readings(Protocol):
+    """What gathers readings while it is entered."""
+
+    def readings(self) -> list[Reading]:
+        """All so far, at least one. Raises what reading met, if it met something."""
 
 
 class Sampler:

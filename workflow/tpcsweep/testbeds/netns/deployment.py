@@ -8,36 +8,39 @@ import pwd
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tpcsweep import credentials, xrootd
+from tpcsweep import credentials, provenance, signals, xrootd
+from tpcsweep.cgroups import Cgroup, hierarchy
 from tpcsweep.commands import Commands
 from tpcsweep.parameters import DeploymentParameters
 from tpcsweep.paths import Link, Measured, connect, segmenting, verify
 from tpcsweep.paths import Path as NetworkPath
-from tpcsweep.testbeds.agent import ClientProcess
+from tpcsweep.testbeds.clients import Client, of_process
 from tpcsweep.testbeds.netns import servers, state, topology
-from tpcsweep.testbeds.netns.cgroups import Cgroup, hierarchy
 from tpcsweep.testbeds.netns.servers import Processes, Servers
 from tpcsweep.testbeds.netns.site import Counters, Side, Site
 
 
 @contextlib.contextmanager
-def deployed(wanted: DeploymentParameters, owner: state.Owner, memory: int) -> Iterator[Site]:
+def deployed(
+    wanted: DeploymentParameters, owner: state.Owner, memory: int, tools: Iterable[str] = ()
+) -> Iterator[Site]:
     """A deployment that is up, verified and ready, for the length of a `with`; the caller holds the machine's lock.
 
-    `memory` bounds the files of each side, bytes. Raises DeploymentError, PathError or CommandError when it does
-    not come up, and TeardownError when it does not go; nothing stays behind in either case.
+    `memory` bounds the files of each side, bytes; versions of `tools` go into the provenance. Raises
+    DeploymentError, PathError or CommandError when it does not come up, and TeardownError when it does not go;
+    nothing stays behind in either case.
     """
     with contextlib.ExitStack() as undo:  # the last registered is the first to be done
         folder = state.create(owner)
         children: list[subprocess.Popen[bytes]] = []
         undo.callback(state.teardown, folder, children)
-        deployment = _Deployment(folder, wanted, Path(owner.logs), memory, children)
+        deployment = _Deployment(folder, wanted, Path(owner.logs), memory, children, tools)
         undo.callback(deployment.close)
-        undo.callback(state.ignore_signals)
+        undo.callback(signals.ignore)
         yield deployment.up()
 
 
@@ -51,10 +54,12 @@ class _Deployment:
         logs: Path,
         memory: int,
         children: list[subprocess.Popen[bytes]],
+        tools: Iterable[str],
     ) -> None:
         self.folder = folder
         self.wanted = wanted
         self.memory = memory
+        self.tools = tools
         self.prefix = state.prefix(folder.name)
         self.tree = hierarchy()
         self.commands = Commands(logs / "commands.log")
@@ -165,11 +170,11 @@ class _Deployment:
         (side.files / xrootd.READY_FILE).write_bytes(b"\n")
         os.chown(side.files, *self.owner)
 
-    def _client(self, secrets: Path) -> ClientProcess:
+    def _client(self, secrets: Path) -> Client:
         home = self.folder / "nodes" / "client"
         home.mkdir(mode=0o700)
         command = [sys.executable, "-m", "tpcsweep.client", str(secrets), str(home)]
-        return ClientProcess(self.processes.start("client", command, home, stdin=subprocess.PIPE))
+        return of_process(self.processes.start("client", command, home, stdin=subprocess.PIPE))
 
     def _inside(self, namespace: str, command: list[str]) -> str:
         return self.commands.run(["nsenter", f"--net={state.NETNS / namespace}", *command])
@@ -178,6 +183,8 @@ class _Deployment:
         self, nodes: list[topology.Node], link: Link, measured: Measured, seconds: dict[str, float]
     ) -> dict[str, Any]:
         return {
+            **provenance.machine(),
+            "software": provenance.software(self.tools),
             "deployment": self.folder.name,
             "path": {"measured": measured.to_dict(), **link.describe()},
             "sysctls": self._sysctls(nodes),

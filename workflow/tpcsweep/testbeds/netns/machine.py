@@ -7,9 +7,9 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+from tpcsweep import cgroups
 from tpcsweep.checks import Machine, this_machine
 from tpcsweep.paths import Emulator, PathError, netem_works, smallest_rtt
-from tpcsweep.testbeds.netns import cgroups
 from tpcsweep.tools import TOOLS
 
 PROGRAMS = {

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import IO
 
 from tpcsweep import xrootd
+from tpcsweep.cgroups import Cgroup, Hierarchy
 from tpcsweep.commands import Commands
 from tpcsweep.namespaces import socket_inside
 from tpcsweep.testbeds.netns import state
-from tpcsweep.testbeds.netns.cgroups import Cgroup, Hierarchy
 from tpcsweep.testbeds.netns.site import Side
 from tpcsweep.xrootd import Server
 
@@ -182,4 +182,4 @@ def _tail(server: Server) -> str:
     """The ends of a server's logs, without secrets."""
     logs = sorted(server.folder.glob("*.log"))
     lines = [line for log in logs for line in log.read_text(errors="replace").splitlines()[-LOG_TAIL:]]
-    return state.without_secrets("\n".join(lines))
+    return xrootd.without_secrets("\n".join(lines))

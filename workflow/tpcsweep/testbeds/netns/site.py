@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tpcsweep.cgroups import Cgroup, parse_usage
 from tpcsweep.commands import Commands
+from tpcsweep.measure.files import DestinationFiles
 from tpcsweep.measure.linux import CounterFile, machine, retransmits
-from tpcsweep.measure.readings import Reading
+from tpcsweep.measure.readings import Reading, Sampler
 from tpcsweep.measure.sockets import SocketDiagnostics
 from tpcsweep.namespaces import entered, parse_net_dev
 from tpcsweep.paths import Link
-from tpcsweep.testbeds.agent import ClientProcess
+from tpcsweep.testbeds.clients import Client
 from tpcsweep.testbeds.netns import state, topology
-from tpcsweep.testbeds.netns.cgroups import Cgroup, parse_usage
-from tpcsweep.testbeds.netns.files import DestinationFiles
 from tpcsweep.xrootd import Server
 
 SETTLE_SECONDS = 10.0
@@ -138,7 +138,7 @@ class Site:
     prefix: str
     sides: dict[str, Side]
     link: Link
-    client: ClientProcess
+    client: Client
     counters: Counters
     commands: Commands
     provenance: dict[str, Any]
@@ -157,6 +157,10 @@ class Site:
         """All counters, now."""
         return self.counters.read(self.files)
 
+    def sampler(self, interval: float) -> Sampler:
+        """Reads all counters every `interval` seconds while it is entered."""
+        return Sampler(self.read, interval)
+
     def add_source(self, size: int, content: str) -> str:
         """Make a source file of `size` bytes unless it is there; its name. Sparse files take no memory."""
         name = f"{content}.{size}"
@@ -171,9 +175,9 @@ class Site:
                         left -= file.write(os.urandom(min(left, 1 << 24)))
         return name
 
-    def totals(self) -> dict[str, int]:
+    def totals(self) -> dict[str, int | None]:
         """Counters that are looked at only before and after a cell: packets dropped, periods, throttled periods."""
-        found = {"path_drops": self.link.counters()["drops"]}
+        found: dict[str, int | None] = {"path_drops": self.link.counters()["drops"]}
         for name, side in zip(("source", "destination"), topology.SIDES, strict=True):
             periods = [group.periods() for group in self.sides[side].groups]
             found[f"{name}_periods"] = sum(all_ for all_, _ in periods)

@@ -12,7 +12,6 @@ import contextlib
 import fcntl
 import json
 import os
-import re
 import secrets
 import shutil
 import signal
@@ -22,14 +21,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tpcsweep.testbeds.netns import cgroups
+from tpcsweep import cgroups, xrootd
 
 STATE = Path("/run/tpcsweep")
 NETNS = Path("/run/netns")
 KILL_SECONDS = 5.0
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""What asks a process to end."""
-SECRET = re.compile(r"(authz=|Bearer(?:%20|\s)+)[^\s&\"']+", re.IGNORECASE)
 
 
 class TeardownError(Exception):
@@ -102,12 +98,6 @@ def describe(folder: Path) -> str:
     return f"{folder.name}: {owner['deployment'] or 'the only deployment'} of sweep {owner['sweep']}"
 
 
-def ignore_signals() -> None:
-    """From here on nothing but SIGKILL ends this process: a teardown that is interrupted leaves things behind."""
-    for number in ENDING:
-        signal.signal(number, signal.SIG_IGN)
-
-
 def teardown(folder: Path, children: list[subprocess.Popen[bytes]] | None = None) -> None:
     """Remove everything of a deployment: processes, logs (saved), mounts, namespaces, cgroups, its folder.
 
@@ -131,11 +121,6 @@ def teardown(folder: Path, children: list[subprocess.Popen[bytes]] | None = None
             problems.append(str(error))
     if problems:
         raise TeardownError(f"deployment {folder.name} is not gone: " + "; ".join(problems))
-
-
-def without_secrets(text: str) -> str:
-    """A server's words without the tokens that servers log."""
-    return SECRET.sub(r"\1[removed]", text)
 
 
 def processes(name: str) -> set[int]:
@@ -174,7 +159,7 @@ def _save_logs(folder: Path) -> None:
     logs = json.loads((folder / "owner.json").read_text())["logs"] if found else ""
     for log in found:
         Path(logs).mkdir(parents=True, exist_ok=True)
-        (Path(logs) / log.name).write_text(without_secrets(log.read_text(errors="replace")))
+        (Path(logs) / log.name).write_text(xrootd.without_secrets(log.read_text(errors="replace")))
 
 
 def _unmount(folder: Path) -> None:

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tpcsweep.testbeds.netns.files import DestinationFiles
-from tpcsweep.testbeds.netns.state import without_secrets
+from tpcsweep.measure.files import DestinationFiles
+from tpcsweep.xrootd import without_secrets
 
 
 def test_bytes_that_arrived_never_become_fewer(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The other end of `tpcsweep.client`: start it, give it runs, gather its events."""
+"""The other end of `tpcsweep.client`: give it runs, gather its events, wherever it is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import queue
 import subprocess
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 START_SECONDS = 20.0
@@ -19,11 +19,24 @@ class ClientError(Exception):
     """The client died, or does not answer."""
 
 
-class ClientProcess:
-    """A running client. Its standard error goes to wherever `process` was given."""
+class Client:
+    """A client that answers through some channel.
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
+    `send` takes a line of JSON and raises OSError when the channel is gone; `lines` are what the client says, until
+    it is gone; `why` then says how it ended. `delay` is added to the seconds that answers may take.
+    """
+
+    def __init__(
+        self,
+        send: Callable[[bytes], object],
+        lines: Iterable[bytes],
+        why: Callable[[], str],
+        delay: float = 0.0,
+    ) -> None:
+        self._write = send
+        self._lines = lines
+        self._why = why
+        self._delay = delay
         self._events: queue.Queue[Event | None] = queue.Queue()
         threading.Thread(target=self._listen, name="client events", daemon=True).start()
         self._await("ready", START_SECONDS)
@@ -51,32 +64,43 @@ class ClientProcess:
         return found
 
     def _listen(self) -> None:
-        assert self._process.stdout
-        for line in self._process.stdout:
+        for line in self._lines:
             self._events.put(json.loads(line))
         self._events.put(None)
 
     def _send(self, request: Mapping[str, object]) -> None:
-        assert self._process.stdin
         try:
-            self._process.stdin.write(json.dumps(request).encode() + b"\n")
-            self._process.stdin.flush()
+            self._write(json.dumps(request).encode() + b"\n")
         except OSError as error:
-            raise ClientError(f"the client is gone: {error.strerror}; see stderr.client.log") from None
+            raise ClientError(f"the client is gone: {error.strerror or error}") from None
 
     def _take(self, timeout: float) -> Event:
         try:
-            event = self._events.get(timeout=timeout) if timeout else self._events.get_nowait()
+            event = self._events.get(timeout=timeout + self._delay) if timeout else self._events.get_nowait()
         except queue.Empty:
-            raise ClientError(
-                f"the client has not answered for {timeout:g} s; see stderr.client.log"
-            ) from None
+            seconds = timeout + self._delay
+            raise ClientError(f"the client has not answered for {seconds:g} s; see its log") from None
         if event is None:
-            code = self._process.wait(timeout=STOP_SECONDS)
-            raise ClientError(f"the client ended with exit code {code}; see stderr.client.log")
+            raise ClientError(f"the client is gone: {self._why()}")
         return event
 
     def _await(self, wanted: str | tuple[str, ...], timeout: float) -> Event:
         while (event := self._take(timeout))["event"] not in wanted:
             pass
         return event
+
+
+def of_process(process: subprocess.Popen[bytes]) -> Client:
+    """A client that is a process of this machine; its standard error goes to wherever `process` was given."""
+    assert process.stdin
+    assert process.stdout
+    stdin = process.stdin
+
+    def send(line: bytes) -> None:
+        stdin.write(line)
+        stdin.flush()
+
+    def why() -> str:
+        return f"it ended with exit code {process.wait(timeout=STOP_SECONDS)}; see stderr.client.log"
+
+    return Client(send, process.stdout, why)

@@ -1,0 +1,45 @@
+"""Ending in order: what asks a process to end becomes SystemExit, once, and is ignored while it tidies up."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Iterator
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""What asks a process to end."""
+
+
+def ignore() -> None:
+    """From here on nothing but SIGKILL ends this process: a teardown that is interrupted leaves things behind."""
+    for number in ENDING:
+        signal.signal(number, signal.SIG_IGN)
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Turn SIGINT, SIGTERM and SIGHUP, and the death of the starter, into SystemExit, once, and ignore them then."""
+
+    def leave(number: int, _frame: object) -> None:
+        ignore()
+        raise SystemExit(128 + number)
+
+    before = {number: signal.signal(number, leave) for number in ENDING}
+    ended = threading.Event()
+    threading.Thread(target=_watch_starter, args=(os.getppid(), ended), daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _watch_starter(starter: int, ended: threading.Event) -> None:
+    """Snakemake killed by force leaves its jobs running: notice, and end in order."""
+    while not ended.wait(0.5):
+        if os.getppid() != starter:
+            os.kill(os.getpid(), signal.SIGTERM)
+            return

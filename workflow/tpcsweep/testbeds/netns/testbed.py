@@ -1,0 +1,57 @@
+"""The netns testbed: one deployment at a time on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+
+import psutil
+
+from tpcsweep.cgroups import CgroupError
+from tpcsweep.commands import CommandError
+from tpcsweep.paths import PathError
+from tpcsweep.testbed_settings import Netns
+from tpcsweep.testbeds import Request
+from tpcsweep.testbeds.clients import ClientError
+from tpcsweep.testbeds.netns import deployment, machine, state
+from tpcsweep.testbeds.netns.servers import DeploymentError
+from tpcsweep.testbeds.netns.site import SettleError, Site
+
+EXPECTED = (
+    machine.MachineError,
+    CommandError,
+    CgroupError,
+    DeploymentError,
+    PathError,
+    SettleError,
+    ClientError,
+    state.TeardownError,
+    state.BusyError,
+)
+
+
+@contextlib.contextmanager
+def deployed(settings: Netns, request: Request) -> Iterator[Site]:
+    """Wait for the machine, remove what dead owners left, deploy. Raises what is in EXPECTED."""
+    machine.require()
+    owner = state.Owner(request.sweep, request.deployment, os.getpid(), str(request.logs))
+    with state.exclusive(owner, waiting=lambda holder: request.stage(f"waiting for {holder}")):
+        for leftover in state.leftovers():
+            request.stage(f"removing what is left of {state.describe(leftover)}")
+            state.teardown(leftover)
+        request.stage(f"deploying {request.deployment}")
+        memory = settings.memory or psutil.virtual_memory().available // 2
+        with deployment.deployed(request.parameters, owner, memory, request.tools) as site:
+            yield site
+
+
+def reap(_settings: Netns) -> list[str]:
+    """Remove what dead owners have left on this machine. Raises BusyError, TeardownError."""
+    owner = state.Owner("reap", "", os.getpid(), "")
+    removed = []
+    with state.exclusive(owner):
+        for leftover in state.leftovers():
+            removed.append(state.describe(leftover))
+            state.teardown(leftover)
+    return removed
