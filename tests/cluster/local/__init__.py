@@ -1,0 +1,185 @@
+"""A real Kubernetes cluster on this machine, for tests, without a registry and without a trace afterwards.
+
+    with local.cluster(folder) as cluster:
+        cluster.kubectl("get", "nodes")
+
+Nodes are network namespaces, each with its own containerd, kubelet and kube-proxy; their links have RTTs and rates of
+their own. All of it is in one set of namespaces (world.py), kept by a process outside (keeper.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tests.cluster.local import build, groups
+from tests.cluster.local.settings import CONTROL, Node, Settings
+
+START = 180.0  # s
+END = 60.0  # s
+FAR = 20.0  # ms: the RTT between the last of several nodes and every other
+
+
+class ClusterError(RuntimeError):
+    """A cluster could not be started, or did not do what it was asked."""
+
+
+class Cluster:
+    """A cluster that runs, whoever started it: all that is known of it is in its folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.absolute()
+        self.kubeconfig = self.folder / "kubeconfig"
+        self.logs = self.folder / "logs"
+        state = self.folder / "state"
+        try:
+            self.settings = Settings.load((state / "settings.json").read_text())
+            self.first = int((state / "first.pid").read_text())
+        except FileNotFoundError as error:
+            raise ClusterError(f"no cluster runs in {self.folder}: {error}") from None
+        self._program = f"{self.settings.programs}/kube"
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The nodes, each with its link's RTT and bandwidth."""
+        return self.settings.nodes
+
+    def kubectl(self, *arguments: str, input: str | None = None, timeout: float = 120) -> str:  # noqa: A002
+        """Run kubectl as the admin and give its standard output. Raises ClusterError."""
+        command = [self._program, "kubectl", f"--kubeconfig={self.kubeconfig}", *arguments]
+        return _run(command, input, timeout)
+
+    def enter(self, argv: Sequence[str], node: str | None = None, timeout: float = 120) -> str:
+        """Run a command inside, in a node's network or the control plane's; its standard output."""
+        return _run([*self.entry(node), *argv], None, timeout)
+
+    def entry(self, node: str | None = None) -> list[str]:
+        """A prefix for a command, so that it runs inside."""
+        target = f"/proc/{self.first}"
+        network = f"{target}/root/run/netns/{node}" if node else f"{target}/ns/net"
+        return ["nsenter", f"--target={self.first}", "--mount", "--pid", f"--net={network}", "--wd=/", "--"]
+
+    def load(self, archive: Path) -> None:
+        """Import an image archive on all nodes."""
+        self._ask("load", archive=str(archive.absolute()))
+
+    def stop_kubelet(self, node: str, *, pods: bool = False) -> None:
+        """Kill a node's kubelet and nothing else; `pods`: and containerd and all processes of the node's pods."""
+        self._ask("stop_kubelet", node=node, pods=pods)
+
+    def start_kubelet(self, node: str) -> None:
+        """Start what stop_kubelet killed; the node is Ready some seconds later."""
+        self._ask("start_kubelet", node=node)
+
+    def restart_api_server(self, down_for: float = 0.0) -> None:
+        """Kill the API server, start it again after `down_for` seconds, and wait until it is ready."""
+        self._ask("restart_api_server", down_for=down_for)
+
+    def memory(self) -> int:
+        """Bytes of anonymous memory of everything in the cluster."""
+        return groups.memory(self.settings.group)
+
+    def _ask(self, what: str, **how: object) -> None:
+        folder = os.open(self.folder / "state", os.O_PATH | os.O_CLOEXEC)
+        try:
+            with socket.socket(socket.AF_UNIX) as connection:
+                # By a descriptor, as the name of a socket must be short.
+                connection.connect(f"/proc/self/fd/{folder}/{CONTROL}")
+                with connection.makefile("rw") as stream:
+                    stream.write(json.dumps({"do": what, **how}) + "\n")
+                    stream.flush()
+                    answer = json.loads(stream.readline() or '{"error": "the cluster has ended"}')
+        finally:
+            os.close(folder)
+        if "error" in answer:
+            raise ClusterError(f"{what} {how}: {answer['error']}")
+
+
+@contextlib.contextmanager
+def cluster(
+    folder: Path,
+    nodes: int = 3,
+    *,
+    rtt: Sequence[float] | None = None,
+    bandwidth: Sequence[float] | None = None,
+    mtu: int = 9000,
+    images: Sequence[Path] | None = None,
+    port: int = 0,
+) -> Iterator[Cluster]:
+    """A cluster for the length of a `with`, all nodes Ready. `folder` keeps its logs.
+
+    rtt, in ms, and bandwidth, in Gbit/s, are those of each node's link to the hub: two nodes are the sum of theirs
+    apart. By default the last node is far and the others are near. images: archives, by default the testbed's own.
+    """
+    if rtt is None:
+        rtt = [0.0] * (nodes - 1) + [FAR if nodes > 1 else 0.0]
+    if bandwidth is None:
+        bandwidth = [1.0] * nodes
+    made = [
+        Node(f"n{index}", index, delay, rate)
+        for index, (delay, rate) in enumerate(zip(rtt, bandwidth, strict=True), 1)
+    ]
+    archives = [build.pause_image(), *([build.site_image()] if images is None else images)]
+    settled = Settings(
+        group=_group(),
+        nodes=made,
+        images=[str(path.absolute()) for path in archives],
+        programs=str(build.kubernetes()),
+        mtu=mtu,
+        port=port,
+    )
+    with _kept(folder, settled) as kept:
+        yield kept
+
+
+def _group() -> str:
+    return groups.PREFIX + os.urandom(4).hex()
+
+
+@contextlib.contextmanager
+def _kept(folder: Path, settled: Settings) -> Iterator[Cluster]:
+    """Start a keeper and wait until the cluster is ready; afterwards end it and wait until all is gone."""
+    folder = folder.absolute()
+    state, logs = folder / "state", folder / "logs"
+    shutil.rmtree(state, ignore_errors=True)
+    for each in (state, logs):
+        each.mkdir(parents=True, exist_ok=True)
+    (state / "settings.json").write_text(settled.dump())
+    with (logs / "keeper.log").open("ab") as log:
+        keeper = subprocess.Popen(
+            [sys.executable, "-m", "tests.cluster.local.keeper", str(folder)],
+            cwd=build.ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,  # Ctrl-C is for the one that asked, which then closes the pipe
+        )
+    assert keeper.stdin is not None
+    assert keeper.stdout is not None
+    try:
+        line = keeper.stdout.readline()
+        said = json.loads(line or "{}")
+        if "ready" not in said:
+            raise ClusterError(said.get("failed") or f"the cluster did not start; see {logs}")
+        yield Cluster(folder)
+    finally:
+        keeper.stdin.close()
+        keeper.wait(END)
+        keeper.stdout.close()
+
+
+def _run(command: list[str], given: str | None, timeout: float) -> str:
+    done = subprocess.run(
+        command, input=given or "", capture_output=True, text=True, timeout=timeout, check=False
+    )
+    if done.returncode != 0:
+        words = " ".join(command)
+        raise ClusterError(f"{words}: exit code {done.returncode}: {(done.stderr or done.stdout).strip()}")
+    return done.stdout

@@ -1,0 +1,327 @@
+"""What a cluster consists of, and every program's flags and files. Pure."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+# Inside the world; /run is a file system of its own there, so these are the same for every cluster.
+STATE = Path("/run/cluster")
+LOGS = Path("/run/logs")
+PROGRAMS = Path("/run/programs")
+PLUGINS = Path("/run/plugins")
+PKI = STATE / "pki"
+CONTROL = "control.sock"
+
+HUB = "hub"
+"""The network namespace of the control plane, with a link to every node."""
+HUB_ADDRESS = "10.200.0.1"
+PORT = 6443
+SERVICES = "10.96.0.0/16"
+SERVICE_ADDRESS = "10.96.0.1"
+PODS = "10.244.0.0/16"
+DOMAIN = "cluster.local"
+KUBE = str(PROGRAMS / "kube")
+
+GONE = 12
+"""Seconds of a node's silence after which it is NotReady. Two busy cores make a live one silent for some."""
+EVICT = 5
+"""Seconds after which the pods of such a node are evicted."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node and its link to the hub: two nodes are rtt + rtt apart."""
+
+    name: str
+    index: int
+    rtt: float = 0.0  # ms
+    bandwidth: float = 1.0  # Gbit/s in each direction
+
+    @property
+    def address(self) -> str:
+        """The node's own address, at its end of the link."""
+        return f"10.200.{self.index}.2"
+
+    @property
+    def gateway(self) -> str:
+        """The hub's end of the link."""
+        return f"10.200.{self.index}.1"
+
+    @property
+    def pods(self) -> str:
+        """The addresses of the node's pods."""
+        return f"10.244.{self.index}.0/24"
+
+    @property
+    def home(self) -> Path:
+        """The node's folder inside the world."""
+        return STATE / self.name
+
+    @property
+    def socket(self) -> Path:
+        """Where the node's containerd listens."""
+        return self.home / "containerd.sock"
+
+    @property
+    def labels(self) -> str:
+        """Kubernetes labels, for --node-labels."""
+        return f"site={'far' if self.rtt else 'near'}"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One cluster. `port` is the relay's, outside; 0 until it listens."""
+
+    group: str
+    nodes: list[Node] = field(default_factory=list)
+    images: list[str] = field(default_factory=list)
+    programs: str = ""
+    kwok: str = ""  # the folder with kwok's program, or none of it
+    multus: str = ""  # the same of Multus
+    fake_nodes: int = 0
+    mtu: int = 9000
+    port: int = 0
+
+    def dump(self) -> str:
+        """As JSON."""
+        return json.dumps(asdict(self), indent=1)
+
+    @staticmethod
+    def load(text: str) -> Settings:
+        """From JSON."""
+        found = json.loads(text)
+        return Settings(**(found | {"nodes": [Node(**node) for node in found["nodes"]]}))
+
+
+def etcd() -> list[str]:
+    """Etcd for a cluster that nobody will miss: nothing is synced."""
+    client, peer = "http://127.0.0.1:2379", "http://127.0.0.1:2380"
+    return [
+        KUBE,
+        "etcd",
+        f"--data-dir={STATE / 'etcd'}",
+        f"--listen-client-urls={client}",
+        f"--advertise-client-urls={client}",
+        f"--listen-peer-urls={peer}",
+        f"--initial-advertise-peer-urls={peer}",
+        f"--initial-cluster=default={peer}",
+        "--unsafe-no-fsync",
+        "--log-level=warn",
+    ]
+
+
+def api_server() -> list[str]:
+    """The API server, with the usual admission plugins, RBAC and the authorization of nodes."""
+    return [
+        KUBE,
+        "kube-apiserver",
+        "--etcd-servers=http://127.0.0.1:2379",
+        "--bind-address=0.0.0.0",
+        f"--secure-port={PORT}",
+        f"--advertise-address={HUB_ADDRESS}",
+        f"--tls-cert-file={PKI / 'kube-apiserver.crt'}",
+        f"--tls-private-key-file={PKI / 'kube-apiserver.key'}",
+        f"--client-ca-file={PKI / 'ca.crt'}",
+        "--authorization-mode=Node,RBAC",
+        f"--service-account-key-file={PKI / 'accounts.pub'}",
+        f"--service-account-signing-key-file={PKI / 'accounts.key'}",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-cluster-ip-range={SERVICES}",
+        "--allow-privileged=true",
+        f"--kubelet-client-certificate={PKI / 'admin.crt'}",
+        f"--kubelet-client-key={PKI / 'admin.key'}",
+        "--kubelet-preferred-address-types=InternalIP",
+        f"--default-not-ready-toleration-seconds={EVICT}",
+        f"--default-unreachable-toleration-seconds={EVICT}",
+    ]
+
+
+def controller_manager(*, scale: bool) -> list[str]:
+    """The controllers; `scale`: for a thousand nodes that are played, and so never gone."""
+    common = [
+        KUBE,
+        "kube-controller-manager",
+        f"--kubeconfig={STATE / 'controller-manager.kubeconfig'}",
+        "--bind-address=127.0.0.1",
+        "--leader-elect=false",
+        f"--service-account-private-key-file={PKI / 'accounts.key'}",
+        f"--root-ca-file={PKI / 'ca.crt'}",
+        "--use-service-account-credentials=true",
+        "--authorization-always-allow-paths=*",
+    ]
+    if scale:
+        return [
+            *common,
+            "--kube-api-qps=1000",
+            "--kube-api-burst=2000",
+            "--node-monitor-grace-period=1h",
+            "--concurrent-gc-syncs=50",
+        ]
+    return [*common, "--node-monitor-period=2s", f"--node-monitor-grace-period={GONE}s"]
+
+
+def scheduler(*, scale: bool) -> list[str]:
+    """The scheduler."""
+    fast = ["--kube-api-qps=1000", "--kube-api-burst=2000"] if scale else []
+    return [
+        KUBE,
+        "kube-scheduler",
+        f"--kubeconfig={STATE / 'scheduler.kubeconfig'}",
+        "--bind-address=127.0.0.1",
+        "--leader-elect=false",
+        "--authorization-always-allow-paths=*",
+        *fast,
+    ]
+
+
+def coredns() -> str:
+    """CoreDNS's configuration: the cluster's names, and nothing of the world outside."""
+    return f"""{DOMAIN}:53 in-addr.arpa:53 {{
+  bind {HUB_ADDRESS}
+  errors
+  ready 127.0.0.1:8181
+  kubernetes {DOMAIN} in-addr.arpa {{
+    kubeconfig {STATE / "inside.kubeconfig"}
+    pods verified
+    ttl 1
+  }}
+  cache 1
+}}
+.:53 {{
+  bind {HUB_ADDRESS}
+  template ANY ANY {{
+    rcode NXDOMAIN
+  }}
+}}
+"""
+
+
+def containerd(node: Node) -> str:
+    """Containerd's configuration: everything in the node's own folder."""
+    unused = [
+        "io.containerd.snapshotter.v1.btrfs",
+        "io.containerd.snapshotter.v1.aufs",
+        "io.containerd.snapshotter.v1.zfs",
+        "io.containerd.snapshotter.v1.devmapper",
+        "io.containerd.internal.v1.opt",
+        "io.containerd.internal.v1.tracing",
+        "io.containerd.tracing.processor.v1.otlp",
+    ]
+    cri = 'plugins."io.containerd.grpc.v1.cri"'
+    return f"""version = 2
+root = "{node.home}/containerd"
+state = "{node.home}/containerd-state"
+disabled_plugins = {json.dumps(unused)}
+[grpc]
+  address = "{node.socket}"
+[{cri}]
+  sandbox_image = "localhost/pause:1"
+  restrict_oom_score_adj = true
+[{cri}.containerd]
+  default_runtime_name = "runc"
+  snapshotter = "overlayfs"
+[{cri}.containerd.runtimes.runc]
+  runtime_type = "io.containerd.runc.v2"
+[{cri}.containerd.runtimes.runc.options]
+  SystemdCgroup = false
+[{cri}.cni]
+  bin_dir = "{PLUGINS}"
+  conf_dir = "{node.home}/cni"
+"""
+
+
+def network(node: Node, mtu: int) -> dict[str, Any]:
+    """The pods' network: a bridge on the node, with routes at the hub from node to node."""
+    addresses = {
+        "type": "host-local",
+        "dataDir": f"{node.home}/addresses",
+        "ranges": [[{"subnet": node.pods}]],
+        "routes": [{"dst": "0.0.0.0/0"}],
+    }
+    bridge = {
+        "type": "bridge",
+        "bridge": "pods",
+        "isGateway": True,
+        "ipMasq": False,
+        "hairpinMode": True,
+        "mtu": mtu,
+        "ipam": addresses,
+    }
+    ports = {"type": "portmap", "capabilities": {"portMappings": True}}
+    return {"cniVersion": "0.4.0", "name": "pods", "plugins": [bridge, ports]}
+
+
+def kubelet(node: Node, group: str) -> dict[str, Any]:
+    """The kubelet's configuration."""
+    return {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "address": node.address,
+        "authentication": {
+            "anonymous": {"enabled": False},
+            "webhook": {"enabled": False},
+            "x509": {"clientCAFile": str(PKI / "ca.crt")},
+        },
+        "authorization": {"mode": "AlwaysAllow"},
+        "containerRuntimeEndpoint": f"unix://{node.socket}",
+        "cgroupDriver": "cgroupfs",
+        "cgroupRoot": f"/{group}/{node.name}",
+        "failSwapOn": False,
+        "podLogsDir": f"{node.home}/pod-logs",
+        "volumePluginDir": f"{node.home}/volume-plugins",
+        "resolvConf": f"{node.home}/resolv.conf",
+        "clusterDNS": [HUB_ADDRESS],
+        "clusterDomain": DOMAIN,
+        "imageGCHighThresholdPercent": 100,
+        "imageGCLowThresholdPercent": 99,
+        "evictionHard": {
+            "memory.available": "100Mi",
+            "nodefs.available": "1%",
+            "imagefs.available": "1%",
+            "nodefs.inodesFree": "1%",
+        },
+        "maxPods": 250,
+        "registryPullQPS": 0,
+        "nodeStatusUpdateFrequency": "3s",
+        "nodeLeaseDurationSeconds": GONE,
+        "allowedUnsafeSysctls": ["net.ipv4.tcp_congestion_control"],
+    }
+
+
+def kubelet_command(node: Node) -> list[str]:
+    """The kubelet."""
+    return [
+        KUBE,
+        "kubelet",
+        f"--config={node.home}/kubelet.json",
+        f"--kubeconfig={node.home}/kubelet.kubeconfig",
+        f"--root-dir={node.home}/kubelet",
+        f"--hostname-override={node.name}",
+        f"--node-ip={node.address}",
+        f"--cert-dir={node.home}/pki",
+        f"--node-labels={node.labels}",
+        "--v=1",
+    ]
+
+
+def proxy(node: Node) -> dict[str, Any]:
+    """kube-proxy's configuration. Machine-wide limits of connection tracking stay as they are."""
+    return {
+        "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
+        "kind": "KubeProxyConfiguration",
+        "mode": "iptables",
+        "clientConnection": {"kubeconfig": str(STATE / "proxy.kubeconfig")},
+        "clusterCIDR": PODS,
+        "hostnameOverride": node.name,
+        "healthzBindAddress": "127.0.0.1:10256",
+        "metricsBindAddress": "127.0.0.1:10249",
+        "conntrack": {
+            "maxPerCore": 0,
+            "min": 0,
+            "tcpEstablishedTimeout": "0s",
+            "tcpCloseWaitTimeout": "0s",
+        },
+    }

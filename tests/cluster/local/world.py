@@ -1,0 +1,366 @@
+"""The inside of a cluster: every program of it, in namespaces that vanish with this one.
+
+The keeper starts this as the first process of new network, mount and process namespaces. That process only reaps;
+its child makes the network, starts the control plane and the nodes, says when all is ready, and then does what it is
+asked on a socket. When either ends, the kernel ends the rest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from tpcsweep import paths
+from tpcsweep.commands import Commands
+
+from tests.cluster.local import groups, mounts, pki, settings
+from tests.cluster.local.settings import HUB, HUB_ADDRESS, KUBE, LOGS, PKI, STATE, Node, Settings
+
+START = 90.0  # s, for anything to be ready
+CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+
+
+class WorldError(RuntimeError):
+    """The cluster is not what it should be."""
+
+
+def main(folder: Path, channel: int) -> None:
+    """Be the first process: start the one that does the work, and reap whatever is left to this one."""
+    settled = Settings.load((folder / "state" / "settings.json").read_text())
+    groups.create(settled.group, [node.name for node in settled.nodes])
+    worker = os.fork()
+    if worker == 0:
+        try:
+            World(settled, folder, socket.socket(fileno=channel)).run()
+        except BaseException:
+            traceback.print_exc()
+        os._exit(1)
+    os.close(channel)
+    while os.wait()[0] != worker:
+        pass
+
+
+class World:
+    """All the programs of a cluster."""
+
+    def __init__(self, settled: Settings, folder: Path, channel: socket.socket) -> None:
+        self.settings = settled
+        self.folder = folder
+        self.channel = channel
+        self.programs: dict[str, subprocess.Popen[bytes]] = {}
+        self.links: list[paths.Link] = []  # each has a thread that keeps its delay line
+        self.api_ready = threading.Event()
+        self.begun = time.monotonic()
+
+    def run(self) -> None:
+        """Start everything, tell the keeper, and serve until killed."""
+        try:
+            with self.step("file systems"):
+                programs = [self.settings.programs, self.settings.kwok, self.settings.multus]
+                mounts.prepare(self.folder, [Path(folder) for folder in programs if folder])
+            with self.step("network"):
+                self.make_network()
+            socket.send_fds(self.channel, [b"network\n"], [os.open("/proc/self/ns/net", os.O_RDONLY)])
+            with self.step("certificates"):
+                self.make_certificates()
+            self.all(
+                self.start_control_plane,
+                *(lambda node=node: self.start_node(node) for node in self.settings.nodes),
+            )
+            server = socket.create_server(str(STATE / settings.CONTROL), family=socket.AF_UNIX)
+            self.channel.send(b"ready\n")
+        except BaseException as error:
+            self.channel.send(f"failed: {error}".encode()[:8000])
+            raise
+        while True:
+            connection, _ = server.accept()
+            threading.Thread(target=self.serve, args=(connection,)).start()
+
+    @contextlib.contextmanager
+    def step(self, what: str) -> Iterator[None]:
+        """Say in the log how long a step took."""
+        begun = time.monotonic()
+        yield
+        now = time.monotonic()
+        sys.stdout.write(f"{now - self.begun:6.2f} s: {what}, {now - begun:.2f} s\n")
+        sys.stdout.flush()
+
+    def all(self, *tasks: Callable[[], None]) -> None:
+        """Do everything at once; the first failure counts."""
+        with ThreadPoolExecutor(len(tasks)) as pool:
+            for done in [pool.submit(task) for task in tasks]:
+                done.result()
+
+    # What there is before any program
+
+    def make_network(self) -> None:
+        """A namespace for each node, and its link to this one, with the RTT and rate that were asked for."""
+        commands = Commands(LOGS / "network.log")
+        commands.run(["ip", "netns", "attach", HUB, str(os.getpid())])
+        commands.batch(["ip"], ["link set lo up", f"address add {HUB_ADDRESS}/32 dev lo"])
+        Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+        for node in self.settings.nodes:
+            commands.run(["ip", "netns", "add", node.name])
+            commands.batch(["ip", "-n", node.name], ["link set lo up"])
+            commands.run([*inside(node), "sysctl", "-qw", "net.ipv4.ip_forward=1"])
+            path = paths.Path(rtt=node.rtt, bandwidth=node.bandwidth, mtu=self.settings.mtu)
+            ends = (HUB, f"{node.gateway}/30"), (node.name, f"{node.address}/30")
+            self.links.append(paths.connect(path, *ends, commands, STATE))
+            link, name = paths.INTERFACE, f"to-{node.name}"
+            renamed = [f"link set {link} down", f"link set {link} name {name}", f"link set {name} up"]
+            commands.batch(["ip"], [*renamed, f"route add {node.pods} via {node.address} dev {name}"])
+            commands.batch(["ip", "-n", node.name], [f"route add default via {node.gateway} dev {link}"])
+
+    def make_certificates(self) -> None:
+        """Everybody's certificates and kubeconfigs; the admin's own is in the cluster's folder."""
+        pki.authority(PKI)
+        short = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "localhost")
+        names = [f"DNS:{name}" for name in (*short, f"kubernetes.default.svc.{settings.DOMAIN}")]
+        addresses = [f"IP:{address}" for address in ("127.0.0.1", HUB_ADDRESS, settings.SERVICE_ADDRESS)]
+        pki.server(PKI, "kube-apiserver", [*names, *addresses])
+        here, there = f"https://127.0.0.1:{settings.PORT}", f"https://{HUB_ADDRESS}:{settings.PORT}"
+        clients = [
+            ("admin", "admin", "system:masters", STATE / "inside.kubeconfig", here),
+            ("controller-manager", "system:kube-controller-manager", None, None, here),
+            ("scheduler", "system:kube-scheduler", None, None, here),
+            ("proxy", "system:kube-proxy", None, None, there),
+        ]
+        for node in self.settings.nodes:
+            node.home.mkdir()
+            file = node.home / "kubelet.kubeconfig"
+            clients.append((node.name, f"system:node:{node.name}", "system:nodes", file, there))
+        for name, user, group, file, url in clients:
+            pki.client(PKI, name, user, group)
+            write_private(file or STATE / f"{name}.kubeconfig", pki.kubeconfig(PKI, name, url))
+        outside = f"https://127.0.0.1:{self.settings.port}"
+        write_private(STATE / "kubeconfig", pki.kubeconfig(PKI, "admin", outside))
+
+    # Programs
+
+    def start(self, name: str, command: list[str], node: Node | None = None) -> None:
+        """Start a program under a name, in a node's network or the hub's, with a log of its own."""
+        with (LOGS / f"{name}.log").open("ab") as log:
+            self.programs[name] = subprocess.Popen(
+                [*(inside(node) if node else []), *command],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def stop(self, name: str) -> None:
+        """Kill a program, which may have ended by itself."""
+        self.programs[name].kill()
+        self.programs[name].wait()
+
+    def wait(self, name: str, ready: Callable[[], bool]) -> None:
+        """Wait until a program is ready. Raises WorldError where it ends, or takes too long."""
+        deadline = time.monotonic() + START
+        while not ready():
+            code = self.programs[name].poll()
+            if code is not None or time.monotonic() > deadline:
+                outcome = f"not ready after {START:.0f} s" if code is None else f"ended with exit code {code}"
+                tail = (LOGS / f"{name}.log").read_text(errors="replace")[-1500:]
+                raise WorldError(f"{name}: {outcome}; {self.folder / 'logs' / name}.log ends: {tail}")
+            time.sleep(0.1)
+
+    def start_control_plane(self) -> None:
+        """Etcd first, then the API server, then what needs it."""
+        scale = self.settings.fake_nodes > 0
+        self.start("etcd", settings.etcd())
+        with self.step("API server"):
+            self.start_api_server()
+        self.api_ready.set()
+        self.start("kube-controller-manager", settings.controller_manager(scale=scale))
+        self.start("kube-scheduler", settings.scheduler(scale=scale))
+        if self.settings.nodes:
+            (STATE / "Corefile").write_text(settings.coredns())
+            self.start("coredns", [str(settings.PROGRAMS / "coredns"), "-conf", str(STATE / "Corefile")])
+        with self.step("controllers"):
+            account = "/api/v1/namespaces/default/serviceaccounts/default"
+            self.wait("kube-controller-manager", lambda: api(account) is not None)
+        if self.settings.nodes:
+            with self.step("names"):
+                self.wait("coredns", lambda: answers(8181, "/ready"))
+
+    def start_api_server(self) -> None:
+        """Start it and wait until it is ready."""
+        self.start("kube-apiserver", settings.api_server())
+        self.wait("kube-apiserver", lambda: api("/readyz") is not None)
+
+    def start_node(self, node: Node) -> None:
+        """A node with its images, until it is Ready."""
+        for folder in ("cni", "pod-logs", "volume-plugins"):
+            (node.home / folder).mkdir()
+        (node.home / "resolv.conf").write_text("")
+        (node.home / "containerd.toml").write_text(settings.containerd(node))
+        (node.home / "cni" / "10-pods.conflist").write_text(
+            json.dumps(settings.network(node, self.settings.mtu))
+        )
+        (node.home / "kubelet.json").write_text(json.dumps(settings.kubelet(node, self.settings.group)))
+        (node.home / "proxy.json").write_text(json.dumps(settings.proxy(node)))
+        self.start_containerd(node)
+        with self.step(f"{node.name} images"):
+            for image in self.settings.images:
+                import_image(node, image)
+        self.until_api(node)
+        self.start(f"{node.name}-kube-proxy", [KUBE, "kube-proxy", f"--config={node.home}/proxy.json"], node)
+        self.start_kubelet(node)
+        with self.step(f"{node.name} Ready"):
+            self.wait(f"{node.name}-kubelet", lambda: is_ready(node))
+
+    def until_api(self, node: Node) -> None:
+        """A kubelet that finds no API server waits for longer and longer: better start it later."""
+        if not self.api_ready.wait(START):
+            raise WorldError(f"{node.name}: no API server after {START:.0f} s")
+
+    def start_containerd(self, node: Node) -> None:
+        """Start containerd and wait until it answers."""
+        name = f"{node.name}-containerd"
+        self.start(name, ["containerd", "--config", f"{node.home}/containerd.toml"], node)
+        self.wait(name, lambda: ctr(node, "version").returncode == 0)
+
+    def start_kubelet(self, node: Node) -> None:
+        """Start the kubelet; the node is Ready some seconds later."""
+        self.start(f"{node.name}-kubelet", settings.kubelet_command(node), node)
+
+    # What can be asked of a running cluster
+
+    def serve(self, connection: socket.socket) -> None:
+        """Answer one request: a line of JSON each way."""
+        with connection, connection.makefile("rw") as stream:
+            answer: dict[str, Any] = {}
+            try:
+                asked = json.loads(stream.readline())
+                getattr(self, f"do_{asked.pop('do')}")(**asked)
+            except Exception as error:
+                traceback.print_exc()
+                answer = {"error": f"{type(error).__name__}: {error}"}
+            with contextlib.suppress(OSError):
+                stream.write(json.dumps(answer) + "\n")
+
+    def do_stop_kubelet(self, node: str, pods: bool) -> None:
+        """Kill a node's kubelet; `pods`: and its containerd and every process of its pods."""
+        found = self.node(node)
+        self.stop(f"{node}-kubelet")
+        if pods:
+            self.stop(f"{node}-containerd")
+            for pid in shims(found):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            groups.kill(f"{self.settings.group}/{node}")
+
+    def do_start_kubelet(self, node: str) -> None:
+        """Start what do_stop_kubelet killed."""
+        found = self.node(node)
+        if self.programs[f"{node}-containerd"].poll() is not None:
+            self.start_containerd(found)
+        if self.programs[f"{node}-kubelet"].poll() is not None:
+            self.start_kubelet(found)
+
+    def do_restart_api_server(self, down_for: float) -> None:
+        """Kill the API server, and start it again after some seconds."""
+        self.stop("kube-apiserver")
+        time.sleep(down_for)
+        self.start_api_server()
+
+    def do_load(self, archive: str) -> None:
+        """Import an image archive on all nodes."""
+        self.all(*(lambda node=node: import_image(node, archive) for node in self.settings.nodes))
+
+    def node(self, name: str) -> Node:
+        """The node of a name. Raises WorldError."""
+        for node in self.settings.nodes:
+            if node.name == name:
+                return node
+        raise WorldError(f"no node {name!r}; there are {[node.name for node in self.settings.nodes]}")
+
+
+def inside(node: Node) -> list[str]:
+    """A prefix for a command: run it in the node's network. `ip netns exec` would hide the cgroups."""
+    return ["nsenter", f"--net=/run/netns/{node.name}", "--"]
+
+
+def ctr(node: Node, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Ask a node's containerd."""
+    command = ["ctr", "--address", str(node.socket), "--namespace", "k8s.io", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def import_image(node: Node, archive: str) -> None:
+    """Import an image archive on a node."""
+    done = ctr(node, "images", "import", archive)
+    if done.returncode != 0:
+        raise WorldError(f"{node.name}: image {archive}: {done.stderr.strip()}")
+
+
+def shims(node: Node) -> list[int]:
+    """The processes that hold the node's containers for containerd."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (folder / "cmdline").read_bytes().decode().split("\0")
+            if "containerd-shim" in words[0] and str(node.socket) in words:
+                found.append(int(folder.name))
+    return found
+
+
+def is_ready(node: Node) -> bool:
+    """Whether the node's condition Ready is True."""
+    found = api(f"/api/v1/nodes/{node.name}")
+    if found is None:
+        return False
+    conditions = json.loads(found)["status"].get("conditions", [])
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+def api(path: str) -> bytes | None:
+    """GET something of the API server as the admin; None where it is not to be had now."""
+    context = ssl.create_default_context(cafile=str(PKI / "ca.crt"))
+    context.load_cert_chain(PKI / "admin.crt", PKI / "admin.key")
+    connection = http.client.HTTPSConnection("127.0.0.1", settings.PORT, context=context, timeout=5)
+    return get(connection, path)
+
+
+def answers(port: int, path: str) -> bool:
+    """Whether a server on this port of the hub answers with 200."""
+    return get(http.client.HTTPConnection("127.0.0.1", port, timeout=5), path) is not None
+
+
+def get(connection: http.client.HTTPConnection, path: str) -> bytes | None:
+    """The body, if the status is 200."""
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        body = response.read()
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
+    return body if response.status == 200 else None
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner reads, all at once."""
+    beside = path.with_name(path.name + ".new")
+    beside.touch(mode=0o600)
+    beside.write_text(text)
+    beside.rename(path)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))
