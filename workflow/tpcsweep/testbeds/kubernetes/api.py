@@ -1,0 +1,370 @@
+"""The way to a cluster's API server: find it, call it in spite of what goes wrong on the way, say what it refuses."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import json
+import logging
+import os
+import random
+import re
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import urllib3
+import yaml
+from cryptography import x509
+from kubernetes import client, config
+from kubernetes.client import ApiClient, ApiException, Configuration
+from kubernetes.client.api_response import ApiResponse
+from kubernetes.config import kube_config
+from tpcsweep.testbed_settings import Kubernetes
+from urllib3.exceptions import HTTPError
+
+DEPLOYMENT = "tpcsweep/deployment"
+"""The label whose value is a deployment's identifier."""
+SELECTOR = "app.kubernetes.io/managed-by=tpcsweep"
+"""Selects all objects of all deployments."""
+TIMEOUT = (5.0, 30.0)
+"""Seconds to connect and to wait for an answer, of calls that do not say."""
+PATIENCE = 60.0
+"""Seconds for which a call is tried: an API server takes less to restart."""
+ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where a pod finds its own credentials."""
+
+T = TypeVar("T")
+Created = TypeVar(
+    "Created",
+    client.V1Job,
+    client.V1Pod,
+    client.V1Secret,
+    client.V1ConfigMap,
+    client.V1NetworkPolicy,
+    client.V1Lease,
+)
+
+
+class ClusterError(Exception):
+    """What is wrong with the cluster, or with how it may be used: one line."""
+
+
+class RefusedError(ClusterError):
+    """The API server has answered, and the answer is no: `status` is HTTP's, `reason` is Kubernetes' word for it."""
+
+    def __init__(self, error: ApiException) -> None:
+        super().__init__(explain_error(error))
+        self.status = int(error.status or 0)
+        self.reason = str(_said(error).get("reason") or "")
+
+
+class Client(ApiClient):
+    """The client, with a time limit on every request, and a count of them."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        super().__init__(configuration)
+        self.requests = 0
+        self._lock = threading.Lock()
+
+    def count(self) -> None:
+        """One request more."""
+        with self._lock:
+            self.requests += 1
+
+    def call_api(
+        self,
+        method: Any,
+        url: Any,
+        header_params: Any = None,
+        body: Any = None,
+        post_params: Any = None,
+        _request_timeout: Any = None,
+    ) -> Any:
+        """One request."""
+        self.count()
+        return super().call_api(method, url, header_params, body, post_params, _request_timeout or TIMEOUT)
+
+    def response_deserialize(self, response_data: Any, response_types_map: Any = None) -> ApiResponse[Any]:
+        """The answer as an object.
+
+        What is deleted with a grace or a finalizer is itself the answer to its deletion; the client's model of that
+        answer is a Status, and refuses anything else.
+        """
+        if (response_types_map or {}).get("200") == "V1Status" and 200 <= response_data.status < 300:
+            return ApiResponse(
+                status_code=response_data.status,
+                headers=response_data.headers,
+                data=client.V1Status(),
+                raw_data=response_data.data,
+            )
+        return super().response_deserialize(response_data, response_types_map)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A namespace of a cluster, and the parts of its API that deployments use. Thread-safe."""
+
+    http: Client
+    core: client.CoreV1Api
+    batch: client.BatchV1Api
+    coordination: client.CoordinationV1Api
+    networking: client.NetworkingV1Api
+    namespace: str
+    name: str
+    """The cluster in messages: the kubeconfig's context and the server's address."""
+
+    @property
+    def requests(self) -> int:
+        """Requests to the API server so far."""
+        return self.http.requests
+
+    def streaming(self) -> client.CoreV1Api:
+        """An API object for one `kubernetes.stream.stream`, which turns every request of its client into its own."""
+        self.http.count()
+        return client.CoreV1Api(Client(self.http.configuration))
+
+
+def connect(settings: Kubernetes) -> Cluster:
+    """The cluster that the settings mean, after it has answered once.
+
+    It is that of `$TPCSWEEP_KUBECONFIG`, else of `$KUBECONFIG` or ~/.kube/config, else the one that this process
+    runs in. Raises ClusterError where none is found, it does not answer or it refuses.
+    """
+    # The client is told to try nothing again by itself, so what urllib3 warns of is reported here, or is over.
+    logging.getLogger("urllib3").setLevel(logging.ERROR)
+    urllib3.disable_warnings()
+    configuration, name, namespace = _find(settings)
+    configuration.retries = False
+    configuration.keep_alive = True  # a watch over a connection that is dead says nothing, for ever
+    configuration.connection_pool_maxsize = 32
+    api = Client(configuration)
+    cluster = Cluster(
+        http=api,
+        core=client.CoreV1Api(api),
+        batch=client.BatchV1Api(api),
+        coordination=client.CoordinationV1Api(api),
+        networking=client.NetworkingV1Api(api),
+        namespace=settings.namespace or namespace or "default",
+        name=f"{name} ({configuration.host})",
+    )
+    try:
+        call(lambda: cluster.coordination.list_namespaced_lease(cluster.namespace, limit=1), seconds=10)
+    except RefusedError as error:
+        expiry = _expiry(configuration) if error.status == 401 else ""
+        raise ClusterError(f"{cluster.name}: {error}{expiry}") from error
+    except ClusterError as error:
+        raise ClusterError(f"{cluster.name}: {error}. Is it up, and can it be reached from here?") from error
+    return cluster
+
+
+def call(operation: Callable[[], T], seconds: float = PATIENCE) -> T:
+    """Run one API call, and again while the server does not answer or is busy, for `seconds` (0: once).
+
+    For calls that may be made twice: reading, deleting, replacing one version of an object; `create` is for the
+    others. Raises RefusedError for an answer that trying again does not change, and ClusterError for none.
+    """
+    give_up = time.monotonic() + seconds
+    pause = 0.1
+    while True:
+        try:
+            return operation()
+        except ApiException as error:
+            if not _passing(error):
+                raise RefusedError(error) from error
+            failure: ClusterError = RefusedError(error)
+            wait = max(pause, _retry_after(error))
+        except HTTPError as error:
+            failure = ClusterError(f"the API server does not answer: {_words(error)}")
+            wait = pause
+        if time.monotonic() + wait > give_up:
+            raise failure
+        # Many clients lose their server at the same time, and should not all come back at the same time.
+        time.sleep(wait * random.uniform(1.0, 1.2))
+        pause = min(2 * pause, 5.0)
+
+
+def create(cluster: Cluster, body: Created) -> Created:
+    """Create an object that has a name and our labels, just once, even where the answer to the first request is lost.
+
+    Raises RefusedError, status 409 where the name is taken by another's, and ClusterError.
+    """
+    make, read = _verbs(cluster, body)
+    tried = False
+
+    def once() -> Created:
+        nonlocal tried
+        again, tried = tried, True
+        try:
+            return make(cluster.namespace, body)
+        except ApiException as error:
+            if not (again and error.status == 409 and _said(error).get("reason") == "AlreadyExists"):
+                raise
+            there = read(_meta(body).name, cluster.namespace)
+            if _identifier(there) != _identifier(body):
+                raise
+            return there
+
+    return call(once)
+
+
+def explain_error(error: ApiException) -> str:
+    """What the API server has refused and why, in one line."""
+    said = _said(error)
+    message = " ".join(str(said.get("message") or error.reason or "no reason given").split())
+    if error.status == 401:
+        return "the API server does not accept the credentials (401): token or certificate invalid or expired"
+    if right := RIGHT.search(message):
+        group = f".{right['group']}" if right["group"] else ""
+        where = f"in namespace {right['namespace']}" if right["namespace"] else "in the whole cluster"
+        return f"{right['user']} lacks the right to {right['verb']} {right['resource']}{group} {where} (403)"
+    if quota := re.search(r"^(.*?) is forbidden: (?:exceeded|failed) quota: (.*)", message):
+        return f"quota exceeded by {quota[1]}: {quota[2]}"
+    if security := re.search(r"^(.*?) is forbidden: violates (PodSecurity.*)", message):
+        return f"{security[1]} violates {security[2]}"
+    if error.status == 0 and "CERTIFICATE_VERIFY_FAILED" in message:
+        return f"the API server's certificate is not trusted by the kubeconfig's certificate authority: {message}"
+    reason = said.get("reason") or error.reason
+    return f"{'' if reason in (None, message) else f'{reason}: '}{message} ({error.status})"
+
+
+RIGHT = re.compile(
+    r'User "(?P<user>[^"]*)" cannot (?P<verb>\S+) resource "(?P<resource>[^"]*)" in API group "(?P<group>[^"]*)"'
+    r'(?: in the namespace "(?P<namespace>[^"]*)")?'
+)
+"""How RBAC refuses."""
+
+
+def _find(settings: Kubernetes) -> tuple[Configuration, str, str | None]:
+    """Configuration, name for messages, and namespace of the cluster."""
+    variables = [name for name in ("TPCSWEEP_KUBECONFIG", "KUBECONFIG") if os.environ.get(name)]
+    files = os.environ[variables[0]] if variables else "~/.kube/config"
+    if any(Path(file).expanduser().exists() for file in files.split(os.pathsep) if file):
+        return _from_file(files, settings.context)
+    if variables:
+        raise ClusterError(f"${variables[0]} names {files}, which does not exist: correct it or unset it")
+    if settings.context is None and (ACCOUNT / "token").exists():
+        return _from_pod()
+    wanted = "" if settings.context is None else f" with context {settings.context}"
+    raise ClusterError(
+        f"no kubeconfig{wanted}: there is no {files}, and this is not a pod with a service account. "
+        "Name one by $KUBECONFIG."
+    )
+
+
+def _from_file(files: str, context: str | None) -> tuple[Configuration, str, str | None]:
+    configuration = Configuration()
+    # What a credential plugin says when it fails is logged by the client, which then goes on without credentials.
+    said: list[str] = []
+    listener = logging.Handler()
+    listener.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+    root = logging.getLogger()
+    try:
+        merged = kube_config.KubeConfigMerger(files).config  # type: ignore[no-untyped-call]
+        contexts = {entry["name"]: entry["context"] for entry in merged["contexts"]}
+        current = context or merged.safe_get("current-context")
+        if current not in contexts:
+            what = f"context {current}" if current else "current context"
+            raise ClusterError(f"{files} has no {what}; it has {', '.join(sorted(contexts)) or 'none'}")
+        root.addHandler(listener)
+        config.load_kube_config(files, context=current, client_configuration=configuration)  # type: ignore[no-untyped-call]
+    except (config.ConfigException, yaml.YAMLError, OSError, TypeError) as error:
+        raise ClusterError(f"{files} is no usable kubeconfig: {_words(error)}") from error
+    finally:
+        root.removeHandler(listener)
+    if said:
+        words = " ".join("; ".join(said).split())
+        raise ClusterError(f"{files}: context {current} gives no credentials: {words}")
+    return configuration, f"context {current}", contexts[current].safe_get("namespace")
+
+
+def _from_pod() -> tuple[Configuration, str, str | None]:
+    configuration = Configuration()
+    try:
+        config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+        namespace = (ACCOUNT / "namespace").read_text().strip()
+    except (config.ConfigException, OSError) as error:
+        raise ClusterError(f"the service account of this pod is of no use: {_words(error)}") from error
+    return configuration, "this pod's cluster", namespace
+
+
+def _verbs(
+    cluster: Cluster, body: Created
+) -> tuple[Callable[[str, Created], Created], Callable[[str | None, str], Created]]:
+    """How to create and how to read an object of that kind."""
+    core, batch, networking = cluster.core, cluster.batch, cluster.networking
+    verbs: dict[type, tuple[Any, Any]] = {
+        client.V1Job: (batch.create_namespaced_job, batch.read_namespaced_job),
+        client.V1Pod: (core.create_namespaced_pod, core.read_namespaced_pod),
+        client.V1Secret: (core.create_namespaced_secret, core.read_namespaced_secret),
+        client.V1ConfigMap: (core.create_namespaced_config_map, core.read_namespaced_config_map),
+        client.V1NetworkPolicy: (
+            networking.create_namespaced_network_policy,
+            networking.read_namespaced_network_policy,
+        ),
+        client.V1Lease: (
+            cluster.coordination.create_namespaced_lease,
+            cluster.coordination.read_namespaced_lease,
+        ),
+    }
+    return verbs[type(body)]
+
+
+def _meta(body: Any) -> client.V1ObjectMeta:
+    return body.metadata or client.V1ObjectMeta()
+
+
+def _identifier(body: Any) -> str | None:
+    return (_meta(body).labels or {}).get(DEPLOYMENT)
+
+
+def _said(error: ApiException) -> dict[str, Any]:
+    """The Status that an answer is made of; empty where a proxy or nobody has answered."""
+    try:
+        said = json.loads(error.body or "")
+    except ValueError:
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _passing(error: ApiException) -> bool:
+    """Whether the same request may succeed later, without anybody doing anything about it."""
+    status = int(error.status or 0)
+    if status == 0:  # TLS: a server may die in the middle of a handshake, but a wrong certificate stays wrong
+        return "CERTIFICATE_VERIFY_FAILED" not in str(error.reason)
+    # Pods created at the same time count against a quota at the same time, and the count lets one of them win.
+    counting = status == 409 and _said(error).get("details", {}).get("kind") == "resourcequotas"
+    return status == 429 or status >= 500 or counting
+
+
+def _retry_after(error: ApiException) -> float:
+    """Seconds that the server asks to wait."""
+    value = (error.headers or {}).get("Retry-After", "")
+    return float(value) if value.isdigit() else 0.0
+
+
+def _words(error: Exception) -> str:
+    """An error in one line."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _expiry(configuration: Configuration) -> str:
+    """When the credentials have expired, in words; empty where they have not, or do not say."""
+    token = str(configuration.api_key.get("BearerToken", "")).partition(" ")[2]
+    try:
+        if token:
+            payload = token.split(".")[1]
+            claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+            until = datetime.datetime.fromtimestamp(claims["exp"], datetime.UTC)
+        else:
+            until = x509.load_pem_x509_certificate(
+                Path(configuration.cert_file or "").read_bytes()
+            ).not_valid_after_utc
+    except (OSError, ValueError, LookupError, TypeError):
+        return ""
+    kind = "token" if token else "certificate"
+    expired = until < datetime.datetime.now(datetime.UTC)
+    return f"; the {kind} has expired at {until:%Y-%m-%d %H:%M:%S} UTC" if expired else ""
