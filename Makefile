@@ -1,6 +1,7 @@
 # make sweep     set everything up, run the configured sweep, print where its report is
 # make test      set everything up, run every test
 # make setup     set everything up
+# make cluster   a Kubernetes cluster on this machine, until Ctrl-C
 # make lint      formatters, linters, types
 # make lock      pin the Python requirements again
 SHELL := /bin/bash
@@ -13,7 +14,7 @@ print(c.load(yaml.safe_load(open("config/config.yaml")), pathlib.Path()).folder 
 endef
 export REPORT
 
-.PHONY: sweep test test-fast setup lint lock
+.PHONY: sweep test test-fast cluster setup lint lock
 .DELETE_ON_ERROR:
 
 sweep: .venv/.complete
@@ -26,7 +27,10 @@ test: .venv/.complete-test
 	$(BIN)/python -m pytest --cov=tpcsweep --cov-report=term
 
 test-fast: .venv/.complete-test
-	$(BIN)/python -m pytest -m "not real"
+	$(BIN)/python -m pytest -m "not real and not cluster"
+
+cluster: .venv/.complete-test
+	$(BIN)/python -m tests.cluster.local up
 
 lint: .venv/.complete-test
 	$(BIN)/ruff check

@@ -12,17 +12,18 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import shutil
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.cluster.local import build, groups
 from tests.cluster.local.settings import CONTROL, Node, Settings
 
-START = 180.0  # s
 END = 60.0  # s
 FAR = 20.0  # ms: the RTT between the last of several nodes and every other
 
@@ -42,8 +43,11 @@ class Cluster:
         try:
             self.settings = Settings.load((state / "settings.json").read_text())
             self.first = int((state / "first.pid").read_text())
-        except FileNotFoundError as error:
-            raise ClusterError(f"no cluster runs in {self.folder}: {error}") from None
+            running = self.settings.group in Path(f"/proc/{self.first}/cgroup").read_text()
+        except OSError:
+            running = False
+        if not running:
+            raise ClusterError(f"no cluster runs in {self.folder}")
         self._program = f"{self.settings.programs}/kube"
 
     @property
@@ -81,6 +85,28 @@ class Cluster:
     def restart_api_server(self, down_for: float = 0.0) -> None:
         """Kill the API server, start it again after `down_for` seconds, and wait until it is ready."""
         self._ask("restart_api_server", down_for=down_for)
+
+    def play_nodes(self, count: int) -> None:
+        """Let kwok play so many nodes more, and wait until they are Ready; only without nodes of its own."""
+        self._ask("play_nodes", count=count)
+
+    def end(self) -> None:
+        """End the cluster, whoever started it, and wait until nothing of it is left."""
+        with contextlib.suppress(ClusterError, OSError):  # it does not live to answer
+            self._ask("end")
+        deadline = time.monotonic() + END
+        while (self.folder / "state").exists():
+            if time.monotonic() > deadline:
+                raise ClusterError(f"{self.folder / 'state'} is still there after {END:.0f} s")
+            time.sleep(0.05)
+
+    def wait(self) -> None:
+        """Wait until the cluster has ended, which it does not by itself."""
+        descriptor = os.pidfd_open(self.first)
+        try:
+            select.select([descriptor], [], [])
+        finally:
+            os.close(descriptor)
 
     def memory(self) -> int:
         """Bytes of anonymous memory of everything in the cluster."""
@@ -139,6 +165,24 @@ def cluster(
         yield kept
 
 
+@contextlib.contextmanager
+def control_plane(folder: Path, *, port: int = 0) -> Iterator[Cluster]:
+    """A cluster without nodes, for what only the API is needed for; `play_nodes` gives it some that are played."""
+    settled = Settings(group=_group(), programs=str(build.kubernetes()), kwok=str(build.kwok()), port=port)
+    with _kept(folder, settled) as kept:
+        yield kept
+
+
+def down(folder: Path | None = None) -> None:
+    """End the cluster in a folder, if one is given, and remove what killed ones left."""
+    if folder is not None:
+        with contextlib.suppress(ClusterError):
+            Cluster(folder).end()
+        shutil.rmtree(folder / "state", ignore_errors=True)
+        (folder / "kubeconfig").unlink(missing_ok=True)
+    groups.sweep()
+
+
 def _group() -> str:
     return groups.PREFIX + os.urandom(4).hex()
 
@@ -167,7 +211,8 @@ def _kept(folder: Path, settled: Settings) -> Iterator[Cluster]:
         line = keeper.stdout.readline()
         said = json.loads(line or "{}")
         if "ready" not in said:
-            raise ClusterError(said.get("failed") or f"the cluster did not start; see {logs}")
+            tail = (logs / "keeper.log").read_text()[-1000:]
+            raise ClusterError(said.get("failed") or f"the cluster did not start; see {logs}. {tail}")
         yield Cluster(folder)
     finally:
         keeper.stdin.close()

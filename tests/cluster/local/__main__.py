@@ -17,57 +17,67 @@ def main() -> None:
     """Do one command."""
     parser = argparse.ArgumentParser(prog="python -m tests.cluster.local", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    up = commands.add_parser("up", help="a cluster with nodes, until Ctrl-C")
+    up = commands.add_parser("up", help="a cluster with nodes, until Ctrl-C; prints its kubeconfig's path")
     up.add_argument("--nodes", type=int, default=3)
     up.add_argument("--rtt", type=float, nargs="+", metavar="MS", help="of each node's link")
     up.add_argument("--bandwidth", type=float, nargs="+", metavar="GBIT/S", help="of each node's link")
     up.add_argument("--mtu", type=int, default=9000)
-    up.add_argument(
-        "--image", type=Path, action="append", metavar="ARCHIVE", help="instead of the testbed's own"
-    )
-    for each in (up,):
-        each.add_argument("--folder", type=Path, help="for the kubeconfig and logs; else a temporary one")
-        each.add_argument(
-            "--port", type=int, default=0, help="of the API server on 127.0.0.1; else a free one"
-        )
+    up.add_argument("--image", type=Path, action="append", help="an archive, instead of the testbed's own")
+    plane = commands.add_parser("control-plane", help="one without nodes, until Ctrl-C")
+    plane.add_argument("--fake-nodes", type=int, default=0, help="as many, played by kwok")
+    for each in (up, plane):
+        each.add_argument("--folder", type=Path, help="for kubeconfig and logs; else a temporary one")
+        each.add_argument("--port", type=int, default=0, help="on 127.0.0.1; else a free one")
     load = commands.add_parser("load", help="import an image archive on all nodes")
     load.add_argument("folder", type=Path)
     load.add_argument("archive", type=Path)
     enter = commands.add_parser("enter", help="print the prefix of a command that is to run inside")
     enter.add_argument("folder", type=Path)
-    enter.add_argument("--node")
+    enter.add_argument("--node", help="in this one's network, else the control plane's")
+    down = commands.add_parser("down", help="end a cluster, and remove what killed ones left")
+    down.add_argument("folder", type=Path, nargs="?")
     given = parser.parse_args()
-    if given.command == "load":
-        local.Cluster(given.folder).load(given.archive)
-    elif given.command == "enter":
-        sys.stdout.write(shlex.join(local.Cluster(given.folder).entry(given.node)) + "\n")
-    else:
-        run(given)
+    try:
+        if given.command == "load":
+            local.Cluster(given.folder).load(given.archive)
+        elif given.command == "enter":
+            sys.stdout.write(shlex.join(local.Cluster(given.folder).entry(given.node)) + "\n")
+        elif given.command == "down":
+            local.down(given.folder)
+        else:
+            run(given)
+    except (local.ClusterError, local.build.BuildError) as error:
+        sys.exit(f"cluster: {error}")
+    except KeyboardInterrupt:
+        pass
 
 
 def run(given: argparse.Namespace) -> None:
-    """A cluster in the foreground."""
+    """A cluster in the foreground, until this process is told to end or the cluster has."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    folder = given.folder or Path(tempfile.mkdtemp(prefix="tpcsweep-cluster-"))
     begun = time.monotonic()
-    started = local.cluster(
-        folder,
-        given.nodes,
-        rtt=given.rtt,
-        bandwidth=given.bandwidth,
-        mtu=given.mtu,
-        images=given.image,
-        port=given.port,
-    )
-    try:
-        with started as cluster:
-            took = time.monotonic() - begun
-            sys.stderr.write(f"ready after {took:.1f} s; Ctrl-C ends it; logs: {cluster.logs}\n")
-            sys.stdout.write(f"{cluster.kubeconfig}\n")
-            sys.stdout.flush()
-            signal.pause()
-    except KeyboardInterrupt:
-        pass
+    folder = given.folder or Path(tempfile.mkdtemp(prefix="tpcsweep-cluster-"))
+    if given.command == "control-plane":
+        started = local.control_plane(folder, port=given.port)
+    else:
+        started = local.cluster(
+            folder,
+            given.nodes,
+            rtt=given.rtt,
+            bandwidth=given.bandwidth,
+            mtu=given.mtu,
+            images=given.image,
+            port=given.port,
+        )
+    with started as cluster:
+        if getattr(given, "fake_nodes", 0):
+            cluster.play_nodes(given.fake_nodes)
+        took = time.monotonic() - begun
+        sys.stderr.write(f"ready after {took:.1f} s; Ctrl-C ends it; logs: {cluster.logs}\n")
+        sys.stdout.write(f"{cluster.kubeconfig}\n")
+        sys.stdout.flush()
+        cluster.wait()
+        sys.exit(f"cluster: it ended by itself; see {cluster.logs}")
 
 
 main()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import importlib.util
 import io
 import json
 import os
@@ -26,6 +25,8 @@ ROOT = HERE.parents[2]
 KUBERNETES = "v1.34.4"
 IMAGE = "localhost/tpcsweep:site"
 PAUSE = "localhost/pause:1"
+KEPT = 4
+"""How many of each are kept, the newest: the testbed's image changes with every change of the package."""
 
 VERSION = {"gitVersion": KUBERNETES, "gitMajor": "1", "gitMinor": "34", "gitTreeState": "clean"}
 LINK = " ".join(
@@ -55,7 +56,7 @@ def kubernetes() -> Path:
 
 def kwok() -> Path:
     """The folder with `kwok`, which plays nodes and pods that do not exist."""
-    return _programs("kwok", HERE / "go" / "kwok", ["kwok=."])
+    return _programs("kwok", HERE / "go" / "kwok", ["kwok=sigs.k8s.io/kwok/cmd/kwok"])
 
 
 def pause_image() -> Path:
@@ -83,12 +84,8 @@ def site_image() -> Path:
     inputs = [path for path in files if path.is_file() and "__pycache__" not in path.parts]
 
     def make(made: Path) -> None:
-        spec = importlib.util.spec_from_file_location("image_build", folder / "build.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        module.build(made / "image.tar", "site", IMAGE)
+        how = ["--target", "site", "--name", IMAGE]
+        _run([sys.executable, str(folder / "build.py"), str(made / "image.tar"), *how])
 
     return _cached("site", inputs, make) / "image.tar"
 
@@ -169,13 +166,18 @@ def _cached(
                 make(beside)
                 beside.chmod(0o755)
                 beside.rename(target)
+                made = sorted(home.glob(f"{name}-*"), key=lambda path: path.stat().st_mtime)
+                for old in made[:-KEPT]:
+                    shutil.rmtree(old)
             finally:
                 shutil.rmtree(beside, ignore_errors=True)
     return target
 
 
 def _run(command: list[str], **how: object) -> None:
-    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False, **how)  # type: ignore[call-overload]
+    done = subprocess.run(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False, **how
+    )  # type: ignore[call-overload]
     if done.returncode != 0:
         raise BuildError(f"{' '.join(command)}: exit code {done.returncode}: {done.stderr[-4000:].strip()}")
 

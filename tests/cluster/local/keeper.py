@@ -140,10 +140,11 @@ class Keeper:
         elif self.world.poll() is None:
             self.world.kill()
         self.world.wait()
-        groups.sweep(self.settings.group)
-        for file in ("kubeconfig", "keeper.pid"):
-            (self.folder / file).unlink(missing_ok=True)
-        shutil.rmtree(self.state, ignore_errors=True)
+        try:
+            groups.sweep(self.settings.group)
+        finally:
+            (self.folder / "kubeconfig").unlink(missing_ok=True)
+            shutil.rmtree(self.state, ignore_errors=True)
 
 
 async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -79,9 +79,7 @@ class Settings:
     nodes: list[Node] = field(default_factory=list)
     images: list[str] = field(default_factory=list)
     programs: str = ""
-    kwok: str = ""  # the folder with kwok's program, or none of it
-    multus: str = ""  # the same of Multus
-    fake_nodes: int = 0
+    kwok: str = ""  # the folder with kwok's program; without nodes only
     mtu: int = 9000
     port: int = 0
 
@@ -174,6 +172,19 @@ def scheduler(*, scale: bool) -> list[str]:
         "--leader-elect=false",
         "--authorization-always-allow-paths=*",
         *fast,
+    ]
+
+
+def kwok() -> list[str]:
+    """What plays nodes, and pods on them, by the stages that it has built in."""
+    return [
+        str(PROGRAMS / "kwok"),
+        f"--kubeconfig={STATE / 'inside.kubeconfig'}",
+        "--manage-all-nodes=true",
+        "--node-ip=10.0.0.1",
+        f"--cidr={PODS}",
+        "--server-address=127.0.0.1:10247",
+        "--node-lease-duration-seconds=200",
     ]
 
 

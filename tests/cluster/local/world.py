@@ -8,17 +8,16 @@ asked on a socket. When either ends, the kernel ends the rest.
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
 import os
 import signal
 import socket
-import ssl
 import subprocess
 import sys
 import threading
 import time
 import traceback
+import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -27,11 +26,10 @@ from typing import Any
 from tpcsweep import paths
 from tpcsweep.commands import Commands
 
-from tests.cluster.local import groups, mounts, pki, settings
+from tests.cluster.local import api, groups, mounts, pki, settings
 from tests.cluster.local.settings import HUB, HUB_ADDRESS, KUBE, LOGS, PKI, STATE, Node, Settings
 
 START = 90.0  # s, for anything to be ready
-CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
 
 class WorldError(RuntimeError):
@@ -70,7 +68,7 @@ class World:
         """Start everything, tell the keeper, and serve until killed."""
         try:
             with self.step("file systems"):
-                programs = [self.settings.programs, self.settings.kwok, self.settings.multus]
+                programs = [self.settings.programs, self.settings.kwok]
                 mounts.prepare(self.folder, [Path(folder) for folder in programs if folder])
             with self.step("network"):
                 self.make_network()
@@ -133,7 +131,7 @@ class World:
         addresses = [f"IP:{address}" for address in ("127.0.0.1", HUB_ADDRESS, settings.SERVICE_ADDRESS)]
         pki.server(PKI, "kube-apiserver", [*names, *addresses])
         here, there = f"https://127.0.0.1:{settings.PORT}", f"https://{HUB_ADDRESS}:{settings.PORT}"
-        clients = [
+        clients: list[tuple[str, str, str | None, Path | None, str]] = [
             ("admin", "admin", "system:masters", STATE / "inside.kubeconfig", here),
             ("controller-manager", "system:kube-controller-manager", None, None, here),
             ("scheduler", "system:kube-scheduler", None, None, here),
@@ -141,8 +139,8 @@ class World:
         ]
         for node in self.settings.nodes:
             node.home.mkdir()
-            file = node.home / "kubelet.kubeconfig"
-            clients.append((node.name, f"system:node:{node.name}", "system:nodes", file, there))
+            own = node.home / "kubelet.kubeconfig"
+            clients.append((node.name, f"system:node:{node.name}", "system:nodes", own, there))
         for name, user, group, file, url in clients:
             pki.client(PKI, name, user, group)
             write_private(file or STATE / f"{name}.kubeconfig", pki.kubeconfig(PKI, name, url))
@@ -167,20 +165,23 @@ class World:
         self.programs[name].kill()
         self.programs[name].wait()
 
-    def wait(self, name: str, ready: Callable[[], bool]) -> None:
+    def wait(self, name: str, ready: Callable[[], bool], longest: float = START) -> None:
         """Wait until a program is ready. Raises WorldError where it ends, or takes too long."""
-        deadline = time.monotonic() + START
+        longest = max(longest, START)
+        deadline = time.monotonic() + longest
         while not ready():
             code = self.programs[name].poll()
             if code is not None or time.monotonic() > deadline:
-                outcome = f"not ready after {START:.0f} s" if code is None else f"ended with exit code {code}"
+                outcome = (
+                    f"not ready after {longest:.0f} s" if code is None else f"ended with exit code {code}"
+                )
                 tail = (LOGS / f"{name}.log").read_text(errors="replace")[-1500:]
                 raise WorldError(f"{name}: {outcome}; {self.folder / 'logs' / name}.log ends: {tail}")
             time.sleep(0.1)
 
     def start_control_plane(self) -> None:
         """Etcd first, then the API server, then what needs it."""
-        scale = self.settings.fake_nodes > 0
+        scale = not self.settings.nodes
         self.start("etcd", settings.etcd())
         with self.step("API server"):
             self.start_api_server()
@@ -192,15 +193,15 @@ class World:
             self.start("coredns", [str(settings.PROGRAMS / "coredns"), "-conf", str(STATE / "Corefile")])
         with self.step("controllers"):
             account = "/api/v1/namespaces/default/serviceaccounts/default"
-            self.wait("kube-controller-manager", lambda: api(account) is not None)
+            self.wait("kube-controller-manager", lambda: api.there(account))
         if self.settings.nodes:
             with self.step("names"):
-                self.wait("coredns", lambda: answers(8181, "/ready"))
+                self.wait("coredns", names_ready)
 
     def start_api_server(self) -> None:
         """Start it and wait until it is ready."""
         self.start("kube-apiserver", settings.api_server())
-        self.wait("kube-apiserver", lambda: api("/readyz") is not None)
+        self.wait("kube-apiserver", lambda: api.there("/readyz"))
 
     def start_node(self, node: Node) -> None:
         """A node with its images, until it is Ready."""
@@ -221,7 +222,7 @@ class World:
         self.start(f"{node.name}-kube-proxy", [KUBE, "kube-proxy", f"--config={node.home}/proxy.json"], node)
         self.start_kubelet(node)
         with self.step(f"{node.name} Ready"):
-            self.wait(f"{node.name}-kubelet", lambda: is_ready(node))
+            self.wait(f"{node.name}-kubelet", lambda: api.node_ready(node.name))
 
     def until_api(self, node: Node) -> None:
         """A kubelet that finds no API server waits for longer and longer: better start it later."""
@@ -278,6 +279,22 @@ class World:
         time.sleep(down_for)
         self.start_api_server()
 
+    def do_play_nodes(self, count: int) -> None:
+        """Let kwok play so many nodes more, and wait until they are Ready."""
+        if "kwok" not in self.programs:
+            self.start("kwok", settings.kwok())
+        wanted = api.nodes_ready() + count
+        played = [f"k{number}" for number in range(wanted - count, wanted)]
+        with self.step(f"{count} nodes played"), ThreadPoolExecutor(4) as pool:
+            for name, (status, body) in zip(played, pool.map(play_node, played), strict=True):
+                if status != 201:
+                    raise WorldError(f"node {name}: status {status}: {body.decode(errors='replace')[:500]}")
+            self.wait("kwok", lambda: api.nodes_ready() >= wanted, wanted * 0.2)
+
+    def do_end(self) -> None:
+        """End this process, and with it everything."""
+        os._exit(0)
+
     def do_load(self, archive: str) -> None:
         """Import an image archive on all nodes."""
         self.all(*(lambda node=node: import_image(node, archive) for node in self.settings.nodes))
@@ -308,6 +325,14 @@ def import_image(node: Node, archive: str) -> None:
         raise WorldError(f"{node.name}: image {archive}: {done.stderr.strip()}")
 
 
+def play_node(name: str) -> tuple[int, bytes]:
+    """Register a node for kwok to play."""
+    has = {"cpu": "32", "memory": "256Gi", "pods": "110"}
+    labels = {"kubernetes.io/hostname": name, "type": "kwok"}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
+    return api.request("POST", "/api/v1/nodes", node | {"status": {"allocatable": has, "capacity": has}})
+
+
 def shims(node: Node) -> list[int]:
     """The processes that hold the node's containers for containerd."""
     found = []
@@ -319,39 +344,11 @@ def shims(node: Node) -> list[int]:
     return found
 
 
-def is_ready(node: Node) -> bool:
-    """Whether the node's condition Ready is True."""
-    found = api(f"/api/v1/nodes/{node.name}")
-    if found is None:
-        return False
-    conditions = json.loads(found)["status"].get("conditions", [])
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-
-
-def api(path: str) -> bytes | None:
-    """GET something of the API server as the admin; None where it is not to be had now."""
-    context = ssl.create_default_context(cafile=str(PKI / "ca.crt"))
-    context.load_cert_chain(PKI / "admin.crt", PKI / "admin.key")
-    connection = http.client.HTTPSConnection("127.0.0.1", settings.PORT, context=context, timeout=5)
-    return get(connection, path)
-
-
-def answers(port: int, path: str) -> bool:
-    """Whether a server on this port of the hub answers with 200."""
-    return get(http.client.HTTPConnection("127.0.0.1", port, timeout=5), path) is not None
-
-
-def get(connection: http.client.HTTPConnection, path: str) -> bytes | None:
-    """The body, if the status is 200."""
-    try:
-        connection.request("GET", path)
-        response = connection.getresponse()
-        body = response.read()
-    except (OSError, http.client.HTTPException):
-        return None
-    finally:
-        connection.close()
-    return body if response.status == 200 else None
+def names_ready() -> bool:
+    """Whether CoreDNS has heard of everything from the API server."""
+    with contextlib.suppress(OSError), urllib.request.urlopen("http://127.0.0.1:8181/ready", timeout=5):
+        return True
+    return False
 
 
 def write_private(path: Path, text: str) -> None:

@@ -1,0 +1,63 @@
+"""The API server as those inside see it: requests of the admin, without a client library."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+import threading
+from functools import cache
+from typing import Any
+
+from tests.cluster.local.settings import PKI, PORT
+
+TIMEOUT = 10.0  # s
+
+_threads = threading.local()
+
+
+def request(method: str, path: str, body: dict[str, Any] | None = None) -> tuple[int, bytes]:
+    """Status and body; (0, b"") where no answer is to be had now. A thread keeps its connection."""
+    connection: http.client.HTTPSConnection | None = getattr(_threads, "connection", None)
+    if connection is None:
+        connection = http.client.HTTPSConnection("127.0.0.1", PORT, context=_context(), timeout=TIMEOUT)
+        _threads.connection = connection
+    try:
+        data = None if body is None else json.dumps(body)
+        connection.request(method, path, data, {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        return response.status, response.read()
+    except (OSError, http.client.HTTPException):
+        connection.close()
+        _threads.connection = None
+        return 0, b""
+
+
+def there(path: str) -> bool:
+    """Whether a GET is answered with 200."""
+    return request("GET", path)[0] == 200
+
+
+def node_ready(name: str) -> bool:
+    """Whether the node's condition Ready is True."""
+    status, body = request("GET", f"/api/v1/nodes/{name}")
+    return status == 200 and ready(json.loads(body))
+
+
+def nodes_ready() -> int:
+    """How many nodes are Ready."""
+    status, body = request("GET", "/api/v1/nodes")
+    return sum(map(ready, json.loads(body)["items"])) if status == 200 else 0
+
+
+def ready(node: dict[str, Any]) -> bool:
+    """Whether a node's object says that it is Ready."""
+    conditions = node["status"].get("conditions", [])
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+@cache
+def _context() -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=str(PKI / "ca.crt"))
+    context.load_cert_chain(PKI / "admin.crt", PKI / "admin.key")
+    return context

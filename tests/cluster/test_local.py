@@ -1,0 +1,272 @@
+"""Is the cluster on this machine one that can be relied on, and is nothing of it left afterwards?"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.cluster import local
+from tests.cluster.local import build, groups
+
+
+def eventually(true: Callable[[], bool], longest: float, what: str) -> float:
+    """Wait until something is true; the seconds that it took."""
+    begun = time.monotonic()
+    while not true():
+        assert time.monotonic() < begun + longest, f"not within {longest:g} s: {what}"
+        time.sleep(0.2)
+    return time.monotonic() - begun
+
+
+def pod(name: str, node: str, *command: str, **container: Any) -> dict[str, Any]:
+    resources = {"requests": {"cpu": "10m", "memory": "16Mi"}}
+    described = {"name": "c", "image": build.IMAGE, "imagePullPolicy": "Never", "command": list(command)}
+    spec = {"nodeName": node, "terminationGracePeriodSeconds": 1}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"test": "local"}},
+        "spec": spec | {"containers": [described | {"resources": resources} | container]},
+    }
+
+
+@pytest.fixture(scope="module")
+def pods(cluster: local.Cluster) -> Iterator[dict[str, str]]:
+    """One pod a node: node → the pod's address. Each serves iperf3."""
+    names = [node.name for node in cluster.nodes]
+    made = [pod(f"on-{name}", name, "sh", "-c", f"echo here is {name}; exec iperf3 -s") for name in names]
+    cluster.kubectl(
+        "create", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": made})
+    )
+    cluster.kubectl("wait", "pod", "-l", "test=local", "--for=condition=Ready", "--timeout=60s")
+    where = 'jsonpath={range .items[*]}{.spec.nodeName} {.status.podIP}{"\\n"}{end}'
+    yield dict(
+        line.split() for line in cluster.kubectl("get", "pods", "-l", "test=local", "-o", where).splitlines()
+    )
+    cluster.kubectl("delete", "pod", "-l", "test=local", "--wait=false")
+
+
+def test_nodes_are_ready_and_labelled(cluster: local.Cluster) -> None:
+    found = json.loads(cluster.kubectl("get", "nodes", "-o", "json"))["items"]
+    labels = {node["metadata"]["name"]: node["metadata"]["labels"] for node in found}
+    assert {name: label["site"] for name, label in labels.items()} == {
+        "n1": "near",
+        "n2": "near",
+        "n3": "far",
+    }
+    assert all(label["kubernetes.io/hostname"] == name for name, label in labels.items())
+
+
+def test_a_pod_runs_on_each_node_and_is_reached_through_the_relay(
+    cluster: local.Cluster, pods: dict[str, str]
+) -> None:
+    assert set(pods) == {"n1", "n2", "n3"}
+    for node in pods:
+        assert cluster.kubectl("exec", f"on-{node}", "--", "echo", "hello") == "hello\n"
+        assert f"here is {node}" in cluster.kubectl("logs", f"on-{node}")
+
+
+def test_exec_passes_much_data_both_ways(cluster: local.Cluster, pods: dict[str, str]) -> None:
+    assert pods
+    text = "".join(f"{number:099d}\n" for number in range(50_000))
+    assert cluster.kubectl("exec", "-i", "on-n3", "--", "cat", input=text) == text
+
+
+@pytest.mark.parametrize(("one", "other", "asked"), [("n1", "n2", 0), ("n1", "n3", 20), ("n3", "n2", 20)])
+def test_rtt_between_nodes_is_as_asked(
+    cluster: local.Cluster, pods: dict[str, str], one: str, other: str, asked: float
+) -> None:
+    # At the full MTU and not to be fragmented: pods and links agree.
+    ping = ["ping", "-c", "9", "-i", "0.2", "-M", "do", "-s", "8972", pods[other]]
+    out = cluster.kubectl("exec", f"on-{one}", "--", *ping)
+    times = sorted(float(found) for found in re.findall(r"time=([\d.]+) ms", out))
+    assert times[len(times) // 2] == pytest.approx(asked, abs=1.0)
+
+
+@pytest.mark.parametrize("other", ["n2", "n3"])
+def test_rate_between_nodes_is_as_asked(cluster: local.Cluster, pods: dict[str, str], other: str) -> None:
+    command = ["iperf3", "-J", "-P", "2", "-t", "4", "-O", "2", "-c", pods[other]]
+    found = json.loads(cluster.kubectl("exec", "on-n1", "--", *command))
+    rate = found["end"]["sum_received"]["bits_per_second"] / 1e9
+    assert 0.75 < rate < 1.03  # both ends and the link share two cores with everything else
+
+
+def test_a_cpu_quota_holds(cluster: local.Cluster) -> None:
+    loop = "t=$(date +%s%N); cat /proc/self/cgroup; timeout 3 sh -c 'while :; do :; done'; times"
+    made = pod("quota", "n1", "sh", "-c", f"{loop}; exec sleep 600", resources={"limits": {"cpu": "300m"}})
+    cluster.kubectl("create", "-f", "-", input=json.dumps(made))
+    try:
+        cluster.kubectl("wait", "pod/quota", "--for=condition=Ready", "--timeout=30s")
+        eventually(lambda: "s\n" in cluster.kubectl("logs", "quota"), 30, "the loop has ended")
+        children = cluster.kubectl("logs", "quota").splitlines()[-1].split()[0]  # user time, e.g. 0m0.93s
+        minutes, seconds = children.rstrip("s").split("m")
+        assert int(minutes) * 60 + float(seconds) == pytest.approx(0.9, abs=0.25)
+    finally:
+        cluster.kubectl("delete", "pod/quota", "--wait=false")
+
+
+def test_names_and_services_work_in_pods(cluster: local.Cluster, pods: dict[str, str]) -> None:
+    assert pods
+    cluster.kubectl("create", "service", "clusterip", "answers", "--tcp=5201:5201")
+    try:
+        cluster.kubectl("set", "selector", "service", "answers", "test=local")
+        where = "answers.default.svc.cluster.local"
+        probe = ["timeout", "3", "bash", "-c", f": < /dev/tcp/{where}/5201"]
+
+        def reached() -> bool:
+            try:
+                cluster.kubectl("exec", "on-n3", "--", *probe)
+            except local.ClusterError:
+                return False
+            return True
+
+        eventually(reached, 20, f"{where} is answered")
+    finally:
+        cluster.kubectl("delete", "service", "answers")
+
+
+def test_accounts_get_short_tokens_that_the_api_takes(cluster: local.Cluster) -> None:
+    token = cluster.kubectl("create", "token", "default", "--duration=600s").strip()
+    user = json.loads(cluster.kubectl("--token", token, "auth", "whoami", "-o", "json"))["status"]["userInfo"]
+    # The admin's certificate is also shown and comes first; so ask the API what the token alone is.
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
+    asked = cluster.kubectl("create", "-f", "-", "-o", "json", input=json.dumps(review))
+    assert json.loads(asked)["status"]["user"]["username"] == "system:serviceaccount:default:default"
+    assert user
+
+
+def test_the_api_server_comes_back_at_the_same_place(cluster: local.Cluster) -> None:
+    cluster.kubectl("create", "configmap", "kept", "--from-literal=a=b")
+    cluster.restart_api_server(down_for=1.0)
+    assert cluster.kubectl("get", "configmap", "kept", "-o", "jsonpath={.data.a}") == "b"
+    cluster.kubectl("delete", "configmap", "kept")
+
+
+def test_a_node_that_is_gone_is_noticed_and_comes_back(cluster: local.Cluster) -> None:
+    def ready() -> str:
+        path = 'jsonpath={.status.conditions[?(@.type=="Ready")].status}'
+        return cluster.kubectl("get", "node", "n2", "-o", path)
+
+    made = pod("lost", "n2", "sleep", "600")
+    cluster.kubectl("create", "-f", "-", input=json.dumps(made))
+    cluster.kubectl("wait", "pod/lost", "--for=condition=Ready", "--timeout=30s")
+    processes = groups.BASE / "pids" / cluster.settings.group / "n2"
+    cluster.stop_kubelet("n2")
+    assert processes.is_dir() <= bool(groups.pids(processes))  # pods go on without their kubelet
+    cluster.stop_kubelet("n2", pods=True)
+    assert not groups.pids(processes)
+    try:
+        eventually(lambda: ready() != "True", 25, "n2 is not Ready any more")
+    finally:
+        cluster.start_kubelet("n2")
+    eventually(lambda: ready() == "True", 30, "n2 is Ready again")
+    cluster.kubectl("delete", "pod/lost", "--ignore-not-found", "--timeout=30s")
+
+
+def test_commands_run_inside_a_node(cluster: local.Cluster) -> None:
+    assert "10.200.3.2/30" in cluster.enter(["ip", "-br", "address"], node="n3")
+    assert "to-n3" in cluster.enter(["ip", "-br", "link"])
+    with pytest.raises(local.ClusterError, match="no node 'n9'"):
+        cluster.stop_kubelet("n9")
+
+
+def test_a_thousand_nodes_are_played(control_plane: local.Cluster) -> None:
+    control_plane.play_nodes(1000)
+    assert len(control_plane.kubectl("get", "nodes", "-o", "name").splitlines()) == 1000
+
+
+# What it leaves behind
+
+
+def machine() -> dict[str, set[str]]:
+    """What a cluster must not change on this machine."""
+    names = Path("/run/netns")
+    sysctls = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "net/ipv4/ip_forward")
+    places = ("/var/lib/cni", "/var/lib/kubelet", "/var/lib/containerd", "/run/containerd", "/run/cluster")
+    return {
+        "mounts": set(Path("/proc/self/mounts").read_text().splitlines()),
+        "interfaces": {each.name for each in Path("/sys/class/net").iterdir()},
+        "namespaces": {each.name for each in names.iterdir()} if names.is_dir() else set(),
+        "sysctls": {f"{name} {Path('/proc/sys', name).read_text()}" for name in sysctls},
+        "places": {place for place in places if Path(place).exists()},
+    }
+
+
+def left(folder: Path, group: str) -> set[str]:
+    """Processes and cgroups of one cluster, and files that are not logs."""
+    found = {str(root / group) for root in groups.hierarchies() if (root / group).exists()}
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            command = process.cmdline()
+            if group in Path(f"/proc/{process.pid}/cgroup").read_text() or str(folder) in command:
+                found.add(f"{process.pid} {command[:4]}")
+    return found | {str(path) for path in folder.glob("*") if path.name != "logs"}
+
+
+@contextlib.contextmanager
+def starter(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A cluster by the command line, and its group; whatever then happens in the `with`, nothing may stay."""
+    before = machine()
+    command = [sys.executable, "-m", "tests.cluster.local", "up", "--nodes", "1", "--folder", str(folder)]
+    process = subprocess.Popen(command, cwd=build.ROOT, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == f"{folder / 'kubeconfig'}\n"
+        group = local.Cluster(folder).settings.group
+        assert len(left(folder, group)) > 10
+        yield process, group
+    finally:
+        process.kill()
+        process.wait()
+    eventually(lambda: not left(folder, group), 20, f"all is gone, but not {left(folder, group)}")
+    assert machine() == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_nothing_is_left_when_the_starter_ends(tmp_path: Path, number: signal.Signals) -> None:
+    with starter(tmp_path) as (process, _):
+        assert local.Cluster(tmp_path).kubectl("get", "nodes", "-o", "name") == "node/n1\n"
+        process.send_signal(number)
+        process.wait(30)
+
+
+@pytest.mark.parametrize("victim", ["keeper", "world"])
+def test_nothing_is_left_when_a_part_is_killed(tmp_path: Path, victim: str) -> None:
+    with starter(tmp_path) as (process, group):
+        words = {f"tests.cluster.local.{victim}", str(tmp_path)}
+        for each in psutil.process_iter(["cmdline"]):
+            if words <= set(each.info["cmdline"] or []):
+                os.kill(each.pid, signal.SIGKILL)
+        assert process.wait(30) == 1
+        local.down(tmp_path)
+        assert not left(tmp_path, group)
+
+
+def test_a_cluster_that_does_not_start_says_why_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = machine()
+    group = f"{groups.PREFIX}broken"
+    monkeypatch.setattr(local, "_group", lambda: group)
+    broken = tmp_path / "broken.tar"
+    broken.write_bytes(b"no archive")
+    folder = tmp_path / "folder"
+    with (
+        pytest.raises(local.ClusterError, match=r"n1: image .*broken\.tar"),
+        local.cluster(folder, nodes=1, images=[broken]),
+    ):
+        pass
+    assert not left(folder, group)
+    assert machine() == before
