@@ -6,7 +6,6 @@ from tpcsweep.checks import require
 from tpcsweep.jobs import Jobs
 from tpcsweep.problems import ConfigurationError
 from tpcsweep.runner import begin, declare
-from tpcsweep.testbeds.netns import machine
 
 
 configfile: "config/config.yaml"
@@ -14,7 +13,7 @@ configfile: "config/config.yaml"
 
 try:
     SETTINGS = configurations.load(config, Path(workflow.basedir))
-    require(SETTINGS, machine.offers())
+    require(SETTINGS)
 except ConfigurationError as error:
     sys.exit(str(error))
 

@@ -14,12 +14,13 @@ from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 from rich.console import Console
 from tpcsweep import overview
-from tpcsweep.checks import Machine, check, require, this_machine
+from tpcsweep.checks import require
 from tpcsweep.configuration import Configuration, ConfigurationError, load, wanted
 from tpcsweep.parameters import Parameters
 from tpcsweep.schemas import FOLDER, schemas
 from tpcsweep.sweep import Measurement
 from tpcsweep.testbed_settings import Netns
+from tpcsweep.testbeds.netns.limits import Machine, check, this_machine
 from tpcsweep.units import Quantity, show
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +34,6 @@ MACHINE = Machine(
     memory=16 * 2**30,
     smallest_rtt=0.2,
     congestion_controls=["cubic", "reno"],
-    tools=["gfal-copy", "curl"],
 )
 
 
@@ -265,9 +265,9 @@ def test_broken_yaml_names_its_line(root: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("kind: netn", "kind: given 'netn', allowed: netns? one of netns"),
-        ("cpus: 1", "kind: given nothing, allowed: one of netns"),
-        ("kind: [netns]", "kind: given ['netns'], allowed: netns? one of netns"),
+        ("kind: netn", "kind: given 'netn', allowed: netns? one of netns, kubernetes"),
+        ("cpus: 1", "kind: given nothing, allowed: one of netns, kubernetes"),
+        ("kind: [netns]", "kind: given ['netns'], allowed: netns? one of netns, kubernetes"),
         ("kind: netns\ncpus: 0", "cpus: given 0, allowed: a whole number, at least 1, or null for all"),
         (
             "kind: netns\nmax_rt: 5",
@@ -379,16 +379,19 @@ def test_excluded_cells_are_not_checked(root: Path) -> None:
     assert problems(root, sweep) == []
 
 
-def test_require_raises_what_check_finds(root: Path) -> None:
-    require(loaded(root), MACHINE)
-    with pytest.raises(ConfigurationError, match=r"parameters\.tool \(left out\): given gfal-copy"):
-        require(loaded(root), replace(MACHINE, tools=["curl"]))
+def test_require_raises_what_the_limits_of_this_machine_find(root: Path) -> None:
+    require(loaded(root, "parameters: {file_size: 1 MiB}"))
+    with pytest.raises(
+        ConfigurationError, match=r"parameters\.congestion_control: given perfect, allowed: one of"
+    ):
+        require(loaded(root, "parameters: {file_size: 1 MiB, congestion_control: perfect}"))
 
 
 def test_this_machine_is_described() -> None:
-    machine = this_machine(0.2, ["curl"])
+    machine = this_machine()
     assert machine.cpus >= 1
     assert machine.memory > 2**20
+    assert machine.smallest_rtt > 0
     assert machine.congestion_controls
 
 

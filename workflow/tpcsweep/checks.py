@@ -1,73 +1,39 @@
-"""Whether a testbed can do what a sweep asks, settled before anything is deployed."""
+"""Whether a testbed can do what a sweep asks, settled before anything is deployed.
+
+What holds on every testbed is here; what one kind of testbed alone knows is in its module `limits`.
+"""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from importlib import import_module
 from typing import Any
-
-import psutil
 
 from tpcsweep.configuration import Configuration
 from tpcsweep.parameters import DEPLOYMENT, Value, chosen, show_value
 from tpcsweep.problems import ConfigurationError, Problem, suggest
 from tpcsweep.sweep import Cell, Grid, Sweep
-from tpcsweep.units import CORES, RATE, RTT, SIZE, show
-
-_CONGESTION_CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """What a machine can do."""
-
-    cpus: int
-    memory: int
-    """Memory available, in bytes."""
-    smallest_rtt: float
-    """The smallest RTT above 0 that a path can make, in ms."""
-    congestion_controls: Collection[str]
-    tools: Collection[str]
-    """Names of the tools that are known."""
+from tpcsweep.tools import TOOLS
+from tpcsweep.units import SIZE, show
 
 
-def this_machine(smallest_rtt: float, tools: Collection[str]) -> Machine:
-    """What the machine offers, as far as the process may use it."""
-    return Machine(
-        cpus=len(os.sched_getaffinity(0)),
-        memory=psutil.virtual_memory().available,
-        smallest_rtt=smallest_rtt,
-        congestion_controls=tuple(_CONGESTION_CONTROLS.read_text().split()),
-        tools=tuple(tools),
-    )
-
-
-def require(configuration: Configuration, machine: Machine) -> None:
+def require(configuration: Configuration) -> None:
     """Raises ConfigurationError where `check` finds a problem."""
-    if problems := check(configuration, machine):
+    if problems := check(configuration):
         raise ConfigurationError(problems)
 
 
-def check(configuration: Configuration, machine: Machine) -> list[Problem]:
-    """Everything that the sweep asks for and the testbed on this machine cannot do. Pure."""
-    testbed, file = configuration.testbed, configuration.testbed_file
-    problems = []
-    if testbed.cpus is not None and testbed.cpus > machine.cpus:
-        problems.append(
-            Problem("cpus", str(testbed.cpus), f"at most {machine.cpus}, the CPUs of this machine", file)
-        )
-    if testbed.memory is not None and testbed.memory > machine.memory:
-        allowed = f"at most {_rounded(machine.memory)}, what this machine has available"
-        problems.append(Problem("memory", show(testbed.memory, SIZE), allowed, file))
-    for rule in _rules(configuration, machine):
-        problems += _broken(rule, configuration.grid, configuration.sweep_file)
+def check(configuration: Configuration) -> list[Problem]:
+    """Everything that the sweep asks for and the testbed cannot do, by the `limits` of its kind."""
+    # By name, as a testbed's modules import this one, and a run needs those of one kind alone.
+    limits = import_module(f"tpcsweep.testbeds.{configuration.testbed.kind}.limits")
+    problems: list[Problem] = limits.check(configuration)
     return problems
 
 
 @dataclass(frozen=True, slots=True)
-class _Rule:
+class Rule:
     """What some parameters of a cell must satisfy together; the first of them is the one to change."""
 
     names: tuple[str, ...]
@@ -75,38 +41,11 @@ class _Rule:
     """Given the values in the order of the names: None where they are fine, else what is allowed."""
 
 
-def _rules(configuration: Configuration, machine: Machine) -> list[_Rule]:
-    testbed, file = configuration.testbed, configuration.testbed_file
-    cpus, cpus_of = (
-        (testbed.cpus, f"cpus in {file}") if testbed.cpus else (machine.cpus, "the CPUs of this machine")
-    )
-    memory, memory_of = (
-        (testbed.memory, f"memory in {file}")
-        if testbed.memory
-        else (machine.memory // 2, "half of what this machine has available")
-    )
-
-    def cores(value: float | None) -> str | None:
-        if value is None or value * 2 <= cpus:
-            return None
-        return f"at most {show(cpus / 2, CORES)}, half of {cpus} ({cpus_of})"
-
-    def rtt(value: float) -> str | None:
-        if value > testbed.max_rtt:
-            return f"at most {show(testbed.max_rtt, RTT)} (max_rtt in {file})"
-        if 0 < value < machine.smallest_rtt:
-            return f"0, or at least {show(machine.smallest_rtt, RTT)}, the smallest that a path here can make"
-        return None
-
-    def bandwidth(value: float) -> str | None:
-        limit = testbed.max_bandwidth
-        return None if value <= limit else f"at most {show(limit, RATE)} (max_bandwidth in {file})"
-
-    def congestion_control(value: str) -> str | None:
-        return None if value in machine.congestion_controls else suggest(value, machine.congestion_controls)
+def everywhere(memory: int, memory_of: str) -> list[Rule]:
+    """The rules of every testbed. The files of a cell must fit into `memory` bytes; `memory_of` says whose they are."""
 
     def tool(value: str) -> str | None:
-        return None if value in machine.tools else suggest(value, machine.tools)
+        return None if value in TOOLS else suggest(value, TOOLS)
 
     def tcp_streams(count: int, copy_mode: str) -> str | None:
         if count == 1 or copy_mode == "pull":
@@ -118,20 +57,27 @@ def _rules(configuration: Configuration, machine: Machine) -> list[_Rule]:
         files = streams + 2 + (content == "random")
         if files * size <= memory:
             return None
-        return f"at most {_rounded(memory // files)}: {files} files in {_rounded(memory)} ({memory_of})"
+        return f"at most {rounded(memory // files)}: {files} files in {rounded(memory)} ({memory_of})"
 
     return [
-        _Rule(("cores",), cores),
-        _Rule(("rtt",), rtt),
-        _Rule(("bandwidth",), bandwidth),
-        _Rule(("congestion_control",), congestion_control),
-        _Rule(("tool",), tool),
-        _Rule(("tcp_streams", "copy_mode"), tcp_streams),
-        _Rule(("file_size", "streams", "source_content"), file_size),
+        Rule(("tool",), tool),
+        Rule(("tcp_streams", "copy_mode"), tcp_streams),
+        Rule(("file_size", "streams", "source_content"), file_size),
     ]
 
 
-def _broken(rule: _Rule, grid: Grid, file: str) -> Iterable[Problem]:
+def broken(rules: Sequence[Rule], configuration: Configuration) -> list[Problem]:
+    """What the cells of a configuration break of the rules, each combination of values once."""
+    grid, file = configuration.grid, configuration.sweep_file
+    return [problem for rule in rules for problem in _broken(rule, grid, file)]
+
+
+def rounded(size: int) -> str:
+    """A size that was found rather than written, rounded down to MiB where it has some."""
+    return show(size - size % 2**20 if size > 2**20 else size, SIZE)
+
+
+def _broken(rule: Rule, grid: Grid, file: str) -> Iterable[Problem]:
     name = rule.names[0]
     for values in _combinations(grid, rule.names):
         allowed = rule.allowed(*values)
@@ -139,11 +85,6 @@ def _broken(rule: _Rule, grid: Grid, file: str) -> Iterable[Problem]:
             others = [f"{n} {show_value(n, v)}" for n, v in zip(rule.names[1:], values[1:], strict=True)]
             given = " with ".join([show_value(name, values[0]), *([", ".join(others)] if others else [])])
             yield Problem(_place(grid.sweep, name, values[0]), given, allowed, file)
-
-
-def _rounded(size: int) -> str:
-    """A size that was found rather than written, rounded down to MiB where it has some."""
-    return show(size - size % 2**20 if size > 2**20 else size, SIZE)
 
 
 def _combinations(grid: Grid, names: tuple[str, ...]) -> list[tuple[Value, ...]]:

@@ -1,4 +1,4 @@
-"""What this machine offers to the netns testbed, and what it lacks."""
+"""What this machine lacks for the netns testbed, and how its paths are made."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tpcsweep import cgroups
-from tpcsweep.checks import Machine, this_machine
-from tpcsweep.paths import Emulator, PathError, netem_works, smallest_rtt
-from tpcsweep.tools import TOOLS
+from tpcsweep.paths import Emulator, PathError, netem_works
 
 PROGRAMS = {
     "xrootd": "xrootd-server",
@@ -38,11 +36,6 @@ class MachineError(Exception):
     """The machine lacks something; the message says what, and what to do."""
 
 
-def offers() -> Machine:
-    """What a sweep may ask for. Without root netem cannot be tried, and counts as absent."""
-    return this_machine(smallest_rtt(_emulator()), tuple(TOOLS))
-
-
 def require() -> None:
     """Raises MachineError with everything that keeps deployments from coming up here."""
     if problems := list(_problems()):
@@ -59,7 +52,7 @@ def _problems() -> Iterable[str]:
     if missing:
         packages = " ".join(sorted(set(missing.values())))
         yield f"programs are missing: {', '.join(missing)}; run `make setup`, or apt-get install {packages}"
-    elif _emulator() == "delayline" and not TUN.exists():
+    elif emulator() == "delayline" and not TUN.exists():
         yield (
             f"the kernel has no sch_netem, and {TUN} for the delay line that replaces it does not exist: "
             "modprobe sch_netem, or modprobe tun (in a container: pass the device in)"
@@ -70,7 +63,8 @@ def _problems() -> Iterable[str]:
         yield str(error)
 
 
-def _emulator() -> Emulator:
+def emulator() -> Emulator:
+    """How paths are made here. Without root netem cannot be tried, and counts as absent."""
     try:
         return "netem" if os.geteuid() == 0 and netem_works() else "delayline"
     except PathError:

@@ -1,0 +1,1 @@
+"""The kubernetes testbed: real servers and tools in pods of a cluster."""

@@ -1,0 +1,100 @@
+"""What a sweep may ask for of the netns testbed: what its file and this machine allow."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from tpcsweep.checks import Rule, broken, everywhere, rounded
+from tpcsweep.configuration import Configuration
+from tpcsweep.paths import smallest_rtt
+from tpcsweep.problems import Problem, suggest
+from tpcsweep.testbed_settings import Netns
+from tpcsweep.testbeds.netns.machine import emulator
+from tpcsweep.units import CORES, RATE, RTT, SIZE, show
+
+_CONGESTION_CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What a machine can do."""
+
+    cpus: int
+    memory: int
+    """Memory available, in bytes."""
+    smallest_rtt: float
+    """The smallest RTT above 0 that a path can make, in ms."""
+    congestion_controls: Collection[str]
+
+
+def this_machine() -> Machine:
+    """What this machine offers, as far as the process may use it."""
+    return Machine(
+        cpus=len(os.sched_getaffinity(0)),
+        memory=psutil.virtual_memory().available,
+        smallest_rtt=smallest_rtt(emulator()),
+        congestion_controls=tuple(_CONGESTION_CONTROLS.read_text().split()),
+    )
+
+
+def check(configuration: Configuration, machine: Machine | None = None) -> list[Problem]:
+    """Everything that the sweep asks for and the testbed cannot do on a machine, which is this one unless given."""
+    testbed, file = configuration.testbed, configuration.testbed_file
+    assert isinstance(testbed, Netns)
+    machine = machine or this_machine()
+    memory, memory_of = (
+        (testbed.memory, f"memory in {file}")
+        if testbed.memory
+        else (machine.memory // 2, "half of what this machine has available")
+    )
+    rules = [*_rules(testbed, file, machine), *everywhere(memory, memory_of)]
+    return [*_too_large(testbed, file, machine), *broken(rules, configuration)]
+
+
+def _too_large(testbed: Netns, file: str, machine: Machine) -> list[Problem]:
+    """What the testbed's file promises and the machine has not."""
+    problems = []
+    if testbed.cpus is not None and testbed.cpus > machine.cpus:
+        allowed = f"at most {machine.cpus}, the CPUs of this machine"
+        problems.append(Problem("cpus", str(testbed.cpus), allowed, file))
+    if testbed.memory is not None and testbed.memory > machine.memory:
+        allowed = f"at most {rounded(machine.memory)}, what this machine has available"
+        problems.append(Problem("memory", show(testbed.memory, SIZE), allowed, file))
+    return problems
+
+
+def _rules(testbed: Netns, file: str, machine: Machine) -> list[Rule]:
+    cpus, cpus_of = (
+        (testbed.cpus, f"cpus in {file}") if testbed.cpus else (machine.cpus, "the CPUs of this machine")
+    )
+
+    def cores(value: float | None) -> str | None:
+        if value is None or value * 2 <= cpus:
+            return None
+        return f"at most {show(cpus / 2, CORES)}, half of {cpus} ({cpus_of})"
+
+    def rtt(value: float) -> str | None:
+        if value > testbed.max_rtt:
+            return f"at most {show(testbed.max_rtt, RTT)} (max_rtt in {file})"
+        if 0 < value < machine.smallest_rtt:
+            return f"0, or at least {show(machine.smallest_rtt, RTT)}, the smallest that a path here can make"
+        return None
+
+    def bandwidth(value: float) -> str | None:
+        limit = testbed.max_bandwidth
+        return None if value <= limit else f"at most {show(limit, RATE)} (max_bandwidth in {file})"
+
+    def congestion_control(value: str) -> str | None:
+        return None if value in machine.congestion_controls else suggest(value, machine.congestion_controls)
+
+    return [
+        Rule(("cores",), cores),
+        Rule(("rtt",), rtt),
+        Rule(("bandwidth",), bandwidth),
+        Rule(("congestion_control",), congestion_control),
+    ]
