@@ -72,7 +72,14 @@ def suggest(given: str, known: Iterable[str]) -> str:
 def from_pydantic(error: ValidationError, model: type[BaseModel]) -> list[Problem]:
     """The problems that pydantic found while it validated `model`."""
     schema = model.model_json_schema()
-    return [_problem(found, schema) for found in error.errors(include_url=False)]
+    errors = error.errors(include_url=False)
+    # A list counts only its valid items, and so is too short for its wrong ones too.
+    around = {found["loc"][:depth] for found in errors for depth in range(len(found["loc"]))}
+    return [
+        _problem(found, schema)
+        for found in errors
+        if not (found["type"] == "too_short" and found["loc"] in around)
+    ]
 
 
 def _problem(found: Mapping[str, Any], schema: Mapping[str, Any]) -> Problem:

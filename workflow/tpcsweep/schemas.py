@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from tpcsweep.configuration import Run
 from tpcsweep.sweep import Sweep
@@ -17,7 +17,8 @@ FOLDER = Path(__file__).parents[1] / "schemas"
 
 def schemas() -> dict[str, str]:
     """The text of each schema by its file name."""
-    models: dict[str, Any] = {"config": Run, "sweep": Sweep, "testbed": Testbed}
+    testbed = Annotated[Testbed, Field(discriminator="kind")]
+    models: dict[str, Any] = {"config": Run, "sweep": Sweep, "testbed": testbed}
     return {f"{name}.schema.json": _text(TypeAdapter(model).json_schema()) for name, model in models.items()}
 
 

@@ -2,12 +2,65 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator
+from ipaddress import ip_interface
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from tpcsweep.parameters import Strict, Word
-from tpcsweep.units import CORES, COUNT, DURATION, RATE, RTT, SIZE, Quantity
+from tpcsweep.parameters import Strict, Value, Word
+from tpcsweep.units import CORES, COUNT, DURATION, RATE, RTT, SIZE, Quantity, show
+
+_DOMAIN = r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::[0-9]+)?"
+_NAME = r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*"
+_IMAGE = re.compile(
+    rf"(?:{_DOMAIN}/)?{_NAME}(?:/{_NAME})*(?::[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})?(?:@sha256:[0-9a-f]{{64}})?"
+)
+
+
+def _image(text: str) -> str:
+    if not _IMAGE.fullmatch(text):
+        raise PydanticCustomError(
+            "image", "an image such as registry.example.org/tpcsweep:0.1.0, or with @sha256:… behind it"
+        )
+    return text
+
+
+def _address(text: str) -> str:
+    try:
+        if "/" in text:
+            ip_interface(text)
+            return text
+    except ValueError:
+        pass
+    raise PydanticCustomError("address", "an address with prefix length, such as 10.1.0.1/24")
+
+
+Address = Annotated[str, Field(strict=True), AfterValidator(_address)]
+"""An IP address with its prefix length."""
+
+Fault = tuple[tuple[str | int, ...], str, str]
+"""Something wrong in a model: where, what was given, and what is allowed."""
+
+
+def _refuse(model: type, faults: Iterable[Fault]) -> None:
+    """Raises ValidationError with all the faults, each at its own place rather than at the model's."""
+    errors = [
+        InitErrorDetails(
+            type=PydanticCustomError("settings", "{allowed}", {"given": given, "allowed": allowed}),
+            loc=place,
+            input=None,
+        )
+        for place, given, allowed in faults
+    ]
+    if errors:
+        raise ValidationError.from_exception_data(model.__name__, errors)
+
+
+def _list(values: Iterable[str]) -> str:
+    return ", ".join(values) or "nothing"
 
 
 class Netns(Strict):
@@ -33,6 +86,10 @@ class Netns(Strict):
         default=None, description="memory for files; null: half of what is available"
     )
 
+    def defaults(self) -> dict[str, Value]:
+        """What parameters are that a sweep leaves out, where the testbed says so."""
+        return {}
+
 
 class Placement(Strict):
     """Where pods run, and what they need there: passed through to their specifications."""
@@ -51,10 +108,17 @@ class Placement(Strict):
     network: str | None = Field(
         default=None, strict=True, description="paths of kind networks: the network attachment (Multus)"
     )
-    addresses: tuple[str, ...] = Field(
+    addresses: tuple[Address, ...] = Field(
         default=(),
         description="paths of kind networks: addresses with prefix length, of the redirector and of each origin",
     )
+
+    def without_network(self, place: tuple[str | int, ...], why: str) -> Iterator[Fault]:
+        """Faults where a network is given though there is none, which `why` says."""
+        if self.network is not None:
+            yield (*place, "network"), repr(self.network), f"nothing: {why}"
+        if self.addresses:
+            yield (*place, "addresses"), _list(self.addresses), f"nothing: {why}"
 
 
 class Pair(Strict):
@@ -66,6 +130,11 @@ class Pair(Strict):
     source: Placement = Field(default_factory=Placement, description="pods of the source side")
     destination: Placement = Field(default_factory=Placement, description="pods of the destination side")
 
+    @property
+    def sides(self) -> tuple[tuple[str, Placement], ...]:
+        """Both sides by name."""
+        return ("source", self.source), ("destination", self.destination)
+
 
 class Paths(Strict):
     """Where the paths between source and destination come from."""
@@ -76,6 +145,50 @@ class Paths(Strict):
     pairs: tuple[Pair, ...] = Field(
         min_length=1, description="the paths; disjoint ones are used side by side"
     )
+
+    @model_validator(mode="after")
+    def _fit_their_kind(self) -> Paths:
+        _refuse(Paths, self._faults())
+        return self
+
+    def _faults(self) -> Iterator[Fault]:
+        for index, pair in enumerate(self.pairs):
+            place = ("pairs", index)
+            yield from self._rtt(place, pair.rtt)
+            if self.kind == "networks":
+                yield from _network(place, pair)
+            else:
+                for side, placement in pair.sides:
+                    yield from placement.without_network((*place, side), f"paths are of kind {self.kind}")
+            if pair in self.pairs[:index]:
+                yield place, f"the same as pairs[{self.pairs.index(pair)}]", "each pair once"
+
+    def _rtt(self, place: tuple[str | int, ...], rtt: float | None) -> Iterator[Fault]:
+        if self.kind == "netem" and rtt is not None:
+            yield (
+                (*place, "rtt"),
+                show(rtt, RTT),
+                "nothing: paths of kind netem have the RTT that a sweep asks for",
+            )
+        if self.kind != "netem" and rtt is None:
+            yield (*place, "rtt"), "nothing", f"the RTT of the path, which those of kind {self.kind} need"
+
+
+def _network(place: tuple[str | int, ...], pair: Pair) -> Iterator[Fault]:
+    """What a pair of kind networks lacks on either side, and addresses that it has twice."""
+    held = []
+    for side, placement in pair.sides:
+        if not placement.network:
+            allowed = "the name of a network attachment, which paths of kind networks need on both sides"
+            yield (*place, side, "network"), "nothing", allowed
+        if not placement.addresses:
+            allowed = "one address for one origin, or one for the redirector and one for each origin"
+            yield (*place, side, "addresses"), "nothing", allowed
+        for index, address in enumerate(placement.addresses):
+            host = ip_interface(address).ip
+            if host in held:
+                yield (*place, side, "addresses", index), f"{host} again", "each address of a pair once"
+            held.append(host)
 
 
 class Kubernetes(Strict):
@@ -91,7 +204,9 @@ class Kubernetes(Strict):
     namespace: str | None = Field(
         default=None, strict=True, description="namespace of all objects; null: that of the context"
     )
-    image: str = Field(strict=True, min_length=1, description="image of all pods, best by digest")
+    image: Annotated[str, AfterValidator(_image)] = Field(
+        strict=True, description="image of all pods, best by digest"
+    )
     pull_policy: Literal["Always", "IfNotPresent", "Never"] = Field(
         default="IfNotPresent", description="when nodes pull the image"
     )
@@ -129,6 +244,37 @@ class Kubernetes(Strict):
     start_time: Annotated[float, Quantity(DURATION, above=0)] = Field(
         default=300.0, description="longest time from creating pods to their running, pulling images included"
     )
+
+    @model_validator(mode="after")
+    def _agree(self) -> Kubernetes:
+        _refuse(Kubernetes, self._faults())
+        return self
+
+    def _faults(self) -> Iterator[Fault]:
+        kind, controls = self.paths.kind, self.congestion_controls
+        if len(set(controls)) < len(controls):
+            yield ("congestion_controls",), _list(controls), "each name once"
+        if kind != "networks":
+            yield from self.client.without_network(("client",), f"paths are of kind {kind}")
+        if not self.host_network:
+            return
+        if kind != "nodes":
+            allowed = f"false: paths of kind {kind} act on pods that have a network of their own"
+            yield ("host_network",), "true", allowed
+        cannot = "as pods in the network of their nodes (host_network) cannot set their own"
+        if self.tcp_buffer is None:
+            yield ("tcp_buffer",), "nothing", f"the largest TCP buffers of the nodes, {cannot}"
+        if len(controls) > 1:
+            yield ("congestion_controls",), _list(controls), f"the one that the nodes use, {cannot}"
+
+    def defaults(self) -> dict[str, Value]:
+        """What parameters are that a sweep leaves out: those of the first path, where it is a real one."""
+        found: dict[str, Value] = {"mtu": self.mtu, "congestion_control": self.congestion_controls[0]}
+        if self.paths.kind != "netem":
+            found |= {"rtt": self.paths.pairs[0].rtt, "bandwidth": self.bandwidth}
+        if self.tcp_buffer is not None:
+            found["tcp_buffer"] = self.tcp_buffer
+        return found
 
 
 Testbed = Netns | Kubernetes
