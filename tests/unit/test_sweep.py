@@ -207,6 +207,28 @@ def test_an_exclude_may_name_what_is_no_axis() -> None:
     assert [cell.axes["rtt"] for cell in found.cells] == [50]
 
 
+def test_what_is_left_out_has_the_values_of_the_testbed_before_those_of_the_model() -> None:
+    sweep = Sweep.model_validate({"parameters": {"bandwidth": 2, "rtt": [5, 20], "streams": [1, 2]}})
+    found = expand(sweep, {"mtu": 1500, "bandwidth": 10.0, "rtt": 7.0})
+    assert {cell.parameters for cell in found.cells} == {
+        Parameters(mtu=1500, bandwidth=2.0, rtt=rtt, streams=streams) for rtt in (5, 20) for streams in (1, 2)
+    }
+    assert paths(found) == paths(expand(sweep))
+
+
+def test_rules_know_the_values_of_the_testbed() -> None:
+    sweep = {"parameters": {"rtt": [5, 20]}, "exclude": [{"rtt": 5, "mtu": 1500}]}
+    (cell,) = expand(Sweep.model_validate(sweep), {"mtu": 1500}).cells
+    assert cell.axes["rtt"] == 20
+    with pytest.raises(ConfigurationError, match=r"exclude\[0\]\.mtu: .* one of 9000 B"):
+        expand(Sweep.model_validate(sweep))
+    included = expand(
+        Sweep.model_validate({"parameters": {"rtt": [5]}, "include": [{"rtt": 20}]}),
+        {"rtt": 7.0, "mtu": 1500},
+    )
+    assert [(cell.value("rtt"), cell.value("mtu")) for cell in included.cells] == [(5, 1500), (20, 1500)]
+
+
 @pytest.mark.parametrize(
     ("sweep", "message"),
     [

@@ -42,7 +42,7 @@ class Run(Strict):
 
 @dataclass(frozen=True)
 class Configuration:
-    """A sweep on a testbed, valid in itself; `checks` says whether the machine can do it."""
+    """A sweep on a testbed, valid in itself; `checks` says whether the testbed can do it."""
 
     name: str
     sweep: Sweep
@@ -55,8 +55,13 @@ class Configuration:
 
     @property
     def folder(self) -> Path:
-        """Where everything of this sweep is written."""
-        return self.results / self.name
+        """Where everything of this sweep on this testbed is written.
+
+        On this machine that is the sweep's name alone. Other testbeds add theirs, so that the same sweep here and
+        there can be compared; no sweep's name has an @.
+        """
+        here = self.testbed.kind == "netns"
+        return self.results / (self.name if here else f"{self.name}@{self.testbed_name}")
 
     def cell_file(self, cell: Cell) -> Path:
         """Where a cell is written."""
@@ -75,10 +80,14 @@ def load(config: Mapping[str, Any], root: Path) -> Configuration:
     testbed = _attempt(problems, _testbed, run.testbed, root)
     if sweep is None or testbed is None:
         raise ConfigurationError(problems)
-    (name, sweep_file, grid), (testbed_name, testbed_file, settings) = sweep, testbed
+    (name, sweep_file, asked), (testbed_name, testbed_file, settings) = sweep, testbed
+    try:
+        grid = expand(asked, settings.defaults())
+    except ConfigurationError as error:
+        raise ConfigurationError([problem.within(sweep_file) for problem in error.problems]) from error
     return Configuration(
         name=name,
-        sweep=grid.sweep,
+        sweep=asked,
         sweep_file=sweep_file,
         testbed_name=testbed_name,
         testbed=settings,
@@ -115,14 +124,10 @@ def _attempt(
         return None
 
 
-def _sweep(name: str, root: Path) -> tuple[str, str, Grid]:
+def _sweep(name: str, root: Path) -> tuple[str, str, Sweep]:
     path = _find("sweep", name, root)
     file = _shown(path, root)
-    sweep = _validated(Sweep, yaml_file.read(path, file), file)
-    try:
-        return path.stem, file, expand(sweep)
-    except ConfigurationError as error:
-        raise ConfigurationError([problem.within(file) for problem in error.problems]) from error
+    return path.stem, file, _validated(Sweep, yaml_file.read(path, file), file)
 
 
 def _testbed(name: str, root: Path) -> tuple[str, str, Testbed]:

@@ -193,8 +193,10 @@ class Grid:
         return MappingProxyType({cell.path: cell for cell in self.cells})
 
 
-def expand(sweep: Sweep) -> Grid:
+def expand(sweep: Sweep, defaults: Mapping[str, Value] = MappingProxyType({})) -> Grid:
     """The grid of a sweep: the product of its axes, less what is excluded, plus what is included.
+
+    Parameters that the sweep leaves out have the values of `defaults`, else those of `Parameters`.
 
     Raises:
         ConfigurationError: for too many cells or none, an exclude that matches nothing, and an include that
@@ -202,7 +204,8 @@ def expand(sweep: Sweep) -> Grid:
     """
     given = chosen(sweep.parameters)
     axes = {name: values for name, values in given.items() if isinstance(values, tuple)}
-    defaults = Parameters().model_copy(update={k: v for k, v in given.items() if k not in axes})
+    fixed = {name: value for name, value in given.items() if name not in axes}
+    others = Parameters().model_copy(update={**defaults, **fixed})
     includes = [_as_lists(entry) for entry in sweep.include]
     _refuse(_unknown_axes(includes, axes))
     merged = _merge(axes, includes)
@@ -210,7 +213,7 @@ def expand(sweep: Sweep) -> Grid:
 
     names = tuple(axes)
     excludes = [_as_lists(entry) for entry in sweep.exclude]
-    _refuse(_never_matching(excludes, axes, defaults))
+    _refuse(_never_matching(excludes, axes, others))
     kept, matched = _without(itertools.product(*axes.values()), names, excludes)
     problems = [
         Problem(f"exclude[{index}]", _text(excludes[index]), "what matches at least one cell of the axes")
@@ -227,7 +230,7 @@ def expand(sweep: Sweep) -> Grid:
         problems.append(Problem("exclude", "rules that leave no cell", "rules that leave at least one"))
     _refuse(problems)
     ordered = _in_order(points, merged) if includes else points
-    cells = tuple(_cells(ordered, names, defaults, sweep.repetitions))
+    cells = tuple(_cells(ordered, names, others, sweep.repetitions))
     return Grid(sweep, MappingProxyType(merged | {REPETITION: tuple(range(1, sweep.repetitions + 1))}), cells)
 
 

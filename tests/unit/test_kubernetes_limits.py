@@ -1,0 +1,371 @@
+"""What a kubernetes testbed may be told, and what a sweep may ask of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from rich.console import Console
+from tpcsweep import overview
+from tpcsweep.checks import check, require
+from tpcsweep.configuration import Configuration, ConfigurationError, load, wanted
+from tpcsweep.parameters import Parameters
+from tpcsweep.testbed_settings import KINDS, Kubernetes
+
+ROOT = Path(__file__).parents[2]
+FILE = "config/testbeds/cluster.yaml"
+
+NODES = {
+    "kind": "kubernetes",
+    "image": "localhost/tpcsweep:0.1.0",
+    "bandwidth": "10 Gbit/s",
+    "mtu": 8900,
+    "paths": {
+        "kind": "nodes",
+        "pairs": [
+            {"rtt": "0 ms", "source": {"node_selector": {"rack": "a"}}},
+            {"rtt": "20 ms", "source": {"node_selector": {"rack": "b"}}},
+        ],
+    },
+}
+NETEM = NODES | {"paths": {"kind": "netem", "pairs": [{}]}}
+
+
+def networks(*counts: int) -> dict[str, Any]:
+    """A testbed of kind networks: a pair of 5 ms for each number of addresses that its destination has."""
+    pairs = [
+        {
+            "rtt": 5,
+            "source": {"network": "near", "addresses": [f"10.{pair}.0.{n}/24" for n in range(1, 6)]},
+            "destination": {
+                "network": "far",
+                "addresses": [f"10.{pair}.1.{n}/24" for n in range(1, count + 1)],
+            },
+        }
+        for pair, count in enumerate(counts)
+    ]
+    return NODES | {"paths": {"kind": "networks", "pairs": pairs}}
+
+
+Loaded = Callable[..., Configuration]
+
+
+@pytest.fixture
+def loaded(tmp_path: Path) -> Loaded:
+    """Loads a sweep and a testbed from files."""
+
+    def of(parameters: dict[str, Any], testbed: dict[str, Any] = NODES, **sweep: Any) -> Configuration:
+        for folder, name, content in (
+            ("sweeps", "one", {"parameters": parameters, **sweep}),
+            ("testbeds", "cluster", testbed),
+        ):
+            path = tmp_path / "config" / folder / f"{name}.yaml"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(yaml.safe_dump(content))
+        return load({"sweep": "one", "testbed": "cluster"}, tmp_path)
+
+    return of
+
+
+# --- what is shipped
+
+
+@pytest.mark.parametrize(
+    ("sweep", "testbed"),
+    [("nodes", "kubernetes"), *((name, "kubernetes-netem") for name in ("demo", "smoke", "nodes"))],
+)
+def test_shipped_sweeps_can_be_done_on_shipped_testbeds(sweep: str, testbed: str) -> None:
+    assert check(load({"sweep": sweep, "testbed": testbed}, ROOT)) == []
+
+
+def test_the_limits_of_every_kind_are_there_and_need_no_client_of_a_cluster() -> None:
+    code = "import importlib, sys\n"
+    code += "".join(f"importlib.import_module('tpcsweep.testbeds.{kind}.limits').check\n" for kind in KINDS)
+    subprocess.run([sys.executable, "-c", code + "assert 'kubernetes' not in sys.modules"], check=True)
+
+
+# --- what a sweep gets that leaves parameters out
+
+
+def test_what_a_sweep_leaves_out_is_as_the_testbed_has_it(loaded: Loaded) -> None:
+    configuration = loaded(
+        {"streams": [1, 2]}, NODES | {"tcp_buffer": "8 MiB", "congestion_controls": ["bbr"]}
+    )
+    require(configuration)
+    for cell in configuration.grid.cells:
+        specification = wanted(configuration, cell)
+        assert specification["testbed"] == {"name": "cluster", "kind": "kubernetes"}
+        assert specification["parameters"] == cell.parameters.model_dump()
+        assert cell.parameters == Parameters(
+            rtt=0.0,
+            bandwidth=10.0,
+            mtu=8900,
+            tcp_buffer=8 * 2**20,
+            congestion_control="bbr",
+            streams=cell.axes["streams"],
+        )
+
+
+def test_emulated_paths_have_no_rtt_and_bandwidth_of_their_own(loaded: Loaded) -> None:
+    configuration = loaded({}, NETEM)
+    require(configuration)
+    assert configuration.grid.cells[0].parameters == Parameters(mtu=8900)
+
+
+def test_rules_of_a_sweep_know_what_the_testbed_has(loaded: Loaded) -> None:
+    configuration = loaded({"streams": [1, 2]}, exclude=[{"mtu": 8900, "streams": 1}])
+    assert [cell.axes["streams"] for cell in configuration.grid.cells] == [2]
+    with pytest.raises(ConfigurationError) as error:
+        loaded({"streams": [1, 2]}, exclude=[{"mtu": 9000}])
+    assert str(error.value) == (
+        "config/sweeps/one.yaml: exclude[0].mtu: given mtu: 9000 B, allowed: one of 8900 B"
+    )
+
+
+def test_the_same_sweep_on_another_testbed_has_a_folder_of_its_own(loaded: Loaded) -> None:
+    configuration = loaded({"streams": [1]})
+    assert str(configuration.folder) == "results/one@cluster"
+    cell = configuration.cell_file(configuration.grid.cells[0])
+    assert str(cell) == "results/one@cluster/cells/deployment=only/streams=1/repetition=1.json"
+
+
+def test_the_overview_counts_with_the_times_of_pods(loaded: Loaded) -> None:
+    configuration = loaded({"rtt": [0, 20], "streams": [1, 2]}, measurement={"min_time": 4, "max_time": 9})
+    low = 2 * Kubernetes.deploy_seconds + 4 * (Kubernetes.cell_seconds + 4)
+    assert overview.summary(configuration) == (
+        f"one on cluster: 4 cells in 2 deployments (2 rtt × 2 streams, 1 repetition), about {low:.0f} s to 80 s"
+    )
+    console = Console(width=140)
+    with console.capture() as capture:
+        console.print(overview.table(configuration))
+    assert "0 ms, 20 ms" in capture.get()
+
+
+# --- what the testbed cannot do
+
+PATHS = f"the paths in {FILE}"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "testbed", "message"),
+    [
+        ({"rtt": [0, 20, 50]}, NODES, f"rtt[2]: given 50 ms, allowed: one of 0 ms, 20 ms, {PATHS}"),
+        ({"rtt": 20}, networks(1, 1), f"rtt: given 20 ms, allowed: one of 5 ms, {PATHS}"),
+        ({"rtt": [0, "3 s"]}, NETEM, "rtt[1]: given 3000 ms, allowed: at most 2000 ms"),
+        (
+            {"bandwidth": ["1 Gbit/s", "10 Gbit/s"]},
+            NODES,
+            f"bandwidth[0]: given 1 Gbit/s, allowed: 10 Gbit/s, as the paths have it (bandwidth in {FILE})",
+        ),
+        (
+            {"bandwidth": "20 Gbit/s"},
+            NETEM,
+            f"bandwidth: given 20 Gbit/s, allowed: at most 10 Gbit/s (bandwidth in {FILE})",
+        ),
+        (
+            {},
+            NETEM | {"bandwidth": "500 Mbit/s"},
+            f"bandwidth (left out): given 1 Gbit/s, allowed: at most 500 Mbit/s (bandwidth in {FILE})",
+        ),
+        (
+            {"loss": ["0 %", "1 %"]},
+            NODES,
+            f"loss[1]: given 1 %, allowed: 0 %: paths of kind nodes lose what they lose ({FILE})",
+        ),
+        ({"mtu": 1500}, NODES, f"mtu: given 1500 B, allowed: 8900 B (mtu in {FILE})"),
+        ({"mtu": 9000}, NETEM, f"mtu: given 9000 B, allowed: 8900 B (mtu in {FILE})"),
+        (
+            {"tcp_buffer": ["4 MiB", "8 MiB"]},
+            NODES | {"tcp_buffer": "4 MiB"},
+            f"tcp_buffer[1]: given 8 MiB, allowed: 4 MiB (tcp_buffer in {FILE})",
+        ),
+        (
+            {"congestion_control": "bbrr"},
+            NODES | {"congestion_controls": ["cubic", "bbr"]},
+            "congestion_control: given bbrr, allowed: bbr? one of cubic, bbr "
+            f"(congestion_controls in {FILE})",
+        ),
+        (
+            {"file_size": "1 GiB", "streams": [1, 8]},
+            NODES,
+            "file_size: given 1 GiB with streams 8, source_content sparse, allowed: at most 409 MiB: "
+            f"10 files in 4 GiB (memory in {FILE}, of one origin)",
+        ),
+        (
+            {"origins": [1, 3]},
+            networks(5, 3),
+            "origins[1]: given 3 with rtt 5 ms, allowed: at most 2: paths.pairs[1].destination in "
+            f"{FILE} has 3 of the addresses that more than one origin need, one for the redirector and one for each "
+            "of them",
+        ),
+        ({"tool": "gfal"}, NODES, "tool: given gfal, allowed: gfal-copy? one of gfal-copy, curl"),
+    ],
+)
+def test_what_a_testbed_cannot_do(
+    loaded: Loaded, parameters: dict[str, Any], testbed: dict[str, Any], message: str
+) -> None:
+    found = [str(problem) for problem in check(loaded(parameters, testbed))]
+    assert found == [f"config/sweeps/one.yaml: parameters.{message}"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "testbed"),
+    [
+        ({"rtt": [0, 20], "bandwidth": 10, "mtu": 8900, "tcp_buffer": ["4 MiB", "1 GiB"]}, NODES),
+        ({"rtt": [0, 0.3, 2000], "bandwidth": [0.1, 10], "loss": [0, 0.01]}, NETEM),
+        ({"origins": [1, 4]}, networks(5, 5)),
+        ({"origins": 1}, networks(1)),
+        ({"origins": 1}, networks(2)),
+        ({"origins": [1, 50], "cores": [64]}, NODES),
+    ],
+)
+def test_what_a_testbed_can_do(loaded: Loaded, parameters: dict[str, Any], testbed: dict[str, Any]) -> None:
+    assert check(loaded(parameters, testbed)) == []
+
+
+# --- what a testbed's file may not say
+
+
+def with_pairs(kind: str, *pairs: dict[str, Any]) -> dict[str, Any]:
+    return {"paths": {"kind": kind, "pairs": list(pairs)}}
+
+
+SIDE = {"network": "wan", "addresses": ["10.0.0.1/24"]}
+FAR = {"network": "wan", "addresses": ["10.0.0.2/24"]}
+AN_ADDRESS = "an address with prefix length, such as 10.1.0.1/24"
+AN_IMAGE = "an image such as registry.example.org/tpcsweep:0.1.0, or with @sha256:… behind it"
+OF_NODES = "as pods in the network of their nodes (host_network) cannot set their own"
+
+
+@pytest.mark.parametrize(
+    ("changes", "messages"),
+    [
+        ({"image": ""}, [f"image: given '', allowed: {AN_IMAGE}"]),
+        ({"image": "a b"}, [f"image: given 'a b', allowed: {AN_IMAGE}"]),
+        ({"image": "tpcsweep@sha256:12"}, [f"image: given 'tpcsweep@sha256:12', allowed: {AN_IMAGE}"]),
+        ({"image": 1}, ["image: given 1, allowed: text"]),
+        (
+            {"paths": {"kind": "nodes", "pairs": []}},
+            ["paths.pairs: given [], allowed: a list of at least one value"],
+        ),
+        (
+            {"paths": {"kind": "node", "pairs": [{"rtt": 1}]}},
+            ["paths.kind: given 'node', allowed: nodes, networks or netem"],
+        ),
+        (
+            with_pairs("nodes", {"rtt": 1}, {"source": SIDE}),
+            [
+                "paths.pairs[1].rtt: given nothing, allowed: the RTT of the path, which those of kind nodes need",
+                "paths.pairs[1].source.network: given 'wan', allowed: nothing: paths are of kind nodes",
+                "paths.pairs[1].source.addresses: given 10.0.0.1/24, allowed: nothing: paths are of kind nodes",
+            ],
+        ),
+        (
+            with_pairs("netem", {"rtt": "5 ms", "destination": {"network": "wan"}}),
+            [
+                "paths.pairs[0].rtt: given 5 ms, allowed: nothing: "
+                "paths of kind netem have the RTT that a sweep asks for",
+                "paths.pairs[0].destination.network: given 'wan', allowed: nothing: paths are of kind netem",
+            ],
+        ),
+        (
+            with_pairs(
+                "networks", {"source": SIDE, "destination": {"addresses": ["10.0.0.1/16", "10.0.0.2/16"]}}
+            ),
+            [
+                "paths.pairs[0].rtt: given nothing, allowed: the RTT of the path, which those of kind networks need",
+                "paths.pairs[0].destination.network: given nothing, allowed: the name of a network attachment, "
+                "which paths of kind networks need on both sides",
+                "paths.pairs[0].destination.addresses[0]: given 10.0.0.1 again, "
+                "allowed: each address of a pair once",
+            ],
+        ),
+        (
+            with_pairs("networks", {"rtt": 1, "source": SIDE, "destination": {"network": "wan"}}),
+            [
+                "paths.pairs[0].destination.addresses: given nothing, allowed: one address for one origin, "
+                "or one for the redirector and one for each origin",
+            ],
+        ),
+        (
+            with_pairs(
+                "networks",
+                {"rtt": 1, "source": SIDE, "destination": {"addresses": ["10.0.0.2", "10.0.0.300/24"]}},
+            ),
+            [
+                f"paths.pairs[0].destination.addresses[0]: given '10.0.0.2', allowed: {AN_ADDRESS}",
+                f"paths.pairs[0].destination.addresses[1]: given '10.0.0.300/24', allowed: {AN_ADDRESS}",
+            ],
+        ),
+        (
+            with_pairs("nodes", {"rtt": 1}, {"rtt": 2}, {"rtt": 1}),
+            ["paths.pairs[2]: given the same as pairs[0], allowed: each pair once"],
+        ),
+        (
+            {"client": {"network": "wan"}},
+            ["client.network: given 'wan', allowed: nothing: paths are of kind nodes"],
+        ),
+        (
+            {"congestion_controls": ["cubic", "cubic"]},
+            ["congestion_controls: given cubic, cubic, allowed: each name once"],
+        ),
+        (
+            {"host_network": True, "congestion_controls": ["cubic", "bbr"]},
+            [
+                f"tcp_buffer: given nothing, allowed: the largest TCP buffers of the nodes, {OF_NODES}",
+                f"congestion_controls: given cubic, bbr, allowed: the one that the nodes use, {OF_NODES}",
+            ],
+        ),
+        *(
+            (
+                {"host_network": True, "tcp_buffer": "4 MiB", **paths},
+                [
+                    f"host_network: given true, allowed: false: paths of kind {kind} act on pods "
+                    "that have a network of their own"
+                ],
+            )
+            for kind, paths in {
+                "netem": with_pairs("netem", {}),
+                "networks": with_pairs("networks", {"rtt": 1, "source": SIDE, "destination": FAR}),
+            }.items()
+        ),
+        (
+            with_pairs("nodes", {"rtt": 1, "sorce": {}}),
+            ["paths.pairs[0].sorce: given an unknown key, allowed: source? one of rtt, source, destination"],
+        ),
+        ({"bandwidth": "1 ms"}, ["bandwidth: given '1 ms', allowed: "]),
+    ],
+)
+def test_a_wrong_testbed_is_refused(loaded: Loaded, changes: dict[str, Any], messages: list[str]) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        loaded({}, NODES | changes)
+    found = str(error.value).splitlines()
+    assert len(found) == len(messages)
+    for line, message in zip(found, messages, strict=True):
+        assert line.startswith(f"{FILE}: {message}")
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        "tpcsweep",
+        "localhost/tpcsweep:site",
+        "registry.example.org:5000/group/sub_group/tpcsweep:0.1.0-rc.1",
+        f"ghcr.io/someone/tpcsweep@sha256:{'0123456789abcdef' * 4}",
+    ],
+)
+def test_images_that_are_taken(loaded: Loaded, image: str) -> None:
+    testbed = loaded({}, NODES | {"image": image}).testbed
+    assert isinstance(testbed, Kubernetes)
+    assert testbed.image == image
+
+
+def test_pods_in_the_network_of_their_nodes(loaded: Loaded) -> None:
+    configuration = loaded({}, NODES | {"host_network": True, "tcp_buffer": "4 MiB"})
+    assert check(configuration) == []
+    assert configuration.grid.cells[0].parameters.tcp_buffer == 4 * 2**20
