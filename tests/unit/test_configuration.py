@@ -12,6 +12,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 from rich.console import Console
 from tpcsweep import overview
 from tpcsweep.checks import require
@@ -19,13 +20,13 @@ from tpcsweep.configuration import Configuration, ConfigurationError, load, want
 from tpcsweep.parameters import Parameters
 from tpcsweep.schemas import FOLDER, schemas
 from tpcsweep.sweep import Measurement
-from tpcsweep.testbed_settings import Netns
+from tpcsweep.testbed_settings import Kubernetes, Netns, Pair, Paths, Placement
 from tpcsweep.testbeds.netns.limits import Machine, check, this_machine
-from tpcsweep.units import Quantity, show
+from tpcsweep.units import Dimension, Quantity, show
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = [
-    ("config", ROOT / "config/config.yaml"),
+    *(("config", ROOT / f"config/{name}.yaml") for name in ("config", "k8s")),
     *(("sweep", path) for path in sorted((ROOT / "config/sweeps").glob("*.yaml"))),
     *(("testbed", path) for path in sorted((ROOT / "config/testbeds").glob("*.yaml"))),
 ]
@@ -96,21 +97,40 @@ def test_schemas_are_in_step_with_the_models() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "file"),
-    [(Parameters, "docs/sweeps.md"), (Measurement, "docs/sweeps.md"), (Netns, "config/README.md")],
+    ("model", "file", "heading"),
+    [
+        (Parameters, "docs/sweeps.md", "## Parameters"),
+        (Measurement, "docs/sweeps.md", "## Measurement"),
+        (Netns, "config/README.md", "## Testbeds of kind `netns`"),
+        (Kubernetes, "config/README.md", "## Testbeds of kind `kubernetes`"),
+        (Paths, "config/README.md", "### Paths"),
+        (Pair, "config/README.md", "### A pair"),
+        (Placement, "config/README.md", "### A placement"),
+    ],
 )
-def test_tables_are_in_step_with_the_models(model: type[BaseModel], file: str) -> None:
-    rows = re.findall(r"^\| `(\w+)` \| (.+) \| (.+) \| (.+) \|$", (ROOT / file).read_text(), re.MULTILINE)
+def test_tables_are_in_step_with_the_models(model: type[BaseModel], file: str, heading: str) -> None:
+    section = re.split(r"^#", (ROOT / file).read_text().split(f"\n{heading}\n")[1], flags=re.MULTILINE)[0]
+    rows = re.findall(r"^\| `(\w+)` \| (.+) \| (.+) \| (.+) \|$", section, re.MULTILINE)
     expected = []
     for name, field in model.model_fields.items():
         known = next((item.dimension for item in field.metadata if isinstance(item, Quantity)), None)
         unit = (known.base or ("fraction" if known.units else "—")) if known else "—"
-        value = field.default
-        default = show(value, known) if known and value is not None else str(value).replace("None", "null")
-        if not field.is_required():
-            expected.append((name, unit, default, field.description))
-    names = [name for name, *_ in expected]
-    assert [row for row in rows if row[0] in names] == expected
+        expected.append((name, unit, default(field, known), field.description))
+    assert rows == expected
+
+
+def default(field: FieldInfo, dimension: Dimension | None) -> str:
+    """A field's default as tables write it."""
+    if field.is_required():
+        return "needed"
+    value = field.get_default(call_default_factory=True)
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    if value in ((), {}, Placement()):
+        return "none"
+    if isinstance(value, tuple):
+        return ", ".join(value)
+    return show(value, dimension) if dimension else str(value)
 
 
 # --- what is read

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.real.workflow import ROOT, finished
 
@@ -27,6 +28,32 @@ def test_a_configfile_is_honoured(tmp_path: Path) -> None:
     done = snakemake("-n", "--configfile", str(tmp_path / "mine.yaml"))
     assert done.returncode == 0, done.stdout
     assert f"{tmp_path}/elsewhere/smoke/report.html" in done.stdout
+
+
+def test_the_profile_k8s_runs_a_sweep_on_the_testbed_kubernetes(tmp_path: Path) -> None:
+    done = snakemake("--profile", "k8s", "-n", "--config", f"results={tmp_path}")
+    assert done.returncode == 0, done.stdout
+    assert f"{tmp_path}/nodes@kubernetes/report.html" in done.stdout
+
+
+def test_another_sweep_on_the_command_line_leaves_the_testbed_of_the_profile_k8s(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("parameters: {streams: [1, 2]}\n")
+    other = [f"sweep={tmp_path}/mine.yaml", f"results={tmp_path}"]
+    done = snakemake("--profile", "k8s", "grid", "--config", *other)
+    assert done.returncode == 0, done.stdout
+    assert "mine on kubernetes: 2 cells in 1 deployment (2 streams, 1 repetition)" in done.stdout
+    done = snakemake("--profile", "k8s", "-n", "--config", *other, "testbed=kubernetes-netem")
+    assert done.returncode == 0, done.stdout
+    assert f"{tmp_path}/mine@kubernetes-netem/report.html" in done.stdout
+
+
+def test_other_profiles_can_say_how_many_testbeds_there_are() -> None:
+    # The profile that Snakemake always reads wins over the others, key by key.
+    always, k8s = (
+        yaml.safe_load((ROOT / "profiles" / name / "config.yaml").read_text()) for name in ("default", "k8s")
+    )
+    assert k8s["resources"] == {"testbed": 1}
+    assert not set(always) & set(k8s)
 
 
 def test_wrong_input_is_refused_in_one_line_and_without_a_traceback(tmp_path: Path) -> None:
