@@ -19,6 +19,7 @@ import io
 import json
 import os
 import platform
+import re
 import shutil
 import signal
 import subprocess
@@ -179,18 +180,9 @@ def build(out: Path, target: str, name: str) -> str:
 
 def checked_name(name: str) -> str:
     """The name with its tag, which is `latest` where none is given; raises ImageError where it can be none."""
-    repository, colon, tag = name.rpartition(":")
-    if not colon or "/" in tag:
-        repository, tag = name, "latest"
-    if (
-        "/" not in repository
-        or any(c.isspace() or c == "@" for c in name)
-        or repository != repository.lower()
-    ):
-        raise ImageError(
-            f"name: given {name!r}, allowed: HOST/NAME:TAG in lower case, localhost/tpcsweep:site"
-        )
-    return f"{repository}:{tag}"
+    if not re.fullmatch(r"[a-z0-9][a-z0-9.:-]*(/[a-z0-9][a-z0-9._-]*)+(:\w[\w.-]*)?", name, re.ASCII):
+        raise ImageError(f"name: given {name!r}, allowed: HOST/NAME:TAG, such as localhost/tpcsweep:site")
+    return name if ":" in name.rpartition("/")[2] else f"{name}:latest"
 
 
 def packages(file: str) -> list[str]:

@@ -1,0 +1,144 @@
+"""The image of the testbed, built for real: what pods run starts as their user on a read-only root, and it imports."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.test_image import image
+
+pytestmark = pytest.mark.cluster
+
+NAME = "localhost/tpcsweep:site"
+PRIVATE = [
+    "setpriv",
+    "--pdeathsig",
+    "KILL",
+    "unshare",
+    "--mount",
+    "--pid",
+    "--fork",
+    "--kill-child",
+    "--mount-proc",
+]
+ENTER = """
+mount --bind "$0" "$0"
+mount --rbind /dev "$0/dev"
+mount -t proc proc "$0/proc"
+mount -t tmpfs tmpfs "$0/tmp"
+mount -o remount,bind,ro "$0"
+exec env -i $ENVIRONMENT chroot --userspec=10940:10940 "$0" "$@"
+"""
+IMPORT = """
+trap 'kill %1 && wait' EXIT
+containerd --config config.toml >containerd.log 2>&1 &
+until ctr --address "$PWD/socket" version >/dev/null 2>&1; do sleep 0.1; done
+ctr --address "$PWD/socket" --namespace k8s.io images import "$1" >&2
+ctr --address "$PWD/socket" --namespace k8s.io images ls
+"""
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    """The archive of the site image, and its digest."""
+    folder = tmp_path_factory.mktemp("image")
+    yield folder / "site.tar", image.build(folder / "site.tar", "site", NAME)
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def run(built: tuple[Path, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., str]]:
+    """Run a command inside the image as its user; returns all that it said."""
+    root = tmp_path_factory.mktemp("root")
+    with tarfile.open(built[0]) as archive:
+        layers = [archive.extractfile(entry).read() for entry in archive if entry.size > 100_000]  # type: ignore
+    for layer in layers:
+        flags = ["--zstd"] if layer[:4] == b"\x28\xb5\x2f\xfd" else []
+        subprocess.run(["tar", *flags, "-C", str(root), "--xattrs", "-xf", "-"], input=layer, check=True)
+
+    def inside(*command: str) -> str:
+        settings = " ".join(f"{key}={value}" for key, value in image.ENVIRONMENT.items())
+        done = subprocess.run(
+            [*PRIVATE, "bash", "-euc", ENTER, str(root), *command],
+            env={**os.environ, "ENVIRONMENT": settings},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    yield inside
+    shutil.rmtree(root)
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("xrootd -v", "v5."),
+        ("cmsd -v", "v5."),
+        ("gfal-copy --version", "gfal2"),
+        ("curl --version", "https"),
+        ("iperf3 --version", "iperf 3"),
+        ("davix-get --version", "Version: 0."),
+        ("openssl version", "OpenSSL 3"),
+        ("tc -V", "iproute2"),
+        ("ethtool --version", "ethtool"),
+        ("ping -V", "iputils"),
+        ("id", "uid=10940(tpcsweep) gid=10940(tpcsweep)"),
+    ],
+)
+def test_what_pods_run_is_there(run: Callable[..., str], command: str, said: str) -> None:
+    assert said.lower() in run(*command.split()).lower()
+
+
+def test_agents_run_with_the_standard_library_alone(run: Callable[..., str]) -> None:
+    agents = [path.relative_to(image.PACKAGE).with_suffix("") for path in image.PACKAGE.rglob("agent.py")]
+    modules = ["tpcsweep.client", *(f"tpcsweep.{'.'.join(agent.parts)}" for agent in agents)]
+    said = run("python3", "-v", "-c", f"import {', '.join(modules)}; print(tpcsweep.client.__cached__)")
+    assert "/usr/lib/python3/dist-packages/tpcsweep/__pycache__/client.cpython-311.pyc" in said
+    assert (
+        "code object from '/usr/lib/python3/dist-packages/tpcsweep/client.py'" not in said
+    )  # it was compiled
+
+
+def test_nothing_of_the_machine_that_built_is_in_it(run: Callable[..., str]) -> None:
+    run("sh", "-c", "! [ -e /etc/hostname ] && ! [ -e /etc/resolv.conf ] && ! [ -s /etc/machine-id ]")
+    assert run("find", "/var/log", "/tmp", "-type", "f") == ""
+
+
+def test_it_is_built_the_same_again(built: tuple[Path, str], tmp_path: Path) -> None:
+    again = tmp_path / "again.tar"
+    assert image.build(again, "site", NAME) == built[1]
+    assert again.read_bytes() == built[0].read_bytes()
+    again.unlink()
+
+
+def test_containerd_imports_it_under_its_name_and_digest(built: tuple[Path, str], tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"root": tmp_path / "root", "state": tmp_path / "state"}
+    lines = ["version = 2", 'disabled_plugins = ["io.containerd.grpc.v1.cri"]']
+    lines += [f'{key} = "{value}"' for key, value in settings.items()]
+    lines += ["[grpc]", f'address = "{tmp_path}/socket"']
+    (tmp_path / "config.toml").write_text("\n".join(lines))
+    done = subprocess.run(
+        [*PRIVATE, "bash", "-euc", IMPORT, "import", str(built[0])],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    shutil.rmtree(tmp_path / "root", ignore_errors=True)
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stdout.splitlines()[1:]
+    assert line.split()[0] == NAME
+    assert built[1] in line

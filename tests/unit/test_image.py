@@ -1,0 +1,201 @@
+"""The image: what is packed is the same to the byte each time, and its digests are those of its content."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import io
+import json
+import marshal
+import re
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+IMAGE = ROOT / "envs/image"
+
+
+def load() -> ModuleType:
+    """envs/image/build.py, which is a program and in no package."""
+    specification = importlib.util.spec_from_file_location("tpcsweep_image", IMAGE / "build.py")
+    assert specification is not None and specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    sys.modules["tpcsweep_image"] = module
+    specification.loader.exec_module(module)
+    return module
+
+
+image: Any = load()
+
+
+def layer(**files: str) -> Any:
+    return image._layer({name: image.File(text.encode()) for name, text in files.items()}, "a test")
+
+
+def opened(archive: Path) -> dict[str, bytes]:
+    with tarfile.open(archive) as tar:
+        return {entry.name: tar.extractfile(entry).read() for entry in tar}  # type: ignore[union-attr]
+
+
+def made(base: dict[str, str]) -> bytes:
+    return image.tar({name: image.File(text.encode()) for name, text in base.items()})
+
+
+def test_the_same_layers_make_the_same_archive(tmp_path: Path) -> None:
+    layers = [layer(a="1"), layer(b="2")]
+    digests = {image.pack(tmp_path / name, "localhost/t:1", layers, {}) for name in ("one.tar", "two.tar")}
+    assert len(digests) == 1
+    assert (tmp_path / "one.tar").read_bytes() == (tmp_path / "two.tar").read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one.tar", "two.tar"]
+
+
+def test_every_digest_is_that_of_its_blob_and_leads_to_the_layers(tmp_path: Path) -> None:
+    digest = image.pack(tmp_path / "i.tar", "localhost/t:1", [layer(a="1")], {"User": "1:1"})
+    files = opened(tmp_path / "i.tar")
+    blobs = {name.removeprefix("blobs/sha256/"): data for name, data in files.items() if "/" in name}
+    assert all(hashlib.sha256(data).hexdigest() == name for name, data in blobs.items())
+    (index,) = json.loads(files["index.json"])["manifests"]
+    assert index["digest"] == digest
+    assert index["annotations"]["io.containerd.image.name"] == "localhost/t:1"
+    manifest = json.loads(blobs[digest.removeprefix("sha256:")])
+    configuration = json.loads(blobs[manifest["config"]["digest"].removeprefix("sha256:")])
+    assert configuration["config"]["User"] == "1:1"
+    (first,) = manifest["layers"]
+    content = blobs[first["digest"].removeprefix("sha256:")]
+    assert first["size"] == len(content)
+    assert configuration["rootfs"]["diff_ids"] == [f"sha256:{hashlib.sha256(content).hexdigest()}"]
+
+
+def test_an_archive_that_fails_halfway_leaves_nothing(tmp_path: Path) -> None:
+    missing = image.Layer(tmp_path / "gone", "sha256:0", "sha256:0", "a test")
+    with pytest.raises(FileNotFoundError):
+        image.pack(tmp_path / "i.tar", "localhost/t:1", [missing], {})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_are_roots_and_of_one_time() -> None:
+    text = made({"opt/b": "2", "opt/a": "1"})
+    with tarfile.open(fileobj=io.BytesIO(text)) as tar:
+        assert [entry.name for entry in tar] == ["opt", "opt/a", "opt/b"]
+        assert {(entry.uid, entry.gid, entry.mtime) for entry in tar} == {(0, 0, image.EPOCH)}
+
+
+def test_a_difference_has_what_is_new_changed_and_gone() -> None:
+    base = made({"etc/kept": "1", "etc/changed": "1", "etc/gone": "1", "old/file": "1"})
+    whole = made({"etc/kept": "1", "etc/changed": "2", "etc/new": "3"})
+    with tarfile.open(fileobj=io.BytesIO(image.difference(base, whole))) as tar:
+        assert sorted(tar.getnames()) == [".wh.old", "etc/.wh.gone", "etc/changed", "etc/new"]
+
+
+def test_the_package_is_in_with_byte_code_that_python_loads_unseen() -> None:
+    files = image.package_files()
+    folder = "usr/lib/python3/dist-packages/tpcsweep"
+    assert f"{folder}/paths/delayline.c" in files
+    code = files[f"{folder}/__pycache__/client.cpython-311.pyc"].content
+    assert int.from_bytes(code[4:8], "little") == 1  # unchecked: a layer never changes
+    assert files == image.package_files()
+    if sys.version_info[:2] == (3, 11):
+        loaded = marshal.loads(code[16:])
+        assert isinstance(loaded, CodeType)
+        assert loaded.co_filename == f"/{folder}/client.py"
+    assert {Path(name).suffix for name in files} == {".py", ".pyc", ".c", ".typed"}
+
+
+def test_the_repository_is_what_git_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("Snakefile", "pyproject.toml", "workflow/tpcsweep/__init__.py", "secret"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(
+            '[project]\nname = "tpcsweep"\nversion = "1"\n' if name.endswith("l") else ""
+        )
+    (tmp_path / "k8s").symlink_to("workflow")
+    monkeypatch.setattr(image, "ROOT", tmp_path)
+    with pytest.raises(image.ImageError, match="a checkout"):
+        image.repository_files()
+    git = ["git", "-C", str(tmp_path)]
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    subprocess.run([*git, "add", "Snakefile", "pyproject.toml", "workflow", "k8s"], check=True)
+    files = image.repository_files()
+    assert files["opt/tpcsweep/k8s"].link == "workflow"
+    assert {"opt/tpcsweep/Snakefile", "opt/tpcsweep/.venv/lib/python3.11/site-packages/tpcsweep.pth"} <= set(
+        files
+    )
+    assert "opt/tpcsweep/secret" not in files
+
+
+@pytest.mark.parametrize("target", ["", "Site", "all"])
+def test_an_unknown_target_is_refused_with_the_known_ones(tmp_path: Path, target: str) -> None:
+    with pytest.raises(image.ImageError, match=f"given {target!r}, allowed: site, workflow"):
+        image.build(tmp_path / "i.tar", target, "localhost/t:1")
+
+
+@pytest.mark.parametrize("name", ["tpcsweep", "localhost/T:1", "a/b@sha256:0", "a/b c", "", "a/b:"])
+def test_a_name_that_is_none_is_refused(name: str) -> None:
+    with pytest.raises(image.ImageError, match="allowed: HOST/NAME:TAG"):
+        image.checked_name(name)
+
+
+def test_a_name_without_a_tag_is_the_latest() -> None:
+    assert image.checked_name("localhost:5000/t") == "localhost:5000/t:latest"
+
+
+@pytest.mark.parametrize(
+    ("lacking", "message"), [("mmdebstrap", "apt-get install mmdebstrap"), ("", "run this as root")]
+)
+def test_what_the_machine_lacks_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lacking: str, message: str
+) -> None:
+    monkeypatch.setenv("TPCSWEEP_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.setattr("shutil.which", lambda name: None if name == lacking else f"/bin/{name}")
+    with pytest.raises(image.ImageError, match=message):
+        image.build(tmp_path / "i.tar", "site", "localhost/t:1")
+
+
+def test_a_layer_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TPCSWEEP_CACHE", str(tmp_path))
+    monkeypatch.setattr(image, "_require_machine", lambda: None)
+    calls = []
+
+    def make(out: Any) -> None:
+        calls.append(1)
+        out.write(made({"a": "1"}))
+
+    first, again = (image._kept("kind", ["x"], make, "a test") for _ in range(2))
+    assert first == again and len(calls) == 1
+    assert image._unpacked(first) == made({"a": "1"})
+    assert first.whole == image.digest_of(made({"a": "1"}))
+    assert sorted(path.name for path in (tmp_path / "image").iterdir()) == [first.content.name, "lock"]
+    with pytest.raises(ZeroDivisionError):
+        image._kept("kind", ["y"], lambda _: 1 / 0, "a test")
+    assert len(list((tmp_path / "image").iterdir())) == 2
+
+
+def test_the_lists_name_each_package_once_in_order() -> None:
+    lists = [image.packages(name) for name in ("debian.txt", "debian-workflow.txt")]
+    assert all(names == sorted(names) for names in lists)
+    together = [name for names in lists for name in names]
+    assert len(together) == len(set(together))
+    assert all(re.fullmatch(r"[a-z0-9][a-z0-9+.-]+", name) for name in together)
+
+
+def test_the_containerfile_sets_what_the_script_sets() -> None:
+    text = (IMAGE / "Containerfile").read_text()
+    lines = [line.removeprefix("ENV ") for line in text.splitlines() if line.startswith("ENV ")]
+    found = dict(pair.split("=", 1) for line in lines for pair in line.split())
+    wanted = image.ENVIRONMENT | image.WORKFLOW_ENVIRONMENT | {"TPCSWEEP_COMMIT": "${COMMIT}"}
+    assert found == wanted
+    assert text.rstrip().endswith(f"USER {image.USER}:{image.USER}")
+    assert f"--uid {image.USER} " in (IMAGE / "finish.sh").read_text()
+
+
+def test_an_engine_is_given_nothing_that_git_ignores() -> None:
+    kept_out = (IMAGE / "Containerfile.dockerignore").read_text().split()
+    for pattern in (ROOT / ".gitignore").read_text().split():
+        wanted = pattern.rstrip("/")
+        assert wanted in kept_out or f"**/{wanted}" in kept_out, pattern
