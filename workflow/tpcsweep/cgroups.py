@@ -107,10 +107,7 @@ class Cgroup:
 
     def periods(self) -> tuple[int, int]:
         """Scheduling periods so far with something to run, and those in which the quota ran out."""
-        stat = dict(
-            line.split()[:2] for line in (self.tree.cpu / self.name / "cpu.stat").read_text().splitlines()
-        )
-        return int(stat.get("nr_periods", 0)), int(stat.get("nr_throttled", 0))
+        return parse_periods((self.tree.cpu / self.name / "cpu.stat").read_text())
 
     def remove(self) -> None:
         """Remove the emptied group; the kernel needs a moment after the last process has gone.
@@ -134,6 +131,12 @@ def parse_usage(text: bytes) -> int:
     """CPU time from the text of a usage file, in the file's unit."""
     first = text.split(b"\n", 1)[0]  # v1: the number alone; v2: "usage_usec N" comes first
     return int(first.rsplit(b" ", 1)[-1])
+
+
+def parse_periods(text: str) -> tuple[int, int]:
+    """Scheduling periods with something to run, and throttled ones, from the text of cpu.stat."""
+    stat = dict(line.split()[:2] for line in text.splitlines())
+    return int(stat.get("nr_periods", 0)), int(stat.get("nr_throttled", 0))
 
 
 def named(tree: Hierarchy, prefix: str) -> list[Cgroup]:

@@ -23,6 +23,9 @@ CMSD_LOGGED_IN = "Waiting for primary server"
 """What an origin's cmsd logs when its admin socket exists. xrootd looks for that socket only every ten seconds,
 so that one started earlier stalls the whole cluster for as long."""
 
+RECEIVE_BUFFER = 1 << 20
+"""Bytes that a receive buffer begins with, at most. The kernel's default of 128 KiB leaves its growth to autotuning,
+which on Linux 6.18 may never begin: such a connection stays at 64 KiB per RTT. See docs/paths.md."""
 _SECRET = re.compile(r"(authz=|Bearer(?:%20|\s)+)[^\s&\"']+", re.IGNORECASE)
 
 
@@ -103,6 +106,14 @@ def configuration(server: Server, credentials: Path) -> str:
         *cluster,
     ]
     return "\n".join(lines) + "\n"
+
+
+def buffer_sysctls(tcp_buffer: int) -> dict[str, str]:
+    """The sysctls that bound the TCP buffers of a server, bytes. XRootD sets none itself, so that these maxima act."""
+    return {
+        "net.ipv4.tcp_rmem": f"4096 {min(tcp_buffer, RECEIVE_BUFFER)} {tcp_buffer}",
+        "net.ipv4.tcp_wmem": f"4096 {min(tcp_buffer, 16384)} {tcp_buffer}",
+    }
 
 
 def without_secrets(text: str) -> str:

@@ -8,6 +8,21 @@ import threading
 from pathlib import Path
 
 
+def add_source(folder: Path, size: int, content: str) -> str:
+    """Make a source file of `size` bytes unless it is there; its name. Sparse files take no memory."""
+    name = f"{content}.{size}"
+    path = folder / name
+    if not path.exists():
+        with path.open("wb") as file:
+            if content == "sparse":
+                file.truncate(size)
+            else:
+                left = size
+                while left:
+                    left -= file.write(os.urandom(min(left, 1 << 24)))
+    return name
+
+
 class DestinationFiles:
     """Counts the bytes in the files of one folder, those included that have been removed since.
 

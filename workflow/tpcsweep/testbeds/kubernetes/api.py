@@ -23,8 +23,9 @@ from kubernetes import client, config
 from kubernetes.client import ApiClient, ApiException, Configuration
 from kubernetes.client.api_response import ApiResponse
 from kubernetes.config import kube_config
-from tpcsweep.testbed_settings import Kubernetes
 from urllib3.exceptions import HTTPError
+
+from tpcsweep.testbed_settings import Kubernetes
 
 DEPLOYMENT = "tpcsweep/deployment"
 """The label whose value is a deployment's identifier."""

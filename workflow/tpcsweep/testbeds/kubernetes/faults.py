@@ -24,8 +24,9 @@ from kubernetes.client import (
     V1PodStatus,
 )
 from kubernetes.watch import Watch
-from tpcsweep.testbeds.kubernetes.api import DEPLOYMENT, Cluster, ClusterError, RefusedError, call
 from urllib3.exceptions import HTTPError
+
+from tpcsweep.testbeds.kubernetes.api import DEPLOYMENT, Cluster, ClusterError, RefusedError, call
 
 STARTING = frozenset({"ContainerCreating", "PodInitializing"})
 """What containers wait for in the course of things."""

@@ -16,7 +16,16 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from kubernetes.client import V1DeleteOptions, V1Lease, V1LeaseSpec, V1ObjectMeta, V1Preconditions
-from tpcsweep.testbeds.kubernetes.api import SELECTOR, Cluster, ClusterError, RefusedError, call, create
+
+from tpcsweep.testbeds.kubernetes.api import (
+    PATIENCE,
+    SELECTOR,
+    Cluster,
+    ClusterError,
+    RefusedError,
+    call,
+    create,
+)
 
 DURATION = 30.0
 """Seconds after which a Lease that has not been renewed may be taken over."""
@@ -107,21 +116,16 @@ class Leases:
             )
             self._renewed[name] = began
         except RefusedError as error:
-            if error.status == 404:
-                self._gone = f"Lease {name} was deleted by somebody"
-            elif error.status == 409:
-                self._look(name)
-            else:
+            if error.status not in (404, 409):
                 raise
+            self._look(name)
 
     def _look(self, name: str) -> None:
-        """Somebody has changed a Lease: we, in a renewal whose answer was lost, or another who has taken it."""
-        lease = call(
-            lambda: self._cluster.coordination.read_namespaced_lease(
-                name, self._cluster.namespace, _request_timeout=TIMEOUT
-            ),
-            seconds=0,
-        )
+        """Somebody has changed a Lease: we, in a renewal whose answer was lost, or another."""
+        lease = _read(self._cluster, name, seconds=0)
+        if lease is None:
+            self._gone = f"Lease {name} was deleted by somebody"
+            return
         if _spec(lease).holder_identity == self._identifier:
             self._taken[name] = lease  # renewed at the next round, which has to come soon
             raise ClusterError(f"Lease {name} was changed by somebody")
@@ -370,9 +374,14 @@ def _all(cluster: Cluster) -> dict[str, V1Lease]:
     return {_name(lease): lease for lease in found.items}
 
 
-def _read(cluster: Cluster, name: str) -> V1Lease | None:
+def _read(cluster: Cluster, name: str, seconds: float = PATIENCE) -> V1Lease | None:
     try:
-        return call(lambda: cluster.coordination.read_namespaced_lease(name, cluster.namespace))
+        return call(
+            lambda: cluster.coordination.read_namespaced_lease(
+                name, cluster.namespace, _request_timeout=TIMEOUT
+            ),
+            seconds,
+        )
     except RefusedError as error:
         if error.status != 404:
             raise

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kubernetes.client import V1ObjectMeta, V1Pod
+
 from tpcsweep.testbeds.kubernetes import leases
 from tpcsweep.testbeds.kubernetes.api import DEPLOYMENT, SELECTOR, Cluster, ClusterError, RefusedError, call
 from tpcsweep.testbeds.kubernetes.leases import CELLS, OWNER, SWEEP

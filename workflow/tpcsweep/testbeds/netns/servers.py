@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from tpcsweep import xrootd
+from tpcsweep import probe, xrootd
 from tpcsweep.cgroups import Cgroup, Hierarchy
 from tpcsweep.commands import Commands
 from tpcsweep.namespaces import socket_inside
@@ -104,8 +104,7 @@ class Servers:
 
         Raises DeploymentError.
         """
-        context = ssl.create_default_context(cafile=str(self._credentials / "ca.pem"))
-        context.load_cert_chain(self._credentials / "user.pem", self._credentials / "user.key")
+        context = probe.context(self._credentials)
         for side in self._sides:
             for origin in side.origins:
                 self._wait(partial(self._delivers, origin, context), "an answer to GET", origin)
@@ -127,9 +126,9 @@ class Servers:
         self._processes.start(server.name, ["setpriv", *identity, program, *files], server.folder)
 
     def _accepts(self, server: Server) -> bool:
-        with socket_inside(f"{self._prefix}-{server.name}", socket.AF_INET, socket.SOCK_STREAM) as probe:
-            probe.settimeout(1)
-            return probe.connect_ex((server.address, xrootd.CMSD_PORT)) == 0
+        with socket_inside(f"{self._prefix}-{server.name}", socket.AF_INET, socket.SOCK_STREAM) as plain:
+            plain.settimeout(1)
+            return plain.connect_ex((server.address, xrootd.CMSD_PORT)) == 0
 
     def _delivers(self, server: Server, context: ssl.SSLContext) -> bool:
         return self._get(server, context)[0] == http.client.OK
@@ -141,20 +140,7 @@ class Servers:
     def _get(self, server: Server, context: ssl.SSLContext) -> tuple[int, str]:
         """Status and host of the Location of a GET of the ready file, from the client's place; 0 without answer."""
         plain = socket_inside(f"{self._prefix}-client", socket.AF_INET, socket.SOCK_STREAM)
-        plain.settimeout(2)
-        connection = http.client.HTTPSConnection(server.address, xrootd.PORT)
-        try:
-            plain.connect((server.address, xrootd.PORT))
-            connection.sock = context.wrap_socket(plain, server_hostname=server.address)
-            connection.request("GET", f"{xrootd.EXPORT}/{xrootd.READY_FILE}")
-            answer = connection.getresponse()
-            host = answer.getheader("Location", "").partition("://")[2].partition("/")[0].partition(":")[0]
-            return answer.status, host
-        except (OSError, http.client.HTTPException):
-            return 0, ""  # not yet
-        finally:
-            connection.close()
-            plain.close()
+        return probe.get(server.address, context, plain)
 
     def _wait(self, ready: Callable[[], bool], what: str, server: Server) -> None:
         give_up = time.monotonic() + START_SECONDS

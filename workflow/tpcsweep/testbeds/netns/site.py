@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 from tpcsweep.cgroups import Cgroup, parse_usage
 from tpcsweep.commands import Commands
-from tpcsweep.measure.files import DestinationFiles
+from tpcsweep.measure.files import DestinationFiles, add_source
 from tpcsweep.measure.linux import CounterFile, machine, retransmits
 from tpcsweep.measure.readings import Reading, Sampler
 from tpcsweep.measure.sockets import SocketDiagnostics
@@ -163,17 +162,7 @@ class Site:
 
     def add_source(self, size: int, content: str) -> str:
         """Make a source file of `size` bytes unless it is there; its name. Sparse files take no memory."""
-        name = f"{content}.{size}"
-        path = self.sides["src"].files / name
-        if not path.exists():
-            with path.open("wb") as file:
-                if content == "sparse":
-                    file.truncate(size)
-                else:
-                    left = size
-                    while left:
-                        left -= file.write(os.urandom(min(left, 1 << 24)))
-        return name
+        return add_source(self.sides["src"].files, size, content)
 
     def totals(self) -> dict[str, int | None]:
         """Counters that are looked at only before and after a cell: packets dropped, periods, throttled periods."""

@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tpcsweep import xrootd
+
 SIDES = ("src", "dst")
 ENTRY = {"src": "10.88.1.1", "dst": "10.88.2.1"}
 LAN = {"src": "10.88.1.0/24", "dst": "10.88.2.0/24"}
@@ -26,9 +28,6 @@ FIRST_ORIGIN = 11
 INTERFACE = "tpc-eth"
 """The interface of every server."""
 PATH_INTERFACE = "tpc-path"
-RECEIVE_BUFFER = 1 << 20
-"""Bytes that a receive buffer begins with, at most. The kernel's default of 128 KiB leaves its growth to autotuning,
-which on Linux 6.18 may never begin: such a connection stays at 64 KiB per RTT. See docs/paths.md."""
 
 
 @dataclass(frozen=True)
@@ -104,10 +103,9 @@ def route_commands(
 
 
 def sysctls(tcp_buffer: int) -> dict[str, str]:
-    """What is set in every server's namespace. XRootD sets no socket buffers, so that these maxima act."""
+    """What is set in every server's namespace."""
     return {
-        "net.ipv4.tcp_rmem": f"4096 {min(tcp_buffer, RECEIVE_BUFFER)} {tcp_buffer}",
-        "net.ipv4.tcp_wmem": f"4096 {min(tcp_buffer, 16384)} {tcp_buffer}",
+        **xrootd.buffer_sysctls(tcp_buffer),
         # The window of one cell must not be inherited by the next.
         "net.ipv4.tcp_no_metrics_save": "1",
     }

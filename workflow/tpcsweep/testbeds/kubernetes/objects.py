@@ -1,0 +1,317 @@
+"""The objects of a deployment, as typed objects of the Kubernetes API. Pure.
+
+Job tpc-<id> (its pod: client and hub) ── owns ── Secrets, ConfigMap, NetworkPolicy,
+pods tpc-<id>-src1 …, -srcm, -dst1 …, -dstm
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kubernetes import client as k8s
+
+from tpcsweep import xrootd
+from tpcsweep.parameters import DeploymentParameters
+from tpcsweep.testbed_settings import Kubernetes, Placement
+from tpcsweep.testbeds.kubernetes import state
+from tpcsweep.testbeds.kubernetes.api import DEPLOYMENT
+from tpcsweep.testbeds.kubernetes.pod import places
+
+USER = 10940
+"""User and group of all processes, as in the image."""
+POD = "tpcsweep.testbeds.kubernetes.pod"
+SMALL_CPU, SMALL_MEMORY = "10m", "32Mi"
+"""What is requested where little is to be requested."""
+AGENT = ("250m", "128Mi")
+"""CPU and memory of agents and of the hub."""
+REDIRECTOR = ("1", "512Mi")
+SERVER_MEMORY = 1 << 30
+"""Memory of a server beside its files, bytes."""
+STATE_SIZE = "64Mi"
+FINISHED_SECONDS = 30
+"""How long a Job that has ended stays, so that it can be seen why."""
+GRACE_SECONDS = 2
+NETWORK = "net1"
+"""The interface of an attached network, as Multus names the first."""
+NETWORKS = "k8s.v1.cni.cncf.io/networks"
+
+
+@dataclass(frozen=True)
+class Naming:
+    """Whose objects these are."""
+
+    identifier: str
+    sweep: str
+    deployment: str
+
+    @property
+    def prefix(self) -> str:
+        """What all names begin with, and the Job's own."""
+        return state.prefix(self.identifier)
+
+    def meta(
+        self,
+        name: str,
+        owner: k8s.V1Job | None = None,
+        role: str | None = None,
+        side: str | None = None,
+        annotations: Mapping[str, str] | None = None,
+    ) -> k8s.V1ObjectMeta:
+        """Metadata of an object: whose it is, and what goes with what."""
+        references = None
+        if owner and owner.metadata:
+            references = [
+                k8s.V1OwnerReference(
+                    api_version="batch/v1",
+                    kind="Job",
+                    name=owner.metadata.name or "",
+                    uid=owner.metadata.uid or "",
+                )
+            ]
+        return k8s.V1ObjectMeta(
+            name=name,
+            labels=state.labels(self.identifier, role, side),
+            annotations={**state.ownership(self.sweep, self.deployment), **(annotations or {})},
+            owner_references=references,
+        )
+
+
+def job(naming: Naming, settings: Kubernetes, deadline: float) -> k8s.V1Job:
+    """The owner of everything else; its pod has the client and the hub. It ends after `deadline` seconds."""
+    placed = settings.client
+    cpu, memory = f"{settings.client_cores:g}", str(settings.client_memory)
+    mounts = [_mount("state", places.STATE), *_given()]
+    containers = [
+        _container("client", settings, ["client"], (cpu, memory), mounts, placed.resources),
+        _container("hub", settings, ["hub"], AGENT, mounts),
+    ]
+    volumes = [_in_memory("state", STATE_SIZE), *_filled_later(naming, "client")]
+    annotations = attachment(placed, 0)
+    spec = _pod_spec(settings, placed, containers, volumes)
+    return k8s.V1Job(
+        metadata=naming.meta(naming.prefix),
+        spec=k8s.V1JobSpec(
+            backoff_limit=0,
+            active_deadline_seconds=round(deadline),
+            ttl_seconds_after_finished=FINISHED_SECONDS,
+            template=k8s.V1PodTemplateSpec(
+                metadata=naming.meta("", role="client", annotations=annotations), spec=spec
+            ),
+        ),
+    )
+
+
+def server_pod(
+    naming: Naming,
+    settings: Kubernetes,
+    placed: Placement,
+    server: xrootd.Server,
+    number: int,
+    wanted: DeploymentParameters,
+    owner: k8s.V1Job,
+) -> k8s.V1Pod:
+    """The pod of a server: its own container, and the agent's. `number` is its place among its side's addresses."""
+    origin = server.role == "server"
+    side = server.name[:3]
+    mounts = [_mount("state", places.STATE), _mount("files", places.FILES), *_given()]
+    if origin:
+        cores = None if wanted.cores is None else f"{wanted.cores / wanted.origins:.3f}"
+        limits = (cores, str(settings.memory + SERVER_MEMORY))
+    else:
+        limits = REDIRECTOR
+    programs = [server.name, server.role, *server.programs]
+    ports = [xrootd.PORT, xrootd.CMSD_PORT, places.AGENT_PORT, places.PROBE_PORT]
+    servers = _container(
+        "servers", settings, ["servers", *programs], limits, mounts, placed.resources if origin else {}
+    )
+    servers.ports = [k8s.V1ContainerPort(container_port=port) for port in ports]
+    agent = _container("agent", settings, ["agent"], AGENT, mounts)
+    if settings.paths.kind == "netem" and origin:
+        agent.security_context = _may_emulate()
+    spec = _pod_spec(
+        settings,
+        placed,
+        [servers, agent],
+        [
+            _in_memory("state", STATE_SIZE),
+            _in_memory("files", str(settings.memory)),
+            *_filled_later(naming, "servers"),
+        ],
+    )
+    assert spec.security_context
+    spec.security_context.sysctls = sysctls(settings, wanted)
+    if not placed.affinity:
+        spec.topology_spread_constraints = [_spread(naming, side)]
+    return k8s.V1Pod(
+        metadata=naming.meta(
+            f"{naming.prefix}-{server.name}",
+            owner,
+            "origin" if origin else "redirector",
+            side,
+            {**placed.annotations, **attachment(placed, number)},
+        ),
+        spec=spec,
+    )
+
+
+def secret(naming: Naming, of: str, files: Mapping[str, bytes], owner: k8s.V1Job) -> k8s.V1Secret:
+    """Credentials of `servers` or of the `client`."""
+    data: dict[str, bytes | str] = {
+        name: base64.b64encode(content).decode() for name, content in files.items()
+    }
+    return k8s.V1Secret(
+        metadata=naming.meta(f"{naming.prefix}-{of}", owner), type="Opaque", immutable=True, data=data
+    )
+
+
+def config_map(naming: Naming, files: Mapping[str, str], owner: k8s.V1Job) -> k8s.V1ConfigMap:
+    """The configuration of every server."""
+    return k8s.V1ConfigMap(metadata=naming.meta(naming.prefix, owner), immutable=True, data=dict(files))
+
+
+def network_policy(naming: Naming, owner: k8s.V1Job) -> k8s.V1NetworkPolicy:
+    """The pods of a deployment talk to each other and to nobody else."""
+    ours = k8s.V1LabelSelector(match_labels={DEPLOYMENT: naming.identifier})
+    peers = [k8s.V1NetworkPolicyPeer(pod_selector=ours)]
+    return k8s.V1NetworkPolicy(
+        metadata=naming.meta(naming.prefix, owner),
+        spec=k8s.V1NetworkPolicySpec(
+            pod_selector=ours,
+            policy_types=["Ingress", "Egress"],
+            ingress=[k8s.V1NetworkPolicyIngressRule(_from=peers)],
+            egress=[k8s.V1NetworkPolicyEgressRule(to=peers)],
+        ),
+    )
+
+
+def sysctls(settings: Kubernetes, wanted: DeploymentParameters) -> list[k8s.V1Sysctl] | None:
+    """What is set in the network of a server's pod.
+
+    Buffers are safe sysctls since Kubernetes 1.32; another congestion control than the nodes' own is an unsafe one,
+    which kubelets must allow. https://kubernetes.io/docs/tasks/administer-cluster/sysctl-cluster/
+    """
+    values = {} if settings.tcp_buffer is not None else xrootd.buffer_sysctls(wanted.tcp_buffer)
+    if wanted.congestion_control != settings.congestion_controls[0]:
+        values["net.ipv4.tcp_congestion_control"] = wanted.congestion_control
+    return [k8s.V1Sysctl(name=name, value=value) for name, value in values.items()] or None
+
+
+def attachment(placed: Placement, number: int) -> dict[str, str]:
+    """The annotation by which Multus attaches a pod to a network, with its address."""
+    if placed.network is None:
+        return {}
+    namespace, _, name = placed.network.rpartition("/")
+    one: dict[str, Any] = {"name": name, "interface": NETWORK, "ips": [placed.addresses[number]]}
+    return {NETWORKS: json.dumps([{**one, "namespace": namespace} if namespace else one])}
+
+
+def _pod_spec(
+    settings: Kubernetes,
+    placed: Placement,
+    containers: list[k8s.V1Container],
+    volumes: list[k8s.V1Volume],
+) -> k8s.V1PodSpec:
+    return k8s.V1PodSpec(
+        containers=containers,
+        volumes=volumes,
+        restart_policy="Never",
+        termination_grace_period_seconds=GRACE_SECONDS,
+        automount_service_account_token=False,
+        enable_service_links=False,
+        host_network=settings.host_network or None,
+        node_selector=placed.node_selector or None,
+        affinity=placed.affinity or None,  # type: ignore[arg-type]
+        tolerations=list(placed.tolerations) or None,  # type: ignore[arg-type]
+        image_pull_secrets=[k8s.V1LocalObjectReference(name=name) for name in settings.pull_secrets] or None,
+        security_context=k8s.V1PodSecurityContext(
+            run_as_non_root=True,
+            run_as_user=USER,
+            run_as_group=USER,
+            fs_group=USER,
+            seccomp_profile=k8s.V1SeccompProfile(type="RuntimeDefault"),
+        ),
+    )
+
+
+def _container(
+    name: str,
+    settings: Kubernetes,
+    command: Sequence[str],
+    limits: tuple[str | None, str],
+    mounts: list[k8s.V1VolumeMount],
+    extended: Mapping[str, str] | None = None,
+) -> k8s.V1Container:
+    cpu, memory = limits
+    limited = {"memory": memory, **({"cpu": cpu} if cpu else {}), **(extended or {})}
+    little = {"cpu": SMALL_CPU, "memory": SMALL_MEMORY, **(extended or {})}
+    return k8s.V1Container(
+        name=name,
+        image=settings.image,
+        image_pull_policy=settings.pull_policy,
+        command=["/usr/bin/python3", "-m", f"{POD}.{command[0]}", *command[1:]],
+        resources=k8s.V1ResourceRequirements(
+            limits=limited, requests=limited if settings.qos == "guaranteed" else little
+        ),
+        volume_mounts=mounts,
+        termination_message_policy="FallbackToLogsOnError",
+        security_context=k8s.V1SecurityContext(
+            allow_privilege_escalation=False,
+            read_only_root_filesystem=True,
+            capabilities=k8s.V1Capabilities(drop=["ALL"]),
+        ),
+    )
+
+
+def _may_emulate() -> k8s.V1SecurityContext:
+    """Capabilities are of use to root alone, unless programs of the image bear them."""
+    return k8s.V1SecurityContext(
+        run_as_user=0,
+        run_as_non_root=False,
+        allow_privilege_escalation=False,
+        read_only_root_filesystem=True,
+        capabilities=k8s.V1Capabilities(drop=["ALL"], add=["NET_ADMIN"]),
+    )
+
+
+def _given() -> list[k8s.V1VolumeMount]:
+    return [
+        _mount("credentials", places.CREDENTIALS, read_only=True),
+        _mount("configuration", places.CONFIGURATION, read_only=True),
+    ]
+
+
+def _filled_later(naming: Naming, of: str) -> list[k8s.V1Volume]:
+    """Certificates and configuration hold the pods' addresses, so they come when the pods are there already."""
+    return [
+        k8s.V1Volume(
+            name="credentials",
+            secret=k8s.V1SecretVolumeSource(
+                secret_name=f"{naming.prefix}-{of}", optional=True, default_mode=0o440
+            ),
+        ),
+        k8s.V1Volume(
+            name="configuration", config_map=k8s.V1ConfigMapVolumeSource(name=naming.prefix, optional=True)
+        ),
+    ]
+
+
+def _in_memory(name: str, size: str) -> k8s.V1Volume:
+    return k8s.V1Volume(name=name, empty_dir=k8s.V1EmptyDirVolumeSource(medium="Memory", size_limit=size))
+
+
+def _mount(name: str, path: Any, *, read_only: bool = False) -> k8s.V1VolumeMount:
+    return k8s.V1VolumeMount(name=name, mount_path=str(path), read_only=read_only or None)
+
+
+def _spread(naming: Naming, side: str) -> k8s.V1TopologySpreadConstraint:
+    """The origins of a side on as many nodes as there are."""
+    return k8s.V1TopologySpreadConstraint(
+        max_skew=1,
+        topology_key="kubernetes.io/hostname",
+        when_unsatisfiable="ScheduleAnyway",
+        label_selector=k8s.V1LabelSelector(match_labels={DEPLOYMENT: naming.identifier, state.SIDE: side}),
+    )

@@ -1,0 +1,186 @@
+"""The agent beside a server: starts it, watches its pod, looks after its files. Obeys the hub alone, over TLS.
+
+Usage: python3 -m tpcsweep.testbeds.kubernetes.pod.agent
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tpcsweep import provenance, xrootd
+from tpcsweep.testbeds.kubernetes.pod import contained, emulation, network
+from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, Verb, answer, encoded
+from tpcsweep.testbeds.kubernetes.pod.places import AGENT_PORT, PROBE_PORT
+from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER, Contained, Watched
+
+
+class Agent:
+    """One agent; it serves one hub."""
+
+    def __init__(self, servers: Contained) -> None:
+        self._servers = servers
+        self._lines = servers.connections[0].makefile("rw")
+        self._lock = asyncio.Lock()
+        self._watched: Watched | None = None
+        self._sampling: asyncio.Task[None] | None = None
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Obey until the connection ends."""
+        verbs: dict[str, Verb] = {
+            "ping": self.ping,
+            "describe": self.describe,
+            "emulate": self.emulate,
+            "round_trips": self.round_trips,
+            "pour": self.pour,
+            "arriving": self.arriving,
+            "start": partial(self.servers, "start"),
+            "restart": partial(self.servers, "restart"),
+            "add_source": partial(self.servers, "add_source"),
+            "remove": self.remove,
+            "clear": self.clear,
+            "totals": self.totals,
+            "connected": self.connected,
+            "watch": lambda interval: self.watch(interval, writer),
+            "unwatch": self.unwatch,
+        }
+
+        async def obey(request: dict[str, Any]) -> None:
+            writer.write(await answer(verbs, request))
+
+        tasks = set()
+        try:
+            while line := await reader.readline():
+                task = asyncio.create_task(obey(json.loads(line)))
+                tasks.add(task)
+                task.add_done_callback(tasks.discard)
+        except OSError:
+            pass
+        finally:
+            await self.unwatch()
+            writer.close()
+
+    async def ping(self) -> float:
+        """The clock."""
+        return time.monotonic()
+
+    async def describe(self, peers: list[str]) -> dict[str, Any]:
+        """The machine, its software and network towards the origins of the other side, which are watched from now."""
+        network_found = await asyncio.to_thread(network.describe, peers[0])
+        self._watched = Watched(self._servers, network_found["interface"], peers)
+        return {
+            "machine": provenance.machine(),
+            "boot": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
+            "software": await asyncio.to_thread(provenance.software, []),
+            **network_found,
+        }
+
+    async def emulate(
+        self, peers: list[str], rtt: float, bandwidth: float, loss: float, mtu: int
+    ) -> list[str]:
+        """Put an emulated path before the addresses of the other side; what was set."""
+        return await asyncio.to_thread(emulation.emulate, peers, rtt, bandwidth, loss, mtu)
+
+    async def round_trips(self, address: str, count: int) -> tuple[list[float], int]:
+        """RTT in ms and path MTU to another agent."""
+        return await asyncio.to_thread(network.round_trips, address, count)
+
+    async def pour(self, address: str, connections: int, seconds: float) -> None:
+        """Send to another agent."""
+        await asyncio.to_thread(network.pour, address, connections, seconds)
+
+    async def arriving(self, address: str, warm_up: float, seconds: float) -> float:
+        """Gbit/s from another agent."""
+        return await asyncio.to_thread(network.arriving, address, warm_up, seconds)
+
+    async def servers(self, verb: str, **arguments: object) -> Any:
+        """Have the container beside this one do something."""
+
+        def tell() -> dict[str, Any]:
+            self._lines.write(json.dumps({"do": verb, "with": arguments}) + "\n")
+            self._lines.flush()
+            return dict(json.loads(self._lines.readline() or '{"error": "the server container is gone"}'))
+
+        async with self._lock:
+            said = await asyncio.to_thread(tell)
+        if "error" in said:
+            raise RuntimeError(said["error"])
+        return said["ok"]
+
+    async def remove(self, name: str) -> None:
+        """Remove a file whose transfer has ended."""
+        self._look().files.remove(name)
+
+    async def clear(self) -> None:
+        """Remove what arrived."""
+        self._look().files.clear()
+
+    async def totals(self) -> list[int | None]:
+        """Scheduling periods, throttled ones, and packets that the emulated path dropped."""
+        return [*self._servers.periods(), await asyncio.to_thread(emulation.drops)]
+
+    async def connected(self) -> bool:
+        """Whether data connections are open."""
+        return self._look().connected()
+
+    async def watch(self, interval: float, writer: asyncio.StreamWriter) -> None:
+        """Send a sample at once and then every `interval` seconds."""
+        await self.unwatch()
+        watched = self._look()
+        writer.write(encoded(sample=watched.sample()))
+        self._sampling = asyncio.create_task(sampling(watched, interval, writer))
+
+    async def unwatch(self) -> None:
+        """Send no more samples."""
+        if self._sampling:
+            self._sampling.cancel()
+            self._sampling = None
+
+    def _look(self) -> Watched:
+        if self._watched is None:
+            raise RuntimeError("not described yet")
+        return self._watched
+
+
+async def sampling(watched: Watched, interval: float, writer: asyncio.StreamWriter) -> None:
+    """Samples until cancelled. A late one does not shift those that follow; what was missed is skipped."""
+    due = time.monotonic()
+    while True:
+        due = max(due + interval, time.monotonic())
+        await asyncio.sleep(due - time.monotonic())
+        writer.write(encoded(sample=watched.sample()))
+
+
+async def swallow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """The other end of what `network` measures."""
+    try:
+        while await reader.read(1 << 20):
+            pass
+    except OSError:
+        pass
+    writer.close()
+
+
+async def main() -> None:
+    """Serve until ended."""
+    contained.end_on_term()
+    credentials = await asyncio.to_thread(contained.credentials)
+    FOLDER.mkdir(exist_ok=True)
+    (FOLDER / xrootd.READY_FILE).write_bytes(b"\n")
+    agent = Agent(await asyncio.to_thread(Contained))
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(credentials / "ca.pem"))
+    tls.load_cert_chain(credentials / "host.pem", credentials / "host.key")
+    tls.verify_mode = ssl.CERT_REQUIRED
+    probes = await asyncio.start_server(swallow, None, PROBE_PORT)
+    obeying = await asyncio.start_server(agent.serve, None, AGENT_PORT, ssl=tls, limit=LONGEST)
+    async with probes, obeying:
+        await obeying.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

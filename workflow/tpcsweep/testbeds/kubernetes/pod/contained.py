@@ -1,0 +1,83 @@
+"""What a container does whose CPU is measured: wait for the credentials, hand its CPU counters over, then obey.
+
+The counters are open files: whoever reads them needs to see neither the container's cgroup nor its processes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+from tpcsweep.cgroups import Cgroup, hierarchy
+from tpcsweep.testbeds.kubernetes.pod.places import (
+    COMPLETE,
+    CONFIGURATION,
+    CONTAINED,
+    CREDENTIALS,
+    ENDED,
+    FOLDERS,
+    PRIVATE,
+)
+
+POLL = 0.05
+LAST_WORDS = Path("/dev/termination-log")
+"""What a container writes here stands in its pod's status."""
+
+
+def end_on_term() -> None:
+    """The first process of a container does not get the kernel's default for SIGTERM."""
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+
+
+def credentials() -> Path:
+    """Wait for the credentials and lay them out as servers and tools want them; returns their folder."""
+    while not all((folder / COMPLETE).exists() for folder in (CREDENTIALS, CONFIGURATION)):
+        if ENDED.exists():
+            raise SystemExit("nobody has come to use this pod")
+        time.sleep(POLL)
+    if PRIVATE.exists():
+        return PRIVATE
+    beside = PRIVATE.with_name(f"{PRIVATE.name}.{os.getpid()}")
+    for name in ("", *FOLDERS):
+        (beside / name).mkdir(mode=0o700)
+    for path in CREDENTIALS.iterdir():
+        if path.is_file():
+            folder = next((name for name, start in FOLDERS.items() if path.name.startswith(start)), "")
+            target = beside / folder / path.name.removeprefix(FOLDERS.get(folder, ""))
+            shutil.copyfile(path, target)
+            target.chmod(0o400)
+    with contextlib.suppress(OSError):  # the other container of the pod was first
+        beside.rename(PRIVATE)
+    return PRIVATE
+
+
+def taken(connections: int = 1) -> list[socket.socket]:
+    """Wait for the agent or hub beside this container and hand it the CPU counters; returns its connections.
+
+    The counters go over the first of them.
+    """
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(CONTAINED))
+        listener.listen(connections)
+        accepted = [listener.accept()[0] for _ in range(connections)]
+    tree = hierarchy()
+    usage, unit = Cgroup(tree, ".").usage_file()  # a container sees its own group as the root
+    files = [os.open(path, os.O_RDONLY | os.O_CLOEXEC) for path in (usage, tree.cpu / "cpu.stat")]
+    socket.send_fds(accepted[0], [f"{unit}\n".encode()], files)
+    for file in files:
+        os.close(file)
+    return accepted
+
+
+def fail(message: str) -> None:
+    """End the container, with the reason where Kubernetes shows it. Callable from any thread."""
+    print(message, file=sys.stderr, flush=True)  # noqa: T201, a container's log is its standard error
+    with contextlib.suppress(OSError):
+        LAST_WORDS.write_text(message)
+    os._exit(1)

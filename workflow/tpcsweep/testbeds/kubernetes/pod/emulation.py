@@ -1,0 +1,65 @@
+"""An emulated path in a pod: delay, rate and loss for what goes to the other side alone. Needs NET_ADMIN.
+
+    prio ── bands 1 to 3: everything else
+         └─ band 4, chosen by the other side's addresses: netem (half of the RTT, loss) ── tbf (rate)
+
+Both sides do it for what they send, so that together they make the path; each origin gets its share of the rate.
+Sources: tc-prio(8), tc-u32(8), tc-netem(8), tc-tbf(8).
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+from tpcsweep.paths import plan
+from tpcsweep.testbeds.kubernetes.pod.network import interface_to
+
+_emulated: list[str] = []
+"""The interface with an emulated path, where there is one."""
+
+
+def commands(interface: str, path: plan.Path, peers: list[str]) -> list[str]:
+    """Lines for `tc -batch -`. Pure."""
+    device = f"dev {interface}"
+    lines = [f"qdisc replace {device} root handle 1: prio bands 4 priomap {' '.join('1' * 16)}"]
+    if path.rtt or path.loss:
+        lines += [
+            f"qdisc add {device} parent 1:4 handle 40: {plan.netem(path)}",
+            f"qdisc add {device} parent 40:1 handle 41: {plan.tbf(path)}",
+        ]
+    else:
+        lines.append(f"qdisc add {device} parent 1:4 handle 41: {plan.tbf(path)}")
+    lines += [
+        f"filter add {device} parent 1: protocol ip prio 1 u32 match ip dst {peer}/32 flowid 1:4"
+        for peer in peers
+    ]
+    return lines
+
+
+def emulate(peers: list[str], rtt: float, bandwidth: float, loss: float, mtu: int) -> list[str]:
+    """Make it; returns the lines. Raises RuntimeError with tc's words, as where the kernel has no sch_netem."""
+    interface = interface_to(peers[0])
+    lines = commands(interface, plan.Path(rtt, bandwidth, loss, mtu), peers)
+    done = subprocess.run(
+        ["tc", "-batch", "-"], input="\n".join(lines), capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        needs = "; netem needs the kernel module sch_netem on the node" if rtt or loss else ""
+        raise RuntimeError(f"tc: {done.stderr.strip()}{needs}")
+    if plan.segmenting(plan.Path(rtt, bandwidth, loss, mtu), "netem", interface):
+        command = plan.segmenting(plan.Path(rtt, bandwidth, loss, mtu), "netem", interface)
+        subprocess.run(command, capture_output=True, check=True)
+    _emulated[:] = [interface]
+    return lines
+
+
+def drops() -> int | None:
+    """Packets that the emulated path dropped; None without one."""
+    if not _emulated:
+        return None
+    show = ["tc", "-s", "-j", "qdisc", "show", "dev", _emulated[0]]
+    found = json.loads(subprocess.run(show, capture_output=True, text=True, check=True).stdout)
+    # netem's own count holds what its child refused.
+    handles = ("40:",) if any(qdisc["handle"] == "40:" for qdisc in found) else ("41:",)
+    return sum(int(qdisc["drops"]) for qdisc in found if qdisc["handle"] in handles)

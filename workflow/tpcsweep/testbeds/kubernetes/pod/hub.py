@@ -1,0 +1,289 @@
+"""The hub beside the client: joins the agents of all servers, the client, and the job that measures.
+
+The job comes and goes through `relay` (an exec into this container). What it is to be told is numbered and kept until
+it says that it has it, so that a connection that drops loses nothing; what it asks twice is done once. When nobody
+has come for ORPHANED seconds the hub ends, with it the deployment's Job, and with that everything that the Job owns.
+
+Usage: python3 -m tpcsweep.testbeds.kubernetes.pod.hub
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import ssl
+import time
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+from tpcsweep import probe, provenance
+from tpcsweep.measure.linux import CounterFile, machine
+from tpcsweep.testbeds.kubernetes.pod import contained
+from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, Peer, Verb, answer
+from tpcsweep.testbeds.kubernetes.pod.places import AGENT_PORT, ENDED, HUB, Sample
+from tpcsweep.testbeds.kubernetes.pod.watched import Contained
+from tpcsweep.tools import Credentials
+
+ORPHANED = 120.0
+PINGS = 5
+READY_SECONDS = 60.0
+POLL = 0.02
+CLIENT = "client"
+
+
+class Agents:
+    """The agents of the servers, by the servers' names."""
+
+    def __init__(self, say: Any) -> None:
+        self._say = say
+        self._peers: dict[str, Peer] = {}
+        self._behind: dict[str, float] = {}
+        """Seconds that an agent's clock is behind this one."""
+
+    async def connect(self, name: str, address: str, tls: ssl.SSLContext) -> None:
+        """Wait until an agent answers. Raises TimeoutError."""
+        give_up = time.monotonic() + READY_SECONDS
+        while True:
+            try:
+                reader, writer = await asyncio.open_connection(
+                    address, AGENT_PORT, ssl=tls, server_hostname=address, limit=LONGEST
+                )
+                break
+            except OSError as error:
+                if time.monotonic() > give_up:
+                    raise TimeoutError(f"{name} at {address} does not answer: {error}") from None
+                await asyncio.sleep(POLL)
+        self._peers[name] = Peer(reader, writer, lambda message: self._unasked(name, message))
+
+    async def tell(self, to: list[str], verb: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Ask several at once; their answers. Raises RuntimeError that names who refused."""
+        return dict(
+            zip(to, await asyncio.gather(*(self._ask(name, verb, arguments) for name in to)), strict=True)
+        )
+
+    async def synchronise(self) -> None:
+        """Find how far each clock is from this one: from the quickest of a few round trips, by its middle."""
+        await asyncio.gather(*(self._synchronise(name) for name in self._peers))
+
+    async def _synchronise(self, name: str) -> None:
+        looks = []
+        for _ in range(PINGS):
+            began = time.monotonic()
+            theirs = await self._ask(name, "ping", {})
+            ended = time.monotonic()
+            looks.append((ended - began, (began + ended) / 2 - theirs))
+        self._behind[name] = min(looks)[1]
+
+    async def _ask(self, name: str, verb: str, arguments: dict[str, Any]) -> Any:
+        try:
+            return await self._peers[name].ask(verb, **arguments)
+        except (RuntimeError, ConnectionError) as error:
+            raise RuntimeError(f"{name}: {error}") from None
+
+    def _unasked(self, name: str, message: dict[str, Any]) -> None:
+        if "sample" in message:
+            sample = message["sample"]
+            sample[0] += self._behind[name]
+            self._say(sample=sample, of=name)
+        else:
+            self._say(gone=name)
+
+
+class Outbox:
+    """What the job is to be told: numbered, and kept until it has it."""
+
+    def __init__(self) -> None:
+        self._lines: deque[bytes] = deque()
+        self._first = 0
+        self._writer: asyncio.StreamWriter | None = None
+
+    def say(self, **fields: object) -> None:
+        """Tell now if somebody listens, and whoever comes later."""
+        number = self._first + len(self._lines)
+        self._lines.append(json.dumps({"number": number, **fields}, separators=(",", ":")).encode() + b"\n")
+        if self._writer:
+            self._writer.write(self._lines[-1])
+
+    def attach(self, writer: asyncio.StreamWriter, number: int) -> None:
+        """Somebody listens from now on, and has all before `number`."""
+        self.forget(number)
+        self._writer = writer
+        writer.write(b"".join(self._lines))
+
+    def detach(self, writer: asyncio.StreamWriter) -> None:
+        """Somebody has gone, unless another has come."""
+        if self._writer is writer:
+            self._writer = None
+
+    def forget(self, number: int) -> None:
+        """All before `number` has arrived."""
+        while self._lines and self._first < number:
+            self._lines.popleft()
+            self._first += 1
+
+
+class Hub:
+    """The state of the hub."""
+
+    def __init__(self) -> None:
+        self.outbox = Outbox()
+        self.agents = Agents(self.outbox.say)
+        self.seen = time.monotonic()
+        """When somebody was last here."""
+        self._done: set[int] = set()
+        self._client: Contained | None = None
+        self._destinations: list[str] = []
+        self._sampling: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._verbs: dict[str, Verb] = {
+            "clock": self.clock,
+            "connect": self.connect,
+            "synchronise": self.agents.synchronise,
+            "tell": self.agents.tell,
+            "ready": self.ready,
+            "client": self.client,
+            "watch": self.watch,
+            "unwatch": self.unwatch,
+            "totals": self.totals,
+        }
+
+    async def session(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One visit of the job. Its first line says what it has already."""
+        try:
+            self.outbox.attach(writer, json.loads(await reader.readline())["from"])
+            while line := await reader.readline():
+                self.seen = time.monotonic()
+                message = json.loads(line)
+                self.outbox.forget(message.get("from", 0))
+                if "id" in message and message["id"] not in self._done:
+                    self._done.add(message["id"])
+                    self._start(self._obey(message))
+        except (OSError, ValueError):
+            pass
+        finally:
+            self.outbox.detach(writer)
+            writer.close()
+
+    async def _obey(self, request: dict[str, Any]) -> None:
+        self.outbox.say(**json.loads(await answer(self._verbs, request)))
+
+    def _start(self, doing: Any) -> None:
+        task = asyncio.create_task(doing)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def clock(self) -> float:
+        """The clock that all times are of."""
+        return time.monotonic()
+
+    async def connect(self, servers: dict[str, str], destinations: list[str]) -> dict[str, Any]:
+        """Wait for the credentials, the client and every agent; what is known of this pod's machine."""
+        credentials = Credentials(await asyncio.to_thread(contained.credentials))
+        tls = ssl.create_default_context(cafile=str(credentials.authority))
+        tls.load_cert_chain(credentials.certificate, credentials.key)
+        self._tls = probe.context(credentials.folder)
+        self._destinations = destinations
+        await asyncio.gather(*(self.agents.connect(name, address, tls) for name, address in servers.items()))
+        self._client = await asyncio.to_thread(Contained, 2)
+        self._start(self._listen_to_client())
+        return {
+            "machine": provenance.machine(),
+            "boot": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
+        }
+
+    async def ready(self, redirector: str | None, origins: list[str]) -> None:
+        """Until every origin delivers, and the redirector has sent somebody to each. Raises TimeoutError."""
+        give_up = time.monotonic() + READY_SECONDS
+        for origin in origins:
+            await self._until(origin, lambda status, _: status == 200, give_up, "an answer to GET")
+        if redirector:
+            missing = set(origins)
+
+            def complete(_: int, host: str) -> bool:
+                missing.discard(host)
+                return not missing
+
+            await self._until(redirector, complete, give_up, "a redirection to each of its origins")
+
+    async def _until(self, address: str, enough: Any, give_up: float, what: str) -> None:
+        while True:
+            plain = socket.socket()
+            status, host = await asyncio.to_thread(probe.get, address, self._tls, plain)
+            if enough(status, host):
+                return
+            if time.monotonic() > give_up:
+                raise TimeoutError(f"{address}: waited {READY_SECONDS:g} s for {what}")
+            await asyncio.sleep(POLL)
+
+    async def client(self, line: str) -> None:
+        """Pass a request on to the client."""
+        assert self._client
+        self._client.connections[0].sendall(line.encode())
+
+    async def watch(self, to: list[str], interval: float) -> None:
+        """Have agents and client sampled."""
+        await self.agents.synchronise()
+        await self.agents.tell(to, "watch", {"interval": interval})
+        await self._quiet()
+        assert self._client
+        self._sampling = asyncio.create_task(self._sample_client(self._client, interval))
+
+    async def unwatch(self, to: list[str]) -> None:
+        """End it."""
+        await self._quiet()
+        await self.agents.tell(to, "unwatch", {})
+
+    async def totals(self, to: list[str]) -> dict[str, Any]:
+        """What agents count and is looked at only before and after a cell."""
+        return await self.agents.tell(to, "totals", {})
+
+    async def _quiet(self) -> None:
+        if self._sampling:
+            self._sampling.cancel()
+            self._sampling = None
+
+    async def _sample_client(self, client: Contained, interval: float) -> None:
+        stat = CounterFile("/proc/stat")
+        due = time.monotonic()
+        try:
+            while True:
+                busy, steal, total = machine(stat.read())
+                found = Sample(time.monotonic(), 0, 0, client.cpu(), busy, steal, total, 0, 0, None, None, 0)
+                self.outbox.say(sample=found, of=CLIENT)
+                due = max(due + interval, time.monotonic())
+                await asyncio.sleep(due - time.monotonic())
+        finally:
+            stat.close()
+
+    async def _listen_to_client(self) -> None:
+        assert self._client
+        reader, _ = await asyncio.open_unix_connection(sock=self._client.connections[1], limit=LONGEST)
+        while line := await reader.readline():
+            event = json.loads(line)
+            if event["event"] == "end":
+                # At once: what has arrived must not fill the memory that the next transfers need.
+                self._start(self._remove(event["name"]))
+            self.outbox.say(client=event)
+        self.outbox.say(gone=CLIENT)
+
+    async def _remove(self, name: str) -> None:
+        try:
+            await self.agents.tell(self._destinations, "remove", {"name": name})
+        except RuntimeError:
+            pass  # who is gone is said elsewhere
+
+
+async def main() -> None:
+    """Serve until nobody has come for too long."""
+    contained.end_on_term()
+    hub = Hub()
+    async with await asyncio.start_unix_server(hub.session, str(HUB), limit=LONGEST):
+        while time.monotonic() - hub.seen < ORPHANED:
+            await asyncio.sleep(1)
+    ENDED.touch()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

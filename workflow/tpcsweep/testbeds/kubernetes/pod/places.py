@@ -1,0 +1,55 @@
+"""Where things are in the pods, and what their messages look like."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+CREDENTIALS = Path("/etc/tpcsweep/credentials")
+"""The deployment's Secret: files of `tpcsweep.credentials`, those of folders with the folder in their name."""
+CONFIGURATION = Path("/etc/tpcsweep/configuration")
+"""The deployment's ConfigMap: a configuration file for each server, and COMPLETE."""
+COMPLETE = "complete"
+"""A key that both have. They are filled when the pods' addresses are known, and appear in the pods then."""
+STATE = Path("/run/tpcsweep")
+"""Shared by the containers of a pod, in memory, and gone with it."""
+PRIVATE = STATE / "credentials"
+"""The credentials as servers and tools want them."""
+CONTAINED = STATE / "contained"
+"""The socket of the container whose CPU is measured."""
+HUB = STATE / "hub"
+"""The socket of the hub."""
+ENDED = STATE / "ended"
+"""Says that the hub has ended, and that the pod is to end."""
+FILES = Path("/srv/tpcsweep")
+"""The folder of an origin's files, in memory."""
+
+AGENT_PORT = 8443
+PROBE_PORT = 8444
+"""Takes connections and swallows what they bring, to measure RTT and rate with."""
+
+FOLDERS = {"ca": "ca--"}
+"""Folders of the credentials, and what stands before the names of their files in the Secret."""
+
+
+class Sample(NamedTuple):
+    """One look of one agent at its pod. Counters only grow."""
+
+    time: float
+    """Seconds of CLOCK_MONOTONIC of the agent; the hub turns them into its own."""
+    received: int
+    """Bytes that the interface on the path received, and sent."""
+    sent: int
+    cpu: float
+    """CPU seconds of the servers, or of the client and its tools."""
+    busy: float
+    """CPU seconds of the machine, as the next two."""
+    steal: float
+    total: float
+    payload: int
+    """Bytes that ever arrived in the files."""
+    retransmits: int
+    rtt: float | None
+    """ms, mean over the data connections of this moment; None without any. So is the next."""
+    cwnd: float | None
+    connections: int

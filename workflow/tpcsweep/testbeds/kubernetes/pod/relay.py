@@ -1,0 +1,34 @@
+"""Joins standard input and output to the hub, for the length of one exec.
+
+Usage: python3 -m tpcsweep.testbeds.kubernetes.pod.relay
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+
+from tpcsweep.testbeds.kubernetes.pod.places import HUB
+
+BLOCK = 1 << 16
+
+
+def main() -> None:
+    """Until either side ends."""
+    hub = socket.socket(socket.AF_UNIX)
+    hub.connect(str(HUB))
+    threading.Thread(target=_inwards, args=(hub,), daemon=True).start()
+    while data := hub.recv(BLOCK):
+        while data:
+            data = data[os.write(1, data) :]
+
+
+def _inwards(hub: socket.socket) -> None:
+    while data := os.read(0, BLOCK):
+        hub.sendall(data)
+    hub.shutdown(socket.SHUT_RDWR)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""The server container: runs the XRootD programs of one server, and starts them again when told to.
+
+Obeys lines of JSON from the agent beside it, answered with `ok` or `error`. A program that ends by itself ends the
+container. Usage: python3 -m tpcsweep.testbeds.kubernetes.pod.servers NAME ROLE PROGRAM…
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+
+from tpcsweep.measure.files import add_source
+from tpcsweep.testbeds.kubernetes.pod import contained
+from tpcsweep.testbeds.kubernetes.pod.places import CONFIGURATION, STATE
+from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER
+from tpcsweep.xrootd import CMSD_LOGGED_IN, CMSD_PORT
+
+LOGIN_SECONDS = 30.0
+
+
+class Servers:
+    """The programs of one server."""
+
+    def __init__(self, name: str, role: str, programs: list[str]) -> None:
+        self._name = name
+        self._manager = role == "manager"
+        self._programs = programs
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._expected: set[int] = set()
+        """Processes that were told to end."""
+
+    def start(self) -> None:
+        """Start all, cmsd first: an xrootd that finds no cmsd looks for it again ten seconds later."""
+        if "cmsd" in self._programs:
+            ready = threading.Event()
+            process = self._run("cmsd", stderr=subprocess.PIPE)
+            threading.Thread(target=_pass_on, args=(process, ready), daemon=True).start()
+            waited = _accepts() if self._manager else ready.wait(LOGIN_SECONDS)
+            if not waited:
+                raise RuntimeError(f"its cmsd was not ready after {LOGIN_SECONDS:g} s")
+        self._run("xrootd")
+
+    def restart(self) -> None:
+        """Start xrootd anew, which ends every connection that it has; cmsd stays, so this takes 0.2 s."""
+        process = self._running["xrootd"]
+        self._expected.add(process.pid)
+        process.kill()
+        process.wait()
+        self._run("xrootd")
+
+    def _run(self, program: str, stderr: int | None = None) -> subprocess.Popen[bytes]:
+        command = [program, "-c", str(CONFIGURATION / f"{self._name}.cfg")]
+        process = subprocess.Popen(command, cwd=STATE, stdin=subprocess.DEVNULL, stderr=stderr)
+        self._running[program] = process
+        threading.Thread(target=self._watch, args=(program, process), daemon=True).start()
+        return process
+
+    def _watch(self, program: str, process: subprocess.Popen[bytes]) -> None:
+        code = process.wait()
+        if process.pid not in self._expected:
+            contained.fail(f"{program} ended with exit code {code}")
+
+
+def _accepts() -> bool:
+    """Whether the cmsd of a redirector accepts connections in time."""
+    give_up = time.monotonic() + LOGIN_SECONDS
+    while time.monotonic() < give_up:
+        with socket.socket() as plain:
+            if plain.connect_ex(("127.0.0.1", CMSD_PORT)) == 0:
+                return True
+        time.sleep(contained.POLL)
+    return False
+
+
+def _pass_on(process: subprocess.Popen[bytes], ready: threading.Event) -> None:
+    """Into the container's log, until its own end."""
+    assert process.stderr
+    for line in process.stderr:
+        sys.stderr.buffer.write(line)
+        sys.stderr.buffer.flush()
+        if CMSD_LOGGED_IN.encode() in line:
+            ready.set()
+
+
+def main(name: str, role: str, programs: list[str]) -> None:
+    """Run until the agent is gone."""
+    contained.end_on_term()
+    contained.credentials()
+    servers = Servers(name, role, programs)
+    [connection] = contained.taken()
+    verbs: dict[str, Callable[..., object]] = {
+        "start": servers.start,
+        "restart": servers.restart,
+        # Here, not in the agent: what is kept in memory counts against the container that wrote it.
+        "add_source": partial(add_source, FOLDER),
+    }
+    with connection, connection.makefile("rw") as lines:
+        for line in lines:
+            request = json.loads(line)
+            try:
+                answer = {"ok": verbs[request["do"]](**request["with"])}
+            except (OSError, RuntimeError) as error:
+                answer = {"error": str(error)}
+            lines.write(json.dumps(answer) + "\n")
+            lines.flush()
+    contained.fail("the agent is gone")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], sys.argv[3:])

@@ -1,0 +1,92 @@
+"""An agent's view of its pod: the container beside it, the interface on the path, connections, files, the machine."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Collection
+
+from tpcsweep.cgroups import parse_periods, parse_usage
+from tpcsweep.measure.files import DestinationFiles
+from tpcsweep.measure.linux import CounterFile, machine, retransmits
+from tpcsweep.measure.sockets import SocketDiagnostics
+from tpcsweep.namespaces import parse_net_dev
+from tpcsweep.testbeds.kubernetes.pod.places import CONTAINED, FILES, Sample
+from tpcsweep.xrootd import EXPORT
+
+FOLDER = FILES / EXPORT.strip("/")
+POLL = 0.05
+RECEIVED = 64
+"""Bytes that hold the unit which comes with the open files."""
+
+
+class Contained:
+    """The container whose CPU is measured: its counters, and connections to it."""
+
+    def __init__(self, connections: int = 1) -> None:
+        """Wait for it. The first connection is the one that the counters came over."""
+        self.connections = [_connected() for _ in range(connections)]
+        unit, files, *_ = socket.recv_fds(self.connections[0], RECEIVED, 2)
+        self._unit = float(unit)
+        self._usage, self._stat = files
+
+    def cpu(self) -> float:
+        """CPU seconds used."""
+        return parse_usage(os.pread(self._usage, 4096, 0)) * self._unit
+
+    def periods(self) -> tuple[int, int]:
+        """Scheduling periods so far with something to run, and those in which the quota ran out."""
+        return parse_periods(os.pread(self._stat, 4096, 0).decode())
+
+
+class Watched:
+    """Everything of a pod that is sampled, opened once."""
+
+    def __init__(self, contained: Contained, interface: str, peers: Collection[str]) -> None:
+        """`peers` are the addresses of the other side's origins."""
+        self._contained = contained
+        self._interface = interface
+        self._peers = frozenset(peers)
+        self._stat = CounterFile("/proc/stat")
+        self._net = CounterFile("/proc/net/dev")
+        self._snmp = CounterFile("/proc/net/snmp")
+        self._sockets = SocketDiagnostics()
+        self.files = DestinationFiles(FOLDER)
+
+    def sample(self) -> Sample:
+        """All counters, now."""
+        net = parse_net_dev(self._net.read().decode())[self._interface]
+        busy, steal, total = machine(self._stat.read())
+        data = [c for c in self._sockets.connections() if c.remote in self._peers] if self._peers else []
+        count = len(data)
+        return Sample(
+            time=time.monotonic(),
+            received=net["rx_bytes"],
+            sent=net["tx_bytes"],
+            cpu=self._contained.cpu(),
+            busy=busy,
+            steal=steal,
+            total=total,
+            payload=self.files.arrived(),
+            retransmits=retransmits(self._snmp.read()),
+            rtt=sum(c.rtt for c in data) / count if count else None,
+            cwnd=sum(c.cwnd for c in data) / count if count else None,
+            connections=count,
+        )
+
+    def connected(self) -> bool:
+        """Whether a connection to the other side's origins is open."""
+        return any(c.remote in self._peers for c in self._sockets.connections())
+
+
+def _connected() -> socket.socket:
+    while True:
+        connection = socket.socket(socket.AF_UNIX)
+        try:
+            connection.connect(str(CONTAINED))
+        except (FileNotFoundError, ConnectionRefusedError):
+            connection.close()
+            time.sleep(POLL)
+        else:
+            return connection

@@ -1,0 +1,173 @@
+"""The job's end of the hub: ask it, hear what it says, and lose nothing when the connection to the cluster drops."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import Any
+
+from kubernetes.client import ApiException
+from kubernetes.stream import stream
+from kubernetes.stream.ws_client import WSClient
+from urllib3.exceptions import HTTPError
+from websocket import WebSocketException
+
+from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, explain_error
+from tpcsweep.testbeds.kubernetes.objects import POD
+from tpcsweep.testbeds.kubernetes.pod.hub import ORPHANED
+
+RECONNECT_SECONDS = ORPHANED / 2
+"""For so long the cluster may be out of reach; the hub gives the deployment up after twice the time."""
+ANSWER_SECONDS = 90.0
+PAUSE = 0.5
+POLL = 0.05
+KEEP_ALIVE = 5.0
+"""Seconds after which the hub is told what has arrived, and that somebody is there."""
+
+
+class SessionError(Exception):
+    """The hub cannot be reached, does not answer, or has refused."""
+
+
+class Session:
+    """A conversation with the hub of a deployment."""
+
+    def __init__(self, cluster: Cluster, pod: str, heard: Callable[[Mapping[str, Any]], None]) -> None:
+        """`heard` is called, in a thread of the session's, with every message that is no answer."""
+        self._cluster = cluster
+        self._pod = pod
+        self._heard = heard
+        self._numbers = itertools.count()
+        self._unanswered: dict[int, tuple[bytes, Future[Any]]] = {}
+        self._outgoing: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._next = 0
+        """The number of the first message that has not arrived."""
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._lost = ""
+        self._thread = threading.Thread(target=self._run, name="session", daemon=True)
+        self._thread.start()
+
+    def ask(self, verb: str, seconds: float = ANSWER_SECONDS, /, **arguments: object) -> Any:
+        """Raises SessionError with the words of whoever refused, or when no answer comes in time."""
+        return self.start(verb, seconds, **arguments)()
+
+    def start(self, verb: str, seconds: float = ANSWER_SECONDS, /, **arguments: object) -> Callable[[], Any]:
+        """Ask, and do something else before calling what is returned, for the answer. Raises as `ask` does."""
+        number = next(self._numbers)
+        line = json.dumps({"id": number, "do": verb, "with": arguments}).encode() + b"\n"
+        future: Future[Any] = Future()
+        with self._lock:
+            if self._lost:
+                raise SessionError(self._lost)
+            self._unanswered[number] = line, future
+        self._outgoing.put(line)
+
+        def answer() -> Any:
+            try:
+                return future.result(seconds)
+            except FutureTimeoutError:
+                raise SessionError(f"{self._pod} has not answered {verb} for {seconds:g} s") from None
+            finally:
+                with self._lock:
+                    self._unanswered.pop(number, None)
+
+        return answer
+
+    def tell(self, to: list[str], verb: str, /, **arguments: object) -> dict[str, Any]:
+        """Ask agents, all at once; their answers by name."""
+        found: dict[str, Any] = self.ask("tell", to=to, verb=verb, arguments=arguments)
+        return found
+
+    def close(self) -> None:
+        """End the conversation; the hub waits for the next one."""
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        give_up = time.monotonic() + RECONNECT_SECONDS
+        while not self._ended.is_set():
+            why = "it ended"
+            try:
+                connection = self._connect()
+                try:
+                    give_up = self._converse(connection, give_up)
+                finally:
+                    connection.close()
+            except ApiException as error:
+                why = explain_error(error)
+            except (WebSocketException, OSError, HTTPError, ClusterError) as error:
+                why = str(error) or type(error).__name__
+            if time.monotonic() > give_up:
+                self._lose(f"{self._pod} is out of reach for {RECONNECT_SECONDS:g} s: {why}")
+                return
+            self._ended.wait(PAUSE)
+
+    def _connect(self) -> WSClient:
+        connection: WSClient = stream(
+            self._cluster.streaming().connect_get_namespaced_pod_exec,
+            self._pod,
+            self._cluster.namespace,
+            container="hub",
+            command=["/usr/bin/python3", "-m", f"{POD}.relay"],
+            stdin=True,
+            stdout=True,
+            stderr=True,
+            tty=False,
+            binary=True,
+            _preload_content=False,
+        )
+        connection.write_stdin(json.dumps({"from": self._next}).encode() + b"\n")
+        with self._lock:
+            for line, _ in self._unanswered.values():
+                connection.write_stdin(line)
+        return connection
+
+    def _converse(self, connection: WSClient, give_up: float) -> float:
+        """Until the connection ends; returns when to give up reconnecting."""
+        text = b""
+        told = time.monotonic()
+        while connection.is_open() and not self._ended.is_set():
+            connection.update(timeout=POLL)
+            if connection.peek_stdout():
+                *lines, text = (text + connection.read_stdout()).split(b"\n")
+                for line in lines:
+                    self._take(json.loads(line))
+                give_up = time.monotonic() + RECONNECT_SECONDS
+            while not self._outgoing.empty():
+                connection.write_stdin(self._outgoing.get())
+            if time.monotonic() - told > KEEP_ALIVE:
+                told = time.monotonic()
+                connection.write_stdin(json.dumps({"from": self._next}).encode() + b"\n")
+        return give_up
+
+    def _take(self, message: dict[str, Any]) -> None:
+        number = message.pop("number")
+        if number < self._next:
+            return  # again, after a reconnection
+        self._next = number + 1
+        if "id" not in message:
+            self._heard(message)
+            return
+        with self._lock:
+            _, future = self._unanswered.get(message["id"], (b"", None))
+        if future and not future.done():
+            if "error" in message:
+                future.set_exception(SessionError(message["error"]))
+            else:
+                future.set_result(message["ok"])
+
+    def _lose(self, why: str) -> None:
+        with self._lock:
+            self._lost = why
+            waiting = [future for _, future in self._unanswered.values()]
+        for future in waiting:
+            if not future.done():
+                future.set_exception(SessionError(why))
+        self._heard({"lost": why})

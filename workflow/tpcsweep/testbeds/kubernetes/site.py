@@ -1,0 +1,250 @@
+"""What a deployment on a cluster hands over to whoever measures; everything in it goes through the hub."""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from tpcsweep.measure.readings import Reading
+from tpcsweep.testbeds.clients import Client, Event
+from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
+from tpcsweep.testbeds.kubernetes.readings import Parts, combine
+from tpcsweep.testbeds.kubernetes.session import RECONNECT_SECONDS, Session
+from tpcsweep.xrootd import Server
+
+SIDES = {"source": "src", "destination": "dst"}
+SETTLE_SECONDS = 0.2
+"""Data connections have so long to end by themselves before their servers are started anew."""
+POLL = 0.02
+FIRST_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side's servers."""
+
+    redirector: Server | None
+    origins: tuple[Server, ...]
+
+    @property
+    def servers(self) -> list[Server]:
+        """All of them, the redirector first."""
+        return [*([self.redirector] if self.redirector else []), *self.origins]
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the origins."""
+        return [origin.name for origin in self.origins]
+
+    @property
+    def addresses(self) -> list[str]:
+        """Addresses of the origins."""
+        return [origin.address for origin in self.origins]
+
+
+class SettleError(Exception):
+    """Transfers of the last cell do not end."""
+
+
+class FaultError(Exception):
+    """Something of the deployment has broken; the words are Kubernetes'."""
+
+
+class Inbox:
+    """What the hub says unasked, sorted: samples by agent, lines of the client."""
+
+    def __init__(self, fault: Callable[[], str | None]) -> None:
+        self._fault = fault
+        self.samples: dict[str, list[list[float | None]]] = {}
+        self._client: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._gone: list[str] = []
+
+    def hear(self, message: Mapping[str, Any]) -> None:
+        """Take a message in."""
+        if "sample" in message:
+            with self._lock:
+                self.samples.setdefault(message["of"], []).append(message["sample"])
+        elif "client" in message:
+            self._client.put(json.dumps(message["client"]).encode())
+        else:
+            self._gone.append(message.get("lost") or f"{message['gone']} is gone")
+            self._client.put(None)
+
+    def lines(self) -> Iterator[bytes]:
+        """What the client says, until it or anything else is gone."""
+        while (line := self._client.get()) is not None:
+            yield line
+
+    def copy(self) -> dict[str, list[list[float | None]]]:
+        """The samples so far."""
+        with self._lock:
+            return {name: list(found) for name, found in self.samples.items()}
+
+    def forget(self) -> None:
+        """Drop the samples of the last cell."""
+        with self._lock:
+            self.samples.clear()
+
+    def check(self) -> None:
+        """Raise FaultError where something has broken. Kubernetes' own words are worth waiting a moment for."""
+        if self._gone:
+            give_up = time.monotonic() + 5
+            while not self._fault() and time.monotonic() < give_up:
+                time.sleep(0.1)
+        if why := self._fault() or "; ".join(self._gone):
+            raise FaultError(why)
+
+
+class WatchedClient(Client):
+    """A client that also notices when anything else of the deployment breaks."""
+
+    def __init__(self, session: Session, inbox: Inbox) -> None:
+        self._inbox = inbox
+        super().__init__(
+            send=lambda line: session.ask("client", line=line.decode()),
+            lines=inbox.lines(),
+            why=lambda: "its pod has ended",
+            delay=RECONNECT_SECONDS,
+        )
+
+    def events(self) -> list[Event]:
+        """What happened since the last call. Raises FaultError, ClientError."""
+        self._inbox.check()
+        return super().events()
+
+    def stop(self) -> list[Event]:
+        """End all transfers. Raises FaultError, ClientError."""
+        self._inbox.check()
+        return super().stop()
+
+
+class RemoteSampler:
+    """Has the agents sample while it is entered."""
+
+    def __init__(self, session: Session, inbox: Inbox, parts: Parts, interval: float) -> None:
+        self._session = session
+        self._inbox = inbox
+        self._parts = parts
+        self._interval = interval
+        self._offset = 0.0
+
+    def __enter__(self) -> RemoteSampler:
+        self._inbox.forget()
+        before = time.monotonic()
+        theirs = self._session.ask("clock")
+        # The hub's clock is another machine's; whoever measures compares times with this one's.
+        self._offset = (before + time.monotonic()) / 2 - theirs
+        self._session.ask("watch", to=self._servers, interval=self._interval)
+        give_up = time.monotonic() + FIRST_SECONDS
+        while not self.readings():
+            self._inbox.check()
+            if time.monotonic() > give_up:
+                raise FaultError(f"no sample has come within {FIRST_SECONDS:g} s")
+            time.sleep(POLL)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._session.ask("unwatch", to=self._servers)
+
+    def readings(self) -> list[Reading]:
+        """All so far, in this machine's time."""
+        found = self._inbox.copy()
+        if not all(name in found for name in self._parts.all):
+            return []
+        combined = combine(found, self._parts, self._interval)
+        return [reading._replace(time=reading.time + self._offset) for reading in combined]
+
+    @property
+    def _servers(self) -> list[str]:
+        return [*self._parts.sources, *self._parts.destinations]
+
+
+@dataclass
+class Site:
+    """A deployment that is up."""
+
+    session: Session
+    inbox: Inbox
+    client: WatchedClient
+    sides: Mapping[str, Side]
+    """By `src` and `dst`."""
+    machines: Mapping[str, str]
+    provenance: dict[str, Any]
+    rtt_idle: float
+
+    @property
+    def parts(self) -> Parts:
+        """Who samples what."""
+        return Parts(self.sides["src"].names, self.sides["dst"].names, CLIENT, self.machines)
+
+    def pairs(self, endpoint: str) -> list[tuple[str, str]]:
+        """(source, destination) base URLs, of the redirectors or of the origins one by one."""
+        urls = []
+        for side in (self.sides[name] for name in SIDES.values()):
+            asked = [side.redirector] if endpoint == "redirector" and side.redirector else side.origins
+            urls.append([server.url for server in asked])
+        return list(zip(*urls, strict=True))
+
+    def sampler(self, interval: float) -> RemoteSampler:
+        """Samples of all pods every `interval` seconds while it is entered."""
+        return RemoteSampler(self.session, self.inbox, self.parts, interval)
+
+    def add_source(self, size: int, content: str) -> str:
+        """Make a source file of `size` bytes at every source origin unless it is there; its name."""
+        self.inbox.check()
+        names = self.session.tell(self.sides["src"].names, "add_source", size=size, content=content)
+        return str(next(iter(names.values())))
+
+    def totals(self) -> dict[str, int | None]:
+        """Counters that are looked at only before and after a cell: packets dropped, periods, throttled periods."""
+        told = self.session.tell([*self.sides["src"].names, *self.sides["dst"].names], "totals")
+        found: dict[str, int | None] = {}
+        drops = [drops for _, _, drops in told.values()]
+        # Real networks do not say what they drop.
+        found["path_drops"] = None if None in drops else sum(drops)
+        for name, side in SIDES.items():
+            counted = [told[origin] for origin in self.sides[side].names]
+            found[f"{name}_periods"] = sum(periods for periods, _, _ in counted)
+            found[f"{name}_throttled"] = sum(throttled for _, throttled, _ in counted)
+        return found
+
+    def remove(self, name: str) -> None:
+        """The hub has removed it already, when it heard that the transfer had ended."""
+
+    def settle(self) -> None:
+        """After the client has stopped: end what the servers still copy and remove what arrived.
+
+        A server notices only at its next marker, up to 5 s later, that its client has gone. Cutting its connections
+        from outside takes a privilege that pods do not have; starting it anew cuts them in 0.2 s. Raises SettleError.
+        """
+        everyone = [*self.sides["src"].names, *self.sides["dst"].names]
+        give_up = time.monotonic() + SETTLE_SECONDS
+        while busy := [name for name, open_ in self.session.tell(everyone, "connected").items() if open_]:
+            if time.monotonic() > give_up:
+                self._restart(busy)
+                break
+            time.sleep(POLL)
+        self.session.tell(self.sides["dst"].names, "clear")
+
+    def _restart(self, busy: list[str]) -> None:
+        """Of both ends: the end that stays would go on with what it has buffered."""
+        self.session.tell(busy, "restart")
+        self.ready()
+        if still := [name for name, open_ in self.session.tell(busy, "connected").items() if open_]:
+            raise SettleError(f"connections across the path are still open at {', '.join(still)}")
+
+    def ready(self) -> None:
+        """Wait until all servers deliver. Raises SessionError."""
+        for side in self.sides.values():
+            redirector = side.redirector.address if side.redirector else None
+            self.session.ask("ready", redirector=redirector, origins=side.addresses)

@@ -1,0 +1,62 @@
+"""The kubernetes testbed: deployments on the nodes of a cluster, side by side where the testbed has several pairs."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+
+from tpcsweep.paths import PathError
+from tpcsweep.testbed_settings import Kubernetes, Pair, Placement
+from tpcsweep.testbeds import Request
+from tpcsweep.testbeds.clients import ClientError
+from tpcsweep.testbeds.kubernetes import api, deployment, leases, state
+from tpcsweep.testbeds.kubernetes.session import SessionError
+from tpcsweep.testbeds.kubernetes.site import FaultError, SettleError, Site
+
+EXPECTED = (
+    api.ClusterError,
+    FaultError,
+    PathError,
+    SessionError,
+    SettleError,
+    ClientError,
+    state.TeardownError,
+)
+
+
+@contextlib.contextmanager
+def deployed(settings: Kubernetes, request: Request) -> Iterator[Site]:
+    """Wait for nodes, remove what dead owners left, deploy. Raises what is in EXPECTED."""
+    cluster = api.connect(settings)
+    pairs = [pair for pair in settings.paths.pairs if pair.rtt in (None, request.parameters.rtt)]
+    identifier = deployment.identifier()
+    with leases.first_free(
+        cluster,
+        [locks(pair) for pair in pairs],
+        identifier,
+        state.labels(identifier),
+        state.ownership(request.sweep, request.deployment),
+        waiting=lambda holder: request.stage(f"waiting for {holder}"),
+    ) as held:
+        for leftover in state.leftovers(cluster):
+            request.stage(f"removing what is left of {state.describe(leftover)}")
+            state.teardown(cluster, leftover.identifier)
+        request.stage(f"deploying {request.deployment}")
+        with deployment.deployed(cluster, settings, pairs[held.index], request, identifier, held) as site:
+            yield site
+
+
+def reap(settings: Kubernetes) -> list[str]:
+    """Remove what dead owners have left in the namespace. Raises ClusterError, TeardownError."""
+    return state.reap(api.connect(settings))
+
+
+def locks(pair: Pair) -> set[str]:
+    """The names of the Leases that keep others off a pair's nodes: one for each way of choosing nodes. Pure."""
+    return {leases.name_of(_nodes(placed)) for placed in (pair.source, pair.destination)}
+
+
+def _nodes(placed: Placement) -> str:
+    """What says which nodes a side gets, the same text for the same nodes."""
+    return json.dumps([placed.node_selector, placed.affinity.get("nodeAffinity")], sort_keys=True)
