@@ -44,6 +44,7 @@ class Cluster:
             self.settings = Settings.load((state / "settings.json").read_text())
             self.first = int((state / "first.pid").read_text())
             running = self.settings.group in Path(f"/proc/{self.first}/cgroup").read_text()
+            running = running and not self.wait(0)
         except OSError:
             running = False
         if not running:
@@ -100,11 +101,11 @@ class Cluster:
                 raise ClusterError(f"{self.folder / 'state'} is still there after {END:.0f} s")
             time.sleep(0.05)
 
-    def wait(self) -> None:
-        """Wait until the cluster has ended, which it does not by itself."""
+    def wait(self, longest: float | None = None) -> bool:
+        """Wait until the cluster has ended, which it does not by itself; whether it has."""
         descriptor = os.pidfd_open(self.first)
         try:
-            select.select([descriptor], [], [])
+            return bool(select.select([descriptor], [], [], longest)[0])
         finally:
             os.close(descriptor)
 
