@@ -264,14 +264,14 @@ def _from_file(files: str, context: str | None) -> tuple[Configuration, str, str
     listener.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
     root = logging.getLogger()
     try:
-        merged = kube_config.KubeConfigMerger(files).config  # type: ignore[no-untyped-call]
+        merged = kube_config.KubeConfigMerger(files).config
         contexts = {entry["name"]: entry["context"] for entry in merged["contexts"]}
         current = context or merged.safe_get("current-context")
         if current not in contexts:
             what = f"context {current}" if current else "current context"
             raise ClusterError(f"{files} has no {what}; it has {', '.join(sorted(contexts)) or 'none'}")
         root.addHandler(listener)
-        config.load_kube_config(files, context=current, client_configuration=configuration)  # type: ignore[no-untyped-call]
+        config.load_kube_config(files, context=current, client_configuration=configuration)
     except (config.ConfigException, yaml.YAMLError, OSError, TypeError) as error:
         raise ClusterError(f"{files} is no usable kubeconfig: {_words(error)}") from error
     finally:
@@ -285,7 +285,7 @@ def _from_file(files: str, context: str | None) -> tuple[Configuration, str, str
 def _from_pod() -> tuple[Configuration, str, str | None]:
     configuration = Configuration()
     try:
-        config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+        config.load_incluster_config(client_configuration=configuration)
         namespace = (ACCOUNT / "namespace").read_text().strip()
     except (config.ConfigException, OSError) as error:
         raise ClusterError(f"the service account of this pod is of no use: {_words(error)}") from error

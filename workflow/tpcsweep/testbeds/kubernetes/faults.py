@@ -40,6 +40,8 @@ ASK = (2.0, 3.0)
 LOOK_SECONDS = 2.0
 """Between looks for what no watch of pods shows: a Job that may not make its pod."""
 LOG_LINES = 5
+REFUSED_SECONDS = 10.0
+"""An API server that has just been started may refuse what it has not yet read that it should allow."""
 
 
 T = TypeVar("T")
@@ -74,7 +76,7 @@ class PodWatch:
         self._ran: set[str] = set()
         self._first: tuple[Fault, V1Pod] | None = None
         self._told: str | None = None
-        self._refused: str | None = None
+        self._refused: tuple[float, str] | None = None
         self._version: str | None = None
         self._watch: Watch | None = None
         self._ended = threading.Event()
@@ -123,13 +125,15 @@ class PodWatch:
             first, told = self._first, self._told
         if told is None and first is not None:
             told = self._told = self._explain(*first)
-        return told or self._refused
+        if told is None and (refused := self._refused) and time.monotonic() - refused[0] > REFUSED_SECONDS:
+            told = refused[1]
+        return told
 
     def close(self) -> None:
         """End the thread."""
         self._ended.set()
         if self._watch:
-            self._watch.stop()  # type: ignore[no-untyped-call]
+            self._watch.stop()
         self._thread.join(2.0)
 
     def _run(self) -> None:
@@ -145,7 +149,8 @@ class PodWatch:
                 if status == 410:  # what happened since is forgotten: see how it is now
                     self._version = None
                 elif status in (401, 403):
-                    self._refused = f"pods cannot be watched: {_refusal(error)}"
+                    since = self._refused[0] if self._refused else time.monotonic()
+                    self._refused = since, f"pods cannot be watched: {_refusal(error)}"
                 self._ended.wait(pause)
                 pause = min(2 * pause, 2.0)
 
@@ -167,8 +172,8 @@ class PodWatch:
 
     def _follow(self) -> None:
         """Follow the pods until the connection ends, in whatever way."""
-        self._watch = watch = Watch()  # type: ignore[no-untyped-call]
-        events = watch.stream(  # type: ignore[no-untyped-call]
+        self._watch = watch = Watch()
+        events = watch.stream(
             self._cluster.core.list_namespaced_pod,
             self._cluster.namespace,
             label_selector=self._selector,
@@ -179,7 +184,7 @@ class PodWatch:
         )
         for event in events:
             if self._ended.is_set():
-                watch.stop()  # type: ignore[no-untyped-call]
+                watch.stop()
             elif event and event["type"] != "BOOKMARK":
                 with self._changed:
                     (self._lose if event["type"] == "DELETED" else self._see)(event["object"])
