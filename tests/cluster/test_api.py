@@ -1,0 +1,663 @@
+"""The Kubernetes testbed's use of the API, against a real API server without nodes."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import datetime
+import json
+import os
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from kubernetes import client
+from tpcsweep.testbed_settings import Kubernetes
+from tpcsweep.testbeds.kubernetes import api, leases, state
+from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError
+from tpcsweep.testbeds.kubernetes.faults import PodError, PodWatch
+from urllib3.exceptions import ProtocolError
+
+from tests.cluster import local
+
+ROOT = Path(__file__).parents[2]
+
+
+def settings(**given: Any) -> Kubernetes:
+    return Kubernetes.model_validate(
+        {
+            "kind": "kubernetes",
+            "image": "registry.example/tpcsweep:1",
+            "bandwidth": "1 Gbit/s",
+            "paths": {"kind": "netem", "pairs": [{}]},
+            **given,
+        }
+    )
+
+
+def connected(kubeconfig: Path, monkeypatch: pytest.MonkeyPatch, **given: Any) -> Cluster:
+    monkeypatch.setenv("TPCSWEEP_KUBECONFIG", str(kubeconfig))
+    return api.connect(settings(**given))
+
+
+@pytest.fixture
+def cluster(control_plane: local.Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """A namespace of its own for each test."""
+    found = connected(control_plane.kubeconfig, monkeypatch, namespace=f"test-{secrets.token_hex(3)}")
+    found.core.create_namespace(client.V1Namespace(metadata=client.V1ObjectMeta(name=found.namespace)))
+    until(lambda: found.core.list_namespaced_service_account(found.namespace).items, 60)
+    yield found
+    found.core.delete_namespace(found.namespace)
+
+
+@pytest.fixture
+def fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leases that expire soon."""
+    for name, seconds in {"DURATION": 3.0, "RENEWAL": 0.5, "LOST": 2.0, "POLL": 0.2}.items():
+        monkeypatch.setattr(leases, name, seconds)
+
+
+def until(condition: Callable[[], Any], seconds: float = 20.0) -> None:
+    give_up = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
+
+
+def meta(identifier: str, name: str, **more: Any) -> client.V1ObjectMeta:
+    return client.V1ObjectMeta(
+        name=f"tpc-{identifier}{name}",
+        labels=state.labels(identifier, "origin", "src"),
+        annotations=state.ownership("a sweep", "rtt=20"),
+        **more,
+    )
+
+
+def pod(identifier: str, name: str = "-src1", **spec: Any) -> client.V1Pod:
+    container = client.V1Container(
+        name="xrootd",
+        image="registry.example/tpcsweep:1",
+        resources=client.V1ResourceRequirements(requests={"cpu": "2", "memory": "1Gi"}),
+    )
+    return client.V1Pod(
+        metadata=meta(identifier, name),
+        spec=client.V1PodSpec(containers=[container], restart_policy="Never", **spec),
+    )
+
+
+def job(identifier: str) -> client.V1Job:
+    template = pod(identifier)
+    return client.V1Job(
+        metadata=meta(identifier, ""),
+        spec=client.V1JobSpec(
+            backoff_limit=0,
+            template=client.V1PodTemplateSpec(
+                metadata=client.V1ObjectMeta(labels=state.labels(identifier, "client")), spec=template.spec
+            ),
+        ),
+    )
+
+
+def deploy(cluster: Cluster, identifier: str) -> None:
+    """One object of each kind."""
+    api.create(cluster, job(identifier))
+    api.create(cluster, pod(identifier))
+    api.create(cluster, client.V1Secret(metadata=meta(identifier, ""), string_data={"key": "value"}))
+    api.create(cluster, client.V1ConfigMap(metadata=meta(identifier, ""), data={"key": "value"}))
+    policy = client.V1NetworkPolicySpec(pod_selector=client.V1LabelSelector(), policy_types=["Ingress"])
+    api.create(cluster, client.V1NetworkPolicy(metadata=meta(identifier, ""), spec=policy))
+
+
+def remains(cluster: Cluster, identifier: str) -> list[str]:
+    ours, space = state.selector(identifier), cluster.namespace
+    lists = [
+        cluster.batch.list_namespaced_job(space, label_selector=ours),
+        cluster.core.list_namespaced_pod(space, label_selector=ours),
+        cluster.core.list_namespaced_secret(space, label_selector=ours),
+        cluster.core.list_namespaced_config_map(space, label_selector=ours),
+        cluster.networking.list_namespaced_network_policy(space, label_selector=ours),
+    ]
+    return [f"{type(item).__name__} {item.metadata.name}" for found in lists for item in found.items]
+
+
+@contextlib.contextmanager
+def holding(cluster: Cluster, names: list[str], identifier: str) -> Iterator[leases.Leases]:
+    labels, notes = state.labels(identifier), state.ownership("a sweep", "rtt=20")
+    with leases.held(cluster, names, identifier, labels, notes) as held:
+        yield held
+
+
+# Finding a cluster
+
+
+def test_connect_counts_requests(control_plane: local.Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = connected(control_plane.kubeconfig, monkeypatch)
+    assert cluster.namespace == "default"
+    assert cluster.requests == 1
+    assert "https://127.0.0.1:" in cluster.name
+
+
+def test_unknown_context(control_plane: local.Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ClusterError, match="has no context elsewhere; it has "):
+        connected(control_plane.kubeconfig, monkeypatch, context="elsewhere")
+
+
+def test_no_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ClusterError, match=r"\$TPCSWEEP_KUBECONFIG names .*nowhere, which does not exist"):
+        connected(tmp_path / "nowhere", monkeypatch)
+    for name in ("TPCSWEEP_KUBECONFIG", "KUBECONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(ClusterError, match=r"there is no ~/\.kube/config, and this is not a pod"):
+        api.connect(settings())
+
+
+@pytest.mark.parametrize(
+    "text", ["", "just words", "apiVersion: v1\nkind: Config\n", "a: [", "contexts: [{}]"]
+)
+def test_a_file_that_is_no_kubeconfig(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "kubeconfig").write_text(text)
+    with pytest.raises(
+        ClusterError, match=r"kubeconfig (is no usable kubeconfig|has no current context)"
+    ) as raised:
+        connected(tmp_path / "kubeconfig", monkeypatch)
+    assert "\n" not in str(raised.value)
+
+
+def test_server_unreachable(
+    control_plane: local.Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    kubeconfig = changed(control_plane, tmp_path, cluster={"server": "https://127.0.0.1:1"})
+    with pytest.raises(ClusterError, match=r"https://127.0.0.1:1\): .*Connection refused.* Is it up"):
+        connected(kubeconfig, monkeypatch)
+    assert capfd.readouterr().err == ""
+
+
+def test_server_that_is_not_trusted(
+    control_plane: local.Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pem = base64.b64encode(expired_certificate()[0]).decode()
+    kubeconfig = changed(control_plane, tmp_path, cluster={"certificate-authority-data": pem})
+    began = time.monotonic()
+    with pytest.raises(ClusterError, match="certificate is not trusted"):
+        connected(kubeconfig, monkeypatch)
+    assert time.monotonic() - began < 5
+
+
+def test_token_that_is_invalid_or_expired(
+    control_plane: local.Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ClusterError, match=r"does not accept the credentials \(401\)[^;]*$"):
+        connected(changed(control_plane, tmp_path, user={"token": "nonsense"}), monkeypatch)
+    parts = [json.dumps(part).encode() for part in ({"alg": "RS256"}, {"exp": 1_700_000_000})]
+    token = ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in (*parts, b"x"))
+    with pytest.raises(ClusterError, match=r"401.*; the token has expired at 2023-11-14 22:13:20 UTC"):
+        connected(changed(control_plane, tmp_path, user={"token": token}), monkeypatch)
+
+
+def test_certificate_that_has_expired(
+    control_plane: local.Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pem, key = (base64.b64encode(data).decode() for data in expired_certificate())
+    user = {"client-certificate-data": pem, "client-key-data": key}
+    with pytest.raises(ClusterError, match=r"401.*; the certificate has expired at 2020-01-02"):
+        connected(changed(control_plane, tmp_path, user=user), monkeypatch)
+
+
+def test_credential_plugin_that_fails(
+    control_plane: local.Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "false", "interactiveMode": "Never"}
+    with pytest.raises(ClusterError, match=r"gives no credentials: .*"):
+        connected(changed(control_plane, tmp_path, user={"exec": plugin}), monkeypatch)
+    assert capfd.readouterr().err == ""
+
+
+def test_missing_rights(
+    cluster: Cluster, control_plane: local.Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = client.AuthenticationV1TokenRequest(spec=client.V1TokenRequestSpec(audiences=[]))
+    made = cluster.core.create_namespaced_service_account_token("default", cluster.namespace, request)
+    assert made.status is not None
+    kubeconfig = changed(control_plane, tmp_path, user={"token": made.status.token})
+    words = (
+        f"system:serviceaccount:{cluster.namespace}:default lacks the right to list leases.coordination.k8s.io "
+        rf"in namespace {cluster.namespace} \(403\)"
+    )
+    with pytest.raises(ClusterError, match=words):
+        connected(kubeconfig, monkeypatch, namespace=cluster.namespace)
+
+
+# Calling it
+
+
+def test_quota(cluster: Cluster) -> None:
+    limit_pods(cluster, 1)
+    api.create(cluster, pod("aaaaaa"))
+    with pytest.raises(
+        RefusedError, match=r"quota exceeded by pods .*: limit, requested: pods=1, used: pods=1"
+    ) as raised:
+        api.create(cluster, pod("aaaaaa", "-src2"))
+    assert raised.value.status == 403
+
+
+def test_pod_security(cluster: Cluster) -> None:
+    label = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
+    cluster.core.patch_namespace(cluster.namespace, label)
+    with pytest.raises(
+        RefusedError, match='pods "tpc-aaaaaa-src1" violates PodSecurity "restricted:latest": '
+    ):
+        api.create(cluster, pod("aaaaaa"))
+
+
+def test_namespace_that_does_not_exist(control_plane: local.Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = connected(control_plane.kubeconfig, monkeypatch, namespace="nowhere")
+    with pytest.raises(RefusedError, match='NotFound: namespaces "nowhere" not found'):
+        api.create(cluster, pod("aaaaaa"))
+
+
+def test_creation_whose_answer_is_lost(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    lose_answer(cluster, monkeypatch)
+    made = api.create(cluster, client.V1ConfigMap(metadata=meta("aaaaaa", ""), data={}))
+    assert made.metadata is not None
+    assert made.metadata.uid
+    # The name is taken by then, but by another deployment.
+    body = client.V1ConfigMap(metadata=meta("aaaaaa", ""), data={})
+    body.metadata.labels = state.labels("bbbbbb")
+    lose_answer(cluster, monkeypatch)
+    with pytest.raises(RefusedError, match="already exists") as raised:
+        api.create(cluster, body)
+    assert raised.value.status == 409
+
+
+def test_calls_give_up(control_plane: local.Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = connected(control_plane.kubeconfig, monkeypatch)
+    cluster.http.configuration.host = "https://127.0.0.1:1"
+    began = time.monotonic()
+    with pytest.raises(ClusterError, match=r"the API server does not answer: .*refused"):
+        api.call(lambda: cluster.core.list_namespaced_pod("default"), seconds=1)
+    assert time.monotonic() - began < 2
+
+
+# Leases
+
+
+@pytest.mark.usefixtures("fast")
+def test_leases_exclude(cluster: Cluster) -> None:
+    with holding(cluster, ["a", "b"], "aaaaaa") as first:
+        busy = pytest.raises(leases.BusyError, match=r"aaaaaa: rtt=20 of sweep a sweep by .*@.* pid \d+")
+        with busy, holding(cluster, ["b", "c"], "bbbbbb"):
+            pass
+        with holding(cluster, ["c"], "bbbbbb"):  # which the failure above has not kept
+            assert leases.holders(cluster) == {"aaaaaa", "bbbbbb"}
+        time.sleep(4)  # longer than they last without renewal
+        first.check()
+    assert leases.holders(cluster) == set()
+
+
+@pytest.mark.usefixtures("fast")
+def test_the_first_alternative_that_is_free(cluster: Cluster) -> None:
+    notes = state.ownership("a sweep", "rtt=20")
+
+    def any_of(identifier: str, *alternatives: list[str]) -> Any:
+        return leases.first_free(cluster, alternatives, identifier, state.labels(identifier), notes)
+
+    with any_of("aaaaaa", ["a", "b"], ["c"]) as first, any_of("bbbbbb", ["b", "d"], ["c"]) as second:
+        assert (first.index, second.index) == (0, 1)
+        with pytest.raises(leases.BusyError), any_of("cccccc", ["a"], ["c"]):
+            pass
+        assert leases.holders(cluster) == {"aaaaaa", "bbbbbb"}
+
+
+@pytest.mark.usefixtures("fast")
+def test_many_take_turns(cluster: Cluster) -> None:
+    inside: list[str] = []
+    most: list[int] = []
+
+    def turn(number: int) -> None:
+        identifier = f"{number:06x}"
+        labels, notes = state.labels(identifier), state.ownership("a sweep", "")
+        with leases.held(cluster, ["a", "b"], identifier, labels, notes, waiting=lambda _: None):
+            inside.append(identifier)
+            most.append(len(inside))
+            time.sleep(0.1)
+            inside.remove(identifier)
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(turn, range(6)))
+    assert most == [1] * 6
+
+
+@pytest.mark.usefixtures("fast")
+def test_a_dead_holder_is_succeeded(cluster: Cluster) -> None:
+    with killed_holder(cluster, "aaaaaa"):
+        pass
+    words: list[str] = []
+    labels, notes = state.labels("bbbbbb"), state.ownership("a sweep", "rtt=40")
+    began = time.monotonic()
+    with leases.held(cluster, ["a"], "bbbbbb", labels, notes, waiting=words.append) as held:
+        assert 2 < time.monotonic() - began < 6
+        held.check()
+        assert leases.holders(cluster) == {"bbbbbb"}
+    assert len(words) == 2
+    assert words[0].startswith("aaaaaa: ")
+    assert words[1].endswith("(silent: taken over after 3 s of that)")
+
+
+@pytest.mark.usefixtures("fast")
+def test_a_lease_that_cannot_be_renewed_is_lost(cluster: Cluster) -> None:
+    with holding(cluster, ["a"], "aaaaaa") as held:
+        host = cluster.http.configuration.host
+        cluster.http.configuration.host = "https://127.0.0.1:1"
+        until(held.lost, 5)
+        with pytest.raises(leases.LostError, match=r"could not be renewed for .*refused"):
+            held.check()
+        cluster.http.configuration.host = host
+        until(lambda: held.lost() is None, 5)  # nobody has taken it in the meantime
+
+
+@pytest.mark.usefixtures("fast")
+def test_a_lease_that_another_has_taken_is_lost(cluster: Cluster) -> None:
+    with holding(cluster, ["a"], "aaaaaa") as held:
+        theirs = {"spec": {"holderIdentity": "bbbbbb"}}
+        cluster.coordination.patch_namespaced_lease("a", cluster.namespace, theirs)
+        until(held.lost, 3)
+        assert "Lease a was taken over by bbbbbb" in (held.lost() or "")
+    assert leases.holders(cluster) == {"bbbbbb"}  # what is not ours stays
+    with holding(cluster, ["b"], "aaaaaa") as held:
+        cluster.coordination.delete_namespaced_lease("b", cluster.namespace)
+        until(held.lost, 3)
+        assert "deleted by somebody" in (held.lost() or "")
+
+
+# Teardown
+
+
+def test_teardown_removes_everything_of_one_deployment(cluster: Cluster) -> None:
+    for identifier in ("aaaaaa", "bbbbbb"):
+        deploy(cluster, identifier)
+    until(lambda: len(remains(cluster, "aaaaaa")) == 6)  # the Job's pod
+    before = cluster.requests
+    assert state.teardown(cluster, "aaaaaa") == []
+    assert cluster.requests - before < 20
+    assert remains(cluster, "aaaaaa") == []
+    assert len(remains(cluster, "bbbbbb")) == 6
+    cluster.batch.delete_namespaced_job("tpc-bbbbbb", cluster.namespace, propagation_policy="Orphan")
+    state.teardown(cluster, "bbbbbb")  # half of which was gone
+    assert remains(cluster, "bbbbbb") == []
+    assert state.teardown(cluster, "cccccc") == []
+
+
+def test_pods_of_a_dead_node_are_removed_by_force(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "FORCE_SECONDS", 1.5)
+    api.create(cluster, pod("aaaaaa", node_name="nowhere"))
+    assert state.teardown(cluster, "aaaaaa") == [
+        "pod tpc-aaaaaa-src1 removed by force: node nowhere did not end it, and may still run it"
+    ]
+    assert remains(cluster, "aaaaaa") == []
+
+
+def test_what_remains_is_named(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "GONE_SECONDS", 2.0)
+    stays = pod("aaaaaa")
+    stays.metadata.finalizers = ["example.com/stay"]
+    api.create(cluster, stays)
+    api.create(cluster, client.V1ConfigMap(metadata=meta("aaaaaa", ""), data={}))
+    words = "aaaaaa is not gone: pod tpc-aaaaaa-src1 .* is still there, kept by finalizers example.com/stay"
+    with pytest.raises(state.TeardownError, match=words):
+        state.teardown(cluster, "aaaaaa")
+    assert remains(cluster, "aaaaaa") == ["V1Pod tpc-aaaaaa-src1"]
+    free: dict[str, Any] = {"metadata": {"finalizers": None}}
+    cluster.core.patch_namespaced_pod("tpc-aaaaaa-src1", cluster.namespace, free)
+
+
+@pytest.mark.usefixtures("fast")
+def test_reap_takes_the_dead_only(cluster: Cluster) -> None:
+    for identifier in ("aaaaaa", "bbbbbb", "cccccc"):
+        deploy(cluster, identifier)
+    with killed_holder(cluster, "bbbbbb", "b"), holding(cluster, ["c"], "cccccc") as held:
+        found = state.leftovers(cluster)
+        assert [leftover.identifier for leftover in found] == ["aaaaaa"]
+        assert found[0].sweep == "a sweep"
+        assert found[0].cells == "rtt=20"
+        assert f"pid {os.getpid()}" in found[0].owner
+        assert 0 <= found[0].age < 60
+        removed = state.reap(cluster)
+        held.check()
+    assert [line.split(":")[0] for line in removed] == ["Lease of bbbbbb", "aaaaaa", "bbbbbb"]
+    assert [len(remains(cluster, each)) for each in ("aaaaaa", "bbbbbb", "cccccc")] == [0, 0, 6]
+    assert state.reap(cluster)[0].startswith("cccccc: rtt=20 of sweep a sweep by ")
+    assert state.reap(cluster) == []
+
+
+# Faults
+
+
+@pytest.fixture
+def watch(cluster: Cluster) -> Iterator[PodWatch]:
+    found = PodWatch(cluster, "aaaaaa")
+    yield found
+    began = time.monotonic()
+    found.close()
+    assert time.monotonic() - began < 1
+
+
+def test_a_deleted_pod_is_noticed(cluster: Cluster, watch: PodWatch) -> None:
+    api.create(cluster, pod("aaaaaa"))
+    api.create(cluster, pod("bbbbbb"))
+    assert watch.wait_for(lambda pods: set(pods) == {"tpc-aaaaaa-src1"}, 5)
+    time.sleep(1)
+    assert watch.fault() is None  # that it cannot be scheduled is none yet
+    before = cluster.requests
+    cluster.core.delete_namespaced_pod("tpc-aaaaaa-src1", cluster.namespace)
+    assert watch.wait_for(lambda pods: not pods, 1)
+    assert (watch.fault() or "").startswith("pod tpc-aaaaaa-src1: Deleted: not by this process; it ")
+    assert cluster.requests - before <= 4
+
+
+def test_unschedulable_pods_are_explained_when_the_time_is_over(cluster: Cluster, watch: PodWatch) -> None:
+    api.create(cluster, pod("aaaaaa", node_selector={"site": "nowhere"}))
+    words = (
+        r"not running after 3 s: pod tpc-aaaaaa-src1: Unschedulable: .*; it requests cpu 2, memory 1Gi, "
+        r"node label site=nowhere; no node has these labels; 1 of 2 pods do not exist"
+    )
+    with pytest.raises(PodError, match=words):
+        watch.running(2, 3)
+
+
+def test_a_job_that_may_not_make_its_pod(cluster: Cluster, watch: PodWatch) -> None:
+    limit_pods(cluster, 0)
+    api.create(cluster, job("aaaaaa"))
+    began = time.monotonic()
+    with pytest.raises(PodError, match=r"Job tpc-aaaaaa: FailedCreate: .* forbidden: exceeded quota: limit"):
+        watch.running(1, 30)
+    assert time.monotonic() - began < 6
+
+
+def test_pods_that_run_and_then_fail(cluster: Cluster, watch: PodWatch) -> None:
+    for name in ("-src1", "-dst1"):
+        api.create(cluster, pod("aaaaaa", name, node_name="nowhere"))
+        report(cluster, name, running())
+    assert set(watch.running(2, 5)) == {"tpc-aaaaaa-src1", "tpc-aaaaaa-dst1"}
+    assert watch.fault() is None
+    ended = {"exitCode": 137, "reason": "OOMKilled", "startedAt": None, "finishedAt": None}
+    report(cluster, "-dst1", {"phase": "Failed", "containerStatuses": [container(terminated=ended)]})
+    until(watch.fault, 1)
+    report(cluster, "-src1", {"phase": "Failed", "reason": "Evicted", "message": "too late to be the first"})
+    assert watch.fault() == (
+        "pod tpc-aaaaaa-dst1: OOMKilled: container xrootd ended with exit code 137, its memory limit is none "
+        "(node nowhere)"
+    )
+
+
+def test_what_cannot_heal_is_not_waited_for(cluster: Cluster, watch: PodWatch) -> None:
+    api.create(cluster, pod("aaaaaa", node_name="nowhere"))
+    waiting = {"reason": "ErrImageNeverPull", "message": "not present"}
+    report(cluster, "-src1", {"phase": "Pending", "containerStatuses": [container(waiting=waiting)]})
+    began = time.monotonic()
+    with pytest.raises(PodError, match=r"ErrImageNeverPull: image registry.example/tpcsweep:1, pull policy"):
+        watch.running(1, 30)
+    assert time.monotonic() - began < 3
+
+
+# Restarts of the API server, last: its controllers are slow to come back
+
+
+def test_calls_survive_a_restart(cluster: Cluster, control_plane: local.Cluster, capfd: Any) -> None:
+    with ThreadPoolExecutor(9) as pool:
+        restart = pool.submit(control_plane.restart_api_server, 2.0)
+
+        def make(thread: int) -> int:
+            number = 0
+            while not restart.done():
+                body = client.V1ConfigMap(metadata=meta("aaaaaa", f"-{thread}-{number}"), data={})
+                api.create(cluster, body)
+                number += 1
+                time.sleep(0.05)
+            return number
+
+        made = sum(pool.map(make, range(8)))
+    found = api.call(lambda: cluster.core.list_namespaced_config_map(cluster.namespace))
+    assert sum(item.metadata.name.startswith("tpc-") for item in found.items) == made
+    assert capfd.readouterr().err == ""
+
+
+def test_leases_survive_a_restart(
+    cluster: Cluster, control_plane: local.Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "RENEWAL", 0.5)
+    with holding(cluster, ["a"], "aaaaaa") as held:
+        control_plane.restart_api_server(2.0)
+        time.sleep(3)
+        held.check()
+        with pytest.raises(leases.BusyError), holding(cluster, ["a"], "bbbbbb"):
+            pass
+    assert leases.holders(cluster) == set()
+
+
+def test_the_watch_survives_a_restart(
+    cluster: Cluster, watch: PodWatch, control_plane: local.Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.create(cluster, pod("aaaaaa"))
+    assert watch.wait_for(lambda pods: len(pods) == 1, 5)
+    control_plane.restart_api_server()
+    api.create(cluster, pod("aaaaaa", "-dst1"))
+    assert watch.wait_for(lambda pods: len(pods) == 2, 10)
+    assert watch.fault() is None
+    # What was before its start, the server does not remember: 410, and all is listed anew.
+    listed: list[float] = []
+    before = watch._list
+    monkeypatch.setattr(watch, "_list", lambda seconds: (listed.append(seconds), before(seconds)))
+    watch._version = "1"
+    watch._watch.stop()  # type: ignore[union-attr]
+    until(lambda: listed, 5)
+    cluster.core.delete_namespaced_pod("tpc-aaaaaa-src1", cluster.namespace)
+    assert watch.wait_for(lambda pods: set(pods) == {"tpc-aaaaaa-dst1"}, 2)
+    assert "Deleted" in (watch.fault() or "")
+
+
+# What the tests above need
+
+
+def limit_pods(cluster: Cluster, count: int) -> None:
+    quota = client.V1ResourceQuota(
+        metadata=client.V1ObjectMeta(name="limit"), spec=client.V1ResourceQuotaSpec(hard={"pods": str(count)})
+    )
+    cluster.core.create_namespaced_resource_quota(cluster.namespace, quota)
+    until(lambda: cluster.core.read_namespaced_resource_quota("limit", cluster.namespace).status.hard)
+
+
+def container(**status: Any) -> dict[str, Any]:
+    common = {"name": "xrootd", "image": "", "imageID": "", "restartCount": 0}
+    return {**common, "ready": "running" in status, "state": status}
+
+
+def running() -> dict[str, Any]:
+    conditions = [{"type": kind, "status": "True"} for kind in ("Ready", "ContainersReady")]
+    return {"phase": "Running", "conditions": conditions, "containerStatuses": [container(running={})]}
+
+
+def report(cluster: Cluster, name: str, status: dict[str, Any]) -> None:
+    """What a kubelet would say of a pod."""
+    cluster.core.patch_namespaced_pod_status(f"tpc-aaaaaa{name}", cluster.namespace, {"status": status})
+
+
+def lose_answer(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the connection drop after the next request has arrived."""
+
+    def call_api(*args: Any, **kwargs: Any) -> Any:
+        monkeypatch.undo()
+        type(cluster.http).call_api(cluster.http, *args, **kwargs).read()
+        raise ProtocolError("Connection aborted.")
+
+    monkeypatch.setattr(cluster.http, "call_api", call_api)
+
+
+@contextlib.contextmanager
+def killed_holder(cluster: Cluster, identifier: str, name: str = "a") -> Iterator[None]:
+    """A Lease whose holder has been killed."""
+    code = f"""
+import sys, time
+from tests.cluster.test_api import settings, state
+from tpcsweep.testbeds.kubernetes import api, leases
+leases.DURATION = {leases.DURATION}
+cluster = api.connect(settings(namespace={cluster.namespace!r}))
+own = state.labels({identifier!r}), state.ownership("a sweep", "rtt=20")
+with leases.held(cluster, [{name!r}], {identifier!r}, *own):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=ROOT) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        process.kill()
+    yield
+
+
+def changed(
+    control_plane: local.Cluster,
+    folder: Path,
+    cluster: dict[str, Any] | None = None,
+    user: dict[str, Any] | None = None,
+) -> Path:
+    """The control plane's kubeconfig with something else in it."""
+    found = yaml.safe_load(control_plane.kubeconfig.read_text())
+    if cluster:
+        known = found["clusters"][0]["cluster"]
+        known.update(cluster)
+    if user:
+        found["users"][0]["user"] = user
+    path = folder / "kubeconfig"
+    path.write_text(yaml.safe_dump(found))
+    return path
+
+
+def expired_certificate() -> tuple[bytes, bytes]:
+    """Certificate and key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "somebody")])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC))
+        .not_valid_after(datetime.datetime(2020, 1, 2, tzinfo=datetime.UTC))
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return certificate.public_bytes(serialization.Encoding.PEM), private
