@@ -182,6 +182,21 @@ def test_commands_run_inside_a_node(cluster: local.Cluster) -> None:
         cluster.stop_kubelet("n9")
 
 
+def test_an_image_that_is_none_is_refused_and_the_next_is_taken(
+    cluster: local.Cluster, tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken.tar"
+    broken.write_bytes(b"no archive")
+    with pytest.raises(local.ClusterError, match=r"image .*broken\.tar"):
+        cluster.load(broken)
+    other = tmp_path / "other.tar"
+    build.pack(other, "localhost/other:1", b"\0" * 10240, {"Entrypoint": ["/none"]})
+    cluster.load(other)
+    for node in cluster.nodes:
+        listed = cluster.enter(["ctr", "-a", str(node.socket), "-n", "k8s.io", "images", "ls", "-q"])
+        assert {"localhost/other:1", build.IMAGE} <= set(listed.split())
+
+
 def test_a_thousand_nodes_are_played(control_plane: local.Cluster) -> None:
     control_plane.play_nodes(1000)
     assert len(control_plane.kubectl("get", "nodes", "-o", "name").splitlines()) == 1000
@@ -260,12 +275,10 @@ def test_a_cluster_that_does_not_start_says_why_and_leaves_nothing(
     before = machine()
     group = f"{groups.PREFIX}broken"
     monkeypatch.setattr(local, "_group", lambda: group)
-    broken = tmp_path / "broken.tar"
-    broken.write_bytes(b"no archive")
     folder = tmp_path / "folder"
     with (
-        pytest.raises(local.ClusterError, match=r"n1: image .*broken\.tar"),
-        local.cluster(folder, nodes=1, images=[broken]),
+        pytest.raises(local.ClusterError, match="bandwidth is 1000 Gbit/s"),
+        local.cluster(folder, nodes=1, bandwidth=[1000]),
     ):
         pass
     assert not left(folder, group)

@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.cluster.local import build, groups
+from tests.cluster.local import images as images_
 from tests.cluster.local.settings import CONTROL, Node, Settings
 
 END = 60.0  # s
@@ -157,7 +158,7 @@ def cluster(
     settled = Settings(
         group=_group(),
         nodes=made,
-        images=[str(path.absolute()) for path in archives],
+        images=str(images_.unpacked([path.absolute() for path in archives])),
         programs=str(build.kubernetes()),
         mtu=mtu,
         port=port,

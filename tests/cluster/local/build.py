@@ -7,6 +7,7 @@ long: `python -m tests.cluster.local.build`.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import io
@@ -26,7 +27,7 @@ KUBERNETES = "v1.34.4"
 IMAGE = "localhost/tpcsweep:site"
 PAUSE = "localhost/pause:1"
 KEPT = 4
-"""How many of each are kept, the newest: the testbed's image changes with every change of the package."""
+"""How many of each are kept, beside those in use: the testbed's image changes with every change of the package."""
 
 VERSION = {"gitVersion": KUBERNETES, "gitMajor": "1", "gitMinor": "34", "gitTreeState": "clean"}
 LINK = " ".join(
@@ -65,13 +66,13 @@ def pause_image() -> Path:
 
     def make(folder: Path) -> None:
         program = folder / "pause"
-        _run(["gcc", "-static", "-Os", "-s", "-o", str(program), str(source)])
+        run(["gcc", "-static", "-Os", "-s", "-o", str(program), str(source)])
         layer = io.BytesIO()
         with tarfile.open(fileobj=layer, mode="w") as tar:
             tar.add(program, "pause", filter=_anonymous)
         pack(folder / "image.tar", PAUSE, layer.getvalue(), {"Entrypoint": ["/pause"]})
 
-    return _cached("pause", [source], make) / "image.tar"
+    return cached("pause", [source], make) / "image.tar"
 
 
 def site_image() -> Path:
@@ -85,9 +86,9 @@ def site_image() -> Path:
 
     def make(made: Path) -> None:
         how = ["--target", "site", "--name", IMAGE]
-        _run([sys.executable, str(folder / "build.py"), str(made / "image.tar"), *how])
+        run([sys.executable, str(folder / "build.py"), str(made / "image.tar"), *how])
 
-    return _cached("site", inputs, make) / "image.tar"
+    return cached("site", inputs, make) / "image.tar"
 
 
 def pack(out: Path, name: str, layer: bytes, config: dict[str, object]) -> None:
@@ -137,21 +138,20 @@ def _programs(name: str, module: Path, wanted: list[str]) -> Path:
         for each in wanted:
             program, _, package = each.partition("=")
             command = ["nice", "-n", "19", "go", "build", *FLAGS, "-o", str(folder / program), package]
-            _run(command, cwd=module, env=environment)
+            run(command, cwd=module, env=environment)
 
     sources = [*module.glob("*.go"), *module.glob("go.*")]
     for each in wanted:
         sources += (module / each.partition("=")[2]).glob("*.go")
-    return _cached(name, sorted(set(sources)), make, [*FLAGS, *wanted])
+    return cached(name, sorted(set(sources)), make, [*FLAGS, *wanted])
 
 
-def _cached(
-    name: str, inputs: Iterable[Path], make: Callable[[Path], None], also: Iterable[str] = ()
-) -> Path:
+def cached(name: str, inputs: Iterable[Path], make: Callable[[Path], None], also: Iterable[str] = ()) -> Path:
     """The folder that `make` fills, made once for these inputs, whoever else is making it at the same time."""
     key = hashlib.sha256("\0".join(also).encode())
     for path in inputs:
-        key.update(f"{path.name}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
+        with path.open("rb") as file:
+            key.update(f"{path.name}\0".encode() + hashlib.file_digest(file, "sha256").digest())
     home = cache() / "cluster"
     target = home / f"{name}-{key.hexdigest()[:16]}"
     if target.is_dir():
@@ -168,13 +168,27 @@ def _cached(
                 beside.rename(target)
                 made = sorted(home.glob(f"{name}-*"), key=lambda path: path.stat().st_mtime)
                 for old in made[:-KEPT]:
-                    shutil.rmtree(old)
+                    with contextlib.suppress(BlockingIOError):
+                        os.close(hold(old, fcntl.LOCK_EX | fcntl.LOCK_NB))
+                        shutil.rmtree(old)
             finally:
                 shutil.rmtree(beside, ignore_errors=True)
     return target
 
 
-def _run(command: list[str], **how: object) -> None:
+def hold(folder: Path, how: int = fcntl.LOCK_SH) -> int:
+    """Keep a folder of the cache from being removed, as long as the descriptor is open."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, how)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def run(command: list[str], **how: object) -> None:
+    """Run a command to its end. Raises BuildError with what it said."""
     done = subprocess.run(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False, **how
     )  # type: ignore[call-overload]

@@ -21,7 +21,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.cluster.local import groups
+from tests.cluster.local import build, groups
 from tests.cluster.local.settings import PORT, Settings
 
 PR_SET_PDEATHSIG, CLONE_NEWNET = 1, 0x40000000  # linux/prctl.h, linux/sched.h
@@ -39,6 +39,9 @@ class Keeper:
         self.listener = socket.create_server(("127.0.0.1", settled.port), backlog=512)
         self.settings = dataclasses.replace(settled, port=self.listener.getsockname()[1])
         (self.state / "settings.json").write_text(self.settings.dump())
+        for used in (settled.programs, settled.kwok, settled.images):
+            if used:
+                build.hold(Path(used))
         self.channel, theirs = socket.socketpair()
         self.home = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         self.network = -1

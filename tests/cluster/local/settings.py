@@ -25,6 +25,17 @@ PODS = "10.244.0.0/16"
 DOMAIN = "cluster.local"
 KUBE = str(PROGRAMS / "kube")
 
+UNUSED = [
+    "io.containerd.snapshotter.v1.btrfs",
+    "io.containerd.snapshotter.v1.aufs",
+    "io.containerd.snapshotter.v1.zfs",
+    "io.containerd.snapshotter.v1.devmapper",
+    "io.containerd.internal.v1.opt",
+    "io.containerd.internal.v1.tracing",
+    "io.containerd.tracing.processor.v1.otlp",
+]
+"""Plugins of containerd that need what is not there."""
+
 GONE = 12
 """Seconds of a node's silence after which it is NotReady. Two busy cores make a live one silent for some."""
 EVICT = 5
@@ -77,7 +88,7 @@ class Settings:
 
     group: str
     nodes: list[Node] = field(default_factory=list)
-    images: list[str] = field(default_factory=list)
+    images: str = ""  # the folder with them unpacked
     programs: str = ""
     kwok: str = ""  # the folder with kwok's program; without nodes only
     mtu: int = 9000
@@ -212,20 +223,11 @@ def coredns() -> str:
 
 def containerd(node: Node) -> str:
     """Containerd's configuration: everything in the node's own folder."""
-    unused = [
-        "io.containerd.snapshotter.v1.btrfs",
-        "io.containerd.snapshotter.v1.aufs",
-        "io.containerd.snapshotter.v1.zfs",
-        "io.containerd.snapshotter.v1.devmapper",
-        "io.containerd.internal.v1.opt",
-        "io.containerd.internal.v1.tracing",
-        "io.containerd.tracing.processor.v1.otlp",
-    ]
     cri = 'plugins."io.containerd.grpc.v1.cri"'
     return f"""version = 2
 root = "{node.home}/containerd"
 state = "{node.home}/containerd-state"
-disabled_plugins = {json.dumps(unused)}
+disabled_plugins = {json.dumps(UNUSED)}
 [grpc]
   address = "{node.socket}"
 [{cri}]

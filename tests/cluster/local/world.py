@@ -26,7 +26,7 @@ from typing import Any
 from tpcsweep import paths
 from tpcsweep.commands import Commands
 
-from tests.cluster.local import api, groups, mounts, pki, settings
+from tests.cluster.local import api, groups, images, mounts, pki, settings
 from tests.cluster.local.settings import HUB, HUB_ADDRESS, KUBE, LOGS, PKI, STATE, Node, Settings
 
 START = 90.0  # s, for anything to be ready
@@ -214,10 +214,9 @@ class World:
         )
         (node.home / "kubelet.json").write_text(json.dumps(settings.kubelet(node, self.settings.group)))
         (node.home / "proxy.json").write_text(json.dumps(settings.proxy(node)))
-        self.start_containerd(node)
-        with self.step(f"{node.name} images"):
-            for image in self.settings.images:
-                import_image(node, image)
+        images.furnish(node.home / "containerd", Path(self.settings.images))
+        with self.step(f"{node.name} containerd"):
+            self.start_containerd(node)
         self.until_api(node)
         self.start(f"{node.name}-kube-proxy", [KUBE, "kube-proxy", f"--config={node.home}/proxy.json"], node)
         self.start_kubelet(node)

@@ -226,14 +226,17 @@ class PodWatch:
 
     def _unready(self, pods: dict[str, V1Pod], count: int) -> str:
         """Why the pods that do not run do not, when the time is over."""
-        texts = []
+        alike: dict[str, list[V1Pod]] = {}
         for pod in sorted(pods.values(), key=_name):
             if not ready(pod):
                 events = self._events("Pod", _name(pod))
                 found = diagnose(pod, events)
-                texts.append(str(found) if found else f"pod {_name(pod)}: {progress(pod, events)}")
-                if found and found.text.startswith("Unschedulable"):
-                    texts[-1] += f"; {self._room(pod)}"
+                alike.setdefault(found.text if found else progress(pod, events), []).append(pod)
+        texts = []
+        for text, those in alike.items():
+            names = ", ".join(map(_name, those))
+            nodes = f"; {self._room(those[0])}" if text.startswith("Unschedulable") else ""
+            texts.append(f"{'pods' if len(those) > 1 else 'pod'} {names}: {text}{nodes}")
         if len(pods) < count:
             texts.append(f"{count - len(pods)} of {count} pods do not exist")
         return "; ".join(texts)

@@ -84,7 +84,7 @@ def job(naming: Naming, settings: Kubernetes, deadline: float) -> k8s.V1Job:
     """The owner of everything else; its pod has the client and the hub. It ends after `deadline` seconds."""
     placed = settings.client
     cpu, memory = f"{settings.client_cores:g}", str(settings.client_memory)
-    mounts = [_mount("state", places.STATE), *_given()]
+    mounts = _mounts()
     containers = [
         _container("client", settings, ["client"], (cpu, memory), mounts, placed.resources),
         _container("hub", settings, ["hub"], AGENT, mounts),
@@ -117,7 +117,7 @@ def server_pod(
     """The pod of a server: its own container, and the agent's. `number` is its place among its side's addresses."""
     origin = server.role == "server"
     side = server.name[:3]
-    mounts = [_mount("state", places.STATE), _mount("files", places.FILES), *_given()]
+    mounts = [*_mounts(), _mount("files", places.FILES)]
     if origin:
         cores = None if wanted.cores is None else f"{wanted.cores / wanted.origins:.3f}"
         limits = (cores, str(settings.memory + SERVER_MEMORY))
@@ -277,8 +277,11 @@ def _may_emulate() -> k8s.V1SecurityContext:
     )
 
 
-def _given() -> list[k8s.V1VolumeMount]:
+def _mounts() -> list[k8s.V1VolumeMount]:
     return [
+        _mount("state", places.STATE),
+        # XRootD writes there, whatever it is told.
+        k8s.V1VolumeMount(name="state", mount_path="/tmp", sub_path="tmp"),  # noqa: S108
         _mount("credentials", places.CREDENTIALS, read_only=True),
         _mount("configuration", places.CONFIGURATION, read_only=True),
     ]

@@ -23,6 +23,8 @@ SETTLE_SECONDS = 0.2
 """Data connections have so long to end by themselves before their servers are started anew."""
 POLL = 0.02
 FIRST_SECONDS = 10.0
+NOTICE_SECONDS = 5.0
+"""Seconds in which the API tells of a pod whose end was noticed by others."""
 
 
 @dataclass(frozen=True)
@@ -92,14 +94,22 @@ class Inbox:
         with self._lock:
             self.samples.clear()
 
+    def blame(self, error: Exception) -> None:
+        """Raise FaultError if something has broken that explains an error; Kubernetes needs a moment to notice."""
+        give_up = time.monotonic() + NOTICE_SECONDS
+        while not (why := self._fault()) and time.monotonic() < give_up:
+            time.sleep(POLL)
+        if why:
+            raise FaultError(f"{why} ({error})") from error
+
     def check(self) -> None:
-        """Raise FaultError where something has broken. Kubernetes' own words are worth waiting a moment for."""
-        if self._gone:
-            give_up = time.monotonic() + 5
-            while not self._fault() and time.monotonic() < give_up:
-                time.sleep(0.1)
-        if why := self._fault() or "; ".join(self._gone):
+        """Raise FaultError where something has broken."""
+        if why := self._fault():
             raise FaultError(why)
+        if self._gone:
+            error = FaultError("; ".join(self._gone))
+            self.blame(error)
+            raise error
 
 
 class WatchedClient(Client):

@@ -70,13 +70,12 @@ class Agent:
         return time.monotonic()
 
     async def describe(self, peers: list[str]) -> dict[str, Any]:
-        """The machine, its software and network towards the origins of the other side, which are watched from now."""
+        """The machine and its network towards the origins of the other side, which are watched from now."""
         network_found = await asyncio.to_thread(network.describe, peers[0])
         self._watched = Watched(self._servers, network_found["interface"], peers)
         return {
             "machine": provenance.machine(),
             "boot": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
-            "software": await asyncio.to_thread(provenance.software, []),
             **network_found,
         }
 

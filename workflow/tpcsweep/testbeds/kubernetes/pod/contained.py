@@ -11,6 +11,7 @@ import shutil
 import signal
 import socket
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from tpcsweep.testbeds.kubernetes.pod.places import (
     ENDED,
     FOLDERS,
     PRIVATE,
+    STATE,
 )
 
 POLL = 0.05
@@ -43,8 +45,8 @@ def credentials() -> Path:
         time.sleep(POLL)
     if PRIVATE.exists():
         return PRIVATE
-    beside = PRIVATE.with_name(f"{PRIVATE.name}.{os.getpid()}")
-    for name in ("", *FOLDERS):
+    beside = Path(tempfile.mkdtemp(dir=STATE))
+    for name in FOLDERS:
         (beside / name).mkdir(mode=0o700)
     for path in CREDENTIALS.iterdir():
         if path.is_file():

@@ -178,8 +178,10 @@ class Hub:
         """The clock that all times are of."""
         return time.monotonic()
 
-    async def connect(self, servers: dict[str, str], destinations: list[str]) -> dict[str, Any]:
-        """Wait for the credentials, the client and every agent; what is known of this pod's machine."""
+    async def connect(
+        self, servers: dict[str, str], destinations: list[str], tools: list[str]
+    ) -> dict[str, Any]:
+        """Wait for the credentials, the client and every agent; the machine of this pod, and its tools' versions."""
         credentials = Credentials(await asyncio.to_thread(contained.credentials))
         tls = ssl.create_default_context(cafile=str(credentials.authority))
         tls.load_cert_chain(credentials.certificate, credentials.key)
@@ -190,6 +192,7 @@ class Hub:
         self._start(self._listen_to_client())
         return {
             "machine": provenance.machine(),
+            "software": await asyncio.to_thread(provenance.software, tools),
             "boot": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
         }
 
