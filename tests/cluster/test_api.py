@@ -467,13 +467,14 @@ def test_a_deleted_pod_is_noticed(cluster: Cluster, watch: PodWatch) -> None:
 
 
 def test_unschedulable_pods_are_explained_when_the_time_is_over(cluster: Cluster, watch: PodWatch) -> None:
-    api.create(cluster, pod("aaaaaa", node_selector={"site": "nowhere"}))
+    for name in ("-src1", "-src2"):
+        api.create(cluster, pod("aaaaaa", name, node_selector={"site": "nowhere"}))
     words = (
-        r"not running after 3 s: pod tpc-aaaaaa-src1: Unschedulable: .*; it requests cpu 2, memory 1Gi, "
-        r"node label site=nowhere; no node has these labels; 1 of 2 pods do not exist"
+        r"not running after 3 s: pods tpc-aaaaaa-src1, tpc-aaaaaa-src2: Unschedulable: .*; "
+        r"it requests cpu 2, memory 1Gi, node label site=nowhere; no node has these labels; 1 of 3 pods do not exist"
     )
     with pytest.raises(PodError, match=words):
-        watch.running(2, 3)
+        watch.running(3, 3)
 
 
 def test_a_job_that_may_not_make_its_pod(cluster: Cluster, watch: PodWatch) -> None:
