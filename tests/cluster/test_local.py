@@ -104,15 +104,19 @@ def test_rate_between_nodes_is_as_asked(cluster: local.Cluster, pods: dict[str, 
 
 
 def test_a_cpu_quota_holds(cluster: local.Cluster) -> None:
-    loop = "t=$(date +%s%N); cat /proc/self/cgroup; timeout 3 sh -c 'while :; do :; done'; times"
-    made = pod("quota", "n1", "sh", "-c", f"{loop}; exec sleep 600", resources={"limits": {"cpu": "300m"}})
+    """On a busy machine it gets less than its quota, but never more, and is held back."""
+    loop = "timeout 3 sh -c 'while :; do :; done'; times; echo; cat /sys/fs/cgroup/cpu.stat /sys/fs/cgroup/cpu/cpu.stat"
+    made = pod(
+        "quota", "n1", "sh", "-c", f"{loop} 2>&1; exec sleep 600", resources={"limits": {"cpu": "300m"}}
+    )
     cluster.kubectl("create", "-f", "-", input=json.dumps(made))
     try:
         cluster.kubectl("wait", "pod/quota", "--for=condition=Ready", "--timeout=30s")
-        eventually(lambda: "s\n" in cluster.kubectl("logs", "quota"), 30, "the loop has ended")
-        children = cluster.kubectl("logs", "quota").splitlines()[-1].split()[0]  # user time, e.g. 0m0.93s
-        minutes, seconds = children.rstrip("s").split("m")
-        assert int(minutes) * 60 + float(seconds) == pytest.approx(0.9, abs=0.25)
+        eventually(lambda: "nr_throttled" in cluster.kubectl("logs", "quota"), 30, "the loop has ended")
+        said = cluster.kubectl("logs", "quota")
+        times = re.findall(r"(\d+)m([\d.]+)s", said)[2:]  # of children: user and system
+        assert sum(int(minutes) * 60 + float(seconds) for minutes, seconds in times) <= 3.1 * 0.3 + 0.1
+        assert int(re.findall(r"nr_throttled (\d+)", said)[0]) >= 3
     finally:
         cluster.kubectl("delete", "pod/quota", "--wait=false")
 
@@ -139,12 +143,9 @@ def test_names_and_services_work_in_pods(cluster: local.Cluster, pods: dict[str,
 
 def test_accounts_get_short_tokens_that_the_api_takes(cluster: local.Cluster) -> None:
     token = cluster.kubectl("create", "token", "default", "--duration=600s").strip()
-    user = json.loads(cluster.kubectl("--token", token, "auth", "whoami", "-o", "json"))["status"]["userInfo"]
-    # The admin's certificate is also shown and comes first; so ask the API what the token alone is.
     review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
     asked = cluster.kubectl("create", "-f", "-", "-o", "json", input=json.dumps(review))
     assert json.loads(asked)["status"]["user"]["username"] == "system:serviceaccount:default:default"
-    assert user
 
 
 def test_the_api_server_comes_back_at_the_same_place(cluster: local.Cluster) -> None:
@@ -162,11 +163,11 @@ def test_a_node_that_is_gone_is_noticed_and_comes_back(cluster: local.Cluster) -
     made = pod("lost", "n2", "sleep", "600")
     cluster.kubectl("create", "-f", "-", input=json.dumps(made))
     cluster.kubectl("wait", "pod/lost", "--for=condition=Ready", "--timeout=30s")
-    processes = groups.BASE / "pids" / cluster.settings.group / "n2"
+    group = f"{cluster.settings.group}/n2"
     cluster.stop_kubelet("n2")
-    assert processes.is_dir() <= bool(groups.pids(processes))  # pods go on without their kubelet
+    assert groups.pids(group)  # pods go on without their kubelet
     cluster.stop_kubelet("n2", pods=True)
-    assert not groups.pids(processes)
+    assert not groups.pids(group)
     try:
         eventually(lambda: ready() != "True", 25, "n2 is not Ready any more")
     finally:
@@ -206,16 +207,18 @@ def test_a_thousand_nodes_are_played(control_plane: local.Cluster) -> None:
 
 
 def machine() -> dict[str, set[str]]:
-    """What a cluster must not change on this machine."""
-    names = Path("/run/netns")
+    """What a cluster must not change on this machine; deployments on it may come and go meanwhile."""
     sysctls = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "net/ipv4/ip_forward")
-    places = ("/var/lib/cni", "/var/lib/kubelet", "/var/lib/containerd", "/run/containerd", "/run/cluster")
+    mounts = Path("/proc/self/mounts").read_text().splitlines()
+    places = ("var/lib/cni", "var/lib/kubelet", "var/lib/containerd", "run/containerd", "run/cluster")
+    namespaces = ("run/netns/hub", "run/netns/n1")
     return {
-        "mounts": set(Path("/proc/self/mounts").read_text().splitlines()),
-        "interfaces": {each.name for each in Path("/sys/class/net").iterdir()},
-        "namespaces": {each.name for each in names.iterdir()} if names.is_dir() else set(),
+        "mounts": {
+            mount for mount in mounts if not mount.split()[1].startswith(("/run/netns", "/run/tpcsweep"))
+        },
+        "interfaces": {each.name for each in Path("/sys/class/net").iterdir() if "tpc" not in each.name},
         "sysctls": {f"{name} {Path('/proc/sys', name).read_text()}" for name in sysctls},
-        "places": {place for place in places if Path(place).exists()},
+        "places": {place for place in (*places, *namespaces) if Path("/", place).exists()},
     }
 
 

@@ -38,9 +38,9 @@ class Sweep:
         # Every test has a .snakemake of its own, for what it remembers of outputs must not meet another test's.
         return [*snakemake, *arguments, "--config", *config]
 
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
         """Run to the end; standard error is in `stdout` too."""
-        return finished(self.command(*arguments))
+        return finished(self.command(*arguments), timeout)
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
         """Start it in a session of its own, as a terminal would; its output goes to `output.log`."""
@@ -63,7 +63,7 @@ class Sweep:
         return sorted((self.results / "cells").rglob("*.json"))
 
 
-def finished(command: list[str]) -> subprocess.CompletedProcess[str]:
+def finished(command: list[str], timeout: float = 300) -> subprocess.CompletedProcess[str]:
     """Run a command in the repository's root to its end; standard error is in `stdout` too."""
     return subprocess.run(
         command,
@@ -73,7 +73,7 @@ def finished(command: list[str]) -> subprocess.CompletedProcess[str]:
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
-        timeout=300,
+        timeout=timeout,
     )
 
 

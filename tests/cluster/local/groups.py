@@ -20,7 +20,9 @@ WORLD = "world"
 
 BASE = Path("/sys/fs/cgroup")
 # With the `cpu` controller of version 1, nothing in a new group may be real-time, which the delay line wants to be.
-UNJOINED = ("cpu", "cpuset")
+UNJOINED = {"cpu", "cpuset"}
+CONTROLLERS = {"cpu", "cpuset", "hugetlb", "io", "memory", "pids"}
+"""Those of version 2 that a kubelet asks for."""
 
 
 def hierarchies() -> list[Path]:
@@ -37,7 +39,7 @@ def create(name: str, nodes: list[str]) -> None:
         for root in roots:
             for each in (name, f"{name}/{WORLD}", *(f"{name}/{node}" for node in nodes)):
                 _make(root, root / each)
-            if root.name not in UNJOINED:
+            if UNJOINED.isdisjoint(root.name.split(",")):
                 (root / name / WORLD / "cgroup.procs").write_text("0")
 
 
@@ -47,7 +49,7 @@ def sweep(name: str = f"{PREFIX}*") -> list[str]:
     used = set()
     with _locked(roots):
         for each in sorted({group.name for root in roots for group in root.glob(name)}):
-            if any(pids(root / each) for root in roots):
+            if pids(each):
                 used.add(each)
                 continue
             for root in roots:
@@ -55,21 +57,20 @@ def sweep(name: str = f"{PREFIX}*") -> list[str]:
     return sorted(used)
 
 
-def pids(group: Path) -> set[int]:
-    """Processes in a group and in those below it."""
+def pids(name: str) -> set[int]:
+    """Processes in a group and in those below it, in any hierarchy: "<cluster>/n2" has all the pods of a node."""
     found: set[int] = set()
-    for file in group.rglob("cgroup.procs"):
-        with contextlib.suppress(OSError):
-            found |= {int(pid) for pid in file.read_text().split()}
+    for root in hierarchies():
+        for file in (root / name).rglob("cgroup.procs"):
+            with contextlib.suppress(OSError):
+                found |= {int(pid) for pid in file.read_text().split()}
     return found
 
 
 def kill(name: str) -> None:
-    """Kill every process below `name`, e.g. "<cluster>/n2": all the pods of a node."""
-    for _ in range(50):
-        found = {pid for root in hierarchies() for pid in pids(root / name)}
-        if not found:
-            return
+    """Kill every process that `pids` gives."""
+    deadline = time.monotonic() + 5
+    while (found := pids(name)) and time.monotonic() < deadline:
         for pid in found:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -79,11 +80,10 @@ def kill(name: str) -> None:
 def memory(name: str) -> int:
     """Bytes of anonymous memory that a cluster's own programs and its pods hold now."""
     for root in hierarchies():
-        for file, key in (("memory.stat", "total_rss"), ("memory.stat", "anon")):
-            with contextlib.suppress(OSError):
-                rows = dict(line.split() for line in (root / name / file).read_text().splitlines())
-                if key in rows:
-                    return int(rows[key])
+        with contextlib.suppress(OSError):
+            text = (root / name / "memory.stat").read_text()
+            rows = dict(line.split() for line in text.splitlines())
+            return int(rows.get("total_rss") or rows["anon"])  # version 1, and 2
     return 0
 
 
@@ -100,7 +100,7 @@ def _locked(roots: list[Path]) -> Iterator[None]:
 def _make(root: Path, group: Path) -> None:
     controllers = root / "cgroup.controllers"
     if controllers.exists():  # version 2: what a group may use, those above it must pass on
-        wanted = " ".join(f"+{controller}" for controller in controllers.read_text().split())
+        wanted = " ".join(f"+{each}" for each in controllers.read_text().split() if each in CONTROLLERS)
         above = [root, *(root / part for part in reversed(group.relative_to(root).parents) if part.name)]
         for folder in above:
             (folder / "cgroup.subtree_control").write_text(wanted)

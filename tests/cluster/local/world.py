@@ -181,13 +181,12 @@ class World:
 
     def start_control_plane(self) -> None:
         """Etcd first, then the API server, then what needs it."""
-        scale = not self.settings.nodes
         self.start("etcd", settings.etcd())
         with self.step("API server"):
             self.start_api_server()
         self.api_ready.set()
-        self.start("kube-controller-manager", settings.controller_manager(scale=scale))
-        self.start("kube-scheduler", settings.scheduler(scale=scale))
+        self.start("kube-controller-manager", settings.controller_manager(scale=not self.settings.nodes))
+        self.start("kube-scheduler", settings.scheduler())
         if self.settings.nodes:
             (STATE / "Corefile").write_text(settings.coredns())
             self.start("coredns", [str(settings.PROGRAMS / "coredns"), "-conf", str(STATE / "Corefile")])
@@ -280,6 +279,8 @@ class World:
 
     def do_play_nodes(self, count: int) -> None:
         """Let kwok play so many nodes more, and wait until they are Ready."""
+        if not self.settings.kwok:
+            raise WorldError("a cluster with nodes plays none: its controllers would take them for gone")
         if "kwok" not in self.programs:
             self.start("kwok", settings.kwok())
         wanted = api.nodes_ready() + count

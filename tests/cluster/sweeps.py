@@ -1,0 +1,126 @@
+"""A sweep on a cluster: its testbed's file, its namespace, and what is left of it there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from kubernetes import client, config
+from tpcsweep.testbeds.kubernetes.api import SELECTOR
+
+from tests.cluster.local import build
+from tests.real.workflow import Sweep
+
+QUICK = {"min_time": "2 s", "max_time": "8 s", "precision": "50 %"}
+
+
+def testbed(namespace: str, **changes: Any) -> dict[str, Any]:
+    """Settings for the local cluster: n1 to n2 is near, n1 to n3 is 20 ms."""
+
+    def on(node: str) -> dict[str, Any]:
+        return {"node_selector": {"kubernetes.io/hostname": node}}
+
+    return {
+        "kind": "kubernetes",
+        "image": build.IMAGE,
+        "pull_policy": "Never",
+        "namespace": namespace,
+        "qos": "burstable",  # three nodes share two CPUs
+        "memory": "512 MiB",
+        "client_memory": "1 GiB",
+        "bandwidth": "1 Gbit/s",
+        "mtu": 9000,
+        "congestion_controls": [_congestion_control()],
+        "client": on("n2"),
+        "paths": {
+            "kind": "nodes",
+            "pairs": [
+                {"rtt": "0 ms", "source": on("n1"), "destination": on("n2")},
+                {"rtt": "20 ms", "source": on("n1"), "destination": on("n3")},
+            ],
+        },
+        **changes,
+    }
+
+
+def _congestion_control() -> str:
+    """What the nodes use by themselves: the nodes are this machine."""
+    return Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
+
+
+@dataclass(frozen=True)
+class Space:
+    """A namespace of a test's own, in which pods are held to the restricted security standard."""
+
+    name: str
+    core: client.CoreV1Api
+    api: client.ApiClient
+
+    def left(self) -> dict[str, list[str]]:
+        """What of deployments is there."""
+        batch, networking = client.BatchV1Api(self.api), client.NetworkingV1Api(self.api)
+        coordination = client.CoordinationV1Api(self.api)
+        listings = {
+            "pods": self.core.list_namespaced_pod,
+            "secrets": self.core.list_namespaced_secret,
+            "config maps": self.core.list_namespaced_config_map,
+            "jobs": batch.list_namespaced_job,
+            "network policies": networking.list_namespaced_network_policy,
+            "leases": coordination.list_namespaced_lease,
+        }
+        found = {
+            what: [item.metadata.name for item in listing(self.name, label_selector=SELECTOR).items]
+            for what, listing in listings.items()
+        }
+        return {what: names for what, names in found.items() if names}
+
+    def pods(self, side: str) -> list[str]:
+        """Names of the origins' pods of a side that run."""
+        labels = f"{SELECTOR},tpcsweep/side={side},tpcsweep/role=origin"
+        found = self.core.list_namespaced_pod(self.name, label_selector=labels).items
+        return [pod.metadata.name for pod in found if pod.status.phase == "Running"]
+
+    def sweep(self, folder: Path, settings: dict[str, Any], **content: Any) -> ClusterSweep:
+        """A sweep on a testbed with these settings."""
+        (folder / "local.yaml").write_text(yaml.safe_dump(settings))
+        sweep = ClusterSweep(folder)
+        sweep.define(measurement=QUICK, **content)
+        return sweep
+
+
+class ClusterSweep(Sweep):
+    """A sweep on a cluster, run as a user runs it."""
+
+    @property
+    def results(self) -> Path:
+        """Where its results go."""
+        return self.folder / "results" / f"{self.name}@local"
+
+    def command(self, *arguments: str) -> list[str]:
+        """The command line, with the profile."""
+        found = super().command("--profile", "k8s", *arguments)
+        return [*found, f"testbed={self.folder / 'local.yaml'}"]
+
+
+@contextlib.contextmanager
+def space(kubeconfig: Path, name: str) -> Iterator[Space]:
+    """A namespace for the length of a `with`; deployments find the cluster by the environment."""
+    before = os.environ.get("TPCSWEEP_KUBECONFIG")
+    os.environ["TPCSWEEP_KUBECONFIG"] = str(kubeconfig)
+    api = config.new_client_from_config(str(kubeconfig))
+    core = client.CoreV1Api(api)
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    core.create_namespace({"metadata": {"name": name, "labels": labels}})
+    try:
+        yield Space(name, core, api)
+    finally:
+        core.delete_namespace(name)
+        if before is None:
+            del os.environ["TPCSWEEP_KUBECONFIG"]
+        else:
+            os.environ["TPCSWEEP_KUBECONFIG"] = before
