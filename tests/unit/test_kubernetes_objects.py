@@ -1,0 +1,159 @@
+"""The objects of a deployment, as the API gets them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kubernetes.client import ApiClient, V1Job, V1ObjectMeta
+from tpcsweep import xrootd
+from tpcsweep.parameters import DeploymentParameters
+from tpcsweep.paths import Path as NetworkPath
+from tpcsweep.paths import Rtt
+from tpcsweep.testbed_settings import Kubernetes
+from tpcsweep.testbeds.kubernetes import objects
+from tpcsweep.testbeds.kubernetes.pod.emulation import commands
+from tpcsweep.testbeds.kubernetes.testbed import locks
+from tpcsweep.testbeds.kubernetes.verify import Measured, complaints
+
+NAMING = objects.Naming("abc123", "demo", "origins=2/rtt=20")
+OWNER = V1Job(metadata=V1ObjectMeta(name="tpc-abc123", uid="u"))
+
+
+def settings(**changes: Any) -> Kubernetes:
+    pair = {
+        "rtt": 20,
+        "source": {"node_selector": {"site": "a"}},
+        "destination": {"node_selector": {"site": "b"}},
+    }
+    content = {
+        "kind": "kubernetes",
+        "image": "example/tpcsweep:1",
+        "bandwidth": 1,
+        "paths": {"kind": "nodes", "pairs": [pair]},
+        **changes,
+    }
+    return Kubernetes.model_validate(content)
+
+
+def pod(of: Kubernetes, origins: int = 2, **parameters: Any) -> dict[str, Any]:
+    wanted = DeploymentParameters(origins=origins, **parameters)
+    addresses = ["10.0.0.2", "10.0.0.3"][:origins]
+    _, servers = xrootd.side("src", "10.0.0.1", addresses, Path("/f"), Path("/r"))
+    made = objects.server_pod(NAMING, of, of.paths.pairs[0].source, servers[0], 1, wanted, OWNER)
+    return dict(ApiClient().sanitize_for_serialization(made))
+
+
+def container(made: dict[str, Any], name: str) -> dict[str, Any]:
+    return next(each for each in made["spec"]["containers"] if each["name"] == name)
+
+
+def test_each_origin_gets_its_share_of_the_cores() -> None:
+    made = pod(settings(), cores=1.5)
+    limits = container(made, "servers")["resources"]["limits"]
+    assert limits["cpu"] == "0.750"
+    assert container(made, "servers")["resources"]["requests"] == limits
+    assert "cpu" not in container(pod(settings()), "servers")["resources"]["limits"]
+
+
+def test_burstable_pods_request_little_of_what_they_may_use() -> None:
+    resources = container(pod(settings(qos="burstable"), cores=4), "servers")["resources"]
+    assert resources["limits"]["cpu"] == "2.000"
+    assert resources["requests"]["cpu"] == objects.SMALL_CPU
+
+
+def test_pods_are_within_the_restricted_security_standard() -> None:
+    made = pod(settings())
+    assert made["spec"]["securityContext"]["runAsNonRoot"]
+    assert made["spec"]["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert not made["spec"]["automountServiceAccountToken"]
+    for each in made["spec"]["containers"]:
+        context = each["securityContext"]
+        assert context["capabilities"] == {"drop": ["ALL"]}
+        assert context["readOnlyRootFilesystem"]
+        assert not context["allowPrivilegeEscalation"]
+        assert each["resources"]["limits"]["memory"]
+
+
+def test_everything_is_labelled_and_owned_by_the_job() -> None:
+    secret = objects.secret(NAMING, "client", {"user.pem": b"x"}, OWNER)
+    bodies = [
+        pod(settings()),
+        *(
+            ApiClient().sanitize_for_serialization(body)
+            for body in (secret, objects.config_map(NAMING, {}, OWNER), objects.network_policy(NAMING, OWNER))
+        ),
+    ]
+    for body in bodies:
+        assert body["metadata"]["labels"]["tpcsweep/deployment"] == "abc123"
+        assert body["metadata"]["ownerReferences"][0]["uid"] == "u"
+        assert body["metadata"]["annotations"]["tpcsweep/cells"] == "origins=2/rtt=20"
+
+
+def test_the_job_ends_by_itself_and_is_not_repeated() -> None:
+    made = ApiClient().sanitize_for_serialization(objects.job(NAMING, settings(), 1234.5))
+    assert made["spec"]["activeDeadlineSeconds"] == 1234
+    assert made["spec"]["backoffLimit"] == 0
+    assert made["spec"]["ttlSecondsAfterFinished"] == objects.FINISHED_SECONDS
+
+
+def test_buffers_are_set_where_pods_may_and_congestion_control_where_it_is_not_the_nodes_own() -> None:
+    names = [entry["name"] for entry in pod(settings())["spec"]["securityContext"]["sysctls"]]
+    assert names == ["net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"]
+    other = settings(tcp_buffer="16 MiB", congestion_controls=["bbr", "cubic"])
+    [entry] = pod(other, congestion_control="cubic")["spec"]["securityContext"]["sysctls"]
+    assert entry == {"name": "net.ipv4.tcp_congestion_control", "value": "cubic"}
+
+
+def test_an_attached_network_is_named_with_its_address() -> None:
+    side = {"network": "data/loop60", "addresses": ["10.9.0.1/24", "10.9.0.2/24", "10.9.0.3/24"]}
+    other = {"network": "loop60", "addresses": ["10.9.1.1/24", "10.9.1.2/24", "10.9.1.3/24"]}
+    paths = {"kind": "networks", "pairs": [{"rtt": 60, "source": side, "destination": other}]}
+    [entry] = json.loads(pod(settings(paths=paths))["metadata"]["annotations"][objects.NETWORKS])
+    assert entry == {
+        "name": "loop60",
+        "namespace": "data",
+        "interface": objects.NETWORK,
+        "ips": ["10.9.0.2/24"],
+    }
+
+
+def test_pairs_that_choose_the_same_nodes_share_a_lock() -> None:
+    def pair(source: str, destination: str) -> Any:
+        chosen = [{"node_selector": {"site": site}} for site in (source, destination)]
+        paths = {"kind": "nodes", "pairs": [{"rtt": 0, "source": chosen[0], "destination": chosen[1]}]}
+        return settings(paths=paths).paths.pairs[0]
+
+    assert locks(pair("a", "b")) & locks(pair("a", "c"))
+    assert not locks(pair("a", "b")) & locks(pair("c", "d"))
+    assert locks(pair("a", "b")) == locks(pair("b", "a"))
+
+
+def test_an_emulated_path_delays_what_goes_to_the_other_side_alone() -> None:
+    lines = commands("eth0", NetworkPath(20, 1, 0, 1500), ["10.0.0.5"])
+    assert lines[0].startswith("qdisc replace dev eth0 root handle 1: prio bands 4")
+    assert any("netem delay 10000us" in line for line in lines)
+    assert any("tbf rate 1000000000bit" in line for line in lines)
+    assert lines[-1].endswith("match ip dst 10.0.0.5/32 flowid 1:4")
+    assert not any("netem" in line for line in commands("eth0", NetworkPath(0, 1, 0, 1500), ["10.0.0.5"]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({}, None),
+        ({"rtt": Rtt(24, 25, 26, 17)}, "rtt asked 20 ms, found 25 ms"),
+        ({"mtu": 1500}, "mtu asked 9000, found 1500"),
+        ({"near_to_far": 1.2}, "bandwidth from source to destination asked 1 Gbit/s, found 1.2 Gbit/s"),
+        ({"far_to_near": 0.1}, None),  # pods may lack the CPU to fill a path
+    ],
+)
+def test_a_path_that_is_not_what_was_asked_for_is_described(
+    changes: dict[str, Any], complaint: str | None
+) -> None:
+    found = {"rtt": Rtt(20, 20.1, 20.2, 17), "mtu": 9000, "near_to_far": 1.0, "far_to_near": 1.0}
+    measured = Measured(**{**found, **changes}, attempts=1)
+    said = complaints(DeploymentParameters(rtt=20, bandwidth=1, mtu=9000), measured)
+    assert (said == []) if complaint is None else (complaint in said[0])

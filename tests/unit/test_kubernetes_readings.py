@@ -1,0 +1,65 @@
+"""Samples of agents that look at different times become readings of one moment."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from tpcsweep.testbeds.kubernetes.pod.places import Sample
+from tpcsweep.testbeds.kubernetes.readings import Parts, combine
+
+PARTS = Parts(["src1"], ["dst1"], "client", {"src1": "a", "dst1": "a", "client": "b"})
+
+
+def counting(times: list[float], rate: float, connections: int = 0) -> list[list[float | None]]:
+    """An agent whose counters all grow by `rate` a second since 0."""
+    state = (5.0, 10.0) if connections else (None, None)
+    return [
+        list(
+            Sample(
+                t, rate * t, rate * t, rate * t, rate * t, 0, 2 * rate * t, rate * t, 0, *state, connections
+            )
+        )
+        for t in times
+    ]
+
+
+@given(st.floats(0, 0.09), st.floats(0, 0.09), st.floats(0, 0.09), st.floats(1, 1e9), st.integers(5, 30))
+def test_counters_that_grow_evenly_are_found_whenever_they_were_looked_at(
+    source: float, destination: float, client: float, rate: float, count: int
+) -> None:
+    samples = {
+        name: counting([offset + 0.1 * i for i in range(count)], rate)
+        for name, offset in (("src1", source), ("dst1", destination), ("client", client))
+    }
+    found = combine(samples, PARTS, 0.1)
+    assert len(found) >= count - 1
+    for reading in found:
+        assert np.isclose(reading.payload, rate * reading.time)
+        assert np.isclose(reading.source_bytes, rate * reading.time)
+        assert np.isclose(reading.destination_cpu[0], rate * reading.time)
+    assert np.allclose(np.diff([reading.time for reading in found]), 0.1)
+
+
+def test_pods_of_one_machine_count_it_once() -> None:
+    times = [0.0, 0.1, 0.2]
+    samples = {name: counting(times, 1.0) for name in PARTS.all}
+    last = combine(samples, PARTS, 0.1)[-1]
+    assert np.isclose(last.machine_busy, 2 * 0.2)  # a and b, not three pods
+    assert np.isclose(last.machine_total, 4 * 0.2)
+
+
+def test_states_are_means_over_connections_and_nan_without_any() -> None:
+    times = [0.0, 0.1]
+    samples = {name: counting(times, 1.0) for name in PARTS.all}
+    assert math.isnan(combine(samples, PARTS, 0.1)[-1].rtt_loaded)
+    samples["src1"] = counting(times, 1.0, connections=2)
+    found = combine(samples, PARTS, 0.1)[-1]
+    assert (found.rtt_loaded, found.cwnd, found.connections) == (5.0, 10.0, 2)
+
+
+def test_nothing_is_known_before_everybody_has_looked() -> None:
+    samples = {"src1": counting([0.0], 1.0), "dst1": [], "client": counting([0.0], 1.0)}
+    assert combine(samples, PARTS, 0.1) == []
