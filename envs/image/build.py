@@ -98,8 +98,8 @@ chroot root python3 -m venv "/$VENV" >&2
 chroot root "/$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-cache-dir --no-compile \
   --require-hashes --requirement /requirements.txt >&2
 find "root/$VENV" -name __pycache__ -prune -exec rm -r {} +
-# Some packages have files that are for other Pythons and do not compile.
-chroot root "/$VENV/bin/python" -m compileall -q --invalidation-mode unchecked-hash "/$VENV/lib" >&2 || true
+# Some packages have files that are for other Pythons and do not compile. -S: what site imports, it compiles otherwise.
+chroot root "/$VENV/bin/python" -S -m compileall -q --invalidation-mode unchecked-hash "/$VENV/lib" >&2 || true
 tar --create --directory=root --sort=name --mtime="@$SOURCE_DATE_EPOCH" --numeric-owner --owner=0 --group=0 \
   --format=gnu "$VENV"
 """
