@@ -19,7 +19,7 @@ from tests.real.workflow import Sweep
 QUICK = {"min_time": "2 s", "max_time": "8 s", "precision": "50 %"}
 
 
-def testbed(namespace: str, **changes: Any) -> dict[str, Any]:
+def local_testbed(namespace: str, **changes: Any) -> dict[str, Any]:
     """Settings for the local cluster: n1 to n2 is near, n1 to n3 is 20 ms."""
 
     def on(node: str) -> dict[str, Any]:

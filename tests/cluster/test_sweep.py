@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.cluster.sweeps import ClusterSweep, Space, space, testbed
+from tests.cluster.sweeps import ClusterSweep, Space, local_testbed, space
 from tests.real.workflow import wait_until
 
 PARAMETERS = {
@@ -36,7 +36,7 @@ def namespace(kubeconfig: Path) -> Iterator[Space]:
 def measured(namespace: Space, tmp_path_factory: pytest.TempPathFactory) -> ClusterSweep:
     """A sweep that has run to its report."""
     folder = tmp_path_factory.mktemp("sweep")
-    sweep = namespace.sweep(folder, testbed(namespace.name), parameters=PARAMETERS)
+    sweep = namespace.sweep(folder, local_testbed(namespace.name), parameters=PARAMETERS)
     done = sweep.run(timeout=1500)
     assert done.returncode == 0, done.stdout
     return sweep
@@ -132,7 +132,7 @@ def test_what_a_killed_job_has_left_is_reaped(namespace: Space, tmp_path: Path) 
 
 
 def test_a_missing_image_is_named(namespace: Space, tmp_path: Path) -> None:
-    settings = testbed(namespace.name, image="localhost/nowhere:1")
+    settings = local_testbed(namespace.name, image="localhost/nowhere:1")
     sweep = namespace.sweep(tmp_path, settings, parameters=ONE)
     done = sweep.run("cells")
     assert done.returncode != 0
@@ -141,7 +141,7 @@ def test_a_missing_image_is_named(namespace: Space, tmp_path: Path) -> None:
 
 
 def test_an_rtt_that_no_path_has_is_refused_with_those_that_exist(namespace: Space, tmp_path: Path) -> None:
-    sweep = namespace.sweep(tmp_path, testbed(namespace.name), parameters={**ONE, "rtt": "50 ms"})
+    sweep = namespace.sweep(tmp_path, local_testbed(namespace.name), parameters={**ONE, "rtt": "50 ms"})
     done = sweep.run("cells")
     assert done.returncode != 0
     assert "one of 0 ms, 20 ms" in done.stdout
@@ -149,7 +149,7 @@ def test_an_rtt_that_no_path_has_is_refused_with_those_that_exist(namespace: Spa
 
 def started(namespace: Space, folder: Path) -> tuple[ClusterSweep, Any]:
     """A sweep of three cells whose first one is being measured."""
-    sweep = namespace.sweep(folder, testbed(namespace.name), parameters=ONE)
+    sweep = namespace.sweep(folder, local_testbed(namespace.name), parameters=ONE)
     run = sweep.start("cells")
 
     def measuring() -> bool:
