@@ -52,12 +52,14 @@ def workflow(site: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def commit() -> str:
-    """The commit of this project, with "+changes" where the work tree differs; empty outside a repository."""
+    """The commit of this project, with "+changes" where the work tree differs; outside a repository what
+    the image says that it was made from, or nothing.
+    """
     try:
         head = _git("rev-parse", "HEAD")
         return head + ("+changes" if _git("status", "--porcelain", "--untracked-files=no") else "")
     except (OSError, subprocess.CalledProcessError):
-        return ""
+        return os.environ.get("TPCSWEEP_COMMIT", "")
 
 
 def _git(*arguments: str) -> str:
