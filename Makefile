@@ -1,5 +1,6 @@
 # make sweep     set everything up, run the configured sweep, print where its report is
-# make test      set everything up, run every test
+# make test      set everything up, run the tests of this machine
+# make test-cluster  run those on a real Kubernetes, which is compiled the first time (ten minutes)
 # make setup     set everything up
 # make cluster   a Kubernetes cluster on this machine, until Ctrl-C
 # make lint      formatters, linters, types
@@ -14,7 +15,7 @@ print(c.load(yaml.safe_load(open("config/config.yaml")), pathlib.Path()).folder 
 endef
 export REPORT
 
-.PHONY: sweep test test-fast cluster setup lint lock
+.PHONY: sweep test test-fast test-cluster cluster setup lint lock
 .DELETE_ON_ERROR:
 
 sweep: .venv/.complete
@@ -24,9 +25,11 @@ sweep: .venv/.complete
 setup: .venv/.complete
 
 test: .venv/.complete-test
-	$(BIN)/python -m pytest -m "not cluster" --cov=tpcsweep --cov-report=
-	# By itself: an idle cluster takes a share of a CPU, which other tests would notice.
-	$(BIN)/python -m pytest -m cluster --cov=tpcsweep --cov-append --cov-report=term
+	$(BIN)/python -m pytest -m "not cluster" --cov=tpcsweep --cov-report=term
+
+# By themselves: an idle cluster takes a share of a CPU, which other tests would notice.
+test-cluster: .venv/.complete-test
+	$(BIN)/python -m pytest -m cluster
 
 test-fast: .venv/.complete-test
 	$(BIN)/python -m pytest -m "not real and not cluster"

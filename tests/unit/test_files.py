@@ -36,3 +36,10 @@ def test_tokens_are_removed_from_what_servers_say() -> None:
     shown = without_secrets(text)
     assert "MDAx" not in shown
     assert "fine" in shown
+
+
+def test_clearing_can_keep_the_file_by_which_servers_are_known_to_be_ready(tmp_path: Path) -> None:
+    for name in ("ready", "arrived"):
+        (tmp_path / name).write_bytes(b"x")
+    DestinationFiles(tmp_path).clear(keep="ready")
+    assert [path.name for path in tmp_path.iterdir()] == ["ready"]

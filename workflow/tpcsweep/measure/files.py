@@ -53,10 +53,11 @@ class DestinationFiles:
                 path.unlink()
             self._gone += self._sizes.pop(name, 0)
 
-    def clear(self) -> None:
-        """Remove everything, between cells."""
+    def clear(self, keep: str = "") -> None:
+        """Remove everything but the file `keep`, between cells."""
         for path in self._folder.iterdir():
-            self.remove(path.name)
+            if path.name != keep:
+                self.remove(path.name)
 
     def _see(self, name: str, size: int) -> None:
         self._sizes[name] = max(size, self._sizes.get(name, 0))

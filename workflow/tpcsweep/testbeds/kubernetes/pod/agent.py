@@ -117,7 +117,8 @@ class Agent:
 
     async def clear(self) -> None:
         """Remove what arrived."""
-        self._look().files.clear()
+        # Servers that are started anew are asked for the ready file again.
+        self._look().files.clear(keep=xrootd.READY_FILE)
 
     async def totals(self) -> list[int | None]:
         """Scheduling periods, throttled ones, and packets that the emulated path dropped."""
