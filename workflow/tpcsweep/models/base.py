@@ -1,0 +1,150 @@
+"""What a throughput model is: a formula over the parameters of cells, with unknowns to be fitted.
+
+Units are those of the dataset: throughput and bandwidth in Gbit/s, RTT in ms, sizes in bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import numpy as np
+import xarray as xr
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
+    from numpy.typing import NDArray
+
+Points = Mapping[str, "NDArray[np.float64]"]
+"""Columns of equal length: the parameters of cells, in base units."""
+
+UNSAID: Mapping[str, float] = {
+    "origins": 1.0,
+    "cores": math.inf,
+    "rtt": 0.0,
+    "bandwidth": 1e3,
+    "loss": 0.0,
+    "mtu": 1500.0,
+    "tcp_buffer": 2.0**30,
+    "tcp_streams": 1.0,
+    "file_size": math.inf,
+    "streams": 1.0,
+}
+"""What a model takes for what the data do not say: limits so wide that none of them binds."""
+
+GBIT_PER_MS = 8e-6
+"""Gbit/s of one byte per ms."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An unknown of a model."""
+
+    name: str
+    unit: str
+    description: str
+    low: float
+    high: float
+    guess: float
+    scale: Literal["linear", "log"] = "linear"
+    needs: tuple[str, ...] = ()
+    """Axes that must have several values, or no data can tell this parameter from others."""
+    neutral: float | None = None
+    """Where it takes no effect: it is held there when a needed axis has one value."""
+
+    def to_unit(self, value: NDArray[np.float64] | float) -> NDArray[np.float64]:
+        """Map [low, high] to [0, 1], by the logarithm where that is the scale."""
+        low, high, at = self.low, self.high, np.asarray(value, float)
+        if self.scale == "log":
+            low, high, at = math.log(low), math.log(high), np.log(at)
+        return np.asarray((at - low) / (high - low))
+
+    def from_unit(self, unit: NDArray[np.float64] | float) -> NDArray[np.float64]:
+        """Map [0, 1] to [low, high]: the inverse of `to_unit`."""
+        if self.scale == "log":
+            return np.asarray(self.low * (self.high / self.low) ** np.asarray(unit, float))
+        return np.asarray(self.low + (self.high - self.low) * np.asarray(unit, float))
+
+
+@dataclass(frozen=True)
+class Model:
+    """A formula for the throughput of a cell."""
+
+    name: str
+    title: str
+    formula: str
+    """LaTeX, without dollars."""
+    source: str
+    """Paper with year."""
+    axes: tuple[str, ...]
+    """What it speaks about; along all other axes it predicts the same."""
+    parameters: tuple[Parameter, ...]
+    function: Callable[..., NDArray[np.float64]]
+    """`function(points, **values)` gives Gbit/s, as long as the columns of `points`. Pure."""
+
+    def __call__(self, points: Points, values: Mapping[str, float]) -> NDArray[np.float64]:
+        """Give the throughput in Gbit/s at some points."""
+        return self.function(points, **values)
+
+
+class Predictor(Protocol):
+    """What has been fitted and can predict: a `Fit` of any model, or the Gaussian process."""
+
+    @property
+    def name(self) -> str:
+        """What figures and tables call it."""
+
+    def estimate(self, points: Points | pd.DataFrame) -> NDArray[np.float64]:
+        """Give the throughput in Gbit/s at each row."""
+
+    def draws(self, points: Points | pd.DataFrame, count: int = 200, seed: int = 0) -> NDArray[np.float64]:
+        """Give possible results of measuring each point once, in Gbit/s: draws × points."""
+
+    def predict(
+        self, points: xr.Dataset | pd.DataFrame | Points, confidence: float = 0.95, seed: int = 0
+    ) -> xr.Dataset:
+        """Give throughput, throughput_low, throughput_high and extrapolated over the dimensions of `points`."""
+
+
+def effective_rtt(points: Points, base: float) -> NDArray[np.float64]:
+    """RTT in ms with what hosts add to that of the path, so that a LAN's 0 ms is no division by zero."""
+    return np.asarray(points["rtt"] + base)
+
+
+BASE = Parameter(
+    "base",
+    "ms",
+    "RTT that hosts add to the path's",
+    0.01,
+    20.0,
+    0.3,
+    "log",
+    needs=("rtt",),
+    neutral=0.1,
+)
+"""The addition to the RTT that every model with 1/RTT has."""
+
+EFFICIENCY = Parameter(
+    "efficiency",
+    "1",
+    "largest share of the path's bandwidth that is goodput",
+    1e-4,
+    1.1,
+    0.9,
+    "log",
+)
+"""The ceiling of models that know of one limit beside the streams' own."""
+
+WINDOW = Parameter(
+    "window",
+    "1",
+    "window of a connection as a share of the largest TCP buffer",
+    1e-4,
+    2.0,
+    0.5,
+    "log",
+    needs=("rtt",),
+)
+"""Of the buffer that sysctl names, Linux keeps a part for overhead, and congestion control may stay below."""

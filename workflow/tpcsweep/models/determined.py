@@ -1,0 +1,94 @@
+"""Which parameters of a fit the data determine, and why they do not determine the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tpcsweep.models.base import Parameter
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SPAN = 0.5
+"""An interval that covers more than this share of the bounds says nothing."""
+
+FACTOR = 10.0
+"""Nor does one on a logarithmic scale whose ends differ by more than this factor."""
+
+_EDGE = 2e-3  # of the range: nearer to a bound is at it
+_FLAT = 1e-6  # influence of a parameter over its whole range, relative to that of the most influential
+_SINGULAR = 1e-5  # smallest singular value of the scaled Jacobian, relative to the largest
+_ALIKE = 0.98  # correlation from which two parameters are one
+
+
+def undetermined(
+    parameters: Sequence[Parameter],
+    axes: Sequence[str],
+    values: Mapping[str, float],
+    samples: NDArray[np.float64],
+    jacobian: Mapping[str, NDArray[np.float64]],
+    held: Mapping[str, float],
+) -> dict[str, str]:
+    """Give the reason for each parameter that is not determined.
+
+    samples: bootstrap, resamples × parameters. jacobian: of the weighted residuals, over each parameter's range.
+    """
+    reasons: dict[str, str] = {}
+    same = _indistinguishable(jacobian)
+    norms = {name: float(np.linalg.norm(column)) for name, column in jacobian.items()}
+    largest = max(norms.values(), default=0.0)
+    for at, one in enumerate(parameters):
+        lacking = [name for name in one.needs if name not in axes]
+        if lacking:
+            end = f": held at {one.neutral:g}" if one.name in held else ""
+            reasons[one.name] = f"the data have one value of {' and of '.join(lacking)}{end}"
+        elif norms[one.name] <= _FLAT * largest:
+            reasons[one.name] = "it makes no difference to any measured cell"
+        elif edge := _at_bound(one, values[one.name]):
+            reasons[one.name] = edge
+        elif span := _too_wide(one, samples[:, at]):
+            reasons[one.name] = span
+        elif one.name in same:
+            reasons[one.name] = f"it cannot be told from {' and '.join(same[one.name])}"
+    return reasons
+
+
+def _at_bound(parameter: Parameter, value: float) -> str:
+    unit = float(parameter.to_unit(value))
+    if unit < _EDGE:
+        return f"it is at its lower bound, {parameter.low:g}"
+    return f"it is at its upper bound, {parameter.high:g}" if unit > 1 - _EDGE else ""
+
+
+def _too_wide(parameter: Parameter, samples: NDArray[np.float64]) -> str:
+    if len(samples) < 10:
+        return ""
+    low, high = np.percentile(samples, [2.5, 97.5])
+    if parameter.scale == "log" and high > FACTOR * low:
+        return f"its interval spans a factor of {high / low:.2g}"
+    unit = parameter.to_unit(np.array([low, high]))
+    return "its interval spans most of its bounds" if unit[1] - unit[0] > SPAN else ""
+
+
+def _indistinguishable(jacobian: Mapping[str, NDArray[np.float64]]) -> dict[str, list[str]]:
+    """Give those parameters whose effects on the cells are combinations of each other, with the others."""
+    names = [name for name, column in jacobian.items() if np.linalg.norm(column) > 0]
+    if len(names) < 2:
+        return {}
+    scaled = np.column_stack([jacobian[name] / np.linalg.norm(jacobian[name]) for name in names])
+    found: dict[str, list[str]] = {}
+    _, singular, directions = np.linalg.svd(scaled, full_matrices=False)
+    for value, direction in zip(singular, directions, strict=True):
+        if value < _SINGULAR * singular[0]:
+            among = [name for name, part in zip(names, direction, strict=True) if abs(part) > 0.2]
+            for name in among:
+                found[name] = [other for other in among if other != name]
+    alike = np.abs(scaled.T @ scaled)
+    for at, name in enumerate(names):
+        others = [names[to] for to in np.flatnonzero(alike[at] > 1 - (1 - _ALIKE) ** 2) if to != at]
+        if others:
+            found.setdefault(name, others)
+    return found

@@ -1,0 +1,171 @@
+"""What models are fitted to: a row for each measured cell and repetition, with its error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+import xarray as xr
+from scipy import stats
+
+from tpcsweep.dataset import STATUS, flagged
+from tpcsweep.models.base import UNSAID, Points
+from tpcsweep.parameters import CELL
+from tpcsweep.variables import FLAGS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+REPETITION = "repetition"
+
+RELATIVE_FLOOR = 0.05
+"""No error is taken for less than this share of the mean throughput of its point: cells of the same setting,
+deployed anew, differ by about as much, and no model is exact."""
+
+ABSOLUTE_FLOOR = 0.01
+"""Nor for less than this share of the median throughput of all cells."""
+
+NO_INTERVAL = 0.2
+"""The error of an observation without interval, as a share of the median throughput of all cells: the same for all,
+so that noise does not choose its own weight."""
+
+NEAR = 0.1
+"""Values of an axis with more than `MANY` of them are one class when they differ by no more than this share."""
+
+MANY = 12
+
+
+class NothingMeasuredError(ValueError):
+    """A dataset without a single cell that was measured well."""
+
+
+@dataclass(frozen=True)
+class Observations:
+    """Measured cells, as columns."""
+
+    frame: pd.DataFrame
+    """A row for each cell and repetition: axes, fixed parameters, throughput, error, deployment, point, flags."""
+    axes: tuple[str, ...]
+    """Names of the parameters with several values, in the dataset's order; `repetition` is none of them."""
+    label: str = ""
+    """What was measured, for figures: sweep demo, measured on netns."""
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+        return len(self.frame)
+
+    @cached_property
+    def numeric(self) -> tuple[str, ...]:
+        """The axes whose values are numbers."""
+        return tuple(name for name in self.axes if pd.api.types.is_numeric_dtype(self.frame[name]))
+
+    @cached_property
+    def points(self) -> Points:
+        """Every numeric parameter, with what is not said as `UNSAID`."""
+        return complete(self.frame)
+
+    @cached_property
+    def throughput(self) -> NDArray[np.float64]:
+        """Measured throughput in Gbit/s."""
+        return np.asarray(self.frame["throughput"], float)
+
+    @cached_property
+    def error(self) -> NDArray[np.float64]:
+        """Standard errors in Gbit/s, never below the floors."""
+        return np.asarray(self.frame["error"], float)
+
+    def take(self, rows: NDArray[Any]) -> Observations:
+        """Some rows: places, or a boolean for each."""
+        index = np.flatnonzero(rows) if np.asarray(rows).dtype == bool else rows
+        return replace(self, frame=self.frame.iloc[index].reset_index(drop=True))
+
+
+def observe(ds: xr.Dataset) -> Observations:
+    """Take the cells that were measured well from a dataset.
+
+    The error of a row is the standard error that its interval stands for, in quadrature with the floors.
+
+    Raises:
+        NothingMeasuredError: where there is no such cell.
+    """
+    dimensions = [str(name) for name in ds["throughput"].dims]
+    kept = ds["throughput"].notnull()
+    if "status" in ds:
+        kept &= ds["status"] == STATUS.index("ok")
+    columns = {name: ds[name] for name in ("throughput", "throughput_low", "throughput_high") if name in ds}
+    if "flags" in ds:
+        columns |= {flag: flagged(ds, flag) for flag in FLAGS}
+    coordinates = {str(name): ds[name] for name in ds.coords if set(ds[name].dims) <= set(dimensions)}
+    table = xr.Dataset({**columns, "kept": kept}, coordinates).to_dataframe().reset_index()
+    frame = table[table.pop("kept")].reset_index(drop=True)
+    if frame.empty:
+        raise NothingMeasuredError("the dataset has no cell with the status ok and a throughput")
+    frame = frame.loc[:, [name for name in frame if name in columns or name in ds.coords]]
+    numbers = [name for name in frame if pd.api.types.is_numeric_dtype(frame[name]) and name not in FLAGS]
+    frame[numbers] = frame[numbers].astype(float)
+    # The axes in the dataset's order, then what lies along one of them, such as the host of a record.
+    names = dict.fromkeys([*dimensions, *(str(name) for name in ds.coords if name in coordinates)])
+    known = [name for name in names if name in frame and name != REPETITION and name not in columns]
+    axes = tuple(name for name in known if frame[name].nunique() > 1)
+    grouped = {name: classes(frame[name]) for name in axes}
+    frame["point"] = _key(grouped, axes, len(frame))
+    frame["deployment"] = _key(grouped, [name for name in axes if name not in CELL], len(frame))
+    frame["error"] = _errors(frame, float(ds.attrs.get("measurement_confidence", 0.95)))
+    how = "simulated" if ds.attrs.get("testbed_kind") == "simulation" else "measured"
+    label = f"sweep {ds.attrs.get('sweep', '?')}, {how} on {ds.attrs.get('testbed', '?')}"
+    return Observations(frame, axes, label)
+
+
+def complete(frame: pd.DataFrame | Points) -> Points:
+    """Numeric columns as arrays, with what is not said as `UNSAID`."""
+    names = list(frame)
+    length = len(frame[names[0]]) if names else 1
+    filled: dict[str, NDArray[np.float64]] = {
+        name: np.full(length, value) for name, value in UNSAID.items() if name not in names
+    }
+    for name in names:
+        values = np.asarray(frame[name])
+        if values.dtype.kind in "biuf":
+            filled[str(name)] = values.astype(float)
+    return filled
+
+
+def classes(values: pd.Series) -> pd.Series:
+    """What counts as one value of an axis: each by itself, or the smallest of those near it where there are many.
+
+    RTTs that were measured rather than set are never twice the same.
+    """
+    if values.nunique() <= MANY or not pd.api.types.is_numeric_dtype(values):
+        return values
+    first, known = -np.inf, {}
+    for value in np.sort(values.unique()):
+        if value > first + NEAR * max(abs(first), 1.0):
+            first = value
+        known[value] = first
+    return values.map(known)
+
+
+def _key(columns: dict[str, pd.Series], names: Sequence[str], length: int) -> pd.Series:
+    """Texts such as origins=2/rtt=80, from the given columns."""
+    texts = pd.Series([""] * length)
+    for name in names:
+        shown = columns[name].map(lambda value: f"{value:g}" if isinstance(value, float) else str(value))
+        texts = texts + ("/" if name != names[0] else "") + f"{name}=" + shown
+    return texts
+
+
+def _errors(frame: pd.DataFrame, confidence: float) -> NDArray[np.float64]:
+    """Standard errors in Gbit/s."""
+    throughput = frame["throughput"]
+    typical = float(throughput.median()) or float(throughput.max()) or 1.0
+    error = np.full(len(frame), np.nan)
+    if "throughput_low" in frame and "throughput_high" in frame:
+        half = (frame["throughput_high"] - frame["throughput_low"]).to_numpy() / 2
+        error = half / stats.norm.ppf(0.5 + confidence / 2)
+    mean = throughput.groupby(frame["point"]).transform("mean").to_numpy()
+    with_floor = np.sqrt(error**2 + (RELATIVE_FLOOR * mean) ** 2 + (ABSOLUTE_FLOOR * typical) ** 2)
+    return np.where(np.isfinite(error), with_floor, NO_INTERVAL * typical)

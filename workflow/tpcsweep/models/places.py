@@ -1,0 +1,150 @@
+"""Where a prediction is wanted, what the data said of everything else, and how far they reach."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+import xarray as xr
+
+from tpcsweep.dataset import describe
+from tpcsweep.models.base import Points, Predictor
+from tpcsweep.models.observations import Observations
+from tpcsweep.variables import SUMMARY
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Domain:
+    """What the fitted data hold: the range of each axis, and the one value of everything else."""
+
+    ranges: Mapping[str, tuple[float, float]]
+    words: Mapping[str, tuple[str, ...]]
+    fixed: Mapping[str, float]
+
+    @classmethod
+    def of(cls, observations: Observations) -> Domain:
+        """Describe observations."""
+        frame, axes = observations.frame, observations.axes
+        numeric = observations.numeric
+        points = observations.points
+        return cls(
+            {name: (float(frame[name].min()), float(frame[name].max())) for name in numeric},
+            {name: tuple(sorted(set(frame[name].astype(str)))) for name in axes if name not in numeric},
+            {
+                name: float(values[0])
+                for name, values in points.items()
+                if name not in axes and name not in SUMMARY and name != "error" and not np.ptp(values) > 0
+            },
+        )
+
+    def filled(self, points: Points | pd.DataFrame, axes: Sequence[str]) -> dict[str, Any]:
+        """Give the columns with what has one value in the data.
+
+        Raises:
+            KeyError: for an axis of the data among `axes` that is not given.
+        """
+        given = {str(name): points[name] for name in points}
+        if lacking := [name for name in axes if name in self.ranges and name not in given]:
+            raise KeyError(
+                f"the points to predict have no {' and no '.join(lacking)}: these vary in the data"
+            )
+        count = len(next(iter(given.values()))) if given else 1
+        return {
+            **{name: np.full(count, value) for name, value in self.fixed.items() if name not in given},
+            **given,
+        }
+
+    def outside(self, points: Points | pd.DataFrame) -> NDArray[np.bool_]:
+        """Which rows lie beyond the data on any axis, or differ from what has one value in them."""
+        count = len(points[next(iter(points))]) if len(list(points)) else 1
+        out = np.zeros(count, bool)
+        for name in points:
+            values = np.asarray(points[name])
+            if name in self.ranges:
+                low, high = self.ranges[name]
+                out |= (values < low) | (values > high)
+            elif name in self.words:
+                out |= ~np.isin(values.astype(str), self.words[name])
+            elif name in self.fixed:
+                out |= values != self.fixed[name]
+        return out
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give what `from_dict` needs, as JSON has it: infinities as texts."""
+        return {
+            "ranges": {name: [_text(low), _text(high)] for name, (low, high) in self.ranges.items()},
+            "words": {name: list(values) for name, values in self.words.items()},
+            "fixed": {name: _text(value) for name, value in self.fixed.items()},
+        }
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Domain:
+        """Give back what `to_dict` wrote."""
+        return cls(
+            {name: (float(low), float(high)) for name, (low, high) in content["ranges"].items()},
+            {name: tuple(values) for name, values in content["words"].items()},
+            {name: float(value) for name, value in content["fixed"].items()},
+        )
+
+
+@dataclass(frozen=True)
+class Places:
+    """Points to predict, as a table, with the shape that they came in."""
+
+    table: pd.DataFrame
+    template: xr.DataArray
+
+    @classmethod
+    def of(cls, points: xr.Dataset | pd.DataFrame | Points) -> Places:
+        """Take a dataset's coordinates, or the rows of a table."""
+        if not isinstance(points, xr.Dataset):
+            table = pd.DataFrame({str(name): np.asarray(points[name]) for name in points})
+            return cls(table, xr.DataArray(np.zeros(len(table)), {"point": table.index}, ("point",)))
+        known = {str(name): values for name, values in points.coords.items() if describe(str(name)).units}
+        sizes = {str(name): len(points[name]) for name in points.sizes if name in points.coords}
+        sizes.pop("repetition", None)
+        coordinates = {
+            str(name): values for name, values in points.coords.items() if set(values.dims) <= set(sizes)
+        }
+        template = xr.DataArray(np.zeros(tuple(sizes.values())), coordinates, tuple(sizes))
+        columns = {
+            name: values.broadcast_like(template).transpose(*sizes).values.ravel()
+            for name, values in coordinates.items()
+            if name in known or name in sizes
+        }
+        return cls(pd.DataFrame(columns, index=range(template.size)), template)
+
+
+def predicted(
+    predictor: Predictor, domain: Domain, places: Places, confidence: float, seed: int
+) -> xr.Dataset:
+    """Predict with an interval for one more measurement; see `Fit.predict`."""
+    middle = predictor.estimate(places.table)
+    draws = predictor.draws(places.table, seed=seed)
+    tail = 50 * (1 - confidence)
+    low, high = np.percentile(draws, [tail, 100 - tail], axis=0)
+    content = {
+        "throughput": (middle, "predicted throughput"),
+        "throughput_low": (low, f"lower end of the {100 * confidence:g} % interval of a measurement"),
+        "throughput_high": (high, f"upper end of the {100 * confidence:g} % interval of a measurement"),
+    }
+    shape, dimensions = places.template.shape, places.template.dims
+    variables: dict[str, Any] = {
+        name: (dimensions, values.reshape(shape), {"units": "Gbit/s", "long_name": about})
+        for name, (values, about) in content.items()
+    }
+    outside = domain.outside(places.table).reshape(shape)
+    variables["extrapolated"] = (dimensions, outside, {"long_name": "beyond the fitted data"})
+    about = {"title": f"Throughput as predicted by {predictor.name}", "model": predictor.name}
+    return xr.Dataset(variables, places.template.coords, about)
+
+
+def _text(value: float) -> float | str:
+    return value if math.isfinite(value) else str(value)

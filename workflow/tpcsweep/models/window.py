@@ -1,0 +1,29 @@
+"""Streams limited by their windows, together by the path."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tpcsweep.models.base import BASE, EFFICIENCY, GBIT_PER_MS, WINDOW, Model, Points, effective_rtt
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def _window(points: Points, base: float, window: float, efficiency: float) -> NDArray[np.float64]:
+    rate = window * points["tcp_buffer"] * GBIT_PER_MS / effective_rtt(points, base)
+    connections = points["streams"] * points["tcp_streams"]
+    return np.asarray(np.minimum(efficiency * points["bandwidth"], connections * rate))
+
+
+MODEL = Model(
+    name="window",
+    title="Window limit",
+    formula=r"\min\left(\eta C,\; n\,\frac{w B}{R + R_0}\right)",
+    source="V. Jacobson, R. Braden, D. Borman, TCP extensions for high performance, RFC 1323, 1992",
+    axes=("streams", "tcp_streams", "rtt", "tcp_buffer", "bandwidth"),
+    parameters=(BASE, WINDOW, EFFICIENCY),
+    function=_window,
+)
