@@ -79,9 +79,9 @@ class Space:
         }
         return {what: names for what, names in found.items() if names}
 
-    def pods(self, side: str) -> list[str]:
-        """Names of the origins' pods of a side that run."""
-        labels = f"{SELECTOR},tpcsweep/side={side},tpcsweep/role=origin"
+    def pods(self, **having: str) -> list[str]:
+        """Names of the pods that run and have these labels of ours: role, side."""
+        labels = ",".join([SELECTOR, *(f"tpcsweep/{label}={value}" for label, value in having.items())])
         found = self.core.list_namespaced_pod(self.name, label_selector=labels).items
         return [pod.metadata.name for pod in found if pod.status.phase == "Running"]
 
@@ -89,7 +89,7 @@ class Space:
         """A sweep on a testbed with these settings."""
         (folder / "local.yaml").write_text(yaml.safe_dump(settings))
         sweep = ClusterSweep(folder)
-        sweep.define(measurement=QUICK, **content)
+        sweep.define(**{"measurement": QUICK, **content})
         return sweep
 
 

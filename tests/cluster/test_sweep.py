@@ -96,7 +96,7 @@ def test_a_pod_that_is_deleted_in_a_cell_fails_the_deployment_and_says_so(
     namespace: Space, tmp_path: Path
 ) -> None:
     sweep, run = started(namespace, tmp_path)
-    [origin] = namespace.pods("dst")
+    [origin] = namespace.pods(role="origin", side="dst")
     namespace.core.delete_namespaced_pod(origin, namespace.name, grace_period_seconds=0)
     wait_until(lambda: run.poll() is not None, "snakemake ends", 90)
     assert run.returncode != 0

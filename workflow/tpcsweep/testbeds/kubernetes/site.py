@@ -24,7 +24,9 @@ SETTLE_SECONDS = 0.2
 POLL = 0.02
 FIRST_SECONDS = 10.0
 NOTICE_SECONDS = 5.0
-"""Seconds in which the API tells of a pod whose end was noticed by others."""
+"""Seconds in which the API tells of something that was noticed by others first."""
+GONE_SECONDS = 60.0
+"""The same, of a pod that is heard of no more: controllers miss a node after 50 s (node-monitor-grace-period)."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ class Inbox:
 
     def blame(self, error: Exception) -> None:
         """Raise FaultError if something has broken that explains an error; Kubernetes needs a moment to notice."""
-        give_up = time.monotonic() + NOTICE_SECONDS
+        give_up = time.monotonic() + (GONE_SECONDS if self._gone else NOTICE_SECONDS)
         while not (why := self._fault()) and time.monotonic() < give_up:
             time.sleep(POLL)
         if why:
