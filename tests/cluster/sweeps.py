@@ -21,10 +21,6 @@ QUICK = {"min_time": "2 s", "max_time": "8 s", "precision": "50 %"}
 
 def local_testbed(namespace: str, **changes: Any) -> dict[str, Any]:
     """Settings for the local cluster: n1 to n2 is near, n1 to n3 is 20 ms."""
-
-    def on(node: str) -> dict[str, Any]:
-        return {"node_selector": {"kubernetes.io/hostname": node}}
-
     return {
         "kind": "kubernetes",
         "image": build.IMAGE,
@@ -46,6 +42,11 @@ def local_testbed(namespace: str, **changes: Any) -> dict[str, Any]:
         },
         **changes,
     }
+
+
+def on(node: str) -> dict[str, Any]:
+    """The placement on one node."""
+    return {"node_selector": {"kubernetes.io/hostname": node}}
 
 
 def _congestion_control() -> str:

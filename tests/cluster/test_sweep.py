@@ -6,13 +6,14 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-from tests.cluster.sweeps import ClusterSweep, Space, local_testbed, space
+from tests.cluster.sweeps import ClusterSweep, Space, local_testbed, on, space
 from tests.real.workflow import wait_until
 
 PARAMETERS = {
@@ -90,6 +91,29 @@ def test_cells_have_the_fields_that_they_have_on_this_machine(measured: ClusterS
 
 def fields(part: dict[str, Any]) -> list[str]:
     return list(part)
+
+
+def test_deployments_run_side_by_side_on_nodes_of_their_own(namespace: Space, tmp_path: Path) -> None:
+    settings = local_testbed(namespace.name)
+    near, _ = settings["paths"]["pairs"]
+    other = {"rtt": "0 ms", "source": on("n3"), "destination": on("n3")}
+    settings["paths"] = {"kind": "nodes", "pairs": [near, other]}
+    twenty = {"min_time": "20 s", "max_time": "20 s"}
+    parameters = {**ONE, "streams": 1, "cores": [0.5, 1]}
+    sweep = namespace.sweep(tmp_path, settings, measurement=twenty, parameters=parameters)
+    done = sweep.run("cells", "--resources", "testbed=2")
+    assert done.returncode == 0, done.stdout
+    first, second = (json.loads(path.read_bytes())["provenance"] for path in sweep.cells())
+    assert nodes(first).isdisjoint(nodes(second))
+    apart = [datetime.fromisoformat(each["started"]) for each in (first, second)]
+    assert abs(apart[0] - apart[1]).total_seconds() < 20  # so that they overlap
+    assert namespace.left() == {}
+
+
+def nodes(provenance: dict[str, Any]) -> set[str]:
+    """Those of a deployment's servers; clients may share one."""
+    pods = provenance["kubernetes"]["pods"]
+    return {pod["node"] for name, pod in pods.items() if name != "client"}
 
 
 def test_a_pod_that_is_deleted_in_a_cell_fails_the_deployment_and_says_so(
