@@ -1,6 +1,8 @@
 # make sweep     set everything up, run the configured sweep, print where its report is
-# make test      set everything up, run the tests of this machine
-# make test-cluster  run those on a real Kubernetes, which is compiled the first time (ten minutes)
+# make test      set everything up, run every test, those on a real Kubernetes too: it is compiled the first time
+# make test-fast     those that need no servers, in two minutes
+# make test-machine  all but those on Kubernetes
+# make test-cluster  those on Kubernetes
 # make setup     set everything up
 # make cluster   a Kubernetes cluster on this machine, until Ctrl-C
 # make lint      formatters, linters, types
@@ -15,7 +17,7 @@ print(c.load(yaml.safe_load(open("config/config.yaml")), pathlib.Path()).folder 
 endef
 export REPORT
 
-.PHONY: sweep test test-fast test-cluster cluster setup lint lock
+.PHONY: sweep test test-fast test-machine test-cluster cluster setup lint lock
 .DELETE_ON_ERROR:
 
 sweep: .venv/.complete
@@ -24,10 +26,14 @@ sweep: .venv/.complete
 
 setup: .venv/.complete
 
-test: .venv/.complete-test
+# One after the other: an idle cluster takes a share of a CPU, which other tests would notice.
+test:
+	$(MAKE) test-machine
+	$(MAKE) test-cluster
+
+test-machine: .venv/.complete-test
 	$(BIN)/python -m pytest -m "not cluster" --cov=tpcsweep --cov-report=term
 
-# By themselves: an idle cluster takes a share of a CPU, which other tests would notice.
 test-cluster: .venv/.complete-test
 	$(BIN)/python -m pytest -m cluster
 
