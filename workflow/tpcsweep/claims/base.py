@@ -1,0 +1,227 @@
+"""What a claim is, what it needs of a dataset, and the verdict on it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from tpcsweep.claims.cells import Cells
+from tpcsweep.claims.effects import Decision, Interval
+from tpcsweep.parameters import show_value
+
+Row = Mapping[str, Any]
+"""One line of evidence: names of columns to plain values."""
+
+ROWS = 24
+"""Lines of evidence that a verdict keeps, evenly from the smallest effect to the largest."""
+
+_LISTED = 8  # values of an axis that a sentence lists
+
+
+class Outcome(StrEnum):
+    """What a claim is on a dataset."""
+
+    HOLDS = "holds"
+    FAILS = "does not hold"
+    OPEN = "not testable here"
+
+
+@dataclass(frozen=True)
+class Need:
+    """An axis or fixed parameter that a dataset must have for a claim."""
+
+    axis: str
+    count: int = 1
+    """At least so many values (within the range, if there is one)."""
+    low: float = -math.inf
+    high: float = math.inf
+    """The range that they must lie in; "no limit" lies in no range."""
+    words: tuple[frozenset[str], ...] = ()
+    """Of each set one word at least."""
+    sweep: str = ""
+    """What to write into a sweep to have it."""
+
+    def met(self, ds: xr.Dataset) -> bool:
+        """Say whether a dataset has it."""
+        values = _values(ds, self.axis)
+        if self.words:
+            return all(any(str(value) in alike for value in values) for alike in self.words)
+        return sum(self._counts(value) for value in values) >= self.count
+
+    def _counts(self, value: Any) -> bool:
+        if not (math.isfinite(self.low) or math.isfinite(self.high)):
+            return True
+        return not isinstance(value, str) and math.isfinite(value) and self.low <= value <= self.high
+
+    def __str__(self) -> str:
+        """What it is, for people: to be followed by "needed"."""
+        if self.words:
+            return " and ".join(" or ".join(sorted(alike)) for alike in self.words)
+        low, high = _shown(self.axis, self.low), _shown(self.axis, self.high)
+        if self.low == self.high:
+            span = low
+        elif math.isinf(self.low):
+            span = "" if math.isinf(self.high) else f"at most {high}"
+        else:
+            span = f"at least {low}" if math.isinf(self.high) else f"{low} to {high}"
+        if self.count == 1:
+            return span or "a value"
+        return f"{self.count} values" + (f" of {span}" if span else "")
+
+
+def lacking(needs: Sequence[Need], ds: xr.Dataset) -> tuple[str, str]:
+    """Say which needs a dataset does not meet, and what to sweep to meet them; nothing where it meets all."""
+    unmet = [need for need in needs if not need.met(ds)]
+    texts = []
+    for axis in dict.fromkeys(need.axis for need in unmet):
+        values = _values(ds, axis)
+        there = ", ".join(_shown(axis, value) for value in values[:_LISTED]) + ", …" * (len(values) > _LISTED)
+        wanted = ", and ".join(dict.fromkeys(str(need) for need in unmet if need.axis == axis))
+        texts.append(f"{axis}: needed {wanted}; the dataset has {there or 'none'}")
+    sweep = "; ".join(dict.fromkeys(need.sweep for need in unmet if need.sweep))
+    return ". ".join(texts), f"sweep {sweep}" if sweep else ""
+
+
+@dataclass(frozen=True)
+class Effect:
+    """How large the effect is that a verdict stands on."""
+
+    what: str
+    interval: Interval
+    units: str = "1"
+
+    def __str__(self) -> str:
+        """The effect for people."""
+        units = "" if self.units == "1" else f" {self.units}"
+        return f"{self.what}: {self.interval.value:.3g} ({self.interval.low:.3g} to {self.interval.high:.3g}){units}"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a claim's test found in the cells."""
+
+    decision: Decision
+    reason: str
+    """Why, in a sentence; names the cells that it stands on."""
+    effect: Effect | None = None
+    rows: tuple[Row, ...] = ()
+    advice: str = ""
+    """What to sweep so that the data decide; where they do not."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A published statement as a predicate on a dataset."""
+
+    name: str
+    """Its identifier, `publication.claim`."""
+    text: str
+    """What was published."""
+    reading: str
+    """What is tested: the statement as one about effects and regions, with its margins."""
+    needs: tuple[Need, ...] = ()
+    test: Callable[[Cells], Finding] | None = None
+    """None for what no dataset of throughputs can show; `beyond` says why."""
+    beyond: str = ""
+    advice: str = ""
+    rows: tuple[Row, ...] = ()
+    """Evidence that does not depend on a dataset."""
+
+    @property
+    def publication(self) -> str:
+        """Which publication it is from."""
+        return self.name.split(".")[0]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim on a dataset."""
+
+    claim: Claim
+    outcome: Outcome
+    reason: str
+    data: str
+    """Whether the dataset is measured, simulated or imported."""
+    effect: Effect | None = None
+    rows: tuple[Row, ...] = ()
+    advice: str = ""
+    used: int = 0
+    """How many cells were trustworthy."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """How many were left out, by why."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the verdict as plain values, for JSON."""
+        interval = self.effect.interval if self.effect else None
+        return {
+            "claim": self.claim.name,
+            "published": self.claim.text,
+            "tested": self.claim.reading,
+            "verdict": self.outcome.value,
+            "data": self.data,
+            "reason": self.reason,
+            "effect": self.effect.what if self.effect else None,
+            "value": _finite(interval.value) if interval else None,
+            "low": _finite(interval.low) if interval else None,
+            "high": _finite(interval.high) if interval else None,
+            "units": self.effect.units if self.effect else None,
+            "to_test": self.advice or None,
+            "cells_used": self.used,
+            "cells_left_out": dict(self.left_out),
+            "evidence": [{name: _plain(value) for name, value in row.items()} for row in self.rows],
+        }
+
+
+def judge_claim(claim: Claim, ds: xr.Dataset, cells: Cells) -> Verdict:
+    """Give the verdict on one claim; `cells` are those of the dataset."""
+
+    def verdict(outcome: Outcome, reason: str, **found: Any) -> Verdict:
+        return Verdict(
+            claim, outcome, reason, cells.data, used=len(cells.trusted), left_out=cells.left_out, **found
+        )
+
+    if claim.test is None:
+        return verdict(Outcome.OPEN, claim.beyond, rows=claim.rows, advice=claim.advice)
+    lacks, advice = lacking(claim.needs, ds)
+    if lacks:
+        return verdict(Outcome.OPEN, lacks, advice=advice)
+    found = claim.test(cells)
+    outcome = {True: Outcome.HOLDS, False: Outcome.FAILS, None: Outcome.OPEN}[found.decision]
+    advice = "" if found.decision is not None else found.advice
+    return verdict(outcome, found.reason, effect=found.effect, rows=_few(found.rows), advice=advice)
+
+
+def _few(rows: tuple[Row, ...]) -> tuple[Row, ...]:
+    if len(rows) <= ROWS:
+        return rows
+    return tuple(rows[round(place)] for place in np.linspace(0, len(rows) - 1, ROWS))
+
+
+def _values(ds: xr.Dataset, axis: str) -> list[Any]:
+    """The values of an axis or fixed parameter; none where the dataset has neither."""
+    if axis not in ds.coords:
+        return []
+    values: list[Any] = np.atleast_1d(ds.coords[axis].values).tolist()
+    return values
+
+
+def _shown(axis: str, value: Any) -> str:
+    if isinstance(value, float) and math.isinf(value):
+        return "no limit"
+    return show_value(axis, value)
+
+
+def _plain(value: Any) -> Any:
+    value = value.item() if isinstance(value, np.generic) else value
+    return _finite(value) if isinstance(value, float) else value
+
+
+def _finite(value: float) -> float | None:
+    """JSON has no infinity and no NaN."""
+    return value if math.isfinite(value) else None

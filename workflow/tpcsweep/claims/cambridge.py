@@ -1,0 +1,58 @@
+"""The claim of the concurrent davix flows: each client on a core of its own, 1 to 10 flows."""
+
+from __future__ import annotations
+
+from tpcsweep.claims.base import Claim, Effect, Finding, Need
+from tpcsweep.claims.cells import CPU_BOUND, Cells
+from tpcsweep.claims.effects import FEWEST_PAIRS, Region, mean_exponent
+from tpcsweep.claims.predicates import MEASURE_MORE, pair_rows, said, spans, with_room
+
+MOST_FLOWS = 10
+SCALES = Region(low=0.7)
+"""Exponents of streams that scale: the published rates have 0.71 (1 to 5 flows) and 0.82 (1 to 10)."""
+
+
+def _scales(cells: Cells) -> Finding:
+    rows = cells.trusted
+    pairs = cells.pairs(rows[rows["streams"] <= MOST_FLOWS], "streams")
+    pairs = pairs[pairs["to"] >= 4 * pairs["from"]]
+    roomy, full = with_room(pairs, "everywhere")
+    free = roomy[~(roomy["cpu"] >= CPU_BOUND)]
+    aside = (
+        f"{full} left out in which an end fills the path, {len(roomy) - len(free)} in which one uses up "
+        "the servers' CPU"
+    )
+    exponent = mean_exponent(free["ratio"], free["error"], free["to"] / free["from"]) if len(free) else None
+    if exponent is None:
+        reason = (
+            f"{len(free)} pairs differ only in streams, four-fold or more up to {MOST_FLOWS} ({aside}); "
+            f"{FEWEST_PAIRS} are needed"
+        )
+        advice = "sweep streams: [1, 2, 5, 10], repetitions: 3, with a path and cores that ten do not use up"
+        return Finding(None, reason, rows=pair_rows(free), advice=advice)
+    reason = (
+        f"{len(free)} pairs that differ only in streams ({aside}), {spans(free)}: "
+        f"throughput goes as streams to the {said(exponent, SCALES)}"
+    )
+    return Finding(
+        SCALES.decide(exponent),
+        reason,
+        Effect("exponent of streams", exponent),
+        pair_rows(free),
+        MEASURE_MORE,
+    )
+
+
+CLAIMS = (
+    Claim(
+        "cambridge.scales",
+        "rates scale with the flows: 8 Gbit/s with 1, 25 with 5, 53 with 10",
+        "the mean exponent of streams, between numbers up to 10 that are four-fold or more apart, where neither end "
+        f"fills the path or uses 90 % of the servers' cores: {SCALES}",
+        needs=(
+            Need("streams", count=2, low=1, high=MOST_FLOWS, sweep="streams: [1, 2, 5, 10]"),
+            Need("streams", low=4, high=MOST_FLOWS, sweep="streams: [1, 2, 5, 10]"),
+        ),
+        test=_scales,
+    ),
+)

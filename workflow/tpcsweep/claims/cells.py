@@ -1,0 +1,207 @@
+"""The cells of a dataset as rows, with what each can be trusted to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+import xarray as xr
+from scipy import stats
+
+from tpcsweep.dataset import STATUS, flagged
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+FULL = 0.95
+"""A goodput of this share of the path's bandwidth is a full path: headers take the rest."""
+
+CPU_BOUND = 0.9
+"""A side that uses this share of its cores is bound by them."""
+
+WIDEN = 1.3
+"""By which intervals are widened: those of 95 % hold the truth in 85 to 90 % (docs/measuring.md), 1.96/1.5."""
+
+WIDEN_AUTOCORRELATED = 1.5
+"""By which those of cells flagged so are widened besides: theirs hold it in two thirds of cells."""
+
+TOO_WIDE = 0.25
+"""The largest relative standard error with which a cell enters a ratio: beyond it a logarithm is not normal."""
+
+UNTRUSTED = ("not_steady", "machine_saturated")
+"""Flags of cells that say nothing of their setting."""
+
+_REPETITION = "repetition"
+_KIND = {"netns": "measured", "kubernetes": "measured", "simulation": "simulated"}
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The cells of a dataset, a row each.
+
+    Columns are the axes, `repetition`, every fixed parameter, `throughput` and its standard error `error` (both in
+    Gbit/s; NaN where nothing says how sure it is), `cpu` (the share of its cores that the busier side used), `full`
+    (whether the path is), `duration` in s and `failed`.
+    """
+
+    every: pd.DataFrame
+    """All that were measured, those that failed too."""
+    trusted: pd.DataFrame
+    """Those that went well and carry none of the flags in `UNTRUSTED`."""
+    axes: tuple[str, ...]
+    """Parameters with more than one value, without `repetition`."""
+    left_out: Mapping[str, int]
+    data: str
+    """Whether they are measured, simulated or imported."""
+
+    def panels(self, rows: pd.DataFrame, without: Iterable[str]) -> list[pd.DataFrame]:
+        """Divide rows into those that differ in nothing but the axes named; `repetition` may be one of them."""
+        apart = [name for name in (*self.axes, _REPETITION) if name not in set(without)]
+        return (
+            [panel for _, panel in rows.groupby(apart, sort=True)] if apart else [rows] if len(rows) else []
+        )
+
+    def points(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Average repetitions: a row for each point of the grid."""
+        found = []
+        for panel in self.panels(rows, [_REPETITION]):
+            point = panel.iloc[0].copy()
+            point["throughput"] = panel["throughput"].mean()
+            point["error"] = float(np.sqrt((panel["error"] ** 2).sum(skipna=False))) / len(panel)
+            point["cpu"] = panel["cpu"].mean()
+            found.append(point)
+        return pd.DataFrame(found, columns=rows.columns).infer_objects()
+
+    def best(self, rows: pd.DataFrame, over: str) -> pd.DataFrame:
+        """Give, of rows that differ only along one axis, those with the largest throughput."""
+        places = [panel["throughput"].idxmax() for panel in self.panels(rows, [over])]
+        return rows.loc[places]
+
+    def where(self, row: Mapping[str, Any], without: Iterable[str] = ()) -> dict[str, Any]:
+        """Give a row's place on the axes, repetition included where there are several."""
+        several = self.every[_REPETITION].nunique() > 1
+        names = [*self.axes, *([_REPETITION] if several else [])]
+        return {name: row[name] for name in names if name not in set(without)}
+
+    def pairs(self, rows: pd.DataFrame, axis: str, values: Sequence[Any] | None = None) -> pd.DataFrame:
+        """Give pairs of rows that differ only along an axis, the first and the last along it.
+
+        values: two values of the axis to pair instead, the first of which is the one compared with. Columns: the place,
+        `from` and `to` (values of the axis), `before` and `after` (throughputs), `ratio` (after over before), `error`
+        (standard error of its logarithm, NaN where unknown), `before_full`, `after_full`. Cells whose error is more
+        than `TOO_WIDE` of them enter no pair.
+        """
+        sure = ratio_worthy(rows)
+        if values is not None:
+            sure = sure[sure[axis].isin(list(values))]
+        found = []
+        for panel in self.panels(sure, [axis]):
+            order = panel.sort_values(axis)
+            if order[axis].nunique() < 2:
+                continue
+            ends = (order.iloc[0], order.iloc[-1])
+            before, after = ends if values is None or ends[0][axis] == values[0] else ends[::-1]
+            found.append(
+                {
+                    **self.where(before, [axis]),
+                    "from": before[axis],
+                    "to": after[axis],
+                    "before": before["throughput"],
+                    "after": after["throughput"],
+                    "ratio": after["throughput"] / before["throughput"],
+                    "error": float(np.hypot(*(end["error"] / end["throughput"] for end in ends))),
+                    "before_full": bool(before["full"]),
+                    "after_full": bool(after["full"]),
+                    "cpu": max(before["cpu"], after["cpu"]),
+                }
+            )
+        columns = ["from", "to", "before", "after", "ratio", "error", "before_full", "after_full", "cpu"]
+        return pd.DataFrame(found) if found else pd.DataFrame(columns=columns)
+
+
+def ratio_worthy(rows: pd.DataFrame) -> pd.DataFrame:
+    """Give the rows whose throughput is sure enough for a ratio; one of unknown error is taken as it is."""
+    positive = rows["throughput"] > 0
+    return rows[positive & ~(rows["error"] > TOO_WIDE * rows["throughput"])]
+
+
+def cells_of(ds: xr.Dataset) -> Cells:
+    """Give the cells of a dataset as rows.
+
+    The standard error of a cell is that of its confidence interval, widened by `WIDEN`, or by the Birge ratio of the
+    repetitions where these differ by more (R. T. Birge, Phys. Rev. 40, 1932). Without intervals it is the relative
+    spread of repetitions, over all points together.
+
+    Raises:
+        KeyError: for a dataset without throughput, status or flags.
+    """
+    axes = [str(name) for name in ds["throughput"].dims]
+    every = _frame(ds)
+    every = every[every["status"] != STATUS.index("missing")].reset_index(drop=True)
+    failed, nothing = every["failed"], every["throughput"].isna()
+    left_out = {"failed": int(failed.sum()), "without throughput": int((nothing & ~failed).sum())}
+    trusted = ~failed & ~nothing
+    for flag in UNTRUSTED:
+        left_out[flag] = int((every[flag] & trusted).sum())
+        trusted &= ~every[flag]
+    several = tuple(name for name in axes if name != _REPETITION and ds.sizes[name] > 1)
+    rows = every[trusted].reset_index(drop=True)
+    rows["error"] = _errors(rows, [name for name in axes if name != _REPETITION])
+    kind = str(ds.attrs.get("testbed_kind", ""))
+    return Cells(
+        every=every,
+        trusted=rows,
+        axes=several,
+        left_out={why: count for why, count in left_out.items() if count},
+        data=_KIND.get(kind, "imported"),
+    )
+
+
+def _frame(ds: xr.Dataset) -> pd.DataFrame:
+    content = ds if _REPETITION in ds.coords else ds.assign_coords({_REPETITION: 1})
+    names = (
+        "throughput_low",
+        "throughput_high",
+        "duration",
+        "source_cpu",
+        "destination_cpu",
+        "wire_throughput",
+    )
+    wanted = ["throughput", "status", *(name for name in names if name in content)]
+    frame = content[wanted].assign({flag: flagged(content, flag) for flag in (*UNTRUSTED, "autocorrelated")})
+    rows = frame.to_dataframe().reset_index()
+    for name in (*names, "bandwidth", "cores"):
+        if name not in rows:
+            rows[name] = np.nan
+    busier = rows[["source_cpu", "destination_cpu"]].max(axis=1)
+    rows["cpu"] = busier / rows["cores"].where(np.isfinite(rows["cores"]))
+    rows["full"] = rows["throughput"] >= FULL * rows["bandwidth"]
+    rows["failed"] = rows["status"] == STATUS.index("failed")
+    half = (rows["throughput_high"] - rows["throughput_low"]) / 2
+    rows["error"] = half / stats.norm.ppf((1 + float(ds.attrs.get("measurement_confidence", 0.95))) / 2)
+    rows.loc[rows["autocorrelated"], "error"] *= WIDEN_AUTOCORRELATED
+    return rows
+
+
+def _errors(rows: pd.DataFrame, axes: list[str]) -> NDArray[np.float64]:
+    grouped = rows.groupby(axes) if axes else rows.groupby(np.zeros(len(rows)))
+    level = grouped["throughput"].transform("mean")
+    away = rows["throughput"] - level
+    free = 1 - 1 / grouped["throughput"].transform("size")
+    errors = rows["error"]
+    unknown, noisy = (
+        errors.isna(),
+        errors > 0,
+    )  # of a simulation that has no noise the error is 0, and stays so
+    degrees = float(free[noisy].sum())
+    birge = float(np.sqrt(((away / errors)[noisy] ** 2).sum() / degrees)) if degrees > 0 else 0.0
+    errors = errors * max(WIDEN, birge)
+    degrees = float(free[unknown].sum())
+    if degrees > 0:
+        relative = float(np.sqrt(((away / level)[unknown] ** 2).sum() / degrees))
+        errors = errors.fillna(relative * level)
+    found: NDArray[np.float64] = errors.to_numpy(dtype=float)
+    return found

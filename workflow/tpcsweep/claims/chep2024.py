@@ -1,0 +1,381 @@
+"""Claims of the follow-up of CHEP 2024: two servers, real RTTs of 5 to 120 ms, up to 400 Gbit/s."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+
+from tpcsweep.claims.base import Claim, Effect, Finding, Need
+from tpcsweep.claims.cells import Cells, ratio_worthy
+from tpcsweep.claims.effects import (
+    MARGIN,
+    MORE,
+    NO_LOSS,
+    Decision,
+    Interval,
+    Region,
+    both,
+    largest,
+    mean_ratio,
+    most,
+)
+from tpcsweep.claims.predicates import (
+    MEASURE_MORE,
+    best,
+    cell_rows,
+    compare,
+    counted,
+    curve_peaks,
+    level,
+    nothing_there,
+    pair_rows,
+    peak_rows,
+    ratio,
+    reached,
+    said,
+    shown,
+    spans,
+)
+
+_HUNDRED = reached(100)
+_SHORT_OF_HUNDRED = Region(high=_HUNDRED.low)
+_SERVER_CAP = Region(260 * 0.9, 260 * 1.1)
+_NO_GAIN = Region(high=1 + MARGIN)
+_AT_SCALE = Need("bandwidth", low=100, sweep="bandwidth: 100 Gbit/s")
+_LOW_RTT = Need("rtt", high=10, low=0, sweep="rtt: [5 ms, 40 ms, 120 ms]")
+_HIGH_RTT = Need("rtt", low=100, sweep="rtt: [5 ms, 40 ms, 120 ms]")
+
+
+def _one_origin(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows[(rows["origins"] == 1) & (rows["bandwidth"] >= 100)]
+
+
+def _two_origins(cells: Cells) -> Finding:
+    rows = cells.trusted
+    rows = rows[(rows["origins"] == 2) & (rows["bandwidth"] >= 100) & (rows["cores"] >= 32)]
+    low, high = rows["rtt"][rows["rtt"] <= 10], rows["rtt"][rows["rtt"] >= 100]
+    return _each(
+        cells,
+        {
+            "at the lowest RTT": (rows[rows["rtt"] == low.min()], _HUNDRED),
+            "at the largest RTT": (rows[rows["rtt"] == high.max()], _SHORT_OF_HUNDRED),
+        },
+    )
+
+
+def _four_origins(cells: Cells) -> Finding:
+    rows = cells.trusted
+    rows = rows[
+        (rows["origins"] == 4) & (rows["bandwidth"] >= 100) & (rows["cores"] == 64) & (rows["streams"] < 100)
+    ]
+    rtts = sorted(rtt for rtt in cells.every["rtt"].unique() if rtt <= 125)
+    return _each(cells, {f"at {shown('rtt', rtt)}": (rows[rows["rtt"] == rtt], _HUNDRED) for rtt in rtts})
+
+
+def _near_limit(cells: Cells) -> Finding:
+    rows = cells.trusted[cells.trusted["cores"] == 128]
+    reach = reached(200)
+    return _each(
+        cells,
+        {
+            "on a path of 200 Gbit/s": (rows[rows["bandwidth"] == 200], Region(high=reach.low)),
+            "on a path of 400 Gbit/s": (rows[rows["bandwidth"] == 400], reach),
+        },
+    )
+
+
+def _each(cells: Cells, parts: dict[str, tuple[pd.DataFrame, Region]]) -> Finding:
+    """Decide whether the best of each part lies in its region; the parts share the confidence."""
+    decisions: list[Decision] = []
+    texts, rows = [], []
+    effect = None
+    for where, (part, region) in parts.items():
+        interval, points = best(cells, part, len(parts))
+        if interval is None:
+            return nothing_there(where)
+        decisions.append(region.decide(interval))
+        texts.append(f"{where} the best of {len(points)} points: {said(interval, region, ' Gbit/s')}")
+        rows += [{"where": where, **row} for row in cell_rows(points, cells, 3)]
+        effect = effect or Effect(f"largest throughput {where}", interval, "Gbit/s")
+    if not parts:
+        return nothing_there("where the claim speaks")
+    return Finding(both(decisions), "; ".join(texts), effect, tuple(rows), MEASURE_MORE)
+
+
+def _small_rtt_peak(cells: Cells) -> Finding:
+    rows = cells.trusted
+    short, long = rows["rtt"].min(), rows["rtt"].max()
+    curves = curve_peaks(cells, rows[rows["rtt"] == short], _below_the_path) if short <= 20 else []
+    if not curves:
+        return Finding(
+            None,
+            "no curve over streams at an RTT of 20 ms or less has three trustworthy values and stays below the path's "
+            "bandwidth, which hides what would fall past it",
+            advice="sweep more streams, fewer cores, or more bandwidth",
+        )
+    points = ratio_worthy(cells.points(rows[rows["rtt"] == long]))
+    decisions: list[Decision] = []
+    lines = []
+    for curve, found in curves:
+        softer = _softer(cells, curve, found.fall, points, len(curves))
+        decisions.append(
+            both([found.decision, MORE.decide(softer)]) if found.decision is not False else False
+        )
+        line = dict(peak_rows([(curve, found)], cells)[0])
+        lines.append(line | {"softer_at_long_rtt": softer.value if softer else None})
+    clearest = max(
+        (found for _, found in curves), key=lambda found: (found.decision is True, found.ratio.low)
+    )
+    reason = (
+        f"{len(curves)} curves at {shown('rtt', short)} rise, fall, and fall less between the same streams at "
+        f"{shown('rtt', long)}: {counted(decisions)}"
+    )
+    effect = Effect("throughput at the peak over that after it, clearest curve", clearest.ratio)
+    advice = f"sweep more streams values; {MEASURE_MORE}"
+    return Finding(most(decisions), reason, effect, tuple(lines), advice)
+
+
+def _below_the_path(curve: pd.DataFrame) -> bool:
+    return not curve["full"].any()
+
+
+def _softer(
+    cells: Cells, curve: pd.DataFrame, fall: tuple[int, int], long: pd.DataFrame, curves: int
+) -> Interval | None:
+    """How much larger a fall is than at the long RTT between the same streams; None where that was not measured."""
+    ends = [curve.iloc[place] for place in fall]
+    where = cells.where(ends[0], ["streams", "rtt", "repetition"])
+    same = long
+    for name, value in where.items():
+        same = same[same[name] == value]
+    others = [same[same["streams"] == end["streams"]] for end in ends]
+    if any(len(other) != 1 or not np.isfinite(other["error"].iloc[0]) for other in others):
+        return None
+    four = [*ends, *(other.iloc[0] for other in others)]
+    logs = [math.log(one["throughput"]) for one in four]
+    error = math.sqrt(sum((one["error"] / one["throughput"]) ** 2 for one in four))
+    found = largest([logs[0] - logs[1] - logs[2] + logs[3]], [error], curves)
+    return found and Interval(math.exp(found.value), math.exp(found.low), math.exp(found.high))
+
+
+def _instance_cores(cells: Cells) -> Finding:
+    rows = cells.trusted[cells.trusted["origins"] == 1]
+    sixteen = rows[rows["cores"].between(12, 16)]["cores"].max()
+    rows = rows[np.isfinite(rows["cores"]) & ((rows["cores"] == sixteen) | (rows["cores"] >= 24))]
+    # Few streams are bound by their windows, whatever the cores: the best over streams is what cores can do.
+    pairs = cells.pairs(cells.best(ratio_worthy(rows), "streams"), "cores") if len(rows) else pd.DataFrame()
+    if pairs.empty:
+        return nothing_there("with one origin at 12 to 16 cores and at 24 or more")
+    what = "best throughput with the most cores over that with 16"
+    return compare(_without(pairs, "streams"), "cores", _NO_GAIN, what, "before")
+
+
+def _saturated_flat(cells: Cells) -> Finding:
+    # From where the path is first full: what is full by luck falls later, which speaks against the claim.
+    parts = []
+    for panel in cells.panels(ratio_worthy(cells.trusted), ["streams"]):
+        curve = panel.sort_values("streams")
+        full = curve.index[curve["full"]]
+        if len(full):
+            parts.append(curve.loc[full[0] :])
+    rows = pd.concat(parts) if parts else cells.trusted.iloc[:0]
+    pairs = cells.pairs(rows, "streams")
+    what = "throughput at the most streams over that where the path is first full"
+    found = compare(pairs, "streams", NO_LOSS, what)
+    if found.effect is None:
+        return Finding(
+            None,
+            f"{len(pairs)} curves over streams go on after the path is full (95 % of its bandwidth); 3 are needed",
+            rows=found.rows,
+            advice="sweep more streams, so that the path is full before the last value, and repetitions: 3",
+        )
+    return found
+
+
+def _short_rtt_cores(cells: Cells) -> Finding:
+    rows = cells.trusted[np.isfinite(cells.trusted["cores"])]
+    many = rows["cores"].max()
+    halves = rows[rows["cores"] <= many / 2]["cores"]
+    short, long = rows["rtt"].min(), rows["rtt"].max()
+    if halves.empty or not short <= 20 or not long >= 40:
+        return Finding(
+            None,
+            "trustworthy cells have no cores half as many as the most, or not both a short and a long RTT",
+            advice="sweep cores: [1, 2, 4] and rtt: [5 ms, 100 ms]",
+        )
+    few = halves.max()
+    top = cells.best(ratio_worthy(rows), "streams")
+    short_few = top[(top["cores"] == few) & (top["rtt"] == short)]
+    long_few = top[(top["cores"] == few) & (top["rtt"] == long)]
+    long_many = top[(top["cores"] == many) & (top["rtt"] == long)]
+    others = ["streams", "cores", "rtt"]
+    enough = _matched(cells, long_many, short_few, others)
+    needed = _matched(cells, long_many, long_few, others)
+    pairs = [mean_ratio(part["ratio"], part["error"], 2) if len(part) else None for part in (enough, needed)]
+    ours = f"{few:g} cores at {shown('rtt', short)}"
+    theirs = f"{many:g} cores at {shown('rtt', long)}"
+    if pairs[0] is None or pairs[1] is None:
+        reason = f"{min(len(enough), len(needed))} pairs of {ours} and {theirs} are trustworthy; 3 are needed"
+        return Finding(
+            None,
+            reason,
+            rows=pair_rows(enough),
+            advice="sweep more values of the other axes, or repetitions: 3",
+        )
+    short_of = Region(high=NO_LOSS.low)
+    reason = (
+        f"{len(enough)} pairs, {spans(enough)}: {ours} over {theirs}: {said(pairs[0], NO_LOSS)}; "
+        f"{few:g} cores over {many:g} at {shown('rtt', long)}: {said(pairs[1], short_of)}"
+    )
+    decision = both([NO_LOSS.decide(pairs[0]), short_of.decide(pairs[1])])
+    return Finding(
+        decision,
+        reason,
+        Effect(f"throughput of {ours} over {theirs}", pairs[0]),
+        pair_rows(enough),
+        MEASURE_MORE,
+    )
+
+
+def _matched(cells: Cells, before: pd.DataFrame, after: pd.DataFrame, apart: list[str]) -> pd.DataFrame:
+    """Pair rows that differ only in `apart`, the first being what is compared with."""
+    marked = pd.concat([before.assign(part="before"), after.assign(part="after")])
+    joined = marked.assign(**dict.fromkeys(apart, 0))
+    return _without(cells.pairs(joined, "part", ("before", "after")), *apart)
+
+
+def _without(pairs: pd.DataFrame, *names: str) -> pd.DataFrame:
+    return pairs.drop(columns=[name for name in names if name in pairs])
+
+
+CLAIMS = (
+    Claim(
+        "chep2024.small_rtt_peak",
+        "at small RTT throughput climbs fast with streams and falls fast past a threshold; the effect softens as RTT "
+        "grows",
+        "most of the curves over streams at the smallest RTT that stay below the path's bandwidth rise and then fall "
+        f"by more than noise, and fall more than the same streams do at the largest RTT (ratio of the falls: {MORE})",
+        needs=(
+            Need("streams", count=3, sweep="streams: [1, 2, 4, 8, 16, 32]"),
+            Need("rtt", count=2, sweep="rtt: [5 ms, 100 ms]"),
+            Need("rtt", low=0, high=20, sweep="rtt: [5 ms, 100 ms]"),
+        ),
+        test=_small_rtt_peak,
+    ),
+    Claim(
+        "chep2024.one_origin",
+        "with 1 origin 100 Gbit/s is not reached at any RTT",
+        f"with 1 origin on a path of 100 Gbit/s or more the best throughput is {_SHORT_OF_HUNDRED} Gbit/s",
+        needs=(
+            Need("origins", low=1, high=1, sweep="origins: 1"),
+            _AT_SCALE,
+            Need("cores", low=16, sweep="cores: 32"),
+            Need("rtt", count=2, sweep="rtt: [5 ms, 40 ms, 120 ms]"),
+            Need("streams", count=3, sweep="streams: [1, 10, 50, 100]"),
+        ),
+        test=level(_SHORT_OF_HUNDRED, "largest throughput of one origin", _one_origin),
+    ),
+    Claim(
+        "chep2024.two_origins",
+        "with 2 origins 100 Gbit/s is reached at low RTT with more streams, not at large RTT",
+        "with 2 origins and 32 cores or more on a path of 100 Gbit/s or more the best throughput is "
+        f"{_HUNDRED} Gbit/s at the lowest RTT (10 ms or less), and less at the largest (100 ms or more)",
+        needs=(
+            Need("origins", low=2, high=2, sweep="origins: 2"),
+            _AT_SCALE,
+            Need("cores", low=32, sweep="cores: 32"),
+            _LOW_RTT,
+            _HIGH_RTT,
+            Need("streams", count=2, sweep="streams: [1, 10, 50, 100]"),
+        ),
+        test=_two_origins,
+    ),
+    Claim(
+        "chep2024.four_origins",
+        "with 4 origins and 64 cores in total 100 Gbit/s is reached at every RTT to 120 ms with fewer than 100 streams",
+        f"with 4 origins, 64 cores and fewer than 100 streams the best throughput is {_HUNDRED} Gbit/s at every RTT",
+        needs=(
+            Need("origins", low=4, high=4, sweep="origins: 4"),
+            _AT_SCALE,
+            Need("cores", low=64, high=64, sweep="cores: 64"),
+            _LOW_RTT,
+            _HIGH_RTT,
+            Need("streams", low=1, high=99, sweep="streams: [10, 50, 90]"),
+        ),
+        test=_four_origins,
+    ),
+    Claim(
+        "chep2024.near_limit",
+        "128 cores do not reach 200 Gbit/s on a 200 Gbit/s path, and do on a 400 Gbit/s one",
+        f"with 128 cores the best throughput is less than {reached(200).low:g} Gbit/s on a path of 200 Gbit/s, and "
+        "more on one of 400",
+        needs=(
+            Need("bandwidth", low=200, high=200, sweep="bandwidth: [200 Gbit/s, 400 Gbit/s]"),
+            Need("bandwidth", low=400, high=400, sweep="bandwidth: [200 Gbit/s, 400 Gbit/s]"),
+            Need("cores", low=128, high=128, sweep="cores: 128"),
+        ),
+        test=_near_limit,
+    ),
+    Claim(
+        "chep2024.server_cap",
+        "one server stops at about 260 Gbit/s even at 0 ms and with hundreds of streams",
+        "at 0.5 ms or less, on a path of 300 Gbit/s or more with 64 cores or more, the best throughput is "
+        f"{_SERVER_CAP} Gbit/s",
+        needs=(
+            Need("bandwidth", low=300, sweep="bandwidth: 400 Gbit/s"),
+            Need("rtt", low=0, high=0.5, sweep="rtt: 0"),
+            Need("cores", low=64, sweep="cores: 128"),
+            Need("streams", low=200, sweep="streams: [50, 100, 200, 400]"),
+        ),
+        test=level(
+            _SERVER_CAP,
+            "largest throughput of a server at 0 ms",
+            lambda rows: rows[(rows["rtt"] <= 0.5) & (rows["bandwidth"] >= 300) & (rows["cores"] >= 64)],
+        ),
+    ),
+    Claim(
+        "chep2024.instance_cores",
+        "one XRootD instance does not scale past 16 cores",
+        "mean ratio of the most cores (24 or more) to 12 to 16, of the best over streams with one origin, where the "
+        f"latter does not fill the path: {_NO_GAIN}",
+        needs=(
+            Need("origins", low=1, high=1, sweep="origins: 1"),
+            Need("cores", low=12, high=16, sweep="cores: [16, 32, 64]"),
+            Need("cores", low=24, sweep="cores: [16, 32, 64]"),
+        ),
+        test=_instance_cores,
+    ),
+    Claim(
+        "chep2024.origins_help",
+        "more origins at a fixed number of cores perform better",
+        f"mean ratio of the most to the fewest origins, all else equal, where not both fill the path: {MORE}",
+        needs=(Need("origins", count=2, sweep="origins: [1, 2, 4]"), Need("cores", sweep="cores: 4")),
+        test=ratio("origins", MORE, "throughput with the most origins over that with the fewest"),
+    ),
+    Claim(
+        "chep2024.saturated_flat",
+        "once the bandwidth is saturated more streams do no harm",
+        "mean ratio of the most streams to the fewest that fill the path (95 % of its bandwidth), all else equal: "
+        f"{NO_LOSS}",
+        needs=(
+            Need("streams", count=2, sweep="streams: [1, 2, 4, 8, 16]"),
+            Need("bandwidth", sweep="bandwidth: 1 Gbit/s"),
+        ),
+        test=_saturated_flat,
+    ),
+    Claim(
+        "chep2024.short_rtt_cores",
+        "high throughput at short RTT needs far fewer cores than at long RTT",
+        "with half of the most cores or fewer the best over streams at the smallest RTT is at least 0.95 of that with "
+        "the most cores at the largest RTT, where those cores would not do (both mean ratios)",
+        needs=(
+            Need("cores", count=2, low=0, sweep="cores: [1, 2, 4]"),
+            Need("rtt", low=0, high=20, sweep="rtt: [5 ms, 100 ms]"),
+            Need("rtt", low=40, sweep="rtt: [5 ms, 100 ms]"),
+            Need("streams", count=3, sweep="streams: [1, 2, 4, 8, 16, 32]"),
+        ),
+        test=_short_rtt_cores,
+    ),
+)

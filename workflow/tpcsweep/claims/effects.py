@@ -1,0 +1,192 @@
+"""What a verdict is computed from: effects with intervals, regions that claims speak of, and decisions. Pure.
+
+Every decision has three values. A claim names a region of effects; where the whole interval lies inside it the claim
+is supported, where the whole interval lies outside it is contradicted, and in between the data do not decide (the
+three-way decision of J. L. Rogers, K. I. Howard, J. T. Vessey, "Using significance tests to evaluate equivalence
+between two experimental groups", Psychological Bulletin 113, 1993). Ratios of throughputs are averaged as logarithms.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import stats
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+CONFIDENCE = 0.95
+"""Of every verdict: a claim's wrong side is taken in at most 5 % of datasets."""
+
+MARGIN = 0.05
+"""The smallest effect that counts: 5 %. Less than that is "nothing noticeable", "flat", "no help"."""
+
+ABOUT = 1.5
+"""The factor by which an effect may be off and still be "about" the published one, on either side."""
+
+FEWEST_PAIRS = 3
+"""Pairs that an average effect needs: fewer do not show by how much runs differ."""
+
+Decision = bool | None
+"""Supported, contradicted, or None: the data do not decide."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate with the ends of its confidence interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Region:
+    """The effects with which a claim is true: from `low` to `high`."""
+
+    low: float = -math.inf
+    high: float = math.inf
+
+    def decide(self, interval: Interval | None) -> Decision:
+        """Say whether an interval lies inside, outside, or across an end; no interval decides nothing."""
+        if interval is None or math.isnan(interval.low) or math.isnan(interval.high):
+            return None
+        if self.low <= interval.low and interval.high <= self.high:
+            return True
+        if interval.high < self.low or interval.low > self.high:
+            return False
+        return None
+
+    def __str__(self) -> str:
+        """What the region is, for people."""
+        if math.isinf(self.low):
+            return f"at most {self.high:.3g}"
+        return f"at least {self.low:.3g}" if math.isinf(self.high) else f"{self.low:.3g} to {self.high:.3g}"
+
+
+MORE = Region(low=1 + MARGIN)
+"""Ratios that are an improvement."""
+NO_LOSS = Region(low=1 - MARGIN)
+"""Ratios that are no loss."""
+
+
+def about(value: float) -> Region:
+    """Give what counts as about a published figure."""
+    return Region(value / ABOUT, value * ABOUT)
+
+
+def both(decisions: Iterable[Decision]) -> Decision:
+    """Say whether all are true: one that is false is enough against it (Kleene's logic)."""
+    found = list(decisions)
+    if False in found:
+        return False
+    return None if None in found or not found else True
+
+
+def most(decisions: Iterable[Decision]) -> Decision:
+    """Say what most of those that decide say; None in a tie, and where fewer than half decide."""
+    found = list(decisions)
+    votes = [decision for decision in found if decision is not None]
+    yes = sum(votes)
+    return None if 2 * len(votes) < len(found) or 2 * yes == len(votes) else 2 * yes > len(votes)
+
+
+def mean_ratio(ratios: ArrayLike, errors: ArrayLike, comparisons: int = 1) -> Interval | None:
+    """Give the geometric mean of ratios with its interval, or None of fewer than `FEWEST_PAIRS`.
+
+    ratios: one a pair. errors: the standard error of each ratio's logarithm, NaN where unknown. The interval is
+    Student's over the pairs, as runs differ by more than each one's interval says, and never narrower than the errors
+    make it. Pairs are not weighted: a cell that is low by chance has a wide relative interval, and weights would favour
+    the others. comparisons: how many intervals share the confidence (Bonferroni).
+    """
+    logs = np.log(np.asarray(ratios, float))
+    count = logs.size
+    if count < FEWEST_PAIRS:
+        return None
+    tail = (1 - CONFIDENCE) / (2 * comparisons)
+    among = stats.t.isf(tail, count - 1) * float(np.std(logs, ddof=1)) / math.sqrt(count)
+    known = np.nan_to_num(np.asarray(errors, float))
+    within = stats.norm.isf(tail) * math.sqrt(float(np.sum(known**2))) / count
+    half, middle = max(among, within), float(np.mean(logs))
+    return Interval(math.exp(middle), math.exp(middle - half), math.exp(middle + half))
+
+
+def largest(levels: ArrayLike, errors: ArrayLike, comparisons: int = 1) -> Interval | None:
+    """Give the largest of some true levels with a simultaneous interval (Bonferroni); None where there is no level.
+
+    errors: standard errors; a level without one can be anything. comparisons: as of `mean_ratio`.
+    """
+    level, error = np.asarray(levels, float), np.asarray(errors, float)
+    if not level.size:
+        return None
+    half = stats.norm.isf((1 - CONFIDENCE) / (2 * comparisons * level.size)) * error
+    half = np.where(np.isnan(half), np.inf, half)
+    return Interval(float(level.max()), float((level - half).max()), float((level + half).max()))
+
+
+def share(count: int, of: int) -> Interval:
+    """Give a share of counted cells with its exact interval (C. J. Clopper, E. S. Pearson, Biometrika 26, 1934)."""
+    found = stats.binomtest(count, of).proportion_ci(CONFIDENCE, method="exact")
+    return Interval(count / of, float(found.low), float(found.high))
+
+
+@dataclass(frozen=True)
+class Peak:
+    """A curve's rise and fall, as places along it, and whether they are more than noise."""
+
+    decision: Decision
+    fall: tuple[int, int]
+    """From where to where the fall is the clearest."""
+    ratio: Interval
+    """Throughput before the fall over that after it."""
+    falls: bool
+    """Whether a fall is shown, with or without a rise before it."""
+
+
+def peak(levels: Sequence[float], errors: Sequence[float], comparisons: int = 1) -> Peak | None:
+    """Say whether a curve first rises and then falls; None of fewer than three points.
+
+    errors: standard errors of the levels' logarithms. A rise or fall is one between any two points; each is tested
+    against as many others as there are in the curve and in `comparisons` curves (Bonferroni), so that the largest of
+    noise is no peak. Contradicted is a curve that nowhere falls, or nowhere rises, by `MARGIN` or more.
+    """
+    count = len(levels)
+    if count < 3:
+        return None
+    logs, error = np.log(np.asarray(levels, float)), np.asarray(errors, float)
+    steps = list(itertools.combinations(range(count), 2))
+    drop = {(i, k): float(logs[i] - logs[k]) for i, k in steps}
+    noise = {(i, k): float(np.hypot(error[i], error[k])) for i, k in steps}
+    tail = (1 - CONFIDENCE) / (len(steps) * comparisons)
+    strict, once = stats.norm.isf(tail), stats.norm.isf((1 - CONFIDENCE) / comparisons)
+
+    rises = {k for (i, k) in steps if -drop[i, k] > strict * noise[i, k]}
+    falls = [step for step in steps if drop[step] > strict * noise[step]]
+    after_rise = [step for step in falls if step[0] in rises]
+    margin = math.log(1 + MARGIN)
+    never_falls = all(drop[step] + once * noise[step] < margin for step in steps)
+    never_rises = all(-drop[step] + once * noise[step] < margin for step in steps)
+    decision = True if after_rise else False if never_falls or never_rises else None
+
+    def clearness(step: tuple[int, int]) -> float:
+        return drop[step] / noise[step] if noise[step] > 0 else math.copysign(math.inf, drop[step])
+
+    step = max(after_rise or falls or steps, key=clearness)
+    half = strict * noise[step]
+    ends = (math.exp(drop[step] + sign * half) for sign in (0, -1, 1))
+    return Peak(decision, step, Interval(*ends), bool(falls))
+
+
+def mean_exponent(ratios: ArrayLike, errors: ArrayLike, changes: ArrayLike) -> Interval | None:
+    """Give the mean exponent e of throughput ~ axis^e over pairs, as `mean_ratio` does of their ratios.
+
+    changes: the factor by which the axis changes in each pair, not 1.
+    """
+    steps = np.log(np.asarray(changes, float))
+    found = mean_ratio(np.asarray(ratios, float) ** (1 / steps), np.asarray(errors, float) / np.abs(steps))
+    return found and Interval(math.log(found.value), math.log(found.low), math.log(found.high))
