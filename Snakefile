@@ -13,14 +13,17 @@ configfile: "config/config.yaml"
 
 try:
     SETTINGS = configurations.load(config, Path(workflow.basedir))
-    require(SETTINGS)
+    if SETTINGS.measures:
+        require(SETTINGS)
 except ConfigurationError as error:
     sys.exit(str(error))
 
 RESULTS = str(SETTINGS.folder)
 JOBS = Jobs(SETTINGS)
-SPECIFICATION = declare(SETTINGS)
-CELLS = [str(SETTINGS.cell_file(cell)) for cell in SETTINGS.grid.cells]
+CELLS = []
+if SETTINGS.measures:
+    SPECIFICATION = declare(SETTINGS)
+    CELLS = [str(SETTINGS.cell_file(cell)) for cell in SETTINGS.grid.cells]
 
 # A profile may raise this where testbeds do not share a machine.
 workflow.global_resources.setdefault("testbed", 1)
@@ -40,9 +43,16 @@ rule cells:
 
 
 onstart:
-    begin(SETTINGS)
+    if SETTINGS.measures:
+        begin(SETTINGS)
 
 
-include: "workflow/rules/measure.smk"
-include: "workflow/rules/dataset.smk"
+if SETTINGS.measures:
+
+    include: "workflow/rules/measure.smk"
+    include: "workflow/rules/dataset.smk"
+
+
+include: "workflow/rules/import.smk"
 include: "workflow/rules/figures.smk"
+include: "workflow/rules/claims.smk"

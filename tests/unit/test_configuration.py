@@ -16,7 +16,8 @@ from pydantic.fields import FieldInfo
 from rich.console import Console
 from tpcsweep import overview
 from tpcsweep.checks import require
-from tpcsweep.configuration import Configuration, ConfigurationError, load, wanted
+from tpcsweep.configuration import Configuration, ConfigurationError, Run, load, wanted
+from tpcsweep.import_settings import Axis, Import
 from tpcsweep.parameters import Parameters
 from tpcsweep.schemas import FOLDER, schemas
 from tpcsweep.sweep import Measurement
@@ -29,6 +30,7 @@ SHIPPED = [
     *(("config", ROOT / f"config/{name}.yaml") for name in ("config", "k8s")),
     *(("sweep", path) for path in sorted((ROOT / "config/sweeps").glob("*.yaml"))),
     *(("testbed", path) for path in sorted((ROOT / "config/testbeds").glob("*.yaml"))),
+    *(("import", path) for path in sorted((ROOT / "config/imports").glob("*.yaml"))),
 ]
 MACHINE = Machine(
     cpus=2,
@@ -101,6 +103,8 @@ def test_schemas_are_in_step_with_the_models() -> None:
     [
         (Parameters, "docs/sweeps.md", "## Parameters"),
         (Measurement, "docs/sweeps.md", "## Measurement"),
+        (Import, "docs/importing.md", "## Keys"),
+        (Axis, "docs/importing.md", "### Columns"),
         (Netns, "config/README.md", "## Testbeds of kind `netns`"),
         (Kubernetes, "config/README.md", "## Testbeds of kind `kubernetes`"),
         (Paths, "config/README.md", "### Paths"),
@@ -126,7 +130,7 @@ def default(field: FieldInfo, dimension: Dimension | None) -> str:
     value = field.get_default(call_default_factory=True)
     if value is None or isinstance(value, bool):
         return json.dumps(value)
-    if value in ((), {}, Placement()):
+    if value in ("", (), {}, Placement()):
         return "none"
     if isinstance(value, tuple):
         return ", ".join(value)
@@ -169,9 +173,10 @@ def test_what_is_wanted_of_a_cell(root: Path) -> None:
 
 
 def test_unknown_and_missing_keys_of_the_configuration(root: Path) -> None:
+    known = ", ".join(Run.model_fields)
     assert errors(root, testbd="one", sweeep="x") == [
-        "config/config.yaml: testbd: given an unknown key, allowed: testbed? one of sweep, testbed, results",
-        "config/config.yaml: sweeep: given an unknown key, allowed: sweep? one of sweep, testbed, results",
+        f"config/config.yaml: testbd: given an unknown key, allowed: testbed? one of {known}",
+        f"config/config.yaml: sweeep: given an unknown key, allowed: sweep? one of {known}",
     ]
     with pytest.raises(ConfigurationError, match=r"testbed: given nothing, allowed: this key is needed"):
         load({"sweep": "one"}, root)

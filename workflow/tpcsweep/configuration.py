@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
 from tpcsweep import yaml_file
+from tpcsweep.import_settings import Import
 from tpcsweep.parameters import WORD, Strict
 from tpcsweep.problems import ConfigurationError, Problem, from_pydantic, suggest
 from tpcsweep.sweep import Cell, Grid, Sweep, expand
@@ -38,6 +40,26 @@ class Run(Strict):
         strict=True, description="name of a file in config/testbeds, or a path that ends in .yaml"
     )
     results: str = Field(default="results", strict=True, min_length=1, description="folder for results")
+    source: str | None = Field(
+        default=None,
+        strict=True,
+        description="data from elsewhere, to be used in place of the sweep's: "
+        "name of a file in config/imports, or a path that ends in .yaml",
+    )
+    file: str | None = Field(
+        default=None,
+        strict=True,
+        description="the source's CSV or Parquet file, if not the one that it names",
+    )
+
+
+@dataclass(frozen=True)
+class Source:
+    """Data from elsewhere: how they are read, and the file that they are in."""
+
+    name: str
+    settings: Import
+    file: Path
 
 
 @dataclass(frozen=True)
@@ -52,14 +74,29 @@ class Configuration:
     testbed_file: str
     results: Path
     grid: Grid
+    run: Run
+    source: Source | None = None
+
+    @property
+    def measures(self) -> bool:
+        """Whether the dataset is to be measured; else it is there already."""
+        return self.source is None
+
+    def needed_source(self) -> Source:
+        """The source; raises ConfigurationError where there is none."""
+        if self.source is None:
+            raise ConfigurationError([Problem("source", "nothing", "this key is needed", CONFIG_FILE)])
+        return self.source
 
     @property
     def folder(self) -> Path:
-        """Where everything of this sweep on this testbed is written.
+        """Where everything of this sweep on this testbed, or of data from elsewhere, is written.
 
         On this machine that is the sweep's name alone. Other testbeds add theirs, so that the same sweep here and
         there can be compared; no sweep's name has an @.
         """
+        if self.source is not None:
+            return self.results / self.source.name
         here = self.testbed.kind == "netns"
         return self.results / (self.name if here else f"{self.name}@{self.testbed_name}")
 
@@ -78,7 +115,8 @@ def load(config: Mapping[str, Any], root: Path) -> Configuration:
     problems: list[Problem] = []
     sweep = _attempt(problems, _sweep, run.sweep, root)
     testbed = _attempt(problems, _testbed, run.testbed, root)
-    if sweep is None or testbed is None:
+    source = None if run.source is None else _attempt(problems, partial(_source, run.file), run.source, root)
+    if sweep is None or testbed is None or problems:
         raise ConfigurationError(problems)
     (name, sweep_file, asked), (testbed_name, testbed_file, settings) = sweep, testbed
     try:
@@ -94,6 +132,8 @@ def load(config: Mapping[str, Any], root: Path) -> Configuration:
         testbed_file=testbed_file,
         results=Path(run.results),
         grid=grid,
+        run=run,
+        source=source,
     )
 
 
@@ -141,13 +181,29 @@ def _testbed(name: str, root: Path) -> tuple[str, str, Testbed]:
     return path.stem, file, _validated(KINDS[kind], content, file)
 
 
-def _find(key: str, name: str, root: Path) -> Path:
+def _source(given: str | None, name: str, root: Path) -> Source:
+    path = _find("source", name, root, folder="imports")
+    shown = _shown(path, root)
+    settings = _validated(Import, yaml_file.read(path, shown), shown)
+    # A sweep of that name would be written to the same folder.
+    if (root / "config" / "sweeps" / f"{path.stem}.yaml").exists():
+        raise ConfigurationError([Problem("source", repr(name), "a name that no sweep has", CONFIG_FILE)])
+    file = settings.file if given is None else given
+    if file is None or not (root / file).is_file():
+        found = "nothing" if file is None else repr(file)
+        where = shown if given is None and file is not None else CONFIG_FILE
+        allowed = "the path of a CSV or Parquet file, as in --config file=PATH"
+        raise ConfigurationError([Problem("file", found, allowed, where)])
+    return Source(path.stem, settings, Path(file))
+
+
+def _find(key: str, name: str, root: Path, folder: str | None = None) -> Path:
     """The file that a name or a path means. Its stem names results, and so must be a word."""
-    folder = root / "config" / f"{key}s"
-    path = root / name if name.endswith(".yaml") else folder / f"{name}.yaml"
+    known = root / "config" / (folder or f"{key}s")
+    path = root / name if name.endswith(".yaml") else known / f"{name}.yaml"
     if not path.is_file():
-        known = sorted(file.stem for file in folder.glob("*.yaml"))
-        allowed = f"{suggest(name, known)}, or the path of a file that ends in .yaml"
+        names = sorted(file.stem for file in known.glob("*.yaml"))
+        allowed = f"{suggest(name, names)}, or the path of a file that ends in .yaml"
         raise ConfigurationError([Problem(key, repr(name), allowed, CONFIG_FILE)])
     if not re.match(WORD, path.stem):
         allowed = "a file name of letters, digits, '.', '_' and '-'"

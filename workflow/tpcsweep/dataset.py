@@ -33,6 +33,9 @@ FORMAT = 1
 STATUS = ("missing", "ok", "failed")
 """Meanings of the values of the variable `status`, from 0."""
 
+IMPORTED = "imported"
+"""The kind of testbed in datasets of measurements from elsewhere; see `outside`."""
+
 TRANSFERS_GROUP = "transfer_times"
 """The group of single transfers; "transfers" is a figure, and NetCDF has one name for both."""
 
@@ -88,13 +91,42 @@ def fold(
         if wanted is not None:
             _check_wanted(path, cell["spec"], wanted)
         columns.add(path, cell)
-    return Folded(columns.summary(), columns.samples(), columns.transfers())
+    interval = columns.fixed["measurement"]["interval"]
+    return Folded(columns.summary(columns.about_sweep()), columns.samples(interval), columns.transfers())
 
 
-def write(folded: Folded, path: str | Path) -> None:
-    """Write the groups to one NetCDF 4 file: beside it, then renamed, so that it is whole or not there."""
+def tabulate(
+    axes: Mapping[str, Sequence[Value]],
+    places: Sequence[NDArray[np.int64]],
+    figures: Mapping[str, NDArray[np.float64]],
+    fixed: Mapping[str, Value],
+    record: Mapping[str, Any],
+    attributes: Mapping[str, Any],
+) -> Folded:
+    """Make a dataset of measurements that have no cell files: one a row, without flags, samples or transfers.
+
+    axes: as of `fold`. places: for each axis the index of each row's value; no two rows are of one cell.
+    figures: for some of `variables.SUMMARY` the value of each row, in its unit. fixed: parameters that are the
+    same for all rows. record: the provenance of all rows. attributes: of the summary.
+    """
+    columns = _Columns.empty(axes)
+    at = np.ravel_multi_index(tuple(places), columns.shape)
+    for name, values in figures.items():
+        columns.figures[name].flat[at] = values
+    columns.status.flat[at] = STATUS.index("ok")
+    columns.provenance.flat[at] = 0
+    columns.records = {orjson.dumps(record, option=orjson.OPT_SORT_KEYS): 0}
+    columns.fixed = {"parameters": fixed}
+    return Folded(columns.summary(attributes), columns.samples(interval=1.0), columns.transfers())
+
+
+def write(folded: Folded, path: str | Path, done: str = "folded from cell files") -> None:
+    """Write the groups to one NetCDF 4 file: beside it, then renamed, so that it is whole or not there.
+
+    done: what the dataset's history says of how it came about.
+    """
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    summary = folded.summary.assign_attrs(history=f"{now} tpcsweep: folded from cell files")
+    summary = folded.summary.assign_attrs(history=f"{now} tpcsweep: {done}")
     with _beside(Path(path)) as beside:
         summary.to_netcdf(beside, mode="w", engine="netcdf4", encoding=_compressed(summary))
         for group, content in (("samples", folded.samples), (TRANSFERS_GROUP, folded.transfers)):
@@ -239,7 +271,7 @@ class _Columns:
             raise ValueError(f"samples of {', '.join(wrong)} are not as many as times")
         self.series.append((at, index, series))
 
-    def summary(self) -> xr.Dataset:
+    def summary(self, attributes: Mapping[str, Any]) -> xr.Dataset:
         """Give the group of what each cell has one of."""
         dimensions = tuple(self.axes)
         content: dict[str, Any] = {
@@ -276,11 +308,10 @@ class _Columns:
             np.array([record.decode() for record in self.records], dtype=object),
             {"long_name": "where and with what cells were measured, as found, in JSON"},
         )
-        return xr.Dataset(content, self._coordinates(), self._global_attributes())
+        return xr.Dataset(content, self._coordinates(), attributes)
 
-    def samples(self) -> xr.Dataset:
-        """Give the group of time series."""
-        interval = self.fixed["measurement"]["interval"]
+    def samples(self, interval: float) -> xr.Dataset:
+        """Give the group of time series; interval: s between samples."""
         indices = [index for _, index, _ in self.series if index.size]
         begin = min((int(index.min()) for index in indices), default=0)
         count = max((int(index.max()) for index in indices), default=begin - 1) - begin + 1
@@ -307,7 +338,7 @@ class _Columns:
 
     def transfers(self) -> xr.Dataset:
         """Give the group of single transfers: a table, as cells have very different numbers of them."""
-        counts = [len(moved["start"]) for _, moved in self.moved]
+        counts = np.array([len(moved["start"]) for _, moved in self.moved], dtype=np.int64)
         places = np.repeat(np.array([at for at, _ in self.moved], dtype=np.int64), counts)
         content: dict[str, Any] = {}
         coordinates = self._coordinates()
@@ -329,7 +360,8 @@ class _Columns:
             coordinates[name] = ((), labels[0], about)
         return coordinates
 
-    def _global_attributes(self) -> dict[str, Any]:
+    def about_sweep(self) -> dict[str, Any]:
+        """Give the attributes of a summary that was folded from cells."""
         spec = self.fixed
         simulated = spec["testbed"]["kind"] == "simulation"
         records = [orjson.loads(record) for record in self.records]

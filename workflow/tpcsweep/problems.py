@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 _ALLOWED = {
     "literal_error": "{expected}",
@@ -22,6 +23,9 @@ _ALLOWED = {
 VALUE_TAG = "<value>"
 LIST_TAG = "<list>"
 """Tags of a union of one value or a list, which pydantic puts into the places of errors."""
+
+Fault = tuple[tuple[str | int, ...], str, str]
+"""Something wrong in a model: where, what was given, and what is allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,20 @@ def suggest(given: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(given, known, n=1)
     hint = f"{close[0]}? " if close else ""
     return f"{hint}one of {', '.join(known)}"
+
+
+def refuse(model: type[BaseModel], faults: Iterable[Fault]) -> None:
+    """Raises ValidationError with all the faults, each at its own place rather than at the model's."""
+    errors = [
+        InitErrorDetails(
+            type=PydanticCustomError("settings", "{allowed}", {"given": given, "allowed": allowed}),
+            loc=place,
+            input=None,
+        )
+        for place, given, allowed in faults
+    ]
+    if errors:
+        raise ValidationError.from_exception_data(model.__name__, errors)
 
 
 def from_pydantic(error: ValidationError, model: type[BaseModel]) -> list[Problem]:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter
 
 from tpcsweep.configuration import Run
+from tpcsweep.import_settings import Import
 from tpcsweep.sweep import Sweep
 from tpcsweep.testbed_settings import Testbed
 
@@ -18,7 +19,7 @@ FOLDER = Path(__file__).parents[1] / "schemas"
 def schemas() -> dict[str, str]:
     """The text of each schema by its file name."""
     testbed = Annotated[Testbed, Field(discriminator="kind")]
-    models: dict[str, Any] = {"config": Run, "sweep": Sweep, "testbed": testbed}
+    models: dict[str, Any] = {"config": Run, "sweep": Sweep, "testbed": testbed, "import": Import}
     return {f"{name}.schema.json": _text(TypeAdapter(model).json_schema()) for name, model in models.items()}
 
 

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator
 from ipaddress import ip_interface
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic import AfterValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from tpcsweep.parameters import Strict, Value, Word
+from tpcsweep.problems import Fault, refuse
 from tpcsweep.units import CORES, COUNT, DURATION, RATE, RTT, SIZE, Quantity, show
 
 _DOMAIN = r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::[0-9]+)?"
@@ -40,23 +41,6 @@ def _address(text: str) -> str:
 
 Address = Annotated[str, Field(strict=True), AfterValidator(_address)]
 """An IP address with its prefix length."""
-
-Fault = tuple[tuple[str | int, ...], str, str]
-"""Something wrong in a model: where, what was given, and what is allowed."""
-
-
-def _refuse(model: type, faults: Iterable[Fault]) -> None:
-    """Raises ValidationError with all the faults, each at its own place rather than at the model's."""
-    errors = [
-        InitErrorDetails(
-            type=PydanticCustomError("settings", "{allowed}", {"given": given, "allowed": allowed}),
-            loc=place,
-            input=None,
-        )
-        for place, given, allowed in faults
-    ]
-    if errors:
-        raise ValidationError.from_exception_data(model.__name__, errors)
 
 
 def _list(values: Iterable[str]) -> str:
@@ -148,7 +132,7 @@ class Paths(Strict):
 
     @model_validator(mode="after")
     def _fit_their_kind(self) -> Paths:
-        _refuse(Paths, self._faults())
+        refuse(Paths, self._faults())
         return self
 
     def _faults(self) -> Iterator[Fault]:
@@ -247,7 +231,7 @@ class Kubernetes(Strict):
 
     @model_validator(mode="after")
     def _agree(self) -> Kubernetes:
-        _refuse(Kubernetes, self._faults())
+        refuse(Kubernetes, self._faults())
         return self
 
     def _faults(self) -> Iterator[Fault]:

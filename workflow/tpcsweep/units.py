@@ -51,7 +51,8 @@ def _table(**units: str) -> dict[str, Decimal]:
 _BYTES = _table(B="1", kB="1e3", MB="1e6", GB="1e9", TB="1e12")
 _BYTES |= {f"{prefix}iB": Decimal(1024**power) for power, prefix in enumerate("KMGT", start=1)}
 _SECONDS = _table(ns="1e-9", us="1e-6", ms="1e-3", s="1", min="60", h="3600")
-_GBITS = {"bit/s": "1e-9", "kbit/s": "1e-6", "Mbit/s": "1e-3", "Gbit/s": "1", "Tbit/s": "1e3"}
+_BITS = {"bit": 1, "kbit": 10**3, "Mbit": 10**6, "Gbit": 10**9, "Tbit": 10**12}
+_BITS |= {f"{prefix}ibit": 1024**power for power, prefix in enumerate("KMGT", start=1)}
 
 SIZE = Dimension(
     "a size",
@@ -66,7 +67,7 @@ DURATION = Dimension("a time", "s", _SECONDS, shown=("s", "min", "h"), example="
 RATE = Dimension(
     "a rate",
     "Gbit/s",
-    {unit: Decimal(size) for unit, size in _GBITS.items()}
+    {f"{unit}/s": Decimal(size) / 10**9 for unit, size in _BITS.items()}
     | {f"{unit}/s": 8 * size / 10**9 for unit, size in _BYTES.items()},
     shown=("bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"),
     example="2 Gbit/s",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from tpcsweep.dataset import STATUS, flagged
+from tpcsweep.dataset import IMPORTED, STATUS, flagged
 from tpcsweep.variables import FLAGS
 
 if TYPE_CHECKING:
@@ -76,11 +76,25 @@ def _combined(summary: xr.Dataset) -> xr.Dataset:
     throughput = summary["throughput"].where(ok)
     marks = {name: flagged(summary, name).any(REPETITION) for name in FLAGS}
     marks["failed"] = (status == STATUS.index("failed")).any(REPETITION)
-    marks["missing"] = (status == STATUS.index("missing")).any(REPETITION)
+    missing = status == STATUS.index("missing")
+    # What others measured more often in one cell than in another is not missing in the other.
+    uneven = summary.attrs["testbed_kind"] == IMPORTED
+    marks["missing"] = missing.all(REPETITION) if uneven else missing.any(REPETITION)
     # Where a repetition has no interval, the band still spans its mean.
     low = summary["throughput_low"].where(ok).fillna(throughput).min(REPETITION)
     high = summary["throughput_high"].where(ok).fillna(throughput).max(REPETITION)
     return xr.Dataset({"throughput": throughput.mean(REPETITION), "low": low, "high": high, **marks})
+
+
+def spaced(at: NDArray[np.float64], most: int) -> NDArray[np.int64]:
+    """Choose positions to put ticks at, by index: all of a few, else such as leave room for `most` labels."""
+    if len(at) <= most:
+        return np.arange(len(at))
+    chosen: list[int] = []
+    for place in np.argsort(at, kind="stable"):
+        if not chosen or at[place] - at[chosen[-1]] >= np.ptp(at) / most:
+            chosen.append(int(place))
+    return np.array(chosen)
 
 
 def values_of(content: xr.Dataset, name: str) -> list[Any]:

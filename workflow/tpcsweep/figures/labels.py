@@ -9,7 +9,7 @@ from typing import Any
 
 import xarray as xr
 
-from tpcsweep.dataset import describe
+from tpcsweep.dataset import IMPORTED, describe
 from tpcsweep.figures.grid import REPETITION, Grid, values_of
 from tpcsweep.parameters import show_value
 
@@ -55,8 +55,26 @@ def wrapped(texts: Sequence[str], wide: int) -> str:
 def mean_note(summary: xr.Dataset) -> str:
     """Say what a throughput is, and what of the repetitions."""
     count = summary.sizes.get(REPETITION, 1)
+    if summary.attrs["testbed_kind"] == IMPORTED:
+        return f"Throughput as found, mean of up to {count} measurements of a cell."
     of = f", mean of {count} repetitions; a cell is marked if any of them is" if count > 1 else ""
     return f"Mean goodput at the destination after warm-up{of}."
+
+
+def band_note(summary: xr.Dataset) -> str:
+    """Say what bands and bars span."""
+    if not summary["throughput_low"].notnull().any():
+        return "Bands and bars: from the smallest to the largest measurement."
+    of = " of any repetition" if summary.sizes.get(REPETITION, 1) > 1 else ""
+    return f"Bands and bars: {confidence(summary)} confidence interval{of}."
+
+
+def how(summary: xr.Dataset) -> str:
+    """Say how the throughput came about: simulated, imported, or measured on which testbed."""
+    kind, testbed = summary.attrs["testbed_kind"], summary.attrs["testbed"]
+    if kind == IMPORTED:
+        return f"measured elsewhere, imported from {testbed}"
+    return "simulated" if kind == "simulation" else f"measured on {testbed}"
 
 
 def confidence(summary: xr.Dataset) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
@@ -10,8 +11,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from tpcsweep.figures.grid import REPETITION, arrange, positions, values_of
-from tpcsweep.figures.labels import confidence, mean_note, tick_labels, title_of, wrapped
+from tpcsweep.figures.grid import arrange, positions, spaced, values_of
+from tpcsweep.figures.labels import band_note, mean_note, tick_labels, title_of, wrapped
 from tpcsweep.figures.marks import MARKS, mark_handles, present
 from tpcsweep.figures.panels import COLOURS, finish, label_axes, lay_out, styled
 
@@ -20,9 +21,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+_MOST_LINES = 12
+_MOST_TICKS = 6
+
+
 def lines(summary: xr.Dataset) -> Figure:
-    """Draw throughput over streams, one line per RTT, with bands over the intervals of all repetitions."""
+    """Draw throughput over streams, one line per RTT, with bands over the intervals of all repetitions.
+
+    Of more values than can be told apart as lines the axis takes the place of the other.
+    """
     grid = arrange(summary)
+    if grid.size(grid.y) > _MOST_LINES and grid.size(grid.y) > grid.size(grid.x):
+        grid = replace(grid, x=grid.y, y=grid.x)
     names = values_of(grid.cells, grid.y) if grid.y else [None]
     # Without the yellow end, which is faint on white.
     palette = [tuple(colour[:3]) for colour in mpl.colormaps[COLOURS](np.linspace(0, 0.8, len(names)))]
@@ -43,7 +53,8 @@ def lines(summary: xr.Dataset) -> Figure:
                     _mark_line(axes, name, x, middle[row], grid.plane(name, where)[row], colour, row)
             if limit is not None:
                 axes.axhline(limit, color="#555555", linestyle=":", linewidth=1)
-            axes.set_xticks(x, tick_labels(grid, grid.x))
+            ticks = spaced(x, _MOST_TICKS)
+            axes.set_xticks(x[ticks], np.array(tick_labels(grid, grid.x))[ticks])
             axes.set_ylim(0, 1.08 * max(top, limit or 0) or 1)
             axes.set_xlim(x[0] - 0.05 * (np.ptp(x) or 1), x[-1] + 0.05 * (np.ptp(x) or 1))
             label_axes(axes, grid.x, None)
@@ -65,12 +76,7 @@ def lines(summary: xr.Dataset) -> Figure:
             figure,
             summary,
             "Throughput",
-            [
-                mean_note(summary)
-                + f" Bands and bars: {confidence(summary)} confidence interval"
-                + (" of any repetition." if summary.sizes.get(REPETITION, 1) > 1 else "."),
-                *notes,
-            ],
+            [f"{mean_note(summary)} {band_note(summary)}", *notes],
             handles,
         )
     return figure
@@ -96,13 +102,13 @@ def _mark_line(
     }
     axes.scatter(x[chosen & ~gap], y[chosen & ~gap], s=58, linewidth=1.2, **look)
     at = x[chosen & gap]
-    floor = np.full(at.shape, 0.04 + 0.05 * line)
+    floor = np.full(at.shape, 0.04 + 0.05 * (line % 18))
     axes.scatter(at, floor, s=40, linewidth=1.2, transform=axes.get_xaxis_transform(), clip_on=False, **look)
 
 
 def _limit(summary: xr.Dataset, top: float) -> float | None:
     """Give the path's bandwidth where it is one and drawing it leaves the lines readable."""
-    if summary["bandwidth"].dims:
+    if "bandwidth" not in summary or summary["bandwidth"].dims:
         return None
     bandwidth = float(summary["bandwidth"])
     return bandwidth if bandwidth <= 2 * top else None

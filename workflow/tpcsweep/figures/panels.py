@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from tpcsweep.figures.grid import Grid
-from tpcsweep.figures.labels import axis_label, value_text, words
+from tpcsweep.figures.labels import axis_label, how, value_text, words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,15 +58,13 @@ def finish(
     figure: Figure, summary: xr.Dataset, what: str, notes: Sequence[str], handles: Sequence[Any] = ()
 ) -> None:
     """Add title, what all cells have in common, notes and one legend; the figure grows by their height."""
-    simulated = summary.attrs["testbed_kind"] == "simulation"
-    how = "simulated" if simulated else f"measured on {summary.attrs['testbed']}"
     wide, high = figure.get_size_inches()
     shared = [
         f"{words(str(name))} {value_text(str(name), summary[name].item())}"
         for name in summary.coords
         if not summary[name].dims
     ]
-    title = textwrap.wrap(f"{what}: sweep {summary.attrs['sweep']}, {how}", int(wide * 10.5))
+    title = textwrap.wrap(f"{what}: sweep {summary.attrs['sweep']}, {how(summary)}", int(wide * 10.5))
     small = [line for text in (", ".join(shared), *notes) for line in textwrap.wrap(text, int(wide * 16))]
     columns = max(1, min(len(handles), int(wide / 1.75)))
     above = 0.12 + 0.2 * len(title) + 0.145 * len(small) + 0.08

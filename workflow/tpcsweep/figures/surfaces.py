@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from tpcsweep.figures.grid import Grid, arrange, positions
+from tpcsweep.figures.grid import Grid, arrange, positions, spaced
 from tpcsweep.figures.labels import axis_label, mean_note, tick_labels, title_of, wrapped
 from tpcsweep.figures.marks import MARKS, mark_handles, present
 from tpcsweep.figures.panels import COLOURS, colour_scale, finish, lay_out, placeholder, styled
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mpl_toolkits.mplot3d import Axes3D  # type: ignore[import-untyped]
     from numpy.typing import NDArray
 
+_MOST_TICKS = 8
 _VIVID = "#D55E00"
 
 
@@ -55,8 +56,9 @@ def surface(summary: xr.Dataset) -> Figure:
             )
             axes.scatter(across, along, values, s=7, color="black", depthshade=False, zorder=3)
             _mark_surface(axes, grid, where, across, along, values)
-            axes.set_xticks(x, tick_labels(grid, x_name))
-            axes.set_yticks(y, tick_labels(grid, y_name))
+            for at, name, set_ticks in ((x, x_name, axes.set_xticks), (y, y_name, axes.set_yticks)):
+                ticks = spaced(at, _MOST_TICKS)
+                set_ticks(at[ticks], np.array(tick_labels(grid, name))[ticks])
             axes.set_zlim(0, norm.vmax)
             axes.view_init(elev=24, azim=-128)
             axes.set_box_aspect((1, 1, 0.75), zoom=0.97)

@@ -1,0 +1,241 @@
+"""Data from elsewhere: what becomes of rows, and what is refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from tpcsweep import dataset, figures, outside
+from tpcsweep.configuration import ConfigurationError, load
+from tpcsweep.dataset import Folded
+from tpcsweep.import_settings import Import
+from tpcsweep.variables import SUMMARY
+
+from tests.real.workflow import ROOT
+
+TABLE = """\
+tool,n,ping,rate,state
+gridftp,8,0.0101,2,DONE
+curl,8,0.0105,3,DONE
+curl,8,0.0103,4,DONE
+curl,1,0.08,1,DONE
+curl,1,0.08,0,LOST
+"""
+SETTINGS: dict[str, Any] = {
+    "citation": "A. Uthor, 2026",
+    "axes": {
+        "tool": {"column": "tool"},
+        "streams": {"column": "n"},
+        "rtt": {"column": "ping", "unit": "s", "group": "10 %"},
+    },
+    "variables": {
+        "throughput": {"column": "rate", "unit": "Gibit/s"},
+        "rtt_idle": {"column": "ping", "unit": "s"},
+    },
+    "fixed": {"bandwidth": "10 Gbit/s", "layer": "gridftp"},
+}
+
+
+def brought(folder: Path, text: str = TABLE, **settings: Any) -> Folded:
+    file = folder / "spring.csv"
+    file.write_text(text)
+    return outside.bring(Import.model_validate(SETTINGS | settings), file, "spring")
+
+
+def refused(folder: Path, text: str = TABLE, **settings: Any) -> str:
+    with pytest.raises(ConfigurationError) as error:
+        brought(folder, text, **settings)
+    return str(error.value).removeprefix(f"{folder}/")
+
+
+def test_rows_become_cells_with_repetitions(tmp_path: Path) -> None:
+    summary = brought(tmp_path).summary
+    assert dict(summary.throughput.sizes) == {"tool": 2, "streams": 2, "rtt": 2, "repetition": 2}
+    assert summary.tool.values.tolist() == ["gridftp", "curl"]
+    assert summary.rtt.values.tolist() == [10.3, 80.0]
+    assert summary.streams.values.tolist() == [1, 8]
+    curl = summary.sel(tool="curl", streams=8, rtt=10.3)
+    assert curl.throughput.values == pytest.approx([3 * 1.073741824, 4 * 1.073741824])
+    assert curl.rtt_idle.values.tolist() == [10.5, 10.3]
+    gridftp = summary.sel(tool="gridftp", streams=8, rtt=10.3)
+    assert gridftp.status.values.tolist() == [1, 0]
+    assert np.isnan(gridftp.throughput.values[1])
+    assert int((summary.status == 1).sum()) == 5
+
+
+def test_the_dataset_is_like_that_of_a_sweep(tmp_path: Path) -> None:
+    folded = brought(tmp_path)
+    dataset.write(folded, tmp_path / "dataset.nc", "imported")
+    summary = xr.load_dataset(tmp_path / "dataset.nc")
+    assert {*SUMMARY, "status", "flags", "message", "started", "provenance"} <= set(summary.data_vars)
+    assert summary.throughput.attrs["units"] == "Gbit/s"
+    assert summary.rtt.attrs["units"] == "ms"
+    assert summary.bandwidth.item() == 10
+    assert summary.layer.item() == "gridftp"
+    assert "tcp_buffer" not in summary.coords
+    samples = xr.load_dataset(tmp_path / "dataset.nc", group="samples")
+    assert samples.goodput.sizes["time"] == 0
+    dataset.write_table(summary, tmp_path / "cells.csv")
+    assert len(pd.read_csv(tmp_path / "cells.csv")) == summary.status.size
+
+
+def test_figures_say_that_the_data_are_imported(tmp_path: Path) -> None:
+    folded = brought(tmp_path)
+    drawn = [figures.heatmap, figures.surface, figures.lines, figures.cpu]
+    all_figures = [*(draw(folded.summary) for draw in drawn), figures.series(folded.summary, folded.samples)]
+    for figure in all_figures:
+        title = " ".join(figure.texts[0].get_text().split())
+        assert title.endswith("sweep spring, measured elsewhere, imported from spring.csv")
+
+
+def test_provenance_says_from_what(tmp_path: Path) -> None:
+    folded = brought(tmp_path, where="state == 'DONE' and rate > 0")
+    record = json.loads(str(folded.summary.provenance_record.values[0]))
+    assert record["sha256"] == hashlib.sha256(TABLE.encode()).hexdigest()
+    assert (record["file"], record["rows"], record["rows_imported"]) == ("spring.csv", 5, 4)
+    assert record["import"]["axes"]["rtt"]["group"] == "10 %"
+    assert folded.summary.attrs["references"] == "A. Uthor, 2026"
+    assert folded.summary.attrs["testbed_kind"] == "imported"
+
+
+def test_parquet_is_the_same(tmp_path: Path) -> None:
+    csv = brought(tmp_path).summary
+    pd.read_csv(tmp_path / "spring.csv").to_parquet(tmp_path / "spring.parquet")
+    settings = Import.model_validate(SETTINGS)
+    parquet = outside.bring(settings, tmp_path / "spring.parquet", "spring").summary
+    xr.testing.assert_equal(csv.drop_vars("provenance_record"), parquet.drop_vars("provenance_record"))
+
+
+def test_an_axis_that_is_no_parameter_has_words(tmp_path: Path) -> None:
+    summary = brought(tmp_path, axes={"run": {"column": "n"}}).summary
+    assert summary.run.values.tolist() == ["8", "1"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("0.08,1,", "n/a,1,", "spring.csv: line 5, column ping: given 'n/a', allowed: a number of s, at least 0;"),
+        ("curl,8,0.0105,3", "curl,8,0.0105,-3", "line 3, column rate: given '-3', allowed: a number of Gibit/s"),
+        ("curl,8,0.0105,3", "curl,8,0.0105,inf", "line 3, column rate: given 'inf'"),
+        ("curl,8", "curl,8.5", "line 3, column n: given '8.5', and 1 more like it, allowed: a whole number"),
+        ("gridftp", "", "line 2, column tool: given '', allowed: a word"),
+        ("0.08,1,DONE", "0.08,1", "line 5: given 4 values, allowed: 5, as in the header"),
+        ("ping", "n", "given the header 'tool,n,n,rate,state', allowed: a table with a name for each column"),
+        ("ping", "png", "axes.rtt.column: given 'ping', allowed: png? one of tool, n, png, rate, state"),
+        (TABLE, "tool,n,ping,rate\n", "given a table without rows"),
+        (TABLE, "", "given the header ''"),
+    ],
+)  # fmt: skip
+def test_a_wrong_value_is_named(tmp_path: Path, old: str, new: str, message: str) -> None:
+    assert message in refused(tmp_path, TABLE.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("speed > 1", "where: given \"speed > 1\" (name 'speed' is not defined), allowed: a condition on tool, n"),
+        ("rate +", "where: given 'rate +'"),
+        ("rate", "where: given 'rate', allowed: a condition"),
+        ("rate > 9", "where: given 'rate > 9', which none of 5 rows meets"),
+    ],
+)  # fmt: skip
+def test_a_wrong_condition_is_named(tmp_path: Path, where: str, message: str) -> None:
+    assert message.replace('"', "'") in refused(tmp_path, where=where)
+
+
+def test_files_of_other_kinds_are_refused(tmp_path: Path) -> None:
+    for name, message in (("a.xlsx", "allowed: .csv or .parquet"), ("a.parquet", "a table with a name")):
+        (tmp_path / name).write_text("nothing of the kind")
+        with pytest.raises(ConfigurationError, match=message):
+            outside.read(tmp_path / name)
+
+
+def test_a_grid_of_values_that_never_repeat_is_refused(tmp_path: Path) -> None:
+    rows = "\n".join(f"curl,{n},{n / 1000},1,DONE" for n in range(1, 1200))
+    axes = {name: {**axis, "group": ()} for name, axis in SETTINGS["axes"].items()}
+    message = refused(tmp_path, f"tool,n,ping,rate,state\n{rows}\n", axes=axes)
+    assert "1437601 cells (1 tool × 1199 streams × 1199 rtt × 1 repetition) for 1199 rows" in message
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"axes": {"rtt": {"column": "ping"}}},
+            "axes.rtt.unit: given nothing, allowed: one of ns, us, ms, s",
+        ),
+        ({"axes": {"rtt": {"column": "p", "unit": "MB"}}}, "axes.rtt.unit: given 'MB', allowed: one of ns"),
+        ({"axes": {"tool": {"column": "t", "unit": "s"}}}, "axes.tool.unit: given 's', allowed: one of none"),
+        ({"axes": {"tool": {"column": "t", "group": "5 %"}}}, "axes.tool.group: given '5 %', allowed: none"),
+        ({"axes": {"rtt": {"column": "p", "unit": "s", "group": "5 MB"}}}, "axes.rtt.group: given '5 MB'"),
+        ({"axes": {"rtt": {"column": "p", "unit": "s", "group": ["5 %", "6 %"]}}}, "one share, one distance"),
+        (
+            {"axes": {"throughput": {"column": "rate"}}},
+            "axes.throughput: given 'throughput', allowed: one of origins",
+        ),
+        ({"variables": {"speed": {"column": "rate"}}}, "variables.throughput: given nothing"),
+        ({"variables": SETTINGS["variables"] | {"speed": {"column": "rate"}}}, "given an unknown variable"),
+        ({"fixed": {"bandwidth": "10 ms"}}, "fixed.bandwidth: given '10 ms', allowed: a rate such as"),
+        ({"fixed": {"streams": 4}}, "fixed.streams: given a parameter that is an axis"),
+        (
+            {"variables": SETTINGS["variables"] | {"throughput_low": {"column": "rate", "unit": "Gbit/s"}}},
+            "both or none of them",
+        ),
+    ],
+)
+def test_a_wrong_mapping_is_named(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    (tmp_path / "mine.yaml").write_text(json.dumps(SETTINGS | change))
+    with pytest.raises(ConfigurationError) as error:
+        load({"sweep": "demo", "testbed": "netns", "source": f"{tmp_path}/mine.yaml"}, ROOT)
+    assert message in str(error.value)
+    assert str(error.value).startswith(f"{tmp_path}/mine.yaml: ")
+
+
+def test_a_source_replaces_what_is_measured(tmp_path: Path) -> None:
+    (tmp_path / "spring.csv").write_text(TABLE)
+    (tmp_path / "mine.yaml").write_text(json.dumps(SETTINGS))
+    config = {"sweep": "demo", "testbed": "netns", "source": f"{tmp_path}/mine.yaml"}
+    with pytest.raises(ConfigurationError, match=r"file: given nothing, allowed: the path of a CSV"):
+        load(config, ROOT)
+    with pytest.raises(ConfigurationError, match=r"file: given 'no.csv', allowed: the path of a CSV"):
+        load(config | {"file": "no.csv"}, ROOT)
+    configuration = load(config | {"file": f"{tmp_path}/spring.csv"}, ROOT)
+    assert str(configuration.folder) == "results/mine"
+    assert not configuration.measures
+
+
+def test_a_source_must_not_be_named_like_a_sweep(tmp_path: Path) -> None:
+    (tmp_path / "demo.yaml").write_text(json.dumps(SETTINGS | {"file": "x.csv"}))
+    config = {"sweep": "demo", "testbed": "netns", "source": f"{tmp_path}/demo.yaml"}
+    with pytest.raises(ConfigurationError, match=r"source: given .*, allowed: a name that no sweep has"):
+        load(config, ROOT)
+
+
+VALUES = arrays.arrays(float, st.integers(1, 60), elements=st.floats(0, 1e4))
+
+
+@given(VALUES, st.floats(0, 1), st.floats(0, 50))
+def test_groups_are_narrow_keep_order_and_are_values_that_were_found(
+    values: np.ndarray, share: float, distance: float
+) -> None:
+    grouped = outside.group(values, share, distance)
+    for label in np.unique(grouped):
+        members = values[grouped == label]
+        assert label in members
+        assert members.max() <= members.min() + max(share * members.min(), distance)
+    order = np.argsort(values, kind="stable")
+    assert np.all(np.diff(grouped[order]) >= 0)
+
+
+@given(VALUES)
+def test_without_a_tolerance_values_are_left_alone(values: np.ndarray) -> None:
+    assert np.array_equal(outside.group(values, 0.0, 0.0), values)

@@ -1,0 +1,20 @@
+"""Make the dataset of data from elsewhere."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tpcsweep import dataset, outside
+from tpcsweep.configuration import ConfigurationError, load
+
+if TYPE_CHECKING:
+    from snakemake.script import snakemake
+
+try:
+    source = load(snakemake.config, Path()).needed_source()
+    folded = outside.bring(source.settings, source.file, source.name)
+    dataset.write(folded, snakemake.output.dataset, outside.history(source.settings, folded, source.file))
+    dataset.write_table(folded.summary, snakemake.output.table)
+except ConfigurationError as error:
+    Path(snakemake.log[0]).write_text(f"{error}\n")
+    sys.exit(str(error))
