@@ -13,8 +13,9 @@ from pydantic import BaseModel, Field, ValidationError
 
 from tpcsweep import yaml_file
 from tpcsweep.import_settings import Import
-from tpcsweep.parameters import WORD, Strict
+from tpcsweep.parameters import WORD
 from tpcsweep.problems import ConfigurationError, Problem, from_pydantic, suggest
+from tpcsweep.question import Question
 from tpcsweep.sweep import Cell, Grid, Sweep, expand
 from tpcsweep.testbed_settings import KINDS, Testbed
 
@@ -30,8 +31,8 @@ Found = TypeVar("Found")
 Model = TypeVar("Model", bound=BaseModel)
 
 
-class Run(Strict):
-    """What config/config.yaml and `--config` say."""
+class Run(Question):
+    """What config/config.yaml and `--config` say. Parameters are for what is asked of fitted models alone."""
 
     sweep: str = Field(
         strict=True, description="name of a file in config/sweeps, or a path that ends in .yaml"
