@@ -56,7 +56,7 @@ def _congestion_control() -> str:
 
 @dataclass(frozen=True)
 class Space:
-    """A namespace of a test's own, in which pods are held to the restricted security standard."""
+    """A namespace of a test's own."""
 
     name: str
     core: client.CoreV1Api
@@ -109,13 +109,16 @@ class ClusterSweep(Sweep):
 
 
 @contextlib.contextmanager
-def space(kubeconfig: Path, name: str) -> Iterator[Space]:
-    """A namespace for the length of a `with`; deployments find the cluster by the environment."""
+def space(kubeconfig: Path, name: str, security: str = "restricted") -> Iterator[Space]:
+    """A namespace for the length of a `with`, in which pods are held to a pod security standard.
+
+    Deployments find the cluster by the environment.
+    """
     before = os.environ.get("TPCSWEEP_KUBECONFIG")
     os.environ["TPCSWEEP_KUBECONFIG"] = str(kubeconfig)
     api = config.new_client_from_config(str(kubeconfig))
     core = client.CoreV1Api(api)
-    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    labels = {"pod-security.kubernetes.io/enforce": security}
     core.create_namespace({"metadata": {"name": name, "labels": labels}})
     try:
         yield Space(name, core, api)

@@ -183,6 +183,13 @@ def test_an_error_has_an_exit_code_and_a_message(phase: str) -> None:
     )
 
 
+def test_of_a_traceback_the_end_is_told() -> None:
+    traceback = "\n".join(["Traceback:", *["  in a line"] * 100, "PermissionError: denied"])
+    ended = container(terminated={"reason": "Error", "exitCode": 1, "message": traceback, **ENDED})
+    told = text(diagnose(pod({"phase": "Failed", "containerStatuses": [ended]})), final=True)
+    assert told.endswith("in a line PermissionError: denied (node worker1)")
+
+
 def test_a_server_that_ends_well_has_ended_all_the_same() -> None:
     ended = container(terminated={"reason": "Completed", "exitCode": 0, **ENDED})
     found = diagnose(pod({"phase": "Succeeded", "containerStatuses": [ended]}))

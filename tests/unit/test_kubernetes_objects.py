@@ -133,7 +133,7 @@ def test_pairs_that_choose_the_same_nodes_share_a_lock() -> None:
 
 def test_an_emulated_path_delays_what_goes_to_the_other_side_alone() -> None:
     lines = commands("eth0", NetworkPath(20, 1, 0, 1500), ["10.0.0.5"])
-    assert lines[0].startswith("qdisc replace dev eth0 root handle 1: prio bands 4")
+    assert lines[0].startswith("qdisc replace dev eth0 root handle 1: htb default 0")
     assert any("netem delay 10000us" in line for line in lines)
     assert any("tbf rate 1000000000bit" in line for line in lines)
     assert lines[-1].endswith("match ip dst 10.0.0.5/32 flowid 1:4")

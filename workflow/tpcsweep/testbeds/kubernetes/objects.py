@@ -24,6 +24,11 @@ from tpcsweep.testbeds.kubernetes.pod import places
 USER = 10940
 """User and group of all processes, as in the image."""
 POD = "tpcsweep.testbeds.kubernetes.pod"
+AS_USER = (
+    *("/usr/bin/setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"),
+    *("--inh-caps=+net_admin", "--ambient-caps=+net_admin"),
+)
+"""A command becomes that user and keeps NET_ADMIN for what it starts, as no container can be told to by Kubernetes."""
 SMALL_CPU, SMALL_MEMORY = "10m", "32Mi"
 """What is requested where little is to be requested."""
 AGENT = ("250m", "128Mi")
@@ -132,6 +137,7 @@ def server_pod(
     agent = _container("agent", settings, ["agent"], AGENT, mounts)
     if settings.paths.kind == "netem" and origin:
         agent.security_context = _may_emulate()
+        agent.command = [*AS_USER, *agent.command]
     spec = _pod_spec(
         settings,
         placed,
@@ -267,13 +273,13 @@ def _container(
 
 
 def _may_emulate() -> k8s.V1SecurityContext:
-    """Capabilities are of use to root alone, unless programs of the image bear them."""
+    """What `AS_USER` needs: it begins as root, with the right to become another and the one that it keeps."""
     return k8s.V1SecurityContext(
         run_as_user=0,
         run_as_non_root=False,
         allow_privilege_escalation=False,
         read_only_root_filesystem=True,
-        capabilities=k8s.V1Capabilities(drop=["ALL"], add=["NET_ADMIN"]),
+        capabilities=k8s.V1Capabilities(drop=["ALL"], add=["NET_ADMIN", "SETGID", "SETUID"]),
     )
 
 

@@ -1,10 +1,10 @@
 """An emulated path in a pod: delay, rate and loss for what goes to the other side alone. Needs NET_ADMIN.
 
-    prio ── bands 1 to 3: everything else
-         └─ band 4, chosen by the other side's addresses: netem (half of the RTT, loss) ── tbf (rate)
+    htb ── directly: everything else
+        └─ class 4, chosen by the other side's addresses: netem (half of the RTT, loss) ── tbf (rate)
 
 Both sides do it for what they send, so that together they make the path; each origin gets its share of the rate.
-Sources: tc-prio(8), tc-u32(8), tc-netem(8), tc-tbf(8).
+Sources: tc-htb(8), tc-u32(8), tc-netem(8), tc-tbf(8).
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import subprocess
 from tpcsweep.paths import plan
 from tpcsweep.testbeds.kubernetes.pod.network import interface_to
 
+PASS = f"rate 200gbit burst 1m cburst 1m quantum {plan.SUPER_PACKET}"
+"""More than any path may have: a class that lets everything through."""
 _emulated: list[str] = []
 """The interface with an emulated path, where there is one."""
 
@@ -22,7 +24,10 @@ _emulated: list[str] = []
 def commands(interface: str, path: plan.Path, peers: list[str]) -> list[str]:
     """Lines for `tc -batch -`. Pure."""
     device = f"dev {interface}"
-    lines = [f"qdisc replace {device} root handle 1: prio bands 4 priomap {' '.join('1' * 16)}"]
+    lines = [
+        f"qdisc replace {device} root handle 1: htb default 0",
+        f"class add {device} parent 1: classid 1:4 htb {PASS}",
+    ]
     if path.rtt or path.loss:
         lines += [
             f"qdisc add {device} parent 1:4 handle 40: {plan.netem(path)}",
