@@ -26,7 +26,7 @@ from kubernetes.client import (
 from kubernetes.watch import Watch
 from urllib3.exceptions import HTTPError
 
-from tpcsweep.testbeds.kubernetes.api import DEPLOYMENT, Cluster, ClusterError, RefusedError, call
+from tpcsweep.testbeds.kubernetes.api import DEPLOYMENT, PATIENCE, Cluster, ClusterError, RefusedError, call
 
 STARTING = frozenset({"ContainerCreating", "PodInitializing"})
 """What containers wait for in the course of things."""
@@ -40,6 +40,8 @@ ASK = (2.0, 3.0)
 LOOK_SECONDS = 2.0
 """Between looks for what no watch of pods shows: a Job that may not make its pod."""
 LOG_LINES = 5
+LONGEST = 500
+"""Characters of somebody else's words."""
 REFUSED_SECONDS = 10.0
 """An API server that has just been started may refuse what it has not yet read that it should allow."""
 
@@ -80,7 +82,7 @@ class PodWatch:
         self._version: str | None = None
         self._watch: Watch | None = None
         self._ended = threading.Event()
-        self._list(seconds=10.0)
+        self._list(seconds=PATIENCE)
         self._thread = threading.Thread(target=self._run, daemon=True, name="pods")
         self._thread.start()
 
@@ -157,7 +159,7 @@ class PodWatch:
     def _list(self, seconds: float) -> None:
         found = call(
             lambda: self._cluster.core.list_namespaced_pod(
-                self._cluster.namespace, label_selector=self._selector, _request_timeout=(5.0, 10.0)
+                self._cluster.namespace, label_selector=self._selector
             ),
             seconds,
         )
@@ -450,7 +452,7 @@ def _termination(pod: V1Pod, container: V1ContainerStatus) -> str:
         spec = _container_spec(pod, container.name)
         limits = (spec and spec.resources and spec.resources.limits) or {}
         text += f", its memory limit is {limits.get('memory', 'none')}"
-    return f"{text}: {_line(ended.message)}" if ended.message else text
+    return f"{text}: {_last(ended.message)}" if ended.message else text
 
 
 def _deleted(pod: V1Pod, how: str) -> str:
@@ -513,7 +515,13 @@ def _refusal(error: Exception) -> ClusterError | Exception:
 def _line(text: str | None) -> str:
     """Somebody else's words in one line of bearable length."""
     line = " ".join((text or "").split())
-    return line if len(line) <= 500 else f"{line[:497]}..."
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 3]}..."
+
+
+def _last(text: str) -> str:
+    """The end of what a container has said, where its reason is."""
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST else f"...{line[3 - LONGEST :]}"
 
 
 def _name(pod: V1Pod) -> str:
