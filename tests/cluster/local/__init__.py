@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.cluster.local import build, groups
 from tests.cluster.local import images as images_
@@ -72,9 +73,16 @@ class Cluster:
         network = f"{target}/root/run/netns/{node}" if node else f"{target}/ns/net"
         return ["nsenter", f"--target={self.first}", "--mount", "--pid", f"--net={network}", "--wd=/", "--"]
 
-    def load(self, archive: Path) -> None:
-        """Import an image archive on all nodes."""
-        self._ask("load", archive=str(archive.absolute()))
+    def load(self, archive: Path, nodes: Sequence[str] = ()) -> None:
+        """Import an image archive on these nodes, by default on all."""
+        names = [*nodes] or [node.name for node in self.nodes]
+        self._ask("load", archive=str(archive.absolute()), nodes=names)
+
+    def requests(self, namespace: str) -> list[dict[str, Any]]:
+        """What the service accounts of a namespace have asked the API server for: events of its audit log."""
+        events = map(json.loads, (self.logs / "audit.log").read_text().splitlines())
+        ours = f"system:serviceaccounts:{namespace}"
+        return [event for event in events if ours in event["user"]["groups"]]
 
     def stop_kubelet(self, node: str, *, pods: bool = False) -> None:
         """Kill a node's kubelet and nothing else; `pods`: and containerd and all processes of the node's pods."""

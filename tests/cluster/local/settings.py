@@ -13,6 +13,7 @@ LOGS = Path("/run/logs")
 PROGRAMS = Path("/run/programs")
 PLUGINS = Path("/run/plugins")
 PKI = STATE / "pki"
+AUDIT = STATE / "audit.json"
 CONTROL = "control.sock"
 
 HUB = "hub"
@@ -148,7 +149,22 @@ def api_server() -> list[str]:
         "--kubelet-preferred-address-types=InternalIP",
         f"--default-not-ready-toleration-seconds={EVICT}",
         f"--default-unreachable-toleration-seconds={EVICT}",
+        f"--audit-policy-file={AUDIT}",
+        f"--audit-log-path={LOGS / 'audit.log'}",
     ]
+
+
+def audit() -> dict[str, Any]:
+    """What the API server notes of requests: who has asked what, of accounts other than the controllers' own."""
+    return {
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "omitStages": ["RequestReceived"],
+        "rules": [
+            {"level": "None", "userGroups": ["system:serviceaccounts:kube-system"]},
+            {"level": "Metadata", "userGroups": ["system:serviceaccounts"]},
+        ],
+    }
 
 
 def controller_manager(*, scale: bool) -> list[str]:

@@ -199,6 +199,7 @@ class World:
 
     def start_api_server(self) -> None:
         """Start it and wait until it is ready."""
+        settings.AUDIT.write_text(json.dumps(settings.audit()))
         self.start("kube-apiserver", settings.api_server())
         self.wait("kube-apiserver", lambda: api.there("/readyz"))
 
@@ -295,9 +296,9 @@ class World:
         """End this process, and with it everything."""
         os._exit(0)
 
-    def do_load(self, archive: str) -> None:
-        """Import an image archive on all nodes."""
-        self.all(*(lambda node=node: import_image(node, archive) for node in self.settings.nodes))
+    def do_load(self, archive: str, nodes: list[str]) -> None:
+        """Import an image archive on nodes."""
+        self.all(*(lambda name=name: import_image(self.node(name), archive) for name in nodes))
 
     def node(self, name: str) -> Node:
         """The node of a name. Raises WorldError."""
