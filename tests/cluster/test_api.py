@@ -269,11 +269,15 @@ def test_namespace_that_does_not_exist(control_plane: local.Cluster, monkeypatch
 
 def test_creation_whose_answer_is_lost(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     lose_answer(cluster, monkeypatch)
-    made = api.create(cluster, client.V1ConfigMap(metadata=meta("aaaaaa", ""), data={}))
+    api.create(cluster, client.V1ConfigMap(metadata=meta("aaaaaa", ""), data={}))
+    assert remains(cluster, "aaaaaa") == ["V1ConfigMap tpc-aaaaaa"]
+    lose_answer(cluster, monkeypatch)
+    made = api.create(cluster, job("aaaaaa"))
     assert made.metadata is not None
     assert made.metadata.uid
     # The name is taken by then, but by another deployment.
-    body = client.V1ConfigMap(metadata=meta("aaaaaa", ""), data={})
+    body = job("aaaaaa")
+    assert body.metadata is not None
     body.metadata.labels = state.labels("bbbbbb")
     lose_answer(cluster, monkeypatch)
     with pytest.raises(RefusedError, match="already exists") as raised:

@@ -191,6 +191,8 @@ def call(operation: Callable[[], T], seconds: float = PATIENCE) -> T:
 def create(cluster: Cluster, body: Created) -> Created:
     """Create an object that has a name and our labels, just once, even where the answer to the first request is lost.
 
+    What comes back then has what the server adds only where it is a Job or a Lease.
+
     Raises RefusedError, status 409 where the name is taken by another's, and ClusterError.
     """
     make, read = _verbs(cluster, body)
@@ -204,6 +206,8 @@ def create(cluster: Cluster, body: Created) -> Created:
         except ApiException as error:
             if not (again and error.status == 409 and _said(error).get("reason") == "AlreadyExists"):
                 raise
+            if read is None:
+                return body
             there = read(_meta(body).name, cluster.namespace)
             if _identifier(there) != _identifier(body):
                 raise
@@ -294,22 +298,19 @@ def _from_pod() -> tuple[Configuration, str, str | None]:
 
 def _verbs(
     cluster: Cluster, body: Created
-) -> tuple[Callable[[str, Created], Created], Callable[[str | None, str], Created]]:
-    """How to create and how to read an object of that kind."""
-    core, batch, networking = cluster.core, cluster.batch, cluster.networking
+) -> tuple[Callable[[str, Created], Created], Callable[[str | None, str], Created] | None]:
+    """How to create an object of that kind, and how to read it where somebody else may have one of that name.
+
+    All other names have the identifier of a Job that is there already, and nobody needs the right to read them.
+    """
+    core, batch, coordination = cluster.core, cluster.batch, cluster.coordination
     verbs: dict[type, tuple[Any, Any]] = {
+        client.V1Lease: (coordination.create_namespaced_lease, coordination.read_namespaced_lease),
         client.V1Job: (batch.create_namespaced_job, batch.read_namespaced_job),
-        client.V1Pod: (core.create_namespaced_pod, core.read_namespaced_pod),
-        client.V1Secret: (core.create_namespaced_secret, core.read_namespaced_secret),
-        client.V1ConfigMap: (core.create_namespaced_config_map, core.read_namespaced_config_map),
-        client.V1NetworkPolicy: (
-            networking.create_namespaced_network_policy,
-            networking.read_namespaced_network_policy,
-        ),
-        client.V1Lease: (
-            cluster.coordination.create_namespaced_lease,
-            cluster.coordination.read_namespaced_lease,
-        ),
+        client.V1Pod: (core.create_namespaced_pod, None),
+        client.V1Secret: (core.create_namespaced_secret, None),
+        client.V1ConfigMap: (core.create_namespaced_config_map, None),
+        client.V1NetworkPolicy: (cluster.networking.create_namespaced_network_policy, None),
     }
     return verbs[type(body)]
 
