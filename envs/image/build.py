@@ -68,8 +68,7 @@ ENVIRONMENT = {
 }
 WORKFLOW_ENVIRONMENT = {
     "PATH": f"/{HOME}/.venv/bin:{ENVIRONMENT['PATH']}",
-    "XDG_CACHE_HOME": "/tmp/cache",  # noqa: S108 — in the container
-    "MPLCONFIGDIR": "/tmp/cache/matplotlib",  # noqa: S108
+    "HOME": "/tmp",  # noqa: S108 — in the container, for caches and for Jupyter
 }
 
 DEBIAN = """
