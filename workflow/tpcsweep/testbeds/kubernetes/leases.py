@@ -35,6 +35,8 @@ LOST = 24.0
 """Seconds without a renewal after which its holder gives a Lease up: well before another takes it."""
 POLL = 1.0
 """Seconds between looks while waiting."""
+RACE = 0.1
+"""Seconds until the next look of one that another was faster than; twice as many the next time."""
 TIMEOUT = (3.0, 5.0)
 """Seconds to connect and to wait, for a renewal: it is better tried again than waited for."""
 RELEASE = 10.0
@@ -284,29 +286,41 @@ def _take_first(
     """Fill `taken` with all Leases of one alternative, whose index is returned."""
     watched = _Watched()
     told = ""
+    raced = 0
     while True:
         there = _all(cluster)
         watched.look(there.values())
-        for index, names in enumerate(alternatives):
-            if all(name not in there or watched.expired(there[name]) for name in names):
-                if _take(cluster, sorted(set(names)), there, taken, holder):
-                    return index
-                _release(cluster, holder.identifier, taken)
-        wanted = sorted({name for names in alternatives for name in names if name in there})
-        text = ", ".join(_waits_for(watched, there[name]) for name in wanted) or "others who want the same"
-        if waiting is None:
-            raise BusyError(f"the nodes are in use: {text}. End that first.")
-        if text != told:
+        free = [
+            index
+            for index, names in enumerate(alternatives)
+            if all(name not in there or watched.expired(there[name]) for name in names)
+        ]
+        if free:
+            # Many who start together all want the first one; those who are too late must not all want the next.
+            index = random.choice(free) if raced else free[0]
+            if _take(cluster, sorted(set(alternatives[index])), there, taken, holder):
+                return index
+            _release(cluster, holder.identifier, taken)
+            text, pause = "others who want the same", min(RACE * 2**raced, POLL)
+        else:
+            wanted = [there[name] for names in alternatives for name in names if name in there]
+            text, pause = _waits_for(watched, wanted), POLL
+            if waiting is None:
+                raise BusyError(f"the nodes are in use: {text}. End that first.")
+        if waiting and text != told:
             waiting(text)
             told = text
+        raced = raced + 1 if free else 0
         # Those who wait for the same must not look at the same moments, or they keep one another from it.
-        time.sleep(POLL * random.uniform(0.7, 1.3))
+        time.sleep(pause * random.uniform(0.7, 1.3))
 
 
-def _waits_for(watched: _Watched, lease: V1Lease) -> str:
-    # The words must change only when the situation does: they are shown whenever they change.
-    silent = watched.quiet(lease) > 2 * RENEWAL
-    return describe(lease) + (f" (silent: taken over after {DURATION:.0f} s of that)" if silent else "")
+def _waits_for(watched: _Watched, wanted: Iterable[V1Lease]) -> str:
+    """Whose these are. The words must change only when the situation does: they are shown whenever they change."""
+    silent = f" (silent: taken over after {DURATION:.0f} s of that)"
+    texts = [describe(lease) + (silent if watched.quiet(lease) > 2 * RENEWAL else "") for lease in wanted]
+    first, *others = dict.fromkeys(texts)  # one has several Leases
+    return f"{first} and {len(others)} more" if others else first
 
 
 def _take(
