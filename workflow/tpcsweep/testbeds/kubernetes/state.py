@@ -89,10 +89,12 @@ def describe(leftover: Leftover) -> str:
 
 def leftovers(cluster: Cluster) -> list[Leftover]:
     """Deployments that hold no Lease, not even an expired one (`reap` finds those too). Raises ClusterError."""
+    # Those that live before are left out by the server, or all who start would read all that everybody has made.
+    alive = leases.holders(cluster)
     found: dict[str, list[V1ObjectMeta]] = {}
-    for meta in _objects(cluster):
+    for meta in _objects(cluster, alive):
         found.setdefault((meta.labels or {}).get(DEPLOYMENT, ""), []).append(meta)
-    # After the objects: a deployment that was seen and lives has a Lease now, for it had one before any object.
+    # And after: a deployment that was seen and lives has a Lease now, for it had one before any object.
     alive = leases.holders(cluster) if found else set()
     return [_leftover(name, metas) for name, metas in sorted(found.items()) if name and name not in alive]
 
@@ -200,15 +202,19 @@ def _force(cluster: Cluster, pod: V1Pod) -> str:
     return f"pod {meta.name} removed by force: node {_node(pod)} did not end it, and may still run it"
 
 
-def _objects(cluster: Cluster) -> Iterable[V1ObjectMeta]:
-    """Metadata of all our objects but Secrets, which need a right of their own to be seen, and go with their Job."""
-    space = cluster.namespace
+def _objects(cluster: Cluster, apart_from: Iterable[str]) -> Iterable[V1ObjectMeta]:
+    """Metadata of all our objects but those of some deployments.
+
+    Secrets need a right of their own to be seen, and go with their Job.
+    """
+    names = ",".join(sorted(apart_from))
+    space, others = cluster.namespace, f"{SELECTOR},{DEPLOYMENT} notin ({names})" if names else SELECTOR
     core, batch, networking = cluster.core, cluster.batch, cluster.networking
     listings: list[Callable[[], Any]] = [
-        lambda: batch.list_namespaced_job(space, label_selector=SELECTOR),
-        lambda: core.list_namespaced_pod(space, label_selector=SELECTOR),
-        lambda: core.list_namespaced_config_map(space, label_selector=SELECTOR),
-        lambda: networking.list_namespaced_network_policy(space, label_selector=SELECTOR),
+        lambda: batch.list_namespaced_job(space, label_selector=others),
+        lambda: core.list_namespaced_pod(space, label_selector=others),
+        lambda: core.list_namespaced_config_map(space, label_selector=others),
+        lambda: networking.list_namespaced_network_policy(space, label_selector=others),
     ]
     for listing in listings:
         yield from (_meta(item) for item in call(listing).items)
