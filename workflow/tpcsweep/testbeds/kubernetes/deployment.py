@@ -6,6 +6,7 @@ import contextlib
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from kubernetes.client import V1Pod, VersionApi
@@ -36,39 +37,57 @@ def identifier() -> str:
     return secrets.token_hex(3)
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a deployment goes: the pair whose nodes it holds."""
+
+    cluster: Cluster
+    pair: Pair
+    held: Leases
+    identifier: str
+    """The deployment's own."""
+
+
 @contextlib.contextmanager
-def deployed(
-    cluster: Cluster, settings: Kubernetes, pair: Pair, request: Request, name: str, held: Leases
-) -> Iterator[Site]:
-    """A deployment that is up, verified and ready, for the length of a `with`; the caller holds its nodes.
+def deployed(place: Place, settings: Kubernetes, request: Request) -> Iterator[Site]:
+    """A deployment that is up, verified and ready, for the length of a `with`.
 
     Raises FaultError, PathError, SessionError or ClusterError when it does not come up, and TeardownError when it
     does not go; nothing stays behind in either case.
     """
-    before = cluster.requests
-    began = time.monotonic()
-    naming = Naming(name, request.sweep, request.deployment)
-    with contextlib.ExitStack() as undo:  # the last registered is the first to be done
-        undo.callback(_torn_down, cluster, name, request.stage)
-        undo.callback(signals.ignore)
-        deadline = settings.start_time + request.seconds + DEADLINE_MARGIN
-        pods = Pods(cluster, settings, pair, request.parameters, naming, deadline)
-        undo.callback(pods.close, request.logs)
-        undo.callback(signals.ignore)
-        pods.run()
-        inbox = Inbox(lambda: pods.watch.fault() or held.lost())
+    cluster, before, began = place.cluster, place.cluster.requests, time.monotonic()
+    with running(place, settings, request) as pods, contextlib.ExitStack() as undo:
+        inbox = Inbox(lambda: pods.watch.fault() or place.held.lost())
         session = Session(cluster, _pod_name(pods[CLIENT]), inbox.hear)
         undo.callback(session.close)
         undo.callback(signals.ignore)
         undo.enter_context(_blaming(inbox))
         site = _up(settings, request, pods, session, inbox, began)
-        site.provenance["deployment"] = name
+        site.provenance["deployment"] = place.identifier
         site.provenance["kubernetes"] |= {
             "version": call(lambda: VersionApi(cluster.http).get_code()).git_version,
             "namespace": cluster.namespace,
             "requests": cluster.requests - before,
         }
         yield site
+
+
+@contextlib.contextmanager
+def running(place: Place, settings: Kubernetes, request: Request) -> Iterator[Pods]:
+    """The objects of a deployment, its pods running, for the length of a `with`.
+
+    Raises ClusterError when they do not come up, and TeardownError when they do not go.
+    """
+    naming = Naming(place.identifier, request.sweep, request.deployment)
+    deadline = settings.start_time + request.seconds + DEADLINE_MARGIN
+    with contextlib.ExitStack() as undo:  # the last registered is the first to be done
+        undo.callback(_torn_down, place.cluster, place.identifier, request.stage)
+        undo.callback(signals.ignore)
+        pods = Pods(place.cluster, settings, place.pair, request.parameters, naming, deadline)
+        undo.callback(pods.close, request.logs)
+        undo.callback(signals.ignore)
+        pods.run()
+        yield pods
 
 
 @contextlib.contextmanager

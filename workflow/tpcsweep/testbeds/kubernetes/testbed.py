@@ -11,6 +11,7 @@ from tpcsweep.testbed_settings import Kubernetes, Pair, Placement
 from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.clients import ClientError
 from tpcsweep.testbeds.kubernetes import api, deployment, leases, state
+from tpcsweep.testbeds.kubernetes.deployment import Place
 from tpcsweep.testbeds.kubernetes.session import SessionError
 from tpcsweep.testbeds.kubernetes.site import FaultError, SettleError, Site
 
@@ -28,6 +29,15 @@ EXPECTED = (
 @contextlib.contextmanager
 def deployed(settings: Kubernetes, request: Request) -> Iterator[Site]:
     """Wait for nodes, remove what dead owners left, deploy. Raises what is in EXPECTED."""
+    with placed(settings, request) as place:
+        request.stage(f"deploying {request.deployment}")
+        with deployment.deployed(place, settings, request) as site:
+            yield site
+
+
+@contextlib.contextmanager
+def placed(settings: Kubernetes, request: Request) -> Iterator[Place]:
+    """Hold the nodes of the first pair that is free, without what dead owners left, for the length of a `with`."""
     cluster = api.connect(settings)
     pairs = [pair for pair in settings.paths.pairs if pair.rtt in (None, request.parameters.rtt)]
     identifier = deployment.identifier()
@@ -42,9 +52,7 @@ def deployed(settings: Kubernetes, request: Request) -> Iterator[Site]:
         for leftover in state.leftovers(cluster):
             request.stage(f"removing what is left of {state.describe(leftover)}")
             state.teardown(cluster, leftover.identifier)
-        request.stage(f"deploying {request.deployment}")
-        with deployment.deployed(cluster, settings, pairs[held.index], request, identifier, held) as site:
-            yield site
+        yield Place(cluster, pairs[held.index], held, identifier)
 
 
 def reap(settings: Kubernetes) -> list[str]:
