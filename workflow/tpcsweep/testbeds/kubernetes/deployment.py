@@ -33,8 +33,8 @@ OTHERS = (("src", "dst"), ("dst", "src"))
 
 
 def identifier() -> str:
-    """A new deployment's."""
-    return secrets.token_hex(3)
+    """A new deployment's, which no other one has: hundreds may be there at a time."""
+    return secrets.token_hex(5)
 
 
 @dataclass(frozen=True)
