@@ -148,3 +148,37 @@ WINDOW = Parameter(
     needs=("rtt",),
 )
 """Of the buffer that sysctl names, Linux keeps a part for overhead, and congestion control may stay below."""
+
+BACKGROUND = Parameter(
+    "background",
+    "1",
+    "share of packets lost beside those that the path is set to lose",
+    1e-10,
+    0.3,
+    1e-5,
+    "log",
+    needs=("rtt",),
+)
+"""Loss that nobody set: of queues that overflow, and of congestion."""
+
+HEADERS = 52.0
+"""Bytes of a packet that are no payload: IPv4, TCP and its timestamps (RFC 791, RFC 9293, RFC 7323)."""
+
+INITIAL_WINDOW = 10.0
+"""Segments that a connection begins with (RFC 6928, 2013)."""
+
+
+def segment(points: Points) -> NDArray[np.float64]:
+    """Payload of a packet in bytes."""
+    return np.asarray(points["mtu"] - HEADERS)
+
+
+def mathis_rate(points: Points, rtt: NDArray[np.float64], background: float) -> NDArray[np.float64]:
+    """Rate of one connection under loss, Gbit/s: MSS/RTT √(3/2)/√p (Mathis and others 1997)."""
+    loss = np.minimum(points["loss"] + background, 1.0)
+    return np.asarray(GBIT_PER_MS * segment(points) / rtt * np.sqrt(1.5 / loss))
+
+
+def connections(points: Points) -> NDArray[np.float64]:
+    """TCP connections that carry data: streams, each with so many."""
+    return np.asarray(points["streams"] * points["tcp_streams"])

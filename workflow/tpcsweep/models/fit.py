@@ -161,20 +161,28 @@ class Fit:
         )
 
 
-def fit(model: Model, observations: Observations, *, resamples: int = RESAMPLES, seed: int = 0) -> Fit:
+def fit(
+    model: Model,
+    observations: Observations,
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    start: Mapping[str, float] | None = None,
+) -> Fit:
     """Fit a model; what goes wrong is said in `problems`, and nothing is raised for it.
 
     The loss is soft L1 (scipy's `least_squares`) of residuals over errors, with the knee at 1.345 times their scale
     (the median absolute residual of a first pass; Huber 1981), so that outliers do not pull. It is minimized from
     the best of 64 seeded points of the parameter space and the model's guess. Intervals are percentiles of a
     bootstrap (Davison, Hinkley 1997) that starts from the optimum and draws whole deployments where there are at
-    least 8, else cells, with the repetitions of each cell drawn anew.
+    least 8, else cells, with the repetitions of each cell drawn anew. start: values to begin at, in place of all
+    starts but the guess.
     """
     problem = _Problem.of(model, observations)
     count, unknowns = len(observations), len(problem.free)
-    if count < unknowns + 2:
+    if count < unknowns + 1:
         return _failed(model, observations, f"{count} observations do not determine {unknowns} parameters")
-    best = problem.search(seed)
+    best = problem.search(seed, start)
     if best is None:
         return _failed(model, observations, "no start led to a finite fit")
     units, scale, converged = best
@@ -273,25 +281,34 @@ class _Problem:
         except (ValueError, np.linalg.LinAlgError):
             return None
 
-    def search(self, seed: int) -> tuple[NDArray[np.float64], float, bool] | None:
+    def search(
+        self, seed: int, start: Mapping[str, float] | None
+    ) -> tuple[NDArray[np.float64], float, bool] | None:
         """Give the optimum, the scale of its residuals and whether it converged."""
         size = len(self.free)
         guess = np.array([float(one.to_unit(one.guess)) for one in self.free])
         if not size:
             return guess, _scale(self.residuals(guess)), True
-        cube = stats.qmc.Sobol(size, seed=seed).random(_SCREENED)
-        candidates = [guess, *cube]
-        # The median is not misled by a few residuals that are huge far from the optimum.
-        costs = [float(np.median(np.abs(self.residuals(one)))) for one in candidates]
-        order = sorted(range(1, len(candidates)), key=lambda at: costs[at])
-        starts = [guess, *(candidates[at] for at in order[: _STARTS - 1])]
-        found = [one for one in (self.solve(start, 1.0, 100) for start in starts) if one is not None]
+        if start is None:
+            starts = [guess, *self._screened(guess, seed)]
+        else:
+            starts = [guess, np.array([float(one.to_unit(start[one.name])) for one in self.free])]
+        found = [one for one in (self.solve(begin, 1.0, 100) for begin in starts) if one is not None]
         if not found:
             return None
         first = min(found, key=lambda one: float(one.cost))
         scale = _scale(self.residuals(first.x))
         final = self.solve(first.x, scale, 200) or first
         return final.x, scale, bool(final.status > 0)
+
+    def _screened(self, guess: NDArray[np.float64], seed: int) -> list[NDArray[np.float64]]:
+        """Give the best of seeded points of the parameter space, by their median absolute residuals.
+
+        The median is not misled by a few residuals that are huge far from the optimum.
+        """
+        cube = stats.qmc.Sobol(len(guess), seed=seed).random(_SCREENED)
+        costs = [float(np.median(np.abs(self.residuals(one)))) for one in cube]
+        return [cube[at] for at in np.argsort(costs, kind="stable")[: _STARTS - 1]]
 
 
 def _scale(residuals: NDArray[np.float64]) -> float:
@@ -313,7 +330,7 @@ def _bootstrap(
     generator = np.random.default_rng(seed)
     rows = []
     for _ in range(resamples):
-        found = problem.drawn(draw(generator)).solve(units, scale, 40)
+        found = problem.drawn(draw(generator)).solve(units, scale, 25)
         if found is not None:
             rows.append(list(problem.values(found.x).values()))
     if not rows:

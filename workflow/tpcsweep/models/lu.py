@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tpcsweep.models.base import Model, Parameter, Points
+from tpcsweep.models.base import Model, Parameter, Points, connections
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
 def _lu(points: Points, a: float, b: float) -> NDArray[np.float64]:
-    n = points["streams"] * points["tcp_streams"]
+    n = connections(points)
     return np.asarray(n / np.sqrt(a * n**2 + b))
 
 

@@ -22,12 +22,10 @@ if TYPE_CHECKING:
 
 REPETITION = "repetition"
 
-RELATIVE_FLOOR = 0.05
+FLOOR = 0.05
 """No error is taken for less than this share of the mean throughput of its point: cells of the same setting,
-deployed anew, differ by about as much, and no model is exact."""
-
-ABSOLUTE_FLOOR = 0.01
-"""Nor for less than this share of the median throughput of all cells."""
+deployed anew, differ by about as much, and no model is exact. Nor for less than this share of the median throughput
+of all cells: else cells that stalled, which have the smallest intervals, would decide every fit."""
 
 NO_INTERVAL = 0.2
 """The error of an observation without interval, as a share of the median throughput of all cells: the same for all,
@@ -78,6 +76,10 @@ class Observations:
         """Standard errors in Gbit/s, never below the floors."""
         return np.asarray(self.frame["error"], float)
 
+    def classes(self, name: str) -> pd.Series:
+        """What counts as one value of an axis: see `classes`. Rows that were taken keep what they were."""
+        return self.frame.get(f"{name}_class", self.frame[name])
+
     def take(self, rows: NDArray[Any]) -> Observations:
         """Some rows: places, or a boolean for each."""
         index = np.flatnonzero(rows) if np.asarray(rows).dtype == bool else rows
@@ -112,6 +114,9 @@ def observe(ds: xr.Dataset) -> Observations:
     known = [name for name in names if name in frame and name != REPETITION and name not in columns]
     axes = tuple(name for name in known if frame[name].nunique() > 1)
     grouped = {name: classes(frame[name]) for name in axes}
+    for name, values in grouped.items():
+        if name in numbers and not values.equals(frame[name]):
+            frame[f"{name}_class"] = values
     frame["point"] = _key(grouped, axes, len(frame))
     frame["deployment"] = _key(grouped, [name for name in axes if name not in CELL], len(frame))
     frame["error"] = _errors(frame, float(ds.attrs.get("measurement_confidence", 0.95)))
@@ -167,5 +172,5 @@ def _errors(frame: pd.DataFrame, confidence: float) -> NDArray[np.float64]:
         half = (frame["throughput_high"] - frame["throughput_low"]).to_numpy() / 2
         error = half / stats.norm.ppf(0.5 + confidence / 2)
     mean = throughput.groupby(frame["point"]).transform("mean").to_numpy()
-    with_floor = np.sqrt(error**2 + (RELATIVE_FLOOR * mean) ** 2 + (ABSOLUTE_FLOOR * typical) ** 2)
+    with_floor = np.sqrt(error**2 + (FLOOR * mean) ** 2 + (FLOOR * typical) ** 2)
     return np.where(np.isfinite(error), with_floor, NO_INTERVAL * typical)

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tpcsweep.models.base import BASE, EFFICIENCY, GBIT_PER_MS, WINDOW, Model, Points, effective_rtt
+from tpcsweep.models.base import (
+    BASE,
+    EFFICIENCY,
+    GBIT_PER_MS,
+    WINDOW,
+    Model,
+    Points,
+    connections,
+    effective_rtt,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -14,8 +23,7 @@ if TYPE_CHECKING:
 
 def _window(points: Points, base: float, window: float, efficiency: float) -> NDArray[np.float64]:
     rate = window * points["tcp_buffer"] * GBIT_PER_MS / effective_rtt(points, base)
-    connections = points["streams"] * points["tcp_streams"]
-    return np.asarray(np.minimum(efficiency * points["bandwidth"], connections * rate))
+    return np.asarray(np.minimum(efficiency * points["bandwidth"], connections(points) * rate))
 
 
 MODEL = Model(

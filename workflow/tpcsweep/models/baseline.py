@@ -1,0 +1,171 @@
+"""A Gaussian process over the axes: a baseline that knows no physics."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+from sklearn.exceptions import ConvergenceWarning  # type: ignore[import-untyped]
+from sklearn.gaussian_process import GaussianProcessRegressor  # type: ignore[import-untyped]
+from sklearn.gaussian_process.kernels import (  # type: ignore[import-untyped]
+    ConstantKernel,
+    Matern,
+    WhiteKernel,
+)
+
+from tpcsweep.models.base import Points
+from tpcsweep.models.observations import Observations
+from tpcsweep.models.places import Domain, Places, predicted
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
+    from numpy.typing import NDArray
+
+NAME = "gaussian_process"
+
+_LEARN = 300  # points from which lengths are learned: the time grows with the cube
+_HOLD = 1500  # points that predictions stand on
+
+
+@dataclass(frozen=True)
+class Features:
+    """Axes as a matrix: logarithms of numbers, scaled, and a column for each word."""
+
+    offsets: Mapping[str, float]
+    """What is added before the logarithm: 0 ms must have one."""
+    limits: Mapping[str, float]
+    """What "no limit" counts as: twice the largest value."""
+    centres: Mapping[str, tuple[float, float]]
+    words: Mapping[str, tuple[str, ...]]
+
+    @classmethod
+    def of(cls, observations: Observations) -> Features:
+        """Learn the scales of the axes of observations."""
+        frame = observations.frame
+        offsets, limits, centres = {}, {}, {}
+        for name in observations.numeric:
+            values = frame[name].to_numpy(float)
+            finite = values[np.isfinite(values)]
+            # 1 ms, stream or byte: where counts begin; below 1 (cores) nothing, as these are never 0.
+            offsets[name] = 1.0 if finite.min(initial=1.0) == 0 else 0.0
+            limits[name] = 2 * float(finite.max(initial=1.0))
+            logs = _logarithms(values, offsets[name], limits[name])
+            centres[name] = (float(logs.mean()), float(logs.std()) or 1.0)
+        others = [name for name in observations.axes if name not in observations.numeric]
+        words = {name: tuple(sorted(set(frame[name].astype(str)))) for name in others}
+        return cls(offsets, limits, centres, words)
+
+    def __call__(self, points: Points | pd.DataFrame) -> NDArray[np.float64]:
+        """Give points × features."""
+        columns = []
+        for name, (middle, spread) in self.centres.items():
+            logs = _logarithms(np.asarray(points[name], float), self.offsets[name], self.limits[name])
+            columns.append((logs - middle) / spread)
+        for name, known in self.words.items():
+            given = np.asarray(points[name]).astype(str)
+            columns += [(given == word).astype(float) for word in known]
+        return np.column_stack(columns)
+
+
+def _logarithms(values: NDArray[np.float64], offset: float, limit: float) -> NDArray[np.float64]:
+    return np.log(np.maximum(np.where(np.isfinite(values), values, limit) + offset, 1e-12))
+
+
+@dataclass(frozen=True)
+class GaussianProcess:
+    """A fitted Gaussian process; it predicts as a `Fit` does."""
+
+    regressor: Any
+    features: Features
+    domain: Domain
+    noise: float
+    """Standard deviation of one more measurement about the surface, Gbit/s."""
+    problems: tuple[str, ...] = ()
+    name: str = NAME
+
+    def surface(self, points: Points | pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Give mean and standard deviation of the surface itself, Gbit/s: without a measurement's noise."""
+        axes = (*self.features.centres, *self.features.words)
+        middle, spread = self.regressor.predict(
+            self.features(self.domain.filled(points, axes)), return_std=True
+        )
+        # scikit-learn's deviation has the white kernel in it.
+        inner = np.sqrt(np.maximum(np.asarray(spread) ** 2 - self.noise**2, 0.0))
+        return np.maximum(np.asarray(middle), 0.0), inner
+
+    def estimate(self, points: Points | pd.DataFrame) -> NDArray[np.float64]:
+        """Give the throughput in Gbit/s at each row.
+
+        Raises:
+            KeyError: for points without an axis of the data.
+        """
+        return self.surface(points)[0]
+
+    def draws(self, points: Points | pd.DataFrame, count: int = 200, seed: int = 0) -> NDArray[np.float64]:
+        """Give possible results of measuring each point once, in Gbit/s: draws × points, points independent."""
+        middle, spread = self.surface(points)
+        total = np.hypot(spread, self.noise)
+        normal = np.random.default_rng(seed).standard_normal((count, len(middle)))
+        return np.asarray(np.maximum(middle + total * normal, 0.0))
+
+    def predict(
+        self, points: xr.Dataset | pd.DataFrame | Points, confidence: float = 0.95, seed: int = 0
+    ) -> xr.Dataset:
+        """Give the throughput with the interval in which one more measurement would lie: see `Fit.predict`."""
+        return predicted(self, self.domain, Places.of(points), confidence, seed)
+
+
+def fit_process(observations: Observations, *, seed: int = 0) -> GaussianProcess:
+    """Fit a Gaussian process with a Matérn 5/2 kernel, a length for each axis (Rasmussen, Williams 2006).
+
+    Repetitions are averaged first. Lengths are learned by maximum likelihood from at most 300 points.
+
+    Raises:
+        ValueError: for observations without an axis.
+    """
+    if not observations.axes:
+        raise ValueError("a Gaussian process needs an axis with several values")
+    features = Features.of(observations)
+    frame = observations.frame
+    groups = frame.groupby("point", sort=False)
+    counts = groups.size().to_numpy()
+    inputs = np.array([rows.mean(axis=0) for rows in _by_group(features(frame), groups)])
+    outputs = groups["throughput"].mean().to_numpy(float)
+    errors = groups["error"].mean().to_numpy(float) / np.sqrt(counts)
+    generator = np.random.default_rng(seed)
+    held = _some(len(outputs), _HOLD, generator)
+    inputs, outputs, errors = inputs[held], outputs[held], errors[held]
+    scale = float(outputs.std()) or 1.0
+    kernel = ConstantKernel(1.0, (1e-2, 1e2)) * Matern(
+        np.ones(inputs.shape[1]), (0.05, 1e3), nu=2.5
+    ) + WhiteKernel(1e-2, (1e-6, 1.0))
+    learned = _some(len(outputs), _LEARN, generator)
+    settings: dict[str, Any] = {"normalize_y": True, "random_state": seed}
+    with warnings.catch_warnings():
+        # A length at its bound is an axis that does not matter, and no fault.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        first = GaussianProcessRegressor(
+            kernel, alpha=(errors[learned] / scale) ** 2, n_restarts_optimizer=1, **settings
+        ).fit(inputs[learned], outputs[learned])
+    last = first
+    if len(learned) < len(outputs):
+        last = GaussianProcessRegressor(
+            first.kernel_, alpha=(errors / scale) ** 2, optimizer=None, **settings
+        ).fit(inputs, outputs)
+    noise = math.sqrt(float(last.kernel_.k2.noise_level)) * scale
+    return GaussianProcess(last, features, Domain.of(observations), noise)
+
+
+def _by_group(values: NDArray[np.float64], groups: Any) -> list[NDArray[np.float64]]:
+    return [values[rows] for rows in groups.indices.values()]
+
+
+def _some(count: int, most: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    if count <= most:
+        return np.arange(count)
+    return np.sort(generator.choice(count, most, replace=False))

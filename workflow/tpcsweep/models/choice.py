@@ -1,0 +1,325 @@
+"""Which model predicts cells that it has not seen, by leaving out whole values of an axis and whole deployments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+
+from tpcsweep.models.base import Model
+from tpcsweep.models.baseline import NAME as PROCESS
+from tpcsweep.models.baseline import fit_process
+from tpcsweep.models.fit import Fit, fit
+from tpcsweep.models.observations import Observations
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+KINDS = ("rtt", "streams", "deployment")
+"""What is left out."""
+
+POOLED, GROUPED = "all", "each"
+"""Fitted to all cells at once, or to each setting of the axes that the model does not speak about."""
+
+_MOST_FOLDS = 12
+_FEWEST_VALUES = 3  # of two, leaving out one leaves no axis
+_FLOOR = 0.05  # relative errors are to a cell's throughput, but at least to this share of the largest
+_DRAWS = 1000
+
+
+class Estimator(Protocol):
+    """What predicts rows of observations."""
+
+    def estimate(self, points: pd.DataFrame) -> NDArray[np.float64]:
+        """Give Gbit/s for each row."""
+
+
+Fitter = Callable[[Observations], Estimator]
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Rows that are left out together."""
+
+    kind: str
+    held: str
+    test: NDArray[np.bool_]
+    inside: NDArray[np.bool_]
+    """Of the rows left out, which are interpolations: strictly inside the values that remain."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What cross-validation found."""
+
+    errors: pd.DataFrame
+    """A row for each model, way of fitting, kind, and inside or at an edge: cells and their errors."""
+    scores: pd.DataFrame
+    """A row for each model and way of fitting, best first: score (Gbit/s), of best, tied, aicc, bic, skill."""
+    predictions: pd.DataFrame
+    """A row for each cell left out: model, fitted, kind, held, row, inside, measured, predicted."""
+    problems: tuple[str, ...] = ()
+
+    @property
+    def winner(self) -> str:
+        """The name of the model with the best score; empty where nothing could be left out."""
+        return str(self.scores["model"].iloc[0]) if len(self.scores) else ""
+
+    @property
+    def best(self) -> str:
+        """The name of the best model that was fitted to all cells at once, and so predicts new settings."""
+        for model, fitted in zip(self.scores.get("model", ()), self.scores.get("fitted", ()), strict=True):
+            if fitted == POOLED and model != PROCESS:
+                return str(model)
+        return ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the tables as JSON has them, without the single predictions."""
+        return {
+            "winner": self.winner,
+            "best": self.best,
+            "scores": _records(self.scores),
+            "errors": _records(self.errors),
+            "problems": list(self.problems),
+        }
+
+
+def choose(
+    models: Mapping[str, Model], observations: Observations, fits: Mapping[str, Fit], *, seed: int = 0
+) -> Choice:
+    """Cross-validate every model and the Gaussian process.
+
+    The score is the mean absolute error (Gbit/s) of the cells left out, averaged over the kinds: RTT values, stream
+    values, deployments. A model is `tied` with the best if the difference of their errors is not other than zero
+    by a bootstrap over folds (95 %). `skill` is 1 - score / score of the constant: at or below zero there is no
+    support for the model in the data. fits: to all observations, for AICc and BIC.
+    """
+    folds = list(leave_out(observations))
+    if not folds:
+        return Choice(
+            pd.DataFrame(), pd.DataFrame(), pd.DataFrame(), ("no axis has enough values to leave one out",)
+        )
+    tables, problems = [], []
+    for name, fitted, fitter in candidates(models, observations, seed):
+        table, failed = cross_validate(fitter, observations, folds)
+        tables.append(table.assign(model=name, fitted=fitted))
+        if failed:
+            problems.append(f"{name} ({fitted}) could not be fitted without {', '.join(failed)}")
+    predictions = pd.concat(tables, ignore_index=True)
+    errors = _errors(predictions, float(observations.throughput.max()))
+    return Choice(errors, _scores(predictions, fits, seed), predictions, tuple(problems))
+
+
+def leave_out(observations: Observations) -> list[Fold]:
+    """Give the folds: each value of RTT and streams, and each deployment; at most 12 of a kind, neighbours joined.
+
+    An axis with fewer than three values is never left out. A value at an edge of its axis is an extrapolation, and
+    so is a deployment at a corner of the grid: one that is extreme on every axis.
+    """
+    folds: list[Fold] = []
+    for kind in KINDS[:2]:
+        if kind in observations.numeric:
+            values = observations.classes(kind)
+            order = sorted(values.unique())
+            inside = (values > order[0]) & (values < order[-1])
+            folds += _folds(kind, values, order, inside.to_numpy())
+    deployments = observations.frame["deployment"]
+    shuffled = list(deployments.unique())
+    np.random.default_rng(0).shuffle(shuffled)
+    folds += _folds("deployment", deployments, shuffled, ~_corners(observations))
+    return folds
+
+
+def _folds(kind: str, values: pd.Series, order: Sequence[Any], inside: NDArray[np.bool_]) -> list[Fold]:
+    if len(order) < _FEWEST_VALUES:
+        return []
+    folds = []
+    for part in np.array_split(np.arange(len(order)), min(len(order), _MOST_FOLDS)):
+        chosen = [order[at] for at in part]
+        test = values.isin(chosen).to_numpy()
+        text = ", ".join(f"{one:g}" if isinstance(one, float) else str(one) for one in chosen)
+        folds.append(Fold(kind, text if kind == "deployment" else f"{kind}={text}", test, inside[test]))
+    return folds
+
+
+def _corners(observations: Observations) -> NDArray[np.bool_]:
+    corner = np.ones(len(observations), bool)
+    for name in observations.numeric:
+        if observations.frame.groupby("deployment")[name].nunique().max() == 1 or name == "rtt":
+            values = observations.classes(name)
+            corner &= ((values == values.min()) | (values == values.max())).to_numpy()
+    return corner
+
+
+def cross_validate(
+    fitter: Fitter, observations: Observations, folds: Sequence[Fold]
+) -> tuple[pd.DataFrame, list[str]]:
+    """Give the prediction of every row left out, NaN where the fit failed, and the folds where it did."""
+    tables, failed = [], []
+    for fold in folds:
+        rows = np.flatnonzero(fold.test)
+        test = observations.take(rows)
+        try:
+            predicted = fitter(observations.take(~fold.test)).estimate(test.frame)
+        except (ValueError, np.linalg.LinAlgError):
+            predicted = np.full(len(rows), np.nan)
+        if not np.all(np.isfinite(predicted)):
+            failed.append(fold.held)
+        tables.append(
+            pd.DataFrame(
+                {
+                    "kind": fold.kind,
+                    "held": fold.held,
+                    "row": rows,
+                    "inside": fold.inside,
+                    "measured": test.throughput,
+                    "predicted": predicted,
+                }
+            )
+        )
+    return pd.concat(tables, ignore_index=True), failed
+
+
+@dataclass
+class GroupedFit:
+    """A model fitted apart to each setting of the axes that it does not speak about.
+
+    This is how models of one axis are published: for a path, a host. A setting that was not measured, or not often
+    enough, has the parameters of the fit to all cells.
+    """
+
+    model: Model
+    observations: Observations
+    axes: tuple[str, ...]
+    pooled: Fit
+    fits: dict[tuple[Any, ...], Fit] = field(default_factory=dict)
+
+    def estimate(self, points: pd.DataFrame) -> NDArray[np.float64]:
+        """Give Gbit/s for each row; groups are fitted as they are asked for."""
+        result = np.full(len(points), np.nan)
+        columns = [self._column(points, name) for name in self.axes]
+        keys = list(zip(*columns, strict=True))
+        for key in dict.fromkeys(keys):
+            rows = np.array([one == key for one in keys])
+            result[rows] = self._of(key).estimate(points[rows])
+        return result
+
+    @staticmethod
+    def _column(frame: pd.DataFrame, name: str) -> pd.Series:
+        return frame.get(f"{name}_class", frame[name])
+
+    def _of(self, key: tuple[Any, ...]) -> Fit:
+        if key not in self.fits:
+            frame = self.observations.frame
+            match = np.ones(len(frame), bool)
+            for name, value in zip(self.axes, key, strict=True):
+                match &= (self._column(frame, name) == value).to_numpy()
+            enough = match.sum() > len(self.model.parameters)
+            self.fits[key] = self.pooled
+            if enough and self.pooled.ok:
+                apart = self.observations.take(match)
+                alone = fit(self.model, apart, resamples=0, start=self.pooled.values)
+                self.fits[key] = alone if alone.ok else self.pooled
+        return self.fits[key]
+
+
+def candidates(
+    models: Mapping[str, Model], observations: Observations, seed: int
+) -> list[tuple[str, str, Fitter]]:
+    """Give name, way of fitting and what fits, for every model and the Gaussian process."""
+    found: list[tuple[str, str, Fitter]] = []
+    for model in models.values():
+
+        def pooled(some: Observations, model: Model = model) -> Fit:
+            return fit(model, some, resamples=0, seed=seed)
+
+        found.append((model.name, POOLED, pooled))
+        apart = tuple(name for name in observations.axes if name not in model.axes)
+        if apart:
+
+            def grouped(
+                some: Observations, model: Model = model, apart: tuple[str, ...] = apart
+            ) -> GroupedFit:
+                return GroupedFit(model, some, apart, fit(model, some, resamples=0, seed=seed))
+
+            found.append((model.name, GROUPED, grouped))
+    found.append((PROCESS, POOLED, lambda some: fit_process(some, seed=seed)))
+    return found
+
+
+def _errors(predictions: pd.DataFrame, largest: float) -> pd.DataFrame:
+    off = (predictions["predicted"] - predictions["measured"]).abs()
+    known = predictions.assign(off=off, relative=off / predictions["measured"].clip(lower=_FLOOR * largest))
+    known["where"] = np.where(known["inside"], "interpolation", "extrapolation")
+    groups = known.dropna(subset="off").groupby(["model", "fitted", "kind", "where"], sort=False)
+    return pd.DataFrame(
+        {
+            "cells": groups.size(),
+            "mean": groups["off"].mean(),
+            "rmse": groups["off"].apply(_root_mean_square),
+            "median": groups["off"].median(),
+            "relative_rmse": groups["relative"].apply(_root_mean_square),
+            "relative_median": groups["relative"].median(),
+        }
+    ).reset_index()
+
+
+def _mean(values: pd.Series) -> float:
+    """The mean, NaN where any is."""
+    return float(np.mean(values.to_numpy()))
+
+
+def _root_mean_square(values: pd.Series) -> float:
+    return math.sqrt(float((values**2).mean()))
+
+
+def _scores(predictions: pd.DataFrame, fits: Mapping[str, Fit], seed: int) -> pd.DataFrame:
+    """Score every candidate; one that could not predict some cell has no score."""
+    off = predictions.assign(off=(predictions["predicted"] - predictions["measured"]).abs())
+    # Mean absolute error by candidate (rows) and fold (columns), folds weighted by their cells within a kind.
+    columns = ["kind", "held"]
+    by_fold = (
+        off.groupby(["model", "fitted", *columns], sort=False)["off"].agg(_mean).unstack(columns, sort=False)
+    )
+    cells = off[off["model"] == off["model"].iloc[0]]
+    cells = cells[cells["fitted"] == cells["fitted"].iloc[0]].groupby(columns, sort=False).size()
+    weights = cells / cells.groupby("kind").transform("sum") / cells.index.get_level_values("kind").nunique()
+    by_fold = by_fold.loc[:, weights.index].dropna(how="all")
+    scores = (by_fold * weights).sum(axis=1, skipna=False).sort_values()
+    best = by_fold.loc[scores.index[0]]
+    generator = np.random.default_rng(seed)
+    drawn = generator.integers(0, len(weights), (_DRAWS, len(weights)))
+    table = []
+    for (model, fitted), score in scores.items():
+        gap = ((by_fold.loc[(model, fitted)] - best) * weights).to_numpy()
+        differences = gap[drawn].sum(axis=1)
+        known = fits.get(model) if fitted == POOLED else None
+        table.append(
+            {
+                "model": model,
+                "fitted": fitted,
+                "score": score,
+                "tied": bool(np.isfinite(score) and np.quantile(differences, 0.025) <= 0),
+                "skill": 1 - score / scores.get(("constant", POOLED), math.nan),
+                "aicc": known.aicc if known else math.nan,
+                "bic": known.bic if known else math.nan,
+            }
+        )
+    return pd.DataFrame(table)
+
+
+def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows for JSON, which has no NaN."""
+    return [
+        {
+            name: (float(f"{value:.6g}") if math.isfinite(value) else None)
+            if isinstance(value, float)
+            else value
+            for name, value in row.items()
+        }
+        for row in table.to_dict("records")
+    ]

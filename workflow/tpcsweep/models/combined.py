@@ -1,0 +1,122 @@
+"""All limits at once: the soft minimum of what streams, origins, client and path can do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tpcsweep.models.base import (
+    BASE,
+    EFFICIENCY,
+    GBIT_PER_MS,
+    INITIAL_WINDOW,
+    WINDOW,
+    Model,
+    Parameter,
+    Points,
+    effective_rtt,
+    mathis_rate,
+    segment,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+from tpcsweep.models.ranges import RANGE
+
+
+def _combined(
+    points: Points,
+    base: float,
+    window: float,
+    background: float,
+    handshakes: float,
+    setup: float,
+    per_core: float,
+    instance: float,
+    contention: float,
+    client: float,
+    efficiency: float,
+    sharpness: float,
+) -> NDArray[np.float64]:
+    rtt = effective_rtt(points, base)
+    streams, origins, inside = points["streams"], points["origins"], points["tcp_streams"]
+    path = efficiency * points["bandwidth"]
+    origin = 1 / (1 / (per_core * points["cores"] / origins) + 1 / instance)
+    # What one transfer reaches once it runs: of several connections each waits between its ranges.
+    connection = np.minimum(
+        GBIT_PER_MS * window * points["tcp_buffer"] / rtt, mathis_rate(points, rtt, background)
+    )
+    waiting = np.where(inside > 1, rtt / (GBIT_PER_MS * RANGE), 0.0)
+    alone = np.minimum(inside / (1 / connection + waiting), np.minimum(path, origin))
+    # What a file takes besides: the client's start, round trips of handshakes, and those of slow start.
+    first = inside * INITIAL_WINDOW * segment(points) * GBIT_PER_MS / rtt
+    pause = 1e3 * setup + rtt * (handshakes + np.log2(1 + alone / first))
+    demand = streams / (1 / alone + pause / (GBIT_PER_MS * points["file_size"]))
+    # Streams that fall on origins by chance leave some without any.
+    busy = origins * -np.expm1(streams * np.log1p(-1 / np.maximum(origins, 1 + 1e-9)))
+    servers = busy * origin
+    overload = np.maximum(demand / servers - 1, 0.0)
+    files = client * points["file_size"] * GBIT_PER_MS * 1e-3
+    return soft_minimum((demand, servers / (1 + contention * overload), path, files), sharpness)
+
+
+def soft_minimum(limits: tuple[NDArray[np.float64], ...], sharpness: float) -> NDArray[np.float64]:
+    """Give (Σ limit^-q)^(-1/q): the least of the limits where they differ much, less where they are alike."""
+    least = np.minimum.reduce(limits)
+    return np.asarray(least * sum((least / one) ** sharpness for one in limits) ** (-1 / sharpness))
+
+
+MODEL = Model(
+    name="combined",
+    title="Soft minimum of all limits",
+    formula=r"\left(D^{-q} + X^{-q} + (\eta C)^{-q} + (\lambda S)^{-q}\right)^{-1/q},\; "
+    r"D = \frac{n}{1/r + t/S},\; X = \frac{m x}{1 + \beta \max(0, D/mx - 1)},\; "
+    r"x = \left(\frac{o}{\kappa c} + \frac{1}{\Omega}\right)^{-1},\; m = o - o\,(1 - 1/o)^n,\; "
+    r"r = \min\left(\frac{w B}{R'}, \frac{\mathrm{MSS}}{R'}\sqrt{\frac{3}{2p'}}, x, \eta C\right),\; "
+    r"t = t_0 + R'\left(h + \log_2\left(1 + \frac{r R'}{10\,\mathrm{MSS}}\right)\right)",
+    source="this project, 2026, from the window limit, Mathis and others 1997, slow start as in N. Cardwell, "
+    "S. Savage, T. Anderson, Modeling TCP latency, Proc. INFOCOM, 2000, and saturation as in Gunther 2008",
+    axes=(
+        *("streams", "tcp_streams", "rtt", "cores", "origins"),
+        *("file_size", "tcp_buffer", "bandwidth", "loss", "mtu"),
+    ),
+    parameters=(
+        BASE,
+        WINDOW,
+        Parameter(
+            "background",
+            "1",
+            "share of packets lost beside those that the path is set to lose",
+            1e-10,
+            0.3,
+            1e-6,
+            "log",
+            ("rtt", "loss"),
+            1e-10,  # without a loss that varies this is another name of the window
+        ),
+        Parameter(
+            "handshakes", "1", "h: RTTs of a transfer before its data", 0.0, 60.0, 6.0, "linear", ("rtt",)
+        ),
+        Parameter(
+            "setup", "s", "t₀: time of a transfer without data, whatever the RTT", 1e-3, 60.0, 0.2, "log"
+        ),
+        Parameter("per_core", "Gbit/s", "κ: throughput of a core", 1e-2, 1e3, 2.0, "log", ("cores",)),
+        Parameter("instance", "Gbit/s", "Ω: largest throughput of an origin", 1e-2, 1e4, 30.0, "log"),
+        Parameter("contention", "1", "β: what streams beyond the origins' capacity cost", 0.0, 2.0, 0.05),
+        Parameter(
+            "client",
+            "1/s",
+            "λ: transfers that the client starts in a second",
+            1e-2,
+            1e6,
+            50.0,
+            "log",
+            ("file_size",),
+            1e6,
+        ),
+        EFFICIENCY,
+        Parameter("sharpness", "1", "q: how sharply one limit gives way to another", 1.0, 30.0, 4.0, "log"),
+    ),
+    function=_combined,
+)

@@ -1,0 +1,27 @@
+"""No axis matters: what every other model has to beat."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tpcsweep.models.base import Model, Parameter, Points
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def _constant(points: Points, rate: float) -> NDArray[np.float64]:
+    return np.full(len(points["streams"]), rate)
+
+
+MODEL = Model(
+    name="constant",
+    title="Constant",
+    formula="r",
+    source="the null model; no paper",
+    axes=(),
+    parameters=(Parameter("rate", "Gbit/s", "throughput of every cell", 1e-4, 1e4, 1.0, "log"),),
+    function=_constant,
+)

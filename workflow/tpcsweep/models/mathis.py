@@ -1,0 +1,28 @@
+"""The rate of one connection under loss, by Mathis, Semke, Mahdavi and Ott."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tpcsweep.models.base import BACKGROUND, BASE, Model, Points, effective_rtt, mathis_rate
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def _mathis(points: Points, base: float, background: float) -> NDArray[np.float64]:
+    return np.minimum(points["bandwidth"], mathis_rate(points, effective_rtt(points, base), background))
+
+
+MODEL = Model(
+    name="mathis",
+    title="Mathis, Semke, Mahdavi, Ott",
+    formula=r"\min\left(C,\; \frac{\mathrm{MSS}}{R + R_0}\sqrt{\frac{3}{2\,(p + p_0)}}\right)",
+    source="M. Mathis, J. Semke, J. Mahdavi, T. Ott, The macroscopic behavior of the TCP congestion avoidance "
+    "algorithm, Computer Communication Review 27(3), 1997",
+    axes=("rtt", "loss", "mtu", "bandwidth"),
+    parameters=(BASE, BACKGROUND),
+    function=_mathis,
+)

@@ -1,0 +1,75 @@
+"""All that was fitted to a sweep, as one JSON file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tpcsweep.models.base import Model
+from tpcsweep.models.choice import Choice
+from tpcsweep.models.fit import Fit
+
+FORMAT = 1
+
+
+class SavedError(ValueError):
+    """A file that holds no fits of this format; the text names the file and what to do."""
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What was read from a file of fits."""
+
+    label: str
+    """What the fits are of: sweep demo, measured on netns."""
+    fits: Mapping[str, Fit]
+    choice: Mapping[str, Any]
+    """What `Choice.to_dict` gave."""
+
+    @property
+    def best(self) -> Fit:
+        """The fit that predicted left-out cells best, of those to all cells at once.
+
+        Raises:
+            SavedError: where no model could be fitted, or nothing could be left out to choose one.
+        """
+        name = self.choice["best"]
+        if name not in self.fits or not self.fits[name].ok:
+            raise SavedError(f"{self.label}: no model was chosen: {'; '.join(self.choice['problems'])}")
+        return self.fits[name]
+
+
+def write(path: str | Path, label: str, fits: Mapping[str, Fit], choice: Choice) -> None:
+    """Write fits and choice: beside their place, then renamed."""
+    content = {
+        "format": FORMAT,
+        "label": label,
+        "fits": {name: one.to_dict() for name, one in fits.items()},
+        "choice": choice.to_dict(),
+    }
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.part")
+    beside.write_text(json.dumps(content, allow_nan=False) + "\n", encoding="utf-8")
+    beside.replace(path)
+
+
+def read(path: str | Path, models: Mapping[str, Model]) -> Saved:
+    """Read what `write` wrote; `models` is `tpcsweep.models.MODELS`.
+
+    Raises:
+        SavedError: for a file of another format.
+        OSError: for a file that cannot be read.
+    """
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        if content["format"] != FORMAT:
+            raise KeyError("format")
+        fits = {name: Fit.from_dict(about, models) for name, about in content["fits"].items()}
+        return Saved(content["label"], fits, content["choice"])
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        again = "delete it and run `snakemake models` again"
+        raise SavedError(f"{path}: no fits of format {FORMAT} ({error!r}): {again}") from error
