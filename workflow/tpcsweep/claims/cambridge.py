@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pandas as pd  # type: ignore[import-untyped]
+
 from tpcsweep.claims.base import Claim, Effect, Finding, Need
 from tpcsweep.claims.cells import CPU_BOUND, Cells
 from tpcsweep.claims.effects import FEWEST_PAIRS, Region, mean_exponent
-from tpcsweep.claims.predicates import MEASURE_MORE, pair_rows, said, spans, with_room
+from tpcsweep.claims.predicates import MEASURE_MORE, pair_rows, said, spans
 
 MOST_FLOWS = 10
 SCALES = Region(low=0.7)
@@ -14,18 +16,15 @@ SCALES = Region(low=0.7)
 
 def _scales(cells: Cells) -> Finding:
     rows = cells.trusted
-    pairs = cells.pairs(rows[rows["streams"] <= MOST_FLOWS], "streams")
-    pairs = pairs[pairs["to"] >= 4 * pairs["from"]]
-    roomy, full = with_room(pairs, "everywhere")
-    free = roomy[~(roomy["cpu"] >= CPU_BOUND)]
+    free, left = cells.pairs(rows[rows["streams"] <= MOST_FLOWS], "streams", speaks=_unbound)
     aside = (
-        f"{full} left out in which an end fills the path, {len(roomy) - len(free)} in which one uses up "
-        "the servers' CPU"
+        f"{left} left out in which an end fills the path or uses up the servers' CPU, or that differ less than "
+        "four-fold"
     )
     exponent = mean_exponent(free["ratio"], free["error"], free["to"] / free["from"]) if len(free) else None
     if exponent is None:
         reason = (
-            f"{len(free)} pairs differ only in streams, four-fold or more up to {MOST_FLOWS} ({aside}); "
+            f"pairs that differ only in streams, four-fold or more up to {MOST_FLOWS}: {len(free)} ({aside}); "
             f"{FEWEST_PAIRS} are needed"
         )
         advice = "sweep streams: [1, 2, 5, 10], repetitions: 3, with a path and cores that ten do not use up"
@@ -41,6 +40,11 @@ def _scales(cells: Cells) -> Finding:
         pair_rows(free),
         MEASURE_MORE,
     )
+
+
+def _unbound(pairs: pd.DataFrame) -> pd.Series:
+    full = pairs["before_full"].astype(bool) | pairs["after_full"].astype(bool)
+    return ~full & ~(pairs["cpu"] >= CPU_BOUND) & (pairs["to"] >= 4 * pairs["from"])
 
 
 CLAIMS = (

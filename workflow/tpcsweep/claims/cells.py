@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 from scipy import stats
 
+from tpcsweep.claims.effects import FEWEST_PAIRS
 from tpcsweep.dataset import STATUS, flagged
 
 if TYPE_CHECKING:
@@ -36,6 +37,20 @@ UNTRUSTED = ("not_steady", "machine_saturated")
 
 _REPETITION = "repetition"
 _KIND = {"netns": "measured", "kubernetes": "measured", "simulation": "simulated"}
+
+
+PAIR = ("from", "to", "before", "after", "ratio", "error", "before_full", "after_full", "cpu")
+"""Columns of pairs besides their place."""
+
+
+class Pairs(NamedTuple):
+    """Pairs of cells that differ only along one axis."""
+
+    kept: pd.DataFrame
+    """The place, `from` and `to` (values of the axis), `before` and `after` (throughputs), `ratio` (after over before),
+    `error` (standard error of its logarithm, NaN where unknown), `before_full`, `after_full`, and `cpu`."""
+    left: int
+    """How many were left out, as a claim does not speak of them."""
 
 
 @dataclass(frozen=True)
@@ -66,19 +81,21 @@ class Cells:
 
     def points(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Average repetitions: a row for each point of the grid."""
-        found = []
-        for panel in self.panels(rows, [_REPETITION]):
-            point = panel.iloc[0].copy()
-            point["throughput"] = panel["throughput"].mean()
-            point["error"] = float(np.sqrt((panel["error"] ** 2).sum(skipna=False))) / len(panel)
-            point["cpu"] = panel["cpu"].mean()
-            found.append(point)
-        return pd.DataFrame(found, columns=rows.columns).infer_objects()
+        if rows.empty:
+            return rows
+        place = rows.groupby(list(self.axes)).ngroup() if self.axes else rows["throughput"] * 0
+        found = rows.assign(place=place).drop_duplicates("place").set_index("place")
+        means = rows.groupby(place)[["throughput", "cpu"]].mean()
+        squares = (rows["error"] ** 2).groupby(place).agg(lambda errors: errors.sum(skipna=False))
+        found["throughput"], found["cpu"] = means["throughput"], means["cpu"]
+        found["error"] = np.sqrt(squares) / place.value_counts()
+        found["full"] = found["throughput"] >= FULL * found["bandwidth"]
+        return found.sort_index().reset_index(drop=True)
 
     def best(self, rows: pd.DataFrame, over: str) -> pd.DataFrame:
-        """Give, of rows that differ only along one axis, those with the largest throughput."""
+        """Give, of rows that differ only along one axis, those with the largest throughput, that axis being 0."""
         places = [panel["throughput"].idxmax() for panel in self.panels(rows, [over])]
-        return rows.loc[places]
+        return rows.loc[places].assign(**{over: 0})
 
     def where(self, row: Mapping[str, Any], without: Iterable[str] = ()) -> dict[str, Any]:
         """Give a row's place on the axes, repetition included where there are several."""
@@ -86,19 +103,38 @@ class Cells:
         names = [*self.axes, *([_REPETITION] if several else [])]
         return {name: row[name] for name in names if name not in set(without)}
 
-    def pairs(self, rows: pd.DataFrame, axis: str, values: Sequence[Any] | None = None) -> pd.DataFrame:
-        """Give pairs of rows that differ only along an axis, the first and the last along it.
+    def pairs(
+        self,
+        rows: pd.DataFrame,
+        axis: str,
+        values: Sequence[Any] | None = None,
+        speaks: Callable[[pd.DataFrame], pd.Series] | None = None,
+    ) -> Pairs:
+        """Give pairs of points that differ only along an axis, the first and the last along it.
 
-        values: two values of the axis to pair instead, the first of which is the one compared with. Columns: the place,
-        `from` and `to` (values of the axis), `before` and `after` (throughputs), `ratio` (after over before), `error`
-        (standard error of its logarithm, NaN where unknown), `before_full`, `after_full`. Cells whose error is more
-        than `TOO_WIDE` of them enter no pair.
+        Of fewer than `FEWEST_PAIRS` points, pairs of cells of the same repetition are given instead.
+
+        values: two values of the axis to pair instead, the first of which is the one compared with. speaks: which pairs
+        a claim is about, by a frame as `Pairs.kept`. Those whose error is more than `TOO_WIDE` of them enter no pair.
         """
+        points = self._pairs(self.points(rows), axis, values, [_REPETITION], speaks)
+        if len(points.kept) >= FEWEST_PAIRS or self.every[_REPETITION].nunique() < 2:
+            return points
+        return self._pairs(rows, axis, values, [], speaks)
+
+    def _pairs(
+        self,
+        rows: pd.DataFrame,
+        axis: str,
+        values: Sequence[Any] | None,
+        without: Sequence[str],
+        speaks: Callable[[pd.DataFrame], pd.Series] | None,
+    ) -> Pairs:
         sure = ratio_worthy(rows)
         if values is not None:
             sure = sure[sure[axis].isin(list(values))]
         found = []
-        for panel in self.panels(sure, [axis]):
+        for panel in self.panels(sure, [axis, *without]):
             order = panel.sort_values(axis)
             if order[axis].nunique() < 2:
                 continue
@@ -106,7 +142,7 @@ class Cells:
             before, after = ends if values is None or ends[0][axis] == values[0] else ends[::-1]
             found.append(
                 {
-                    **self.where(before, [axis]),
+                    **self.where(before, [axis, *without]),
                     "from": before[axis],
                     "to": after[axis],
                     "before": before["throughput"],
@@ -118,8 +154,9 @@ class Cells:
                     "cpu": max(before["cpu"], after["cpu"]),
                 }
             )
-        columns = ["from", "to", "before", "after", "ratio", "error", "before_full", "after_full", "cpu"]
-        return pd.DataFrame(found) if found else pd.DataFrame(columns=columns)
+        frame = pd.DataFrame(found) if found else pd.DataFrame(columns=list(PAIR))
+        kept = frame if speaks is None or frame.empty else frame[speaks(frame)]
+        return Pairs(kept, len(frame) - len(kept))
 
 
 def ratio_worthy(rows: pd.DataFrame) -> pd.DataFrame:

@@ -20,7 +20,6 @@ from tpcsweep.claims.predicates import (
     reached,
     said,
     spans,
-    with_room,
 )
 
 _HOUR = 3000.0
@@ -74,16 +73,18 @@ def _streams_peak(cells: Cells) -> Finding:
     return Finding(most(decisions), reason, effect, peak_rows(bound, cells), advice)
 
 
+def _far_apart(pairs: pd.DataFrame) -> pd.Series:
+    full = pairs["before_full"].astype(bool) | pairs["after_full"].astype(bool)
+    return ~full & (pairs["to"] >= 3 * pairs["from"])
+
+
 def _rtt_not_linear(cells: Cells) -> Finding:
     rows = cells.trusted
-    pairs = cells.pairs(rows[rows["rtt"].between(8, 75)], "rtt")
-    kept, left = with_room(pairs[pairs["to"] >= 3 * pairs["from"]], "everywhere")
-    aside = f"; {left} left out in which an end fills the path" if left else ""
+    kept, left = cells.pairs(rows[rows["rtt"].between(8, 75)], "rtt", speaks=_far_apart)
+    aside = f"; {left} left out in which an end fills the path, or that differ less" if left else ""
     exponent = mean_exponent(kept["ratio"], kept["error"], kept["to"] / kept["from"]) if len(kept) else None
     if exponent is None:
-        reason = (
-            f"{len(kept)} pairs differ only in RTT, three-fold or more within 8 to 75 ms{aside}; 3 are needed"
-        )
+        reason = f"pairs that differ only in RTT, three-fold or more in 8 to 75 ms: {len(kept)}{aside}; 3 are needed"
         advice = "sweep rtt: [10 ms, 20 ms, 40 ms, 60 ms] with several streams"
         return Finding(None, reason, rows=pair_rows(kept), advice=advice)
     inverse = _INVERSE.decide(exponent)

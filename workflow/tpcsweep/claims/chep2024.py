@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
 from tpcsweep.claims.base import Claim, Effect, Finding, Need
-from tpcsweep.claims.cells import Cells, ratio_worthy
+from tpcsweep.claims.cells import Cells, Pairs, ratio_worthy
 from tpcsweep.claims.effects import (
+    FEWEST_PAIRS,
     MARGIN,
     MORE,
     NO_LOSS,
@@ -37,6 +39,7 @@ from tpcsweep.claims.predicates import (
     said,
     shown,
     spans,
+    with_room,
 )
 
 _HUNDRED = reached(100)
@@ -107,7 +110,7 @@ def _each(cells: Cells, parts: dict[str, tuple[pd.DataFrame, Region]]) -> Findin
 def _small_rtt_peak(cells: Cells) -> Finding:
     rows = cells.trusted
     short, long = rows["rtt"].min(), rows["rtt"].max()
-    curves = curve_peaks(cells, rows[rows["rtt"] == short], _below_the_path) if short <= 20 else []
+    curves = curve_peaks(cells, rows[(rows["rtt"] == short) & (rows["rtt"] <= 20)], _below_the_path)
     if not curves:
         return Finding(
             None,
@@ -165,32 +168,29 @@ def _instance_cores(cells: Cells) -> Finding:
     sixteen = rows[rows["cores"].between(12, 16)]["cores"].max()
     rows = rows[np.isfinite(rows["cores"]) & ((rows["cores"] == sixteen) | (rows["cores"] >= 24))]
     # Few streams are bound by their windows, whatever the cores: the best over streams is what cores can do.
-    pairs = cells.pairs(cells.best(ratio_worthy(rows), "streams"), "cores") if len(rows) else pd.DataFrame()
-    if pairs.empty:
-        return nothing_there("with one origin at 12 to 16 cores and at 24 or more")
+    pairs = cells.pairs(cells.best(ratio_worthy(rows), "streams"), "cores", speaks=with_room("before"))
     what = "best throughput with the most cores over that with 16"
     return compare(_without(pairs, "streams"), "cores", _NO_GAIN, what, "before")
 
 
 def _saturated_flat(cells: Cells) -> Finding:
     # From where the path is first full: what is full by luck falls later, which speaks against the claim.
+    rows = cells.trusted
     parts = []
-    for panel in cells.panels(ratio_worthy(cells.trusted), ["streams"]):
-        curve = panel.sort_values("streams")
-        full = curve.index[curve["full"]]
-        if len(full):
-            parts.append(curve.loc[full[0] :])
-    rows = pd.concat(parts) if parts else cells.trusted.iloc[:0]
-    pairs = cells.pairs(rows, "streams")
+    for panel in cells.panels(rows, ["streams", "repetition"]):
+        points = ratio_worthy(cells.points(panel))
+        full = points["streams"][points["full"].astype(bool)]
+        parts.append(panel[panel["streams"] >= full.min()])
+    pairs = cells.pairs(pd.concat(parts) if parts else rows, "streams")
     what = "throughput at the most streams over that where the path is first full"
     found = compare(pairs, "streams", NO_LOSS, what)
     if found.effect is None:
-        return Finding(
-            None,
-            f"{len(pairs)} curves over streams go on after the path is full (95 % of its bandwidth); 3 are needed",
-            rows=found.rows,
-            advice="sweep more streams, so that the path is full before the last value, and repetitions: 3",
+        reason = (
+            "curves over streams that go on after the path is full (95 % of its bandwidth): "
+            f"{len(pairs.kept)}; {FEWEST_PAIRS} are needed"
         )
+        advice = "sweep more streams, so that the path is full before the last value, and repetitions: 3"
+        return Finding(None, reason, rows=found.rows, advice=advice)
     return found
 
 
@@ -217,7 +217,8 @@ def _short_rtt_cores(cells: Cells) -> Finding:
     ours = f"{few:g} cores at {shown('rtt', short)}"
     theirs = f"{many:g} cores at {shown('rtt', long)}"
     if pairs[0] is None or pairs[1] is None:
-        reason = f"{min(len(enough), len(needed))} pairs of {ours} and {theirs} are trustworthy; 3 are needed"
+        there = min(len(enough), len(needed))
+        reason = f"trustworthy pairs of {ours} and {theirs}: {there}; {FEWEST_PAIRS} are needed"
         return Finding(
             None,
             reason,
@@ -243,11 +244,13 @@ def _matched(cells: Cells, before: pd.DataFrame, after: pd.DataFrame, apart: lis
     """Pair rows that differ only in `apart`, the first being what is compared with."""
     marked = pd.concat([before.assign(part="before"), after.assign(part="after")])
     joined = marked.assign(**dict.fromkeys(apart, 0))
-    return _without(cells.pairs(joined, "part", ("before", "after")), *apart)
+    # The part is an axis here, so that points are averaged for each.
+    with_part = dataclasses.replace(cells, axes=(*cells.axes, "part"))
+    return _without(with_part.pairs(joined, "part", ("before", "after")), *apart).kept
 
 
-def _without(pairs: pd.DataFrame, *names: str) -> pd.DataFrame:
-    return pairs.drop(columns=[name for name in names if name in pairs])
+def _without(pairs: Pairs, *names: str) -> Pairs:
+    return pairs._replace(kept=pairs.kept.drop(columns=[name for name in names if name in pairs.kept]))
 
 
 CLAIMS = (

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pandas as pd  # type: ignore[import-untyped]
 
 from tpcsweep.claims.base import Effect, Finding, Row
-from tpcsweep.claims.cells import CPU_BOUND, FULL, Cells, ratio_worthy
+from tpcsweep.claims.cells import CPU_BOUND, FULL, PAIR, Cells, Pairs, ratio_worthy
 from tpcsweep.claims.effects import (
     FEWEST_PAIRS,
     Decision,
@@ -52,35 +52,38 @@ def ratio(
 
     def test(cells: Cells) -> Finding:
         rows = cells.trusted if choose is None else choose(cells.trusted)
-        return compare(cells.pairs(rows, axis, values), axis, region, what, room)
+        return compare(cells.pairs(rows, axis, values, with_room(room)), axis, region, what, room)
 
     return test
 
 
-def compare(pairs: pd.DataFrame, axis: str, region: Region, what: str, room: Room | None = None) -> Finding:
-    """Decide by the mean ratio of pairs; `pairs` as `Cells.pairs` gives them."""
-    kept, left = with_room(pairs, room)
+def compare(pairs: Pairs, axis: str, region: Region, what: str, room: Room | None = None) -> Finding:
+    """Decide by the mean ratio of pairs; `room` is what they were kept by."""
+    kept, left = pairs
     aside = f"; {left} left out in which {_ROOM[room]}" if room and left else ""
     interval = mean_ratio(kept["ratio"], kept["error"])
     if interval is None:
         reason = (
-            f"{len(kept)} pairs of trustworthy cells differ only in {axis}{aside}; "
+            f"pairs of trustworthy cells that differ only in {axis}: {len(kept)}{aside}; "
             f"{FEWEST_PAIRS} are the fewest that show how much runs differ"
         )
         advice = f"sweep more values of the other axes, or repetitions: {FEWEST_PAIRS}"
         return Finding(None, reason, rows=pair_rows(kept), advice=advice)
-    reason = f"{len(kept)} pairs that differ only in {axis}{aside}, {spans(kept)}; {said(interval, region)}"
+    reason = f"{len(kept)} pairs that differ only in {axis}{aside}, {spans(kept)}: {said(interval, region)}"
     decision = region.decide(interval)
     return Finding(decision, reason, Effect(what, interval), pair_rows(kept), MEASURE_MORE)
 
 
-def with_room(pairs: pd.DataFrame, room: Room | None) -> tuple[pd.DataFrame, int]:
-    """Leave out pairs that the path's bandwidth keeps from showing anything; give how many too."""
-    if room is None or pairs.empty:
-        return pairs, 0
-    before, after = pairs["before_full"].astype(bool), pairs["after_full"].astype(bool)
-    out = {"somewhere": before & after, "everywhere": before | after, "before": before}[room]
-    return pairs[~out], int(out.sum())
+def with_room(room: Room | None) -> Callable[[pd.DataFrame], pd.Series] | None:
+    """Give which pairs the path's bandwidth lets show something."""
+    if room is None:
+        return None
+
+    def speaks(pairs: pd.DataFrame) -> pd.Series:
+        before, after = pairs["before_full"].astype(bool), pairs["after_full"].astype(bool)
+        return ~{"somewhere": before & after, "everywhere": before | after, "before": before}[room]
+
+    return speaks
 
 
 def pair_rows(pairs: pd.DataFrame) -> tuple[Row, ...]:
@@ -105,9 +108,8 @@ def cell_rows(points: pd.DataFrame, cells: Cells, count: int = 12) -> tuple[Row,
 
 def spans(rows: pd.DataFrame) -> str:
     """Say on which values of the axes rows lie."""
-    known = {"from", "to", "before", "after", "ratio", "error", "before_full", "after_full", "cpu"}
     texts = []
-    for name in (name for name in rows.columns if name not in known):
+    for name in (name for name in rows.columns if name not in PAIR):
         values = sorted(rows[name].unique())
         listed = [shown(name, value) for value in values[:_PLACES]] + ["…"] * (len(values) > _PLACES)
         texts.append(f"{name} {', '.join(listed)}")

@@ -122,7 +122,7 @@ def _variants(cells: Cells) -> Finding:
     last: Interval | None = None
     steps = list(itertools.pairwise(_VARIANTS))
     for slower, faster in steps:
-        pairs = cells.pairs(rows, "congestion_control", (slower, faster))
+        pairs = cells.pairs(rows, "congestion_control", (slower, faster)).kept
         last = mean_ratio(pairs["ratio"], pairs["error"], len(steps)) if len(pairs) else None
         if last is None:
             there = f"{len(pairs)} trustworthy pairs of one flow at 150 ms or more have {slower} and {faster}"

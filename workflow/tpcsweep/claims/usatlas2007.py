@@ -20,6 +20,7 @@ from tpcsweep.claims.predicates import (
     said,
     shown,
     spans,
+    with_room,
 )
 
 LAYERS = (frozenset({"network"}), frozenset({"disk_to_disk"}))
@@ -31,7 +32,13 @@ _DISK = Region(high=0.5)
 
 def _more_streams(cells: Cells) -> Finding:
     what = "throughput at the most streams over that at the fewest"
-    more = compare(cells.pairs(cells.trusted, "streams"), "streams", MORE, what, "somewhere")
+    more = compare(
+        cells.pairs(cells.trusted, "streams", speaks=with_room("somewhere")),
+        "streams",
+        MORE,
+        what,
+        "somewhere",
+    )
     every = cells.every
     large = every["tcp_buffer"] == every["tcp_buffer"].max()
     buffers, streams = every["tcp_buffer"].max(), every["streams"][large].max()
@@ -55,7 +62,7 @@ def _more_streams(cells: Cells) -> Finding:
 
 
 def _tuned_buffers(cells: Cells) -> Finding:
-    pairs = cells.pairs(cells.trusted, "tcp_buffer")
+    pairs = cells.pairs(cells.trusted, "tcp_buffer").kept
     pairs = pairs[pairs["error"].notna() & (pairs["to"] >= 20 * pairs["from"])]
     if pairs.empty:
         return nothing_there("on both sides of a twenty-fold larger TCP buffer")

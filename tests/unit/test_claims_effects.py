@@ -1,0 +1,146 @@
+"""Decisions from effects: what they may never do, and how often they err."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tpcsweep.claims.effects import (
+    FEWEST_PAIRS,
+    MORE,
+    Interval,
+    Region,
+    both,
+    largest,
+    mean_exponent,
+    mean_ratio,
+    most,
+    peak,
+    share,
+)
+
+finite = st.floats(-100, 100)
+decisions = st.lists(st.sampled_from([True, False, None]))
+ratios = st.lists(st.floats(0.1, 10), min_size=FEWEST_PAIRS, max_size=12)
+
+
+@given(st.tuples(finite, finite).map(sorted), st.tuples(finite, finite).map(sorted))
+def test_a_region_decides_only_what_lies_wholly_on_one_side(ends: list[float], span: list[float]) -> None:
+    interval = Interval(sum(ends) / 2, *ends)
+    decision = Region(*span).decide(interval)
+    inside = [span[0] <= end <= span[1] for end in ends]
+    if decision is True:
+        assert all(inside)
+    elif decision is False:
+        assert not any(inside)
+    else:
+        assert not all(inside)
+
+
+@given(decisions)
+def test_one_against_it_is_enough_and_one_undecided_forbids_a_yes(found: list[bool | None]) -> None:
+    decision = both(found)
+    assert (decision is False) == (False in found)
+    assert (decision is True) == (bool(found) and all(found))
+
+
+@given(decisions)
+def test_most_is_a_majority_of_at_least_half(found: list[bool | None]) -> None:
+    decision = most(found)
+    yes, no = found.count(True), found.count(False)
+    if decision is not None:
+        assert (yes > no) is decision
+        assert yes + no >= len(found) / 2
+    assert most([not one if one is not None else None for one in found]) == (
+        None if decision is None else not decision
+    )
+
+
+@given(ratios, st.floats(0.001, 0.5))
+def test_a_mean_ratio_is_never_surer_than_its_cells(found: list[float], error: float) -> None:
+    interval = mean_ratio(found, [error] * len(found))
+    assert interval is not None
+    assert math.log(interval.high / interval.low) >= 2 * 1.95 * error / math.sqrt(len(found))
+    reverse = mean_ratio([1 / one for one in found], [error] * len(found))
+    assert reverse is not None
+    assert (1 / reverse.high, 1 / reverse.low) == pytest.approx((interval.low, interval.high))
+
+
+def test_few_pairs_have_no_mean() -> None:
+    assert mean_ratio([2.0] * (FEWEST_PAIRS - 1), [0.01] * (FEWEST_PAIRS - 1)) is None
+
+
+def test_a_mean_ratio_covers_the_truth_as_often_as_it_says() -> None:
+    generator = np.random.default_rng(3)
+    count = 400
+    covered = 0
+    for _ in range(count):
+        found = mean_ratio(1.3 * np.exp(0.2 * generator.normal(size=5)), np.full(5, 0.05))
+        assert found is not None
+        covered += found.low <= 1.3 <= found.high
+    assert 0.93 <= covered / count <= 0.98
+
+
+def test_an_exponent_is_that_of_the_power_law() -> None:
+    changes = np.array([2.0, 5.0, 10.0])
+    found = mean_exponent(changes**0.6, [0.01] * 3, changes)
+    assert found is not None
+    assert found.value == pytest.approx(0.6)
+    assert found.low < 0.6 < found.high < 0.7
+
+
+@given(st.lists(st.floats(0.1, 10), min_size=1, max_size=9), st.floats(0.001, 1))
+def test_the_largest_has_bounds_no_narrower_than_any_one_level(levels: list[float], error: float) -> None:
+    found = largest(levels, [error] * len(levels))
+    assert found is not None
+    assert found.value == max(levels)
+    assert found.low <= max(levels) - 1.95 * error
+    assert found.high >= max(levels) + 1.95 * error
+
+
+def test_a_level_of_unknown_error_can_be_anything() -> None:
+    found = largest([1.0, 2.0], [0.1, math.nan])
+    assert found is not None
+    assert found.high == math.inf
+    assert MORE.decide(found) is None
+
+
+def test_shares_of_counts_have_exact_intervals() -> None:
+    # 0 of 10: 1 - 0.025^(1/10)
+    assert share(0, 10).high == pytest.approx(0.3085, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("levels", "decision"),
+    [
+        ([1, 2, 4, 3, 2], True),
+        ([1, 2, 3, 4, 5], False),
+        ([5, 4, 3, 2, 1], False),
+        ([1, 1, 1, 1, 1], False),
+        ([3, 1, 1, 3, 3], False),
+        ([1, 2, 4, 3.8, 3.9], None),
+    ],
+)
+def test_a_peak_is_a_rise_and_then_a_fall(levels: list[float], decision: bool | None) -> None:
+    found = peak(levels, [0.02 if decision is None else 0.005] * 5)
+    assert found is not None
+    if levels == [3, 1, 1, 3, 3]:
+        assert found.decision is not True  # a valley: it falls, and rises after
+    else:
+        assert found.decision is decision
+
+
+def test_the_largest_of_noise_is_no_peak() -> None:
+    generator = np.random.default_rng(5)
+    held = sum(
+        getattr(peak(np.exp(0.1 * generator.normal(size=8)).tolist(), [0.1] * 8), "decision", None) is True
+        for _ in range(200)
+    )
+    assert held <= 6
+
+
+def test_a_curve_of_two_points_has_no_peak() -> None:
+    assert peak([1.0, 2.0], [0.1, 0.1]) is None
