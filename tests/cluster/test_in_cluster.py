@@ -240,7 +240,7 @@ class Job:
 
     def again(self) -> None:
         """Run it again."""
-        self._kubectl("delete", f"job/{NAME}")
+        self._kubectl("delete", f"job/{NAME}", "--cascade=foreground")
         self.start()
         self.wait()
 
