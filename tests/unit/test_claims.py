@@ -509,22 +509,20 @@ def test_data_without_intervals_are_judged_by_repetitions() -> None:
 NULLS = {
     "chep2023.streams_peak": {**STREAMS, "cores": [1.0, 2.0], "rtt": [2.0, 100.0]},
     "chep2023.origins_help": {"origins": [1, 2], "streams": [1, 4], "rtt": [2.0, 100.0]},
-    "chep2023.gfal_vs_curl": {"tool": ["curl", "gfal-copy"], "streams": [1, 2, 4]},
     "chep2024.small_rtt_peak": {**STREAMS, "rtt": [2.0, 20.0, 100.0]},
     "chep2024.short_rtt_cores": {**STREAMS, "cores": [1.0, 2.0], "rtt": [2.0, 100.0], "origins": [1, 2, 4]},
-    "cambridge.scales": {"streams": [1, 5, 10], **RTTS},
 }
 
 
 @pytest.mark.parametrize("name", NULLS)
 def test_pure_noise_hardly_ever_holds(name: str) -> None:
-    """At most 5 % are to hold; of 20, more than three would be one chance in sixty."""
-    count = 20
+    """At most 5 % are to hold; of 15, more than two would be one chance in 28."""
+    count = 15
     held = sum(
         verdict(name, world(NULLS[name], lambda _: 1.0, 0.1, seed=seed)).outcome is Outcome.HOLDS
         for seed in range(count)
     )
-    assert held <= 3
+    assert held <= 2
 
 
 def test_verdicts_are_written_as_they_are(tmp_path: Path) -> None:
