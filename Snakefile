@@ -56,3 +56,4 @@ if SETTINGS.measures:
 include: "workflow/rules/import.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/claims.smk"
+include: "workflow/rules/models.smk"

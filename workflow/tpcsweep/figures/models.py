@@ -1,0 +1,308 @@
+"""Fitted models: over the cells they were fitted to, against them, and how well each predicts cells left out."""
+
+from __future__ import annotations
+
+import itertools
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+import plotly.graph_objects as go  # type: ignore[import-untyped]
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from tpcsweep.figures.labels import axis_label, title_of, value_text, words
+from tpcsweep.figures.panels import COLOURS, styled
+from tpcsweep.models.base import Predictor
+from tpcsweep.models.fit import Fit
+from tpcsweep.models.observations import Observations
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MOST_PANELS = 24
+_MOST_LINES = 8
+_DENSE = 60  # points of a curve
+_FEW = 3
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Which axis is x, which makes lines, which make panels."""
+
+    x: str | None
+    lines: str | None
+    panels: tuple[str, ...]
+
+    @classmethod
+    def of(cls, observations: Observations) -> _Layout:
+        counts = {name: observations.classes(name).nunique() for name in observations.axes}
+        numeric = list(observations.numeric)
+        order = [
+            *(n for n in ("streams", "rtt") if n in numeric),
+            *(n for n in numeric if n not in ("streams", "rtt")),
+        ]
+        x = next((name for name in order if counts[name] >= _FEW), order[0] if order else None)
+        lines = next((name for name in order if name != x), None)
+        return cls(x, lines, tuple(n for n in observations.axes if n not in (x, lines)))
+
+
+def fitted(observations: Observations, fit: Predictor) -> Figure:
+    """Draw measured cells with their errors, and the model as lines with the interval of a measurement.
+
+    Throughput over streams, a line for each RTT and a panel for each setting of the other axes; at most 24 panels
+    of 8 lines.
+    """
+    layout = _Layout.of(observations)
+    frame = _classed(observations)
+    settings = _settings(frame, layout.panels)
+    shown = settings[:_MOST_PANELS]
+    values = sorted(frame[layout.lines].unique().tolist()) if layout.lines else [None]
+    values = [
+        values[at] for at in np.unique(np.linspace(0, len(values) - 1, _MOST_LINES).round().astype(int))
+    ]
+    colours = mpl.colormaps[COLOURS](np.linspace(0, 0.85, len(values)))
+    columns = min(len(shown), 4)
+    rows = -(-len(shown) // columns)
+    with styled():
+        figure = Figure(figsize=(max(3.1 * columns + 0.4, 6.0), 2.4 * rows + 1.1), layout="constrained")
+        grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+        for axes, where in itertools.zip_longest(grid.ravel(), shown):
+            if where is None:
+                axes.remove()
+                continue
+            part = _matching(frame, where)
+            for value, colour in zip(values, colours, strict=True):
+                line = part if value is None else part[part[layout.lines] == value]
+                if len(line):
+                    _draw_line(axes, line, layout.x, fit, colour)
+            axes.set_title(textwrap.fill(title_of(where), 34))
+            axes.set_xlabel(axis_label(layout.x) if layout.x else "")
+            axes.set_ylabel("throughput (Gbit/s)")
+            axes.grid(visible=True, alpha=0.3)
+        if layout.x == "streams":
+            first = figure.axes[0]
+            first.set_xscale("log", base=2)
+            first.xaxis.set_major_formatter(mpl.ticker.FuncFormatter(lambda value, _: f"{value:g}"))
+        figure.axes[0].set_ylim(0, 1.1 * float(frame["throughput"].max()))
+        left = [
+            f"the first {len(shown)} of {len(settings)} panels" if len(shown) < len(settings) else "",
+            f"{len(values)} of {frame[layout.lines].nunique()} lines"
+            if layout.lines and len(values) < frame[layout.lines].nunique()
+            else "",
+        ]
+        text = f"{_title(fit)}: {observations.label}\nLines and bands: the model and the 95 % interval of one more "
+        text += "measurement. Points and bars: cells and their standard errors."
+        more = " and ".join(one for one in left if one)
+        _name(figure, text + (f" Shown: {more}." if more else ""))
+        if layout.lines:
+            handles = [
+                Line2D(
+                    [], [], color=c, marker=".", label=f"{words(layout.lines)} {value_text(layout.lines, v)}"
+                )
+                for v, c in zip(values, colours, strict=True)
+            ]
+            figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    return figure
+
+
+def against_measured(observations: Observations, fits: Mapping[str, Fit]) -> Figure:
+    """Draw fitted over measured throughput, and residuals in standard errors, a column for each of some models."""
+    measured, error = observations.throughput, observations.error
+    colour = observations.points["rtt"] if "rtt" in observations.numeric else "#31688e"
+    top = 1.05 * float(measured.max())
+    with styled():
+        figure = Figure(figsize=(max(2.9 * len(fits) + 0.8, 6.0), 5.6), layout="constrained")
+        grid = figure.subplots(2, len(fits), squeeze=False, sharex=True, sharey="row")
+        drawn = None
+        for column, fit in enumerate(fits.values()):
+            above, below = grid[:, column]
+            estimate = fit.estimate(observations.frame)
+            drawn = above.scatter(measured, estimate, c=colour, s=14, cmap=COLOURS, linewidth=0)
+            above.plot([0, top], [0, top], color="#555555", linewidth=1, linestyle=":")
+            above.set(xlim=(0, top), ylim=(0, 1.3 * top), title=textwrap.fill(fit.model.title, 30))
+            below.scatter(measured, (measured - estimate) / error, c=colour, s=14, cmap=COLOURS, linewidth=0)
+            below.axhline(0, color="#555555", linewidth=1, linestyle=":")
+            below.set_yscale("symlog", linthresh=3)
+            below.set_xlabel("measured (Gbit/s)")
+        grid[0, 0].set_ylabel("fitted (Gbit/s)")
+        grid[1, 0].set_ylabel("residual (standard errors)")
+        if drawn is not None and not isinstance(colour, str):
+            figure.colorbar(drawn, ax=grid, label=axis_label("rtt"), shrink=0.6)
+        _name(figure, f"Fitted against measured: {observations.label}")
+    return figure
+
+
+def prediction_errors(choice: Mapping[str, Any], label: str) -> Figure:
+    """Draw the mean absolute error of cells left out, by model; `choice` is what `Choice.to_dict` gives."""
+    scores = pd.DataFrame(choice["scores"])
+    errors = pd.DataFrame(choice["errors"])
+    with styled():
+        figure = Figure(figsize=(7.6, 0.27 * len(scores) + 1.9), layout="constrained")
+        axes = figure.subplots()
+        names = [_candidate(row["model"], row["fitted"]) for row in choice["scores"]]
+        places = np.arange(len(scores))
+        axes.barh(places, scores["score"], color="#cccccc", height=0.7, label="mean over what was left out")
+        shapes = {"rtt": "o", "streams": "s", "deployment": "D"}
+        for (kind, where), part in errors.groupby(["kind", "where"], sort=False):
+            at = [names.index(_candidate(m, f)) for m, f in zip(part["model"], part["fitted"], strict=True)]
+            face = "#31688e" if where == "interpolation" else "none"
+            axes.scatter(
+                part["mean"],
+                at,
+                marker=shapes[kind],
+                s=22,
+                facecolor=face,
+                edgecolor="#31688e",
+                zorder=3,
+                label=f"{words(kind)}, {where}",
+            )
+        axes.set_yticks(
+            places,
+            [f"{name}{' *' if tied else ''}" for name, tied in zip(names, scores["tied"], strict=True)],
+        )
+        axes.invert_yaxis()
+        axes.set_xlabel("mean absolute error of cells left out (Gbit/s)")
+        axes.grid(visible=True, axis="x", alpha=0.3)
+        axes.legend(fontsize=7.5, loc="lower right")
+        _name(figure, f"Prediction of cells left out: {label}\n* not to be told from the best")
+    return figure
+
+
+def interactive_surface(observations: Observations, fit: Predictor) -> go.Figure | None:
+    """Make a surface of the model over streams × RTT to turn, with the measured cells; None without both axes.
+
+    A menu chooses the setting of the other axes.
+    """
+    layout = _Layout.of(observations)
+    if layout.x is None or layout.lines is None:
+        return None
+    frame = _classed(observations)
+    settings = _settings(frame, layout.panels)
+    x, y = (_dense(frame[name], 40) for name in (layout.x, layout.lines))
+    across, along = np.meshgrid(x, y)
+    figure, names = go.Figure(), []
+    top = 1.05 * float(frame["throughput"].max())
+    for place, where in enumerate(settings):
+        part = _matching(frame, where)
+        table = _table(part, {layout.x: across.ravel(), layout.lines: along.ravel()})
+        names.append(title_of(where) or "all cells")
+        figure.add_surface(
+            x=x, y=y, z=fit.estimate(table).reshape(across.shape).round(4),
+            colorscale=COLOURS, cmin=0, cmax=top, opacity=0.85, visible=place == 0,
+            showscale=place == 0, colorbar={"title": {"text": "Gbit/s"}},
+        )  # fmt: skip
+        figure.add_scatter3d(
+            x=part[layout.x], y=part[layout.lines], z=part["throughput"].round(4),
+            mode="markers", marker={"size": 3, "color": "black"}, visible=place == 0, name="measured",
+        )  # fmt: skip
+    buttons = [
+        {
+            "label": name,
+            "method": "update",
+            "args": [{"visible": [at // 2 == place for at in range(2 * len(names))], "showscale": True}],
+        }
+        for place, name in enumerate(names)
+    ]
+    logarithmic = {name: "log" if name == "streams" else "linear" for name in (layout.x, layout.lines)}
+    figure.update_layout(
+        title={"text": f"{_title(fit)}: {observations.label}", "font": {"size": 14}},
+        updatemenus=[{"buttons": buttons, "x": 0, "xanchor": "left", "y": 1.06}] if len(names) > 1 else [],
+        scene={
+            "xaxis": {"title": {"text": axis_label(layout.x)}, "type": logarithmic[layout.x]},
+            "yaxis": {"title": {"text": axis_label(layout.lines)}, "type": logarithmic[layout.lines]},
+            "zaxis": {"title": {"text": "throughput (Gbit/s)"}, "range": [0, top]},
+        },
+        height=620,
+        margin={"l": 0, "r": 0, "b": 0, "t": 70},
+    )
+    return figure
+
+
+def parameter_table(fit: Fit) -> pd.DataFrame:
+    """Give a row for each parameter: value with interval, or why the data do not determine it."""
+    rows = []
+    for one in fit.model.parameters:
+        known = fit.determined[one.name]
+        interval = f"{fit.low[one.name]:.3g} to {fit.high[one.name]:.3g}" if known else "not determined"
+        rows.append(
+            {
+                "parameter": one.name,
+                "value": f"{fit.values[one.name]:.3g}" if known else "",
+                "95 % interval": interval,
+                "unit": one.unit,
+                "meaning": one.description,
+                "note": fit.reasons.get(one.name, ""),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _draw_line(axes: Axes, line: pd.DataFrame, x: str | None, fit: Predictor, colour: Any) -> None:
+    at = line[x].to_numpy(float) if x else np.zeros(len(line))
+    axes.errorbar(
+        at, line["throughput"], yerr=line["error"], fmt=".", color=colour, markersize=5, elinewidth=0.8
+    )
+    if x is None:
+        return
+    table = _table(line, {x: _dense(line[x], _DENSE)})
+    predicted = fit.predict(table)
+    axes.plot(table[x], predicted.throughput, color=colour, linewidth=1.3)
+    axes.fill_between(
+        table[x], predicted.throughput_low, predicted.throughput_high, color=colour, alpha=0.1, linewidth=0
+    )
+
+
+def _classed(observations: Observations) -> pd.DataFrame:
+    """The rows with each axis as its classes: values that were measured rather than set are drawn where they count."""
+    return observations.frame.assign(**{name: observations.classes(name) for name in observations.axes})
+
+
+def _settings(frame: pd.DataFrame, names: Sequence[str]) -> list[dict[str, Any]]:
+    if not names:
+        return [{}]
+    unique = frame[list(names)].drop_duplicates().sort_values(list(names))
+    return [dict(zip(names, row, strict=True)) for row in unique.itertuples(index=False)]
+
+
+def _matching(frame: pd.DataFrame, where: Mapping[str, Any]) -> pd.DataFrame:
+    match = np.ones(len(frame), bool)
+    for name, value in where.items():
+        match &= (frame[name] == value).to_numpy()
+    return frame[match]
+
+
+def _dense(values: pd.Series, count: int) -> Any:
+    low, high = float(values.min()), float(values.max())
+    if low > 0 and high > 8 * low:
+        return np.geomspace(low, high, count)
+    return np.linspace(low, high, count)
+
+
+def _table(rows: pd.DataFrame, columns: Mapping[str, Any]) -> pd.DataFrame:
+    """The given columns, with everything else as in the first row."""
+    count = len(next(iter(columns.values())))
+    return pd.DataFrame(
+        {name: np.repeat(rows[name].iloc[:1].to_numpy(), count) for name in rows} | dict(columns)
+    )
+
+
+def _title(fit: Predictor) -> str:
+    return fit.model.title if isinstance(fit, Fit) else words(fit.name)
+
+
+def _candidate(model: str, fitted: str) -> str:
+    return words(model) if fitted == "all" else f"{words(model)}, each setting apart"
+
+
+def _name(figure: Figure, text: str) -> None:
+    title, _, small = text.partition("\n")
+    wide = figure.get_figwidth()
+    lines = textwrap.wrap(title, int(wide * 11))
+    figure.suptitle(
+        "\n".join([*lines, *textwrap.wrap(small, int(wide * 12))]), x=0.01, ha="left", fontsize=9.5
+    )
