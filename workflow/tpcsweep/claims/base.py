@@ -75,6 +75,10 @@ class Need:
         return f"{self.count} values" + (f" of {span}" if span else "")
 
 
+KNOWN_PATH = Need("bandwidth", sweep="bandwidth: 1 Gbit/s")
+"""What claims need that a full path would mislead: only a known bandwidth says which cells fill it."""
+
+
 def lacking(needs: Sequence[Need], ds: xr.Dataset) -> tuple[str, str]:
     """Say which needs a dataset does not meet, and what to sweep to meet them; nothing where it meets all."""
     unmet = [need for need in needs if not need.met(ds)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd  # type: ignore[import-untyped]
 
-from tpcsweep.claims.base import Claim, Effect, Finding, Need
+from tpcsweep.claims.base import KNOWN_PATH, Claim, Effect, Finding, Need
 from tpcsweep.claims.cells import CPU_BOUND, Cells
 from tpcsweep.claims.effects import FEWEST_PAIRS, Region, mean_exponent
 from tpcsweep.claims.predicates import MEASURE_MORE, pair_rows, said, spans
@@ -54,6 +54,7 @@ CLAIMS = (
         "the mean exponent of streams, between numbers up to 10 that are four-fold or more apart, where neither end "
         f"fills the path or uses 90 % of the servers' cores: {SCALES}",
         needs=(
+            KNOWN_PATH,
             Need("streams", count=2, low=1, high=MOST_FLOWS, sweep="streams: [1, 2, 5, 10]"),
             Need("streams", low=4, high=MOST_FLOWS, sweep="streams: [1, 2, 5, 10]"),
         ),

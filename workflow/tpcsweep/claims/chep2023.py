@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd  # type: ignore[import-untyped]
 
-from tpcsweep.claims.base import Claim, Effect, Finding, Need
+from tpcsweep.claims.base import KNOWN_PATH, Claim, Effect, Finding, Need
 from tpcsweep.claims.cells import Cells
 from tpcsweep.claims.effects import MORE, NO_LOSS, Decision, Region, about, both, largest, mean_exponent, most
 from tpcsweep.claims.predicates import (
@@ -145,6 +145,7 @@ CLAIMS = (
         "of the curves over streams with the fewer half of the cores values, that at the most streams use 90 % of "
         "their cores (where CPU was recorded) and do not fill the path, most rise and then fall by more than noise",
         needs=(
+            KNOWN_PATH,
             Need("streams", count=3, sweep="streams: [1, 2, 4, 8, 16, 32]"),
             Need("cores", count=2, sweep="cores: [1, 4]"),
         ),
@@ -154,7 +155,11 @@ CLAIMS = (
         "chep2023.origins_help",
         "at the same total of cores, more origins give more throughput",
         f"mean ratio of the most to the fewest origins, all else equal, where not both fill the path: {MORE}",
-        needs=(Need("origins", count=2, sweep="origins: [1, 2, 4]"), Need("cores", sweep="cores: 4")),
+        needs=(
+            KNOWN_PATH,
+            Need("origins", count=2, sweep="origins: [1, 2, 4]"),
+            Need("cores", sweep="cores: 4"),
+        ),
         test=ratio("origins", MORE, "throughput with the most origins over that with the fewest"),
     ),
     Claim(
@@ -162,6 +167,7 @@ CLAIMS = (
         "going from 0.1 to 10 ms (tc) cuts the throughput about five-fold",
         f"mean ratio of about 10 ms to 0.5 ms or less, all else equal, where neither fills the path: {about(1 / 5)}",
         needs=(
+            KNOWN_PATH,
             Need("rtt", high=0.5, sweep="rtt: [0, 10 ms]"),
             Need("rtt", low=8, high=12, sweep="rtt: [0, 10 ms]"),
         ),
@@ -178,7 +184,10 @@ CLAIMS = (
         "at a fixed number of streams throughput does not scale as 1/RTT from 10 to 60 ms",
         "the mean exponent of RTT, between RTTs of 8 to 75 ms three-fold or more apart, where neither end fills the "
         f"path, lies outside {_INVERSE}",
-        needs=(Need("rtt", count=2, low=8, high=75, sweep="rtt: [10 ms, 20 ms, 40 ms, 60 ms]"),),
+        needs=(
+            KNOWN_PATH,
+            Need("rtt", count=2, low=8, high=75, sweep="rtt: [10 ms, 20 ms, 40 ms, 60 ms]"),
+        ),
         test=_rtt_not_linear,
     ),
     Claim(
@@ -223,6 +232,7 @@ CLAIMS = (
         "mean ratio of gfal-copy to curl, all else equal, where not both fill the path: "
         f"{Region(1 + 0.15 / 1.5, 1 + 0.15 * 1.5)}",
         needs=(
+            KNOWN_PATH,
             Need(
                 "tool", words=(frozenset({"gfal-copy"}), frozenset({"curl"})), sweep="tool: [gfal-copy, curl]"
             ),

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
-from tpcsweep.claims.base import Claim, Effect, Finding, Need
+from tpcsweep.claims.base import KNOWN_PATH, Claim, Effect, Finding, Need
 from tpcsweep.claims.cells import Cells, Pairs, ratio_worthy
 from tpcsweep.claims.effects import (
     FEWEST_PAIRS,
@@ -261,6 +261,7 @@ CLAIMS = (
         "most of the curves over streams at the smallest RTT that stay below the path's bandwidth rise and then fall "
         f"by more than noise, and fall more than the same streams do at the largest RTT (ratio of the falls: {MORE})",
         needs=(
+            KNOWN_PATH,
             Need("streams", count=3, sweep="streams: [1, 2, 4, 8, 16, 32]"),
             Need("rtt", count=2, sweep="rtt: [5 ms, 100 ms]"),
             Need("rtt", low=0, high=20, sweep="rtt: [5 ms, 100 ms]"),
@@ -344,6 +345,7 @@ CLAIMS = (
         "mean ratio of the most cores (24 or more) to 12 to 16, of the best over streams with one origin, where the "
         f"latter does not fill the path: {_NO_GAIN}",
         needs=(
+            KNOWN_PATH,
             Need("origins", low=1, high=1, sweep="origins: 1"),
             Need("cores", low=12, high=16, sweep="cores: [16, 32, 64]"),
             Need("cores", low=24, sweep="cores: [16, 32, 64]"),
@@ -354,7 +356,11 @@ CLAIMS = (
         "chep2024.origins_help",
         "more origins at a fixed number of cores perform better",
         f"mean ratio of the most to the fewest origins, all else equal, where not both fill the path: {MORE}",
-        needs=(Need("origins", count=2, sweep="origins: [1, 2, 4]"), Need("cores", sweep="cores: 4")),
+        needs=(
+            KNOWN_PATH,
+            Need("origins", count=2, sweep="origins: [1, 2, 4]"),
+            Need("cores", sweep="cores: 4"),
+        ),
         test=ratio("origins", MORE, "throughput with the most origins over that with the fewest"),
     ),
     Claim(
@@ -374,6 +380,7 @@ CLAIMS = (
         "with half of the most cores or fewer the best over streams at the smallest RTT is at least 0.95 of that with "
         "the most cores at the largest RTT, where those cores would not do (both mean ratios)",
         needs=(
+            KNOWN_PATH,
             Need("cores", count=2, low=0, sweep="cores: [1, 2, 4]"),
             Need("rtt", low=0, high=20, sweep="rtt: [5 ms, 100 ms]"),
             Need("rtt", low=40, sweep="rtt: [5 ms, 100 ms]"),

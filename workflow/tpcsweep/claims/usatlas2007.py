@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from scipy import stats
 
-from tpcsweep.claims.base import Claim, Effect, Finding, Need
+from tpcsweep.claims.base import KNOWN_PATH, Claim, Effect, Finding, Need
 from tpcsweep.claims.cells import Cells
 from tpcsweep.claims.effects import ABOUT, MORE, Interval, Region, both, largest, share
 from tpcsweep.claims.predicates import (
@@ -86,6 +86,7 @@ CLAIMS = (
         f"mean ratio of the most to the fewest streams, all else equal, where not both fill the path: {MORE}; and of "
         "the cells with the most streams and the largest buffers half or more fail, more often than others do",
         needs=(
+            KNOWN_PATH,
             Need("streams", count=3, sweep="streams: [1, 2, 4, 8, 12]"),
             Need("streams", low=12, sweep="streams: [1, 2, 4, 8, 12]"),
             Need("tcp_buffer", count=2, sweep="tcp_buffer: [4 MB, 8 MB]"),
