@@ -35,6 +35,8 @@ TIMEOUT = (5.0, 30.0)
 """Seconds to connect and to wait for an answer, of calls that do not say."""
 PATIENCE = 60.0
 """Seconds for which a call is tried: an API server takes less to restart."""
+BUSY = 5
+"""As many times as long it is tried while the server says that it is busy: it is alive, and others will be done."""
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where a pod finds its own credentials."""
 
@@ -181,7 +183,8 @@ def call(operation: Callable[[], T], seconds: float = PATIENCE) -> T:
         except HTTPError as error:
             failure = ClusterError(f"the API server does not answer: {_words(error)}")
             wait = pause
-        if time.monotonic() + wait > give_up:
+        busy = isinstance(failure, RefusedError) and failure.status == 429
+        if time.monotonic() + wait > give_up + (BUSY - 1) * seconds * busy:
             raise failure
         # Many clients lose their server at the same time, and should not all come back at the same time.
         time.sleep(wait * random.uniform(1.0, 1.2))

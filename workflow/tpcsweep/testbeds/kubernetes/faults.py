@@ -38,7 +38,9 @@ WATCH_SECONDS = 60
 ASK = (2.0, 3.0)
 """Seconds to connect and to wait, for what only makes a message better."""
 LOOK_SECONDS = 2.0
-"""Between looks for what no watch of pods shows: a Job that may not make its pod."""
+"""Until the first look for what no watch of pods shows: a Job that may not make its pod."""
+MOST_LOOK_SECONDS = 15.0
+"""Between later looks: a hundred may ask a server why it is slow, and each has it read everybody's events."""
 LOG_LINES = 5
 LONGEST = 500
 """Characters of somebody else's words."""
@@ -106,7 +108,9 @@ class PodWatch:
         def settled(pods: dict[str, V1Pod]) -> bool:
             return self._first is not None or sum(map(ready, pods.values())) >= count
 
-        while not self.wait_for(settled, min(LOOK_SECONDS, max(0.0, give_up - time.monotonic()))):
+        pause = LOOK_SECONDS
+        while not self.wait_for(settled, min(pause, max(0.0, give_up - time.monotonic()))):
+            pause = min(2 * pause, MOST_LOOK_SECONDS)
             late = time.monotonic() >= give_up
             pods = self.pods()
             job = self._job_problem() if late or len(pods) < count else None

@@ -37,8 +37,9 @@ POLL = 1.0
 """Seconds between looks while waiting."""
 RACE = 0.1
 """Seconds until the next look of one that another was faster than; twice as many the next time."""
-TIMEOUT = (3.0, 5.0)
-"""Seconds to connect and to wait, for a renewal: it is better tried again than waited for."""
+TIMEOUT = (3.0, 10.0)
+"""Seconds to connect and to wait, for a renewal: there is time for two before LOST. A busy server lets requests queue
+for some seconds, and whoever gives up and comes again is the last once more."""
 RELEASE = 10.0
 """Seconds for which giving back is tried: a Lease that stays expires."""
 
