@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tpcsweep.results import ResultsInUseError, declare, forget, hold, publish, recover, stale
+from tpcsweep.results import ResultsInUseError, declare, forget, hold, measured, publish, recover, stale
 
 SPEC = {"parameters": {"streams": 4, "rtt": 0.5}, "repetition": 1}
 
@@ -31,6 +31,8 @@ def test_a_cell_removed_with_its_failed_job_is_put_back(tmp_path: Path) -> None:
     publish(cell, SPEC, {}, rescue)
     cell.unlink()
     assert not recover(cell, {**SPEC, "repetition": 2}, rescue)
+    assert not measured(cell, {**SPEC, "repetition": 2}, rescue)
+    assert measured(cell, SPEC, rescue)
     assert recover(cell, SPEC, rescue)
     assert json.loads(cell.read_bytes()) == {"spec": SPEC}
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import psutil
 
 
 def stale(path: Path, wanted: Mapping[str, Any]) -> bool:
@@ -63,6 +64,11 @@ def recover(path: Path, wanted: Mapping[str, Any], rescue: Path) -> bool:
     return True
 
 
+def measured(path: Path, wanted: Mapping[str, Any], rescue: Path) -> bool:
+    """Whether a cell is there, or `recover` would put it back."""
+    return not (stale(path, wanted) and stale(_rescued(rescue, path), wanted))
+
+
 def forget(paths: list[Path], rescue: Path) -> None:
     """Drop the second links of cells whose job has ended well."""
     for path in paths:
@@ -112,7 +118,7 @@ def hold(folder: Path) -> None:
     """Keep other runs out of a results folder for the life of this process.
 
     The kernel drops the lock with its holder, so that after kill -9 the next run simply works; Snakemake's own lock
-    files stay and need --unlock. Raises ResultsInUseError.
+    files stay and need --unlock. A run that the holder has started writes in its name. Raises ResultsInUseError.
     """
     folder.mkdir(parents=True, exist_ok=True)
     lock = os.open(
@@ -121,8 +127,12 @@ def hold(folder: Path) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
+        holder = os.pread(lock, 20, 0).decode()
+        if holder in {str(one.pid) for one in psutil.Process().parents()}:
+            os.close(lock)
+            return
         raise ResultsInUseError(
-            f"{folder}: another snakemake (pid {os.pread(lock, 20, 0).decode()}) writes here: wait for its end"
+            f"{folder}: another snakemake (pid {holder}) writes here: wait for its end"
         ) from None
     os.ftruncate(lock, 0)
     os.pwrite(lock, str(os.getpid()).encode(), 0)

@@ -25,7 +25,7 @@ def run(configuration: Configuration, deployment: str, logs: Path) -> None:
     deployment fails; a transfer that fails is data and raises nothing.
     """
     cells = configuration.grid.deployments[deployment]
-    rescue = configuration.folder / "rescued"
+    rescue = _rescue(configuration)
     files = [configuration.cell_file(cell) for cell in cells]
     todo = [
         (cell, path, spec)
@@ -67,9 +67,11 @@ def declare(configuration: Configuration) -> str:
 def begin(configuration: Configuration) -> None:
     """Start a run: keep others out of its results, and count the cells that it will measure."""
     results.hold(configuration.folder)
-    cells = configuration.grid.cells
-    todo = sum(results.stale(configuration.cell_file(cell), wanted(configuration, cell)) for cell in cells)
-    progress.begin(configuration.folder, todo)
+    done = [
+        results.measured(configuration.cell_file(cell), wanted(configuration, cell), _rescue(configuration))
+        for cell in configuration.grid.cells
+    ]
+    progress.begin(configuration.folder, done.count(False))
 
 
 def _one(
@@ -93,6 +95,11 @@ def _one(
     }
     results.publish(path, spec, record, rescue)
     shown.end(result["status"], result["summary"]["throughput"], result["message"], result["flags"])
+
+
+def _rescue(configuration: Configuration) -> Path:
+    """Where cells have a second link until their job has ended well."""
+    return configuration.folder / "rescued"
 
 
 def expected(configuration: Configuration) -> tuple[type[Exception], ...]:
