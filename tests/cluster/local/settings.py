@@ -45,6 +45,9 @@ GONE = 12
 EVICT = 5
 """Seconds after which the pods of such a node are evicted."""
 
+GROUP = 5
+"""As many nodes that are played have the same label `group`."""
+
 
 @dataclass(frozen=True)
 class Node:
@@ -200,9 +203,10 @@ def scheduler() -> list[str]:
 
 
 def kwok() -> list[str]:
-    """What plays nodes, and pods on them, by the stages that it has built in."""
+    """What plays nodes, and pods on them."""
     return [
         str(PROGRAMS / "kwok"),
+        f"--config={Path(__file__).with_name('kwok.yaml')}",
         f"--kubeconfig={STATE / 'inside.kubeconfig'}",
         "--manage-all-nodes=true",
         "--node-ip=10.0.0.1",

@@ -285,11 +285,13 @@ class World:
         if "kwok" not in self.programs:
             self.start("kwok", settings.kwok())
         wanted = api.nodes_ready() + count
-        played = [f"k{number}" for number in range(wanted - count, wanted)]
+        played = range(wanted - count, wanted)
         with self.step(f"{count} nodes played"), ThreadPoolExecutor(4) as pool:
-            for name, (status, body) in zip(played, pool.map(play_node, played), strict=True):
+            for number, (status, body) in zip(played, pool.map(play_node, played), strict=True):
                 if status != 201:
-                    raise WorldError(f"node {name}: status {status}: {body.decode(errors='replace')[:500]}")
+                    raise WorldError(
+                        f"node k{number}: status {status}: {body.decode(errors='replace')[:500]}"
+                    )
             self.wait("kwok", lambda: api.nodes_ready() >= wanted, wanted * 0.2)
 
     def do_end(self) -> None:
@@ -326,10 +328,11 @@ def import_image(node: Node, archive: str) -> None:
         raise WorldError(f"{node.name}: image {archive}: {done.stderr.strip()}")
 
 
-def play_node(name: str) -> tuple[int, bytes]:
+def play_node(number: int) -> tuple[int, bytes]:
     """Register a node for kwok to play."""
+    name = f"k{number}"
     has = {"cpu": "32", "memory": "256Gi", "pods": "110"}
-    labels = {"kubernetes.io/hostname": name, "type": "kwok"}
+    labels = {"kubernetes.io/hostname": name, "type": "kwok", "group": f"g{number // settings.GROUP}"}
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
     return api.request("POST", "/api/v1/nodes", node | {"status": {"allocatable": has, "capacity": has}})
 

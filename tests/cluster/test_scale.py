@@ -1,0 +1,250 @@
+"""A hundred deployments at a time on a thousand nodes: all of what is real without what is in the pods.
+
+As in a sweep, every deployment has an API client of its own, with the rights of a user; that each is a thread rather
+than a process is what it takes to have so many on one machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kubernetes.client import ApiException, V1ConfigMap, V1ObjectMeta
+from tpcsweep import signals
+from tpcsweep.parameters import DeploymentParameters
+from tpcsweep.testbed_settings import Kubernetes
+from tpcsweep.testbeds import Request
+from tpcsweep.testbeds.kubernetes import api, deployment, leases, state, testbed
+from tpcsweep.testbeds.kubernetes.api import DEPLOYMENT, SELECTOR
+from tpcsweep.testbeds.kubernetes.faults import PodError
+from tpcsweep.testbeds.kubernetes.objects import Naming
+from tpcsweep.testbeds.kubernetes.state import SIDE
+
+from tests.cluster import local
+from tests.cluster.local.build import ROOT
+from tests.cluster.local.settings import GROUP
+from tests.cluster.sweeps import Space, space
+
+NODES = 1000
+PAIRS = NODES // GROUP // 2
+OWNERS = 110
+FAILING = 5
+LONGEST = 300.0
+"""Seconds for anything, on a machine that has much else to do."""
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[local.Cluster]:
+    """Of its own, and gone before anybody measures: a thousand nodes need some CPU even to do nothing."""
+    with local.control_plane(tmp_path_factory.mktemp("nodes")) as started:
+        started.play_nodes(NODES)
+        yield started
+
+
+@pytest.fixture
+def own(nodes: local.Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Space]:
+    """A namespace with a user in it: an API server makes everybody wait but admins."""
+    monkeypatch.setattr(signals, "ignore", lambda: None)  # only the first thread of a process may
+    for name in ("DURATION", "LOST"):  # a thread among a thousand may be late, without being dead
+        monkeypatch.setattr(leases, name, LONGEST)
+    with space(nodes.kubeconfig, f"scale-{secrets.token_hex(3)}") as made:
+        nodes.kubectl("apply", "-n", made.name, "-f", str(ROOT / "config" / "kubernetes" / "rbac.yaml"))
+        kubeconfig = yaml.safe_load(nodes.kubeconfig.read_text())
+        token = nodes.kubectl("create", "token", "-n", made.name, "tpcsweep").strip()
+        kubeconfig["users"][0]["user"] = {"token": token}
+        (tmp_path / "kubeconfig").write_text(yaml.safe_dump(kubeconfig))
+        monkeypatch.setenv("TPCSWEEP_KUBECONFIG", str(tmp_path / "kubeconfig"))
+        yield made
+
+
+def settings(own: Space, **changes: Any) -> Kubernetes:
+    """Every pair has two groups of nodes of its own."""
+
+    def on(group: int) -> dict[str, Any]:
+        return {"node_selector": {"group": f"g{group}"}}
+
+    pairs = [{"rtt": 20, "source": on(2 * pair), "destination": on(2 * pair + 1)} for pair in range(PAIRS)]
+    content = {
+        "kind": "kubernetes",
+        "image": "registry.example/tpcsweep:1",
+        "namespace": own.name,
+        "bandwidth": 1,
+        "paths": {"kind": "nodes", "pairs": pairs},
+        **changes,
+    }
+    return Kubernetes.model_validate(content)
+
+
+@dataclass
+class Deployment:
+    """One deployment from its start to its end, and what was seen of it."""
+
+    settings: Kubernetes
+    number: int
+    folder: Path
+    stages: list[str] = field(default_factory=list)
+    requests: dict[str, int] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    identifier: str = ""
+    sides: dict[str, str] = field(default_factory=dict)
+    """Labels of the nodes of both sides."""
+
+    def run(self, up: Callable[[], None] = lambda: None) -> None:
+        """Deploy, call `up`, and tear down, as a sweep does."""
+        wanted = DeploymentParameters(rtt=20, origins=1 + (self.number % 10 == 0))
+        request = Request("a sweep", f"n={self.number}", wanted, [], 60, self.folder, self.stages.append)
+        began = time.monotonic()
+        with testbed.placed(self.settings, request) as place:
+
+            def saw(what: str) -> None:
+                self.requests[what] = place.cluster.requests - sum(self.requests.values())
+                self.seconds[what] = time.monotonic() - began - sum(self.seconds.values())
+
+            saw("placed")
+            self.identifier = place.identifier
+            self.sides = {
+                "src": place.pair.source.node_selector["group"],
+                "dst": place.pair.destination.node_selector["group"],
+            }
+            with deployment.running(place, self.settings, request) as pods:
+                with pods.poked():
+                    saw("running")
+                up()
+                assert pods.watch.fault() is None
+                place.held.check()
+                saw("up")
+            saw("torn down")
+
+    @property
+    def waited(self) -> bool:
+        """Whether it had to wait for others to end."""
+        return any("of sweep" in stage for stage in self.stages)
+
+
+def test_a_hundred_at_a_time(own: Space, tmp_path: Path) -> None:
+    usual, greedy = settings(own), settings(own, memory="512 GiB", start_time="40 s")
+    alone = Deployment(usual, 0, tmp_path)
+    alone.run()
+    everybody = [Deployment(usual, number, tmp_path) for number in range(OWNERS)]
+    failing = [Deployment(greedy, OWNERS + number, tmp_path) for number in range(FAILING)]
+    up: list[Deployment] = []
+    full = threading.Event()
+    leave = threading.Event(), threading.Event()
+
+    def stay(one: Deployment) -> None:
+        up.append(one)
+        if len(up) == PAIRS:
+            full.set()
+        assert leave[one.number % 2].wait(LONGEST)
+
+    with ThreadPoolExecutor(OWNERS + FAILING) as pool, contextlib.ExitStack() as undo:
+        for event in leave:
+            undo.callback(event.set)
+        failed = [pool.submit(one.run) for one in failing]
+        even, odd = (
+            [pool.submit(one.run, lambda one=one: stay(one)) for one in everybody[parity::2]]
+            for parity in (0, 1)
+        )
+        # Those that cannot be scheduled say why, and nobody else is the worse for it.
+        words = r"^not running after 40 s: pods? .*: Unschedulable: 0/1000 nodes are available: .*Insufficient mem"
+        for one in failed:
+            with pytest.raises(PodError, match=words):
+                one.result(LONGEST)
+        assert full.wait(LONGEST), raised([*even, *odd])
+        first = check_pods(own, up[:PAIRS])
+        assert len({group for one in up[:PAIRS] for group in one.sides.values()}) == 2 * PAIRS
+        # Half of them go, and those who waited come.
+        leave[0].set()
+        wait(even, LONGEST)
+        stayed = {one.identifier for one in up[:PAIRS] if one.number % 2}
+        now = check_pods(own, up)
+        assert {uid for uid, of in first.items() if of in stayed} <= set(now)
+        leave[1].set()
+    assert [repr(error) for error in raised([*even, *odd])] == []
+    assert own.left() == {}
+    for one in everybody:
+        check_modesty(one, alone)
+
+
+def test_one_that_ends_meanwhile_is_not_left_over(own: Space, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = api.connect(settings(own))
+    meta = Naming("aaaaaa", "a sweep", "n=1").meta("tpc-aaaaaa")
+    objects = state._objects
+    with contextlib.ExitStack() as life:
+        notes = state.ownership("a sweep", "n=1")
+        life.enter_context(leases.held(cluster, ["a"], "aaaaaa", state.labels("aaaaaa"), notes))
+        api.create(cluster, V1ConfigMap(metadata=meta, data={}))
+
+        def and_then_it_ends(*arguments: Any) -> list[V1ObjectMeta]:
+            found = list(objects(*arguments))
+            life.close()
+            return found
+
+        monkeypatch.setattr(state, "_objects", and_then_it_ends)
+        assert state.leftovers(cluster) == []
+        monkeypatch.undo()
+    [left] = state.leftovers(cluster)
+    assert left.identifier == "aaaaaa"
+
+
+def test_a_server_that_is_busy_is_waited_for_longer_than_one_that_is_gone() -> None:
+    began = time.monotonic()
+
+    def refused() -> str:
+        if time.monotonic() - began < 1:
+            raise ApiException(429)
+        return "done"
+
+    assert api.call(refused, seconds=0.5) == "done"
+    with pytest.raises(api.RefusedError):
+        api.call(lambda: throw(ApiException(503)), seconds=0.5)
+    assert time.monotonic() - began < 2.5
+
+
+def throw(error: Exception) -> None:
+    raise error
+
+
+def test_no_two_have_the_same_identifier() -> None:
+    assert len({deployment.identifier() for _ in range(10_000)}) == 10_000
+
+
+def check_pods(own: Space, of: list[Deployment]) -> dict[str, str]:
+    """All pods run, at addresses of their own, on nodes of the pair; whose each uid is."""
+    groups = {node.metadata.name: node.metadata.labels["group"] for node in own.core.list_node().items}
+    found = own.core.list_namespaced_pod(own.name, label_selector=SELECTOR).items
+    known = {one.identifier: one for one in of}
+    pods = [pod for pod in found if pod.metadata.labels[DEPLOYMENT] in known]
+    assert {pod.status.phase for pod in pods} == {"Running"}
+    assert len({pod.status.pod_ip for pod in pods}) == len(pods)
+    for pod in pods:
+        if side := pod.metadata.labels.get(SIDE):
+            assert groups[pod.spec.node_name] == known[pod.metadata.labels[DEPLOYMENT]].sides[side]
+    return {pod.metadata.uid: pod.metadata.labels[DEPLOYMENT] for pod in pods}
+
+
+def check_modesty(one: Deployment, alone: Deployment) -> None:
+    """It has asked the API server for little more than one that is alone, and has said little."""
+    if not one.waited:
+        assert (
+            one.requests["placed"] < 40
+        )  # a handful of races, at three requests each, not one for each pair
+    for what in ("running", "up", "torn down"):
+        renewals_and_looks = 3 * one.seconds[what]
+        assert one.requests[what] < alone.requests[what] + renewals_and_looks + 10
+    assert max(map(len, one.stages), default=0) < 300
+    assert not any("what is left" in stage for stage in one.stages)
+
+
+def raised(futures: list[Future[None]]) -> list[BaseException]:
+    """What has gone wrong so far."""
+    return [error for one in futures if one.done() and (error := one.exception())]
