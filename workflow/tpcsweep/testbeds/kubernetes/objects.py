@@ -137,7 +137,7 @@ def server_pod(
     agent = _container("agent", settings, ["agent"], AGENT, mounts)
     if settings.paths.kind == "netem" and origin:
         agent.security_context = _may_emulate()
-        agent.command = [*AS_USER, *agent.command]
+        agent.command = [*AS_USER, *(agent.command or [])]
     spec = _pod_spec(
         settings,
         placed,
