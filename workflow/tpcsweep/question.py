@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from tpcsweep.parameters import Parameters, Selection, Value, show_value
+from tpcsweep.problems import ConfigurationError, Problem
 from tpcsweep.units import FRACTION, RATE, Quantity, show
 
 KNOBS = ("cores", "origins", "streams")
@@ -39,6 +40,18 @@ class Question(Selection):  # type: ignore[misc, valid-type]
         return {
             name: getattr(self, name) for name in Parameters.model_fields if name in self.model_fields_set
         }
+
+    def needed_target(self) -> float:
+        """Give the target; raises ConfigurationError where there is none."""
+        if self.target is None:
+            allowed = 'this key is needed, as in --config target="100 Gbit/s"'
+            raise ConfigurationError([Problem("target", "nothing", allowed)])
+        return self.target
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """What `plan` and `recommend` are to be given, in base units."""
+        return {"target": self.target, "probability": self.probability, **self.given}
 
     @property
     def name(self) -> str:

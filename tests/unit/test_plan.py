@@ -1,0 +1,338 @@
+"""Plans: with a predictor of known formula, and with a real fit of made-up cells."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from tpcsweep import configuration, dataset, figures
+from tpcsweep.candidates import candidates, ladder
+from tpcsweep.chosen import chosen
+from tpcsweep.figures.plan import plan as draw
+from tpcsweep.models import MODELS, Fit, Observations, fit, observe
+from tpcsweep.models.places import Domain
+from tpcsweep.models.saved import FORMAT, Saved
+from tpcsweep.plan import Plan, plan
+from tpcsweep.plan_overview import table
+from tpcsweep.problems import ConfigurationError
+from tpcsweep.question import KNOBS
+from tpcsweep.recommendations import COLUMNS, as_csv, as_dict, recommend
+
+from tests.unit import synthetic
+
+ROOT = Path(__file__).parents[2]
+DOMAIN = Domain(
+    {"origins": (1.0, 2.0), "cores": (1.0, 4.0), "streams": (1.0, 16.0), "rtt": (2.0, 80.0)},
+    {},
+    {"bandwidth": 10.0, "tcp_streams": 2.0, "loss": 0.0},
+)
+
+
+@dataclass(frozen=True)
+class Known:
+    """Throughput is the least of the path, cores, origins and windows; a measurement is evenly within a share of it."""
+
+    spread: float = 0.2
+    domain: Domain = field(default=DOMAIN)
+    name: str = "known"
+    problems: tuple[str, ...] = ()
+
+    def estimate(self, points: Any) -> NDArray[np.float64]:
+        limits = [points[name] * share for name, share in (("cores", 1.0), ("origins", 3.0))]
+        limits += [10 * points["streams"] / points["rtt"], np.full(len(points), 9.5)]
+        return np.asarray(np.min(np.array(limits, float), axis=0))
+
+    def draws(self, points: Any, count: int = 200, seed: int = 0) -> NDArray[np.float64]:
+        del seed
+        shares = 1 - self.spread + 2 * self.spread * np.arange(count)[:, None] / (count - 1)
+        return np.asarray(self.estimate(points) * shares)
+
+    def predict(self, points: Any, confidence: float = 0.95, seed: int = 0) -> Any:
+        raise NotImplementedError
+
+
+def cost(row: Mapping[str, Any]) -> tuple[float, ...]:
+    return tuple(float(row[name]) for name in KNOBS)
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    target=st.floats(0.05, 5),
+    rtt=st.floats(2, 80),
+    probability=st.floats(0.05, 0.99),
+    spread=st.floats(0.01, 0.8),
+)
+def test_the_cheapest_reaches_the_target_and_nothing_cheaper_does(
+    target: float, rtt: float, probability: float, spread: float
+) -> None:
+    model = Known(spread)
+    answer = plan(model, target, probability, rtt=rtt)
+    every = candidates(DOMAIN, {"rtt": rtt})
+    assert len(every) == 2 * 4 * 16
+    reach = np.mean(model.draws(every, 1000) >= target, axis=0) >= probability
+    enough = every[reach].to_dict("records")
+    assert answer.reached == bool(enough)
+    if answer.cheapest is not None:
+        assert cost(answer.cheapest) == min(map(cost, enough))
+        assert answer.cheapest["probability"] >= probability
+        assert answer.beyond.empty
+        pairs = {(row["cores"], row["streams"]) for row in enough}
+        better = {
+            pair
+            for pair in pairs
+            if not any(o != pair and o[0] <= pair[0] and o[1] <= pair[1] for o in pairs)
+        }
+        front = list(zip(answer.front["cores"], answer.front["streams"], strict=True))
+        assert sorted(better) == front
+    else:
+        assert answer.front.empty
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.floats(0.1, 4), st.floats(1, 2), st.floats(2, 80), st.floats(0.1, 0.9))
+def test_more_is_never_cheaper(target: float, times: float, rtt: float, probability: float) -> None:
+    def needed(**asked: Any) -> tuple[float, ...]:
+        found = plan(Known(), **{"target": target, "rtt": rtt, "probability": probability, **asked}).cheapest
+        return (np.inf,) if found is None else cost(found)
+
+    assert needed() <= needed(target=target * times)
+    assert needed() <= needed(probability=0.95)
+
+
+def test_what_cannot_be_reached_says_how_much_can() -> None:
+    answer = plan(Known(spread=0.1), "20 Gbit/s", rtt=20)
+    assert not answer.reached
+    assert answer.cheapest is None
+    assert answer.extrapolation is None  # the path does not carry it, however many streams
+    best = answer.largest
+    assert best["throughput"] == pytest.approx(4.0)  # of 4 cores
+    assert (best["throughput_low"], best["throughput_high"]) == pytest.approx(
+        (0.905 * 4, 1.095 * 4), rel=1e-3
+    )
+    assert cost(best) == (4, 2, 8)
+    assert not best["extrapolated"]
+    assert answer.surest is None  # no draw reaches it
+
+
+def test_what_is_likeliest_is_said_where_the_probability_is_not_reached() -> None:
+    answer = plan(Known(spread=0.5), 4, 0.9, rtt=20, cores=4)
+    assert not answer.reached
+    assert answer.surest is not None
+    assert answer.surest["probability"] == pytest.approx(0.5, abs=0.01)
+
+
+def test_what_lies_beyond_the_data_is_kept_apart_and_marked() -> None:
+    answer = plan(Known(spread=0.01), 4.9, rtt=20)  # takes more than 4 cores
+    assert not answer.reached
+    assert answer.extrapolation is not None
+    assert answer.extrapolation["extrapolated"]
+    assert cost(answer.extrapolation)[:2] == (5, 2)
+    assert answer.extrapolation["streams"] >= 10
+    assert not answer.settings["extrapolated"].any()
+    assert answer.beyond["extrapolated"].all()
+
+
+def test_a_fixed_value_beyond_the_data_marks_every_setting() -> None:
+    answer = plan(Known(), 1, rtt="100 ms")
+    assert answer.reached
+    assert answer.settings["extrapolated"].all()
+    assert "Extrapolated: rtt 100 ms is not in the data: 2 ms to 80 ms." in answer.notes
+    assert plan(Known(), 1, rtt="50 ms", bandwidth="20 Gbit/s").settings["extrapolated"].all()
+
+
+def test_fixed_values_and_lists_are_what_is_searched() -> None:
+    answer = plan(Known(), 2, rtt=20, origins=2, cores=[4, 6])
+    assert set(answer.settings["origins"]) == {2}
+    assert set(answer.settings["cores"]) == {4, 6}
+    assert cost(answer.cheapest if answer.cheapest is not None else {}) == (4, 2, 5)
+
+
+def test_what_makes_no_difference_is_said() -> None:
+    notes = " ".join(plan(Known(), 1, rtt=20, loss="1 %").notes)
+    assert "Of loss the model says that it makes no difference" in notes
+    assert "Of rtt" not in notes
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        (
+            {"target": 1},
+            "rtt: given nothing, allowed: this key is needed, for rtt varies in the data: 2 ms to 80 ms",
+        ),
+        ({"target": None, "rtt": 20}, "target: given nothing, allowed: this key is needed"),
+        ({"target": "1 GB", "rtt": 20}, "target: given '1 GB', allowed: a rate"),
+        ({"target": 1, "rtt": "5 MiB"}, "rtt: given '5 MiB', allowed: a time"),
+        ({"target": 1, "rtt": [5, 6]}, "rtt: given a list, allowed: one value"),
+        ({"target": 1, "rtt": 20, "stream": 4}, "stream: given an unknown key, allowed: streams?"),
+        ({"target": 1, "rtt": 20, "probability": 1}, "probability: given 1, allowed: a fraction"),
+    ],
+)
+def test_wrong_questions_are_refused(question: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        plan(Known(), **question)
+    assert text in str(error.value)
+
+
+def test_words_that_vary_in_the_data_must_be_given() -> None:
+    domain = Domain(DOMAIN.ranges, {"tool": ("curl", "gfal-copy")}, DOMAIN.fixed)
+    with pytest.raises(ConfigurationError, match="tool varies in the data: curl, gfal-copy"):
+        plan(Known(domain=domain), 1, rtt=20)
+    with pytest.raises(ConfigurationError, match="tool: given 'wget', allowed: what the data have"):
+        plan(Known(domain=domain), 1, rtt=20, tool="wget")
+    assert plan(Known(domain=domain), 1, rtt=20, tool="curl").reached
+
+
+@given(st.floats(0.01, 1000), st.floats(1.01, 1000), st.integers(2, 50), st.booleans())
+def test_a_ladder_goes_from_end_to_end_in_few_steps(low: float, times: float, most: int, whole: bool) -> None:
+    low = float(max(1, round(low))) if whole else low
+    high = float(round(low * times)) if whole else low * times
+    steps = ladder(low, high, most, whole=whole)
+    assert (steps[0], steps[-1]) == (low, high)
+    assert len(steps) <= most
+    assert (np.diff(steps) > 0).all() or low == high
+    if whole:
+        assert (steps == np.round(steps)).all()
+
+
+def test_a_plan_is_the_same_after_json() -> None:
+    for answer in (plan(Known(), 3, rtt=20, cores=[4, None]), plan(Known(), 4.9, rtt=20, tool="curl")):
+        text = json.dumps(answer.to_dict(), allow_nan=False)
+        again = Plan.from_dict(json.loads(text))
+        assert again.to_dict() == json.loads(text)
+        pd.testing.assert_frame_equal(again.answers, answer.answers, rtol=1e-5)
+
+
+def test_a_plan_is_drawn_and_shown(tmp_path: Path) -> None:
+    for number, question in enumerate(
+        ({"target": 3}, {"target": 4.9, "cores": [4, 6]}, {"target": 90, "cores": 4})
+    ):
+        answer = plan(Known(spread=0.01), rtt=20, data="made up", **question)
+        figures.save(draw(answer), tmp_path, str(number))
+        assert (tmp_path / f"{number}.png").stat().st_size > 10_000
+        assert (tmp_path / f"{number}.svg").exists()
+        assert table(answer)
+
+
+def test_recommendations_are_what_plans_say() -> None:
+    found = recommend(Known(), [5, 40], target="3.3 Gbit/s", rtt="20 ms")
+    assert list(found) == list(COLUMNS)
+    assert list(found["rtt"].unique()) == [5, 20, 40]
+    assert list(found["target"].unique()) == [0.1, 0.2, 0.5, 1, 2, 3.3]
+    assert set(found["tcp_streams"]) == {2}
+    for row in found.to_dict("records"):
+        one = plan(Known(), row["target"], rtt=row["rtt"])
+        assert row["reached"] == one.reached
+        if one.cheapest is not None:
+            assert cost(row) == cost(one.cheapest)
+
+
+def test_recommendations_can_be_read_by_others() -> None:
+    found = recommend(Known(), [20], cores=[None])
+    content = json.loads(json.dumps(as_dict(found, {"model": "known"}), allow_nan=False))
+    assert content["columns"]["rtt"]["unit"] == "ms"
+    assert {row["cores"] for row in content["rows"]} == {None}
+    assert all(
+        isinstance(row["streams"], int) and isinstance(row["reached"], bool) for row in content["rows"]
+    )
+    lines = as_csv(found).splitlines()
+    assert lines[0].split(",") == list(COLUMNS)
+    assert len(lines) == len(found) + 1
+
+
+@pytest.fixture(scope="module")
+def observations(tmp_path_factory: pytest.TempPathFactory) -> Observations:
+    axes = {
+        "rtt": [5.0, 20.0, 50.0, 100.0],
+        "tool": ["curl", "gfal-copy"],
+        "streams": [1, 2, 4, 8],
+        "repetition": [1, 2],
+    }
+    folder = tmp_path_factory.mktemp("cells")
+    return observe(dataset.fold(synthetic.write_sweep(folder, axes), axes).summary)
+
+
+def saved(observations: Observations) -> Saved:
+    one = fit(MODELS["window"], observations, resamples=40)
+    return Saved("sweep demo, measured on netns", {"window": one}, {"best": "window", "problems": []})
+
+
+def test_a_real_fit_gives_the_streams_that_the_cells_need(observations: Observations) -> None:
+    with_words, label = chosen(saved(observations), observations, {"tool": "curl"})
+    assert label == "sweep demo, measured on netns, tool curl alone"
+    assert with_words.observed == len(observations) / 2
+    answer = plan(with_words, "500 Mbit/s", 0.8, rtt="100 ms", tool="curl")
+    assert answer.cheapest is not None
+    # As the cells were made: windows of 4 MiB over 100.5 ms, and at most 0.94 Gbit/s.
+    windows = 4 * 2**20 * 8 / 100.5 / 1e6
+    true = [0.94 * ((n * windows) ** -4 + 1.6**-4 + 1) ** -0.25 for n in range(1, 9)]
+    least = next(n for n, rate in enumerate(true, start=1) if rate >= 0.5)
+    assert least <= answer.cheapest["streams"] <= least + 2
+    assert not answer.cheapest["extrapolated"]
+    short = plan(with_words, "500 Mbit/s", 0.8, rtt="5 ms")
+    assert short.cheapest is not None
+    assert short.cheapest["streams"] < answer.cheapest["streams"]
+
+
+def test_a_word_that_no_cell_has_is_refused(observations: Observations) -> None:
+    with pytest.raises(
+        ConfigurationError, match="tool: given 'wget', allowed: what the data have: curl, gfal-copy"
+    ):
+        chosen(saved(observations), observations, {"tool": "wget"})
+
+
+def test_the_fit_of_all_cells_is_taken_where_all_have_the_words(observations: Observations) -> None:
+    every = saved(observations)
+    found, label = chosen(every, observations, {"endpoint": "redirector", "rtt": 20.0})
+    assert isinstance(found, Fit)
+    assert found is every.best
+    assert label == every.label
+
+
+def test_questions_change_no_cell() -> None:
+    base = {"sweep": "demo", "testbed": "netns"}
+    plain = configuration.load(base, ROOT)
+    asked = configuration.load(
+        {**base, "target": "1 Gbit/s", "rtt": "60 ms", "cores": [1, 2], "probability": "90 %"}, ROOT
+    )
+    assert asked.run.content == {"target": 1.0, "probability": 0.9, "cores": (1.0, 2.0), "rtt": 60.0}
+    assert asked.run.name == "target=1Gbitps,probability=90percent,cores=1+2,rtt=60ms"
+    cells = plain.grid.cells
+    assert [configuration.wanted(asked, cell) for cell in cells] == [
+        configuration.wanted(plain, cell) for cell in cells
+    ]
+
+
+def test_the_notebook_runs_on_its_own_and_has_no_outputs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notebook = nbformat.read(ROOT / "notebooks" / "plan.ipynb", as_version=4)
+    nbformat.validate(notebook)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert not any(cell.outputs or cell.execution_count for cell in code)
+    assert "parameters" in code[0].metadata.tags
+    # Where the defaults point to, as from the folder of notebooks.
+    axes = {"rtt": [5.0, 50.0, 100.0], "streams": [1, 2, 4, 8], "repetition": [1]}
+    demo = tmp_path / "results" / "demo"
+    dataset.write(dataset.fold(synthetic.write_sweep(tmp_path / "cells", axes), axes), demo / "dataset.nc")
+    one = fit(MODELS["window"], observe(xr.load_dataset(demo / "dataset.nc")), resamples=20)
+    choice = {"best": "window", "problems": []}
+    content = {"format": FORMAT, "label": "made up", "fits": {"window": one.to_dict()}, "choice": choice}
+    (demo / "models.json").write_text(json.dumps(content))
+    (tmp_path / "notebooks").mkdir()
+    monkeypatch.chdir(tmp_path / "notebooks")
+    space: dict[str, Any] = {}
+    for cell in code:
+        exec(cell.source, space)
+    assert space["answer"].reached

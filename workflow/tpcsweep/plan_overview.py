@@ -1,0 +1,49 @@
+"""A plan for people, as a table on a terminal."""
+
+from __future__ import annotations
+
+import math
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+
+from tpcsweep.plan import Plan
+from tpcsweep.units import FRACTION, RATE, show
+
+
+def table(plan: Plan) -> RenderableType:
+    """The answer in a line, the settings that matter, and what to know of them."""
+    found = Table(
+        "",
+        "cores",
+        "origins",
+        "streams",
+        "Gbit/s",
+        "95 % of cells",
+        f"{_sure(plan)} reach",
+        "probability",
+        "",
+    )
+    for _, row in plan.answers.iterrows():
+        found.add_row(
+            row["answer"],
+            "no limit" if math.isinf(row["cores"]) else f"{row['cores']:g}",
+            str(row["origins"]),
+            str(row["streams"]),
+            f"{row['throughput']:.3g}",
+            f"{row['throughput_low']:.3g} to {row['throughput_high']:.3g}",
+            f"{row['assured']:.3g}",
+            f"{100 * row['probability']:.1f} %",
+            "extrapolated" if row["extrapolated"] else "",
+        )
+    return Group(_title(plan), found, *(f"- {note}" for note in plan.notes))
+
+
+def _title(plan: Plan) -> str:
+    what = f"{show(plan.target, RATE)} with a probability of {_sure(plan)}"
+    verdict = "reached" if plan.reached else "not reached by any setting inside the data"
+    return f"{what}: {verdict}\nmodel {plan.model}, {plan.data}"
+
+
+def _sure(plan: Plan) -> str:
+    return show(plan.probability, FRACTION)
