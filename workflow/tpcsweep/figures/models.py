@@ -52,7 +52,7 @@ class _Layout:
 
 
 def fitted(observations: Observations, fit: Predictor) -> Figure:
-    """Draw measured cells with their errors, and the model as lines with the interval of a measurement.
+    """Draw measured cells with their errors, and the model as lines with its own 95 % interval.
 
     Throughput over streams, a line for each RTT and a panel for each setting of the other axes; at most 24 panels
     of 8 lines.
@@ -95,8 +95,10 @@ def fitted(observations: Observations, fit: Predictor) -> Figure:
             if layout.lines and len(values) < frame[layout.lines].nunique()
             else "",
         ]
-        text = f"{_title(fit)}: {observations.label}\nLines and bands: the model and the 95 % interval of one more "
-        text += "measurement. Points and bars: cells and their standard errors."
+        text = (
+            f"{_title(fit)}: {observations.label}\nLines and bands: the model and its 95 % interval, that of "
+        )
+        text += "cells is wider. Points and bars: cells and their standard errors."
         more = " and ".join(one for one in left if one)
         _name(figure, text + (f" Shown: {more}." if more else ""))
         if layout.lines:
@@ -142,7 +144,7 @@ def prediction_errors(choice: Mapping[str, Any], label: str) -> Figure:
     scores = pd.DataFrame(choice["scores"])
     errors = pd.DataFrame(choice["errors"])
     with styled():
-        figure = Figure(figsize=(7.6, 0.27 * len(scores) + 1.9), layout="constrained")
+        figure = Figure(figsize=(7.6, 0.25 * len(scores) + 2.1), layout="constrained")
         axes = figure.subplots()
         names = [_candidate(row["model"], row["fitted"]) for row in choice["scores"]]
         places = np.arange(len(scores))
@@ -168,7 +170,7 @@ def prediction_errors(choice: Mapping[str, Any], label: str) -> Figure:
         axes.invert_yaxis()
         axes.set_xlabel("mean absolute error of cells left out (Gbit/s)")
         axes.grid(visible=True, axis="x", alpha=0.3)
-        axes.legend(fontsize=7.5, loc="lower right")
+        figure.legend(fontsize=7.5, loc="outside lower center", ncols=4, frameon=False)
         _name(figure, f"Prediction of cells left out: {label}\n* not to be told from the best")
     return figure
 
@@ -250,11 +252,9 @@ def _draw_line(axes: Axes, line: pd.DataFrame, x: str | None, fit: Predictor, co
     if x is None:
         return
     table = _table(line, {x: _dense(line[x], _DENSE)})
-    predicted = fit.predict(table)
-    axes.plot(table[x], predicted.throughput, color=colour, linewidth=1.3)
-    axes.fill_between(
-        table[x], predicted.throughput_low, predicted.throughput_high, color=colour, alpha=0.1, linewidth=0
-    )
+    low, high = fit.uncertainty(table)
+    axes.plot(table[x], fit.estimate(table), color=colour, linewidth=1.3)
+    axes.fill_between(table[x], low, high, color=colour, alpha=0.18, linewidth=0)
 
 
 def _classed(observations: Observations) -> pd.DataFrame:

@@ -102,6 +102,11 @@ class Predictor(Protocol):
     def draws(self, points: Points | pd.DataFrame, count: int = 200, seed: int = 0) -> NDArray[np.float64]:
         """Give possible results of measuring each point once, in Gbit/s: draws × points."""
 
+    def uncertainty(
+        self, points: Points | pd.DataFrame, confidence: float = 0.95
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Give the interval of the fitted throughput itself, Gbit/s, without the scatter of measurements."""
+
     def predict(
         self, points: xr.Dataset | pd.DataFrame | Points, confidence: float = 0.95, seed: int = 0
     ) -> xr.Dataset:

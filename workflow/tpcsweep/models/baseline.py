@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
+from scipy import stats
 from sklearn.exceptions import ConvergenceWarning  # type: ignore[import-untyped]
 from sklearn.gaussian_process import GaussianProcessRegressor  # type: ignore[import-untyped]
 from sklearn.gaussian_process.kernels import (  # type: ignore[import-untyped]
@@ -20,7 +21,7 @@ from sklearn.gaussian_process.kernels import (  # type: ignore[import-untyped]
 
 from tpcsweep.models.base import Points
 from tpcsweep.models.observations import Observations
-from tpcsweep.models.places import Domain, Places, predicted
+from tpcsweep.models.places import Domain, Places, levels, predicted
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -106,12 +107,19 @@ class GaussianProcess:
         """
         return self.surface(points)[0]
 
-    def draws(self, points: Points | pd.DataFrame, count: int = 200, seed: int = 0) -> NDArray[np.float64]:
-        """Give possible results of measuring each point once, in Gbit/s: draws × points, points independent."""
+    def uncertainty(
+        self, points: Points | pd.DataFrame, confidence: float = 0.95
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Give the interval of the surface itself, Gbit/s: without a measurement's noise."""
         middle, spread = self.surface(points)
-        total = np.hypot(spread, self.noise)
-        normal = np.random.default_rng(seed).standard_normal((count, len(middle)))
-        return np.asarray(np.maximum(middle + total * normal, 0.0))
+        half = spread * stats.norm.ppf(0.5 + confidence / 2)
+        return np.maximum(middle - half, 0.0), middle + half
+
+    def draws(self, points: Points | pd.DataFrame, count: int = 200, seed: int = 0) -> NDArray[np.float64]:
+        """Give possible results of measuring each point once, in Gbit/s: draws × points, each with the same luck."""
+        middle, spread = self.surface(points)
+        normal = stats.norm.ppf(levels(count, seed))[:, None]
+        return np.asarray(np.maximum(middle + np.hypot(spread, self.noise) * normal, 0.0))
 
     def predict(
         self, points: xr.Dataset | pd.DataFrame | Points, confidence: float = 0.95, seed: int = 0

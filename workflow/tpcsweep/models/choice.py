@@ -239,7 +239,12 @@ def candidates(
 
         found.append((model.name, POOLED, pooled))
         apart = tuple(name for name in observations.axes if name not in model.axes)
-        if apart:
+        most = (
+            observations.frame.groupby([observations.classes(name) for name in apart]).size().max()
+            if apart
+            else 0
+        )
+        if most > len(model.parameters) + 1:  # as one value is left out of a setting
 
             def grouped(
                 some: Observations, model: Model = model, apart: tuple[str, ...] = apart

@@ -13,8 +13,8 @@ from scipy import optimize, stats
 
 from tpcsweep.models.base import Model, Parameter, Points
 from tpcsweep.models.determined import undetermined
-from tpcsweep.models.observations import Observations, complete
-from tpcsweep.models.places import Domain, Places, predicted
+from tpcsweep.models.observations import Observations, complete, error_at
+from tpcsweep.models.places import Domain, Places, levels, predicted
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -79,18 +79,29 @@ class Fit:
         full = complete(self.domain.filled(points, self.model.axes))
         return np.maximum(self.model(full, self.values), 0.0)
 
+    def uncertainty(
+        self, points: Points | pd.DataFrame, confidence: float = CONFIDENCE
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Give the interval of the fitted throughput itself, Gbit/s: what the parameters leave open, no scatter."""
+        tail = 50 * (1 - confidence)
+        low, high = np.percentile(self._rates(points, len(self.samples)), [tail, 100 - tail], axis=0)
+        return low, high
+
     def draws(self, points: Points | pd.DataFrame, count: int = 200, seed: int = 0) -> NDArray[np.float64]:
         """Give possible results of measuring each point once, in Gbit/s: draws × points.
 
-        Each draw has the parameters of one resample, and the scatter of cells about the fit.
+        Each draw has the parameters of one resample, and a share of the scatter of cells about the fit that is the
+        same at all its points.
         """
+        noise = np.interp(levels(count, seed), _QUANTILES, self.scatter)
+        return np.asarray(self._rates(points, count) * np.exp(noise)[:, None])
+
+    def _rates(self, points: Points | pd.DataFrame, count: int) -> NDArray[np.float64]:
         full = complete(self.domain.filled(points, self.model.axes))
-        generator = np.random.default_rng(seed)
         names = list(self.values)
         chosen = self.samples[np.arange(count) % len(self.samples)]
-        rates = np.array([self.model(full, dict(zip(names, one, strict=True))) for one in chosen])
-        noise = np.interp(generator.random(rates.shape), _QUANTILES, self.scatter)
-        return np.asarray(np.maximum(rates, 0.0) * np.exp(noise))
+        rates = [self.model(full, dict(zip(names, one, strict=True))) for one in chosen]
+        return np.maximum(rates, 0.0)
 
     def predict(
         self, points: xr.Dataset | pd.DataFrame | Points, confidence: float = CONFIDENCE, seed: int = 0
@@ -171,12 +182,12 @@ def fit(
 ) -> Fit:
     """Fit a model; what goes wrong is said in `problems`, and nothing is raised for it.
 
-    The loss is soft L1 (scipy's `least_squares`) of residuals over errors, with the knee at 1.345 times their scale
-    (the median absolute residual of a first pass; Huber 1981), so that outliers do not pull. It is minimized from
-    the best of 64 seeded points of the parameter space and the model's guess. Intervals are percentiles of a
-    bootstrap (Davison, Hinkley 1997) that starts from the optimum and draws whole deployments where there are at
-    least 8, else cells, with the repetitions of each cell drawn anew. start: values to begin at, in place of all
-    starts but the guess.
+    The loss is soft L1 (scipy's `least_squares`) of residuals over errors (`error_at`), with the knee at 1.345 times
+    their scale (the median absolute residual of a first pass; Huber 1981), so that outliers do not pull. It is
+    minimized from the model's guess and from the best of 64 seeded points of the parameter space; from `start` and
+    the guess where that is given. Intervals are percentiles of a bootstrap (Davison, Hinkley 1997) that begins at
+    the optimum. It draws whole deployments where there are at least 8, else cells, with the repetitions of each
+    cell drawn anew.
     """
     problem = _Problem.of(model, observations)
     count, unknowns = len(observations), len(problem.free)
@@ -188,7 +199,10 @@ def fit(
     units, scale, converged = best
     problems = [] if converged else ["the search ended before it had converged"]
     values = problem.values(units)
-    residuals = observations.throughput - model(problem.points, values)
+    estimate = model(problem.points, values)
+    if not np.all(np.isfinite(estimate)):
+        return _failed(model, observations, "the model has no value at some of the cells")
+    residuals = observations.throughput - estimate
     drawn, samples = _bootstrap(problem, observations, units, scale, resamples, seed)
     if resamples and len(samples) < 0.9 * resamples:
         problems.append(f"{resamples - len(samples)} of {resamples} resamples could not be fitted")
@@ -196,7 +210,7 @@ def fit(
     reasons = undetermined(
         model.parameters, observations.axes, values, samples, problem.jacobian(units), problem.held
     )
-    criteria = _information(residuals / observations.error, observations.error, unknowns)
+    criteria = _information(residuals, observations.error_at(estimate), unknowns)
     return Fit(
         model=model,
         values=values,
@@ -225,6 +239,7 @@ class _Problem:
     points: Points
     throughput: NDArray[np.float64]
     error: NDArray[np.float64]
+    level: NDArray[np.float64]
     free: tuple[Parameter, ...]
     held: Mapping[str, float] = field(default_factory=dict)
 
@@ -236,7 +251,8 @@ class _Problem:
             if one.neutral is not None and not set(one.needs) <= set(observations.axes)
         }
         free = tuple(one for one in model.parameters if one.name not in held)
-        return cls(model, observations.points, observations.throughput, observations.error, free, held)
+        level = np.asarray(observations.frame["level"], float)
+        return cls(model, observations.points, observations.throughput, observations.error, level, free, held)
 
     def values(self, units: NDArray[np.float64]) -> dict[str, float]:
         """Give all parameters, in the order of the model."""
@@ -246,7 +262,8 @@ class _Problem:
     def residuals(self, units: NDArray[np.float64]) -> NDArray[np.float64]:
         """Give residuals over errors; where the model has no value, a residual that no search stays at."""
         with np.errstate(all="ignore"):
-            off = (self.model(self.points, self.values(units)) - self.throughput) / self.error
+            estimate = self.model(self.points, self.values(units))
+            off = (estimate - self.throughput) / error_at(self.error, self.level, estimate)
         return np.nan_to_num(np.clip(off, -1e6, 1e6), nan=1e6)
 
     def jacobian(self, units: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
@@ -262,7 +279,8 @@ class _Problem:
     def drawn(self, rows: NDArray[np.int64]) -> _Problem:
         """Give the same problem of other observations."""
         points = {name: values[rows] for name, values in self.points.items()}
-        return _Problem(self.model, points, self.throughput[rows], self.error[rows], self.free, self.held)
+        columns = (self.throughput[rows], self.error[rows], self.level[rows])
+        return _Problem(self.model, points, *columns, self.free, self.held)
 
     def solve(self, start: NDArray[np.float64], scale: float, steps: int) -> Any:
         """Minimize from a start; None where that fails."""
@@ -399,17 +417,17 @@ def _scatter(
 
 
 def _information(
-    scaled: NDArray[np.float64], error: NDArray[np.float64], unknowns: int
+    residuals: NDArray[np.float64], error: NDArray[np.float64], unknowns: int
 ) -> tuple[float, float]:
     """AICc and BIC of residuals that have Student's t distribution with 4 degrees of freedom.
 
     Its heavy tails are those of the robust loss (Lange, Little, Taylor 1989); its scale is one more parameter.
     """
-    count, k = len(scaled), unknowns + 1
+    count, k = len(residuals), unknowns + 1
 
     def cost(log_scale: float) -> float:
         scale = error * math.exp(log_scale)
-        return float(-2 * np.sum(stats.t.logpdf(scaled * error / scale, _TAILS) - np.log(scale)))
+        return float(-2 * np.sum(stats.t.logpdf(residuals / scale, _TAILS) - np.log(scale)))
 
     least = float(optimize.minimize_scalar(cost, bounds=(-7, 14), method="bounded").fun)
     aicc = least + 2 * k + 2 * k * (k + 1) / (count - k - 1) if count > k + 1 else math.inf

@@ -25,7 +25,7 @@ REPETITION = "repetition"
 FLOOR = 0.05
 """No error is taken for less than this share of the mean throughput of its point: cells of the same setting,
 deployed anew, differ by about as much, and no model is exact. Nor for less than this share of the median throughput
-of all cells: else cells that stalled, which have the smallest intervals, would decide every fit."""
+of all cells."""
 
 NO_INTERVAL = 0.2
 """The error of an observation without interval, as a share of the median throughput of all cells: the same for all,
@@ -76,6 +76,10 @@ class Observations:
         """Standard errors in Gbit/s, never below the floors."""
         return np.asarray(self.frame["error"], float)
 
+    def error_at(self, estimate: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Standard errors in Gbit/s if the throughput were as estimated: see `error_at`."""
+        return error_at(self.error, np.asarray(self.frame["level"], float), estimate)
+
     def classes(self, name: str) -> pd.Series:
         """What counts as one value of an axis: see `classes`. Rows that were taken keep what they were."""
         return self.frame.get(f"{name}_class", self.frame[name])
@@ -119,7 +123,7 @@ def observe(ds: xr.Dataset) -> Observations:
             frame[f"{name}_class"] = values
     frame["point"] = _key(grouped, axes, len(frame))
     frame["deployment"] = _key(grouped, [name for name in axes if name not in CELL], len(frame))
-    frame["error"] = _errors(frame, float(ds.attrs.get("measurement_confidence", 0.95)))
+    frame["error"], frame["level"] = _errors(frame, float(ds.attrs.get("measurement_confidence", 0.95)))
     how = "simulated" if ds.attrs.get("testbed_kind") == "simulation" else "measured"
     label = f"sweep {ds.attrs.get('sweep', '?')}, {how} on {ds.attrs.get('testbed', '?')}"
     return Observations(frame, axes, label)
@@ -146,8 +150,9 @@ def classes(values: pd.Series) -> pd.Series:
     """
     if values.nunique() <= MANY or not pd.api.types.is_numeric_dtype(values):
         return values
-    first, known = -np.inf, {}
-    for value in np.sort(values.unique()):
+    ordered = np.sort(values.unique())
+    first, known = ordered[0], {}
+    for value in ordered:
         if value > first + NEAR * max(abs(first), 1.0):
             first = value
         known[value] = first
@@ -163,14 +168,27 @@ def _key(columns: dict[str, pd.Series], names: Sequence[str], length: int) -> pd
     return texts
 
 
-def _errors(frame: pd.DataFrame, confidence: float) -> NDArray[np.float64]:
-    """Standard errors in Gbit/s."""
+def error_at(
+    error: NDArray[np.float64], level: NDArray[np.float64], estimate: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Standard errors in Gbit/s whose floor is a share of what is estimated, where that is more than `level`.
+
+    A cell that stalled at a hundredth of what its neighbours reach has the smallest interval of all. By its own
+    throughput alone it would outweigh them; by this no residual is larger than 1/FLOOR.
+    """
+    finite = np.minimum(level, 1e150)  # infinity less itself would be no number
+    return np.asarray(np.sqrt(error**2 + FLOOR**2 * (np.maximum(estimate, finite) ** 2 - finite**2)))
+
+
+def _errors(frame: pd.DataFrame, confidence: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Standard errors in Gbit/s, and the levels of which their floors are a share: infinite for a fixed error."""
     throughput = frame["throughput"]
     typical = float(throughput.median()) or float(throughput.max()) or 1.0
     error = np.full(len(frame), np.nan)
     if "throughput_low" in frame and "throughput_high" in frame:
         half = (frame["throughput_high"] - frame["throughput_low"]).to_numpy() / 2
         error = half / stats.norm.ppf(0.5 + confidence / 2)
-    mean = throughput.groupby(frame["point"]).transform("mean").to_numpy()
-    with_floor = np.sqrt(error**2 + (FLOOR * mean) ** 2 + (FLOOR * typical) ** 2)
-    return np.where(np.isfinite(error), with_floor, NO_INTERVAL * typical)
+    level = throughput.groupby(frame["point"]).transform("mean").to_numpy()
+    with_floor = np.sqrt(error**2 + (FLOOR * level) ** 2 + (FLOOR * typical) ** 2)
+    known = np.isfinite(error)
+    return np.where(known, with_floor, NO_INTERVAL * typical), np.where(known, level, np.inf)

@@ -14,7 +14,7 @@ import xarray as xr
 from tpcsweep.dataset import describe
 from tpcsweep.models.base import Points, Predictor
 from tpcsweep.models.observations import Observations
-from tpcsweep.variables import SUMMARY
+from tpcsweep.parameters import Parameters
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,7 +40,7 @@ class Domain:
             {
                 name: float(values[0])
                 for name, values in points.items()
-                if name not in axes and name not in SUMMARY and name != "error" and not np.ptp(values) > 0
+                if name in Parameters.model_fields and name not in axes
             },
         )
 
@@ -144,6 +144,11 @@ def predicted(
     variables["extrapolated"] = (dimensions, outside, {"long_name": "beyond the fitted data"})
     about = {"title": f"Throughput as predicted by {predictor.name}", "model": predictor.name}
     return xr.Dataset(variables, places.template.coords, about)
+
+
+def levels(count: int, seed: int) -> NDArray[np.float64]:
+    """Probabilities that cover (0, 1) evenly, in a seeded order: their quantiles are those of a distribution."""
+    return np.asarray((np.random.default_rng(seed).permutation(count) + 0.5) / count)
 
 
 def _text(value: float) -> float | str:

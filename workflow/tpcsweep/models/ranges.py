@@ -6,16 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tpcsweep.models.base import (
-    BASE,
-    EFFICIENCY,
-    GBIT_PER_MS,
-    Model,
-    Parameter,
-    Points,
-    connections,
-    effective_rtt,
-)
+from tpcsweep.models.base import EFFICIENCY, GBIT_PER_MS, Model, Parameter, Points, connections
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,21 +15,20 @@ RANGE = 16 * 2.0**20
 """Bytes that XRootD asks for at a time where a transfer has more than one connection."""
 
 
-def _ranges(points: Points, base: float, rate: float, idle: float, efficiency: float) -> NDArray[np.float64]:
+def _ranges(points: Points, rate: float, idle: float, efficiency: float) -> NDArray[np.float64]:
     asked = np.where(points["tcp_streams"] > 1, RANGE, points["file_size"])
-    waiting = idle * effective_rtt(points, base) / (GBIT_PER_MS * asked)  # s/Gbit
+    waiting = idle * points["rtt"] / (GBIT_PER_MS * asked)  # s/Gbit
     return np.minimum(efficiency * points["bandwidth"], connections(points) / (1 / rate + waiting))
 
 
 MODEL = Model(
     name="ranges",
     title="Serial ranges of multi-stream pulls",
-    formula=r"\min\left(\eta C,\; \frac{n}{1/r + k (R + R_0) / B}\right),\; "
+    formula=r"\min\left(\eta C,\; \frac{n}{1/r + k R / B}\right),\; "
     r"B = 16\,\mathrm{MiB}\text{ for several connections a transfer, else the file}",
     source="XRootD's XrdTpcMultistream, as observed with 5.5.3, 2022; the bound is that of one request a round trip",
     axes=("streams", "tcp_streams", "rtt", "file_size", "bandwidth"),
     parameters=(
-        BASE,
         Parameter(
             "rate", "Gbit/s", "r: throughput of a connection that does not wait", 1e-3, 1e3, 1.0, "log"
         ),

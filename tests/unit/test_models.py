@@ -1,0 +1,361 @@
+"""Fits to data whose truth is known: parameters come back, what cannot be known is said, outliers do not pull."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tpcsweep import dataset
+from tpcsweep.models import MODELS, Fit, Model, fit, fit_process, observe
+from tpcsweep.models.base import Parameter, Predictor
+from tpcsweep.models.combined import soft_minimum
+from tpcsweep.models.observations import FLOOR, NothingMeasuredError, classes, complete
+
+from tests.unit import synthetic
+from tests.unit.made_up import measured
+
+RTT = [0.0, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0]
+STREAMS = [1, 2, 4, 8, 16, 32, 64]
+LOSS = [1e-5, 1e-4, 1e-3, 1e-2]
+
+# For each model a truth, and a grid that determines all of its parameters.
+TRUTHS: dict[str, tuple[dict[str, float], dict[str, Sequence[float]], dict[str, float]]] = {
+    "window": (
+        {"base": 0.5, "window": 0.4, "efficiency": 0.8},
+        {"rtt": RTT, "streams": STREAMS},
+        {"bandwidth": 10.0, "tcp_buffer": 2.0**22},
+    ),
+    "mathis": (
+        {"base": 0.5, "background": 1e-4},
+        {"rtt": RTT, "loss": LOSS},
+        {"bandwidth": 100.0, "mtu": 9000.0},
+    ),
+    "pftk": (
+        {"base": 0.5, "window": 0.1, "background": 1e-4},
+        {"rtt": RTT, "loss": [0.0, *LOSS]},
+        {"bandwidth": 100.0, "mtu": 9000.0, "tcp_buffer": 2.0**22},
+    ),
+    "hacker": (
+        {"base": 0.5, "background": 1e-4, "efficiency": 0.8},
+        {"rtt": RTT, "streams": STREAMS},
+        {"bandwidth": 10.0, "mtu": 9000.0},
+    ),
+    "lu": ({"a": 0.02, "b": 3.0}, {"streams": STREAMS}, {}),
+    "yildirim": ({"a": 0.02, "skew": -0.4, "c": 3.0}, {"streams": [*STREAMS, 3, 6, 12, 24, 48]}, {}),
+    "yildirim_newton": (
+        {"a": 0.01, "exponent": 2.4, "b": 3.0},
+        {"streams": [*STREAMS, 3, 6, 12, 24, 48]},
+        {},
+    ),
+    "usl": (
+        {
+            "rate": 0.5,
+            "streams_contention": 0.1,
+            "streams_coherency": 2e-3,
+            "cores_contention": 0.05,
+            "cores_coherency": 5e-3,
+            "origins_contention": 0.2,
+            "origins_coherency": 0.05,
+        },
+        {"streams": STREAMS, "cores": [1, 2, 4, 8, 16, 32], "origins": [1, 2, 3, 4, 6]},
+        {},
+    ),
+    "rao_sigmoid": ({"rate": 9.0, "steepness": 0.06, "middle": 60.0}, {"rtt": [3.0, 30.0, 60.0, 90.0, *RTT]}, {}),
+    "rao_ramp": ({"base": 0.5, "rate": 8.0, "duration": 1.0}, {"rtt": RTT, "streams": STREAMS}, {"mtu": 9000.0}),
+    "ranges": (
+        {"rate": 3.0, "idle": 2.0, "efficiency": 0.8},
+        {"rtt": RTT, "tcp_streams": [2, 4, 8, 16]},
+        {"bandwidth": 20.0, "file_size": 2.0**30},
+    ),
+    "combined": (
+        {
+            "base": 0.5,
+            "window": 0.3,
+            "background": 1e-5,
+            "handshakes": 6.0,
+            "setup": 0.1,
+            "per_core": 2.0,
+            "instance": 6.0,
+            "contention": 0.1,
+            "client": 25.0,
+            "efficiency": 0.9,
+            "sharpness": 5.0,
+        },
+        {
+            "rtt": [0.0, 20.0, 80.0],
+            "streams": [1, 4, 16, 64],
+            "cores": [1.0, 4.0, 16.0],
+            "origins": [1, 4],
+            "file_size": [2.0**24, 2.0**30],
+            "loss": [0.0, 1e-4],
+        },
+        {"bandwidth": 10.0, "tcp_buffer": 2.0**24, "mtu": 9000.0},
+    ),
+    "constant": ({"rate": 2.0}, {"streams": STREAMS}, {}),
+}  # fmt: skip
+
+
+def unit(model: Model, name: str, value: float) -> float:
+    return float(next(one for one in model.parameters if one.name == name).to_unit(value))
+
+
+def test_every_model_has_a_truth_here() -> None:
+    assert set(TRUTHS) == set(MODELS)
+
+
+@pytest.mark.parametrize("name", TRUTHS)
+def test_parameters_come_back_within_their_intervals(name: str) -> None:
+    values, axes, fixed = TRUTHS[name]
+    model = MODELS[name]
+    found = fit(model, observe(measured(model, values, axes, fixed=fixed, repetitions=2)), resamples=30)
+    assert found.ok
+    assert not found.problems
+    for parameter, truth in values.items():
+        low, high = (unit(model, parameter, end[parameter]) for end in (found.low, found.high))
+        # 30 resamples know the ends of an interval only roughly: half its width more at each end.
+        more = 0.5 * (high - low)
+        assert low - more <= unit(model, parameter, truth) <= high + more, (parameter, found.reasons)
+    # The truth is told from other values, wherever the data are said to determine it.
+    assert sum(found.determined.values()) >= 0.6 * len(values), found.reasons
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
+    values, axes, fixed = TRUTHS["window"]
+    axes = {"rtt": RTT[::2], "streams": STREAMS[::2]}
+    held = []
+    for seed in range(12):
+        ds = measured(MODELS["window"], values, axes, fixed=fixed, seed=seed)
+        found = fit(MODELS["window"], observe(ds), resamples=30, seed=seed)
+        held += [found.low[one] <= truth <= found.high[one] for one, truth in values.items()]
+    # 36 intervals of nominally 95 %: fewer than 29 has a probability of 1e-4, were they exact.
+    assert sum(held) >= 29
+
+
+def test_outliers_do_not_move_the_fit() -> None:
+    values, axes, fixed = TRUTHS["window"]
+    ds = measured(MODELS["window"], values, axes, fixed=fixed)
+    stalled = np.random.default_rng(1).random(ds.throughput.shape) < 0.15
+    assert stalled.sum() >= 4
+    spoiled = ds.assign({name: ds[name].where(~stalled, ds[name] * 0.02) for name in ds.data_vars})
+    clean, robust = (fit(MODELS["window"], observe(one), resamples=0) for one in (ds, spoiled))
+    everywhere = observe(ds).frame
+    assert robust.estimate(everywhere) == pytest.approx(clean.estimate(everywhere), rel=0.08)
+
+
+def test_without_an_rtt_axis_the_window_is_not_determined() -> None:
+    values, _, fixed = TRUTHS["window"]
+    ds = measured(MODELS["window"], values, {"streams": STREAMS}, fixed=fixed | {"rtt": 20.0})
+    found = fit(MODELS["window"], observe(ds), resamples=20)
+    assert not found.determined["window"]
+    assert "one value of rtt" in found.reasons["window"]
+    assert not found.determined["base"]
+    assert found.determined["efficiency"]
+    # It predicts these cells all the same.
+    estimate = found.estimate(observe(ds).frame)
+    assert estimate == pytest.approx(observe(ds).throughput, rel=0.2)
+
+
+def test_a_limit_that_never_binds_is_not_determined() -> None:
+    values, axes, _ = TRUTHS["window"]
+    ds = measured(MODELS["window"], values, axes, fixed={"bandwidth": 1e5, "tcp_buffer": 2.0**18})
+    found = fit(MODELS["window"], observe(ds), resamples=20)
+    assert not found.determined["efficiency"]
+    assert found.reasons["efficiency"]
+    assert found.determined["window"]
+
+
+def test_parameters_with_the_same_effect_are_not_told_apart() -> None:
+    def function(points: Any, one: float, other: float) -> Any:
+        return one * other * points["streams"]
+
+    twins = tuple(Parameter(name, "1", name, 0.01, 100.0, 1.0, "log") for name in ("one", "other"))
+    model = Model("twins", "Twins", "", "", ("streams",), twins, function)
+    ds = measured(model, {"one": 2.0, "other": 3.0}, {"streams": STREAMS})
+    found = fit(model, observe(ds), resamples=20)
+    assert found.reasons["one"] == "it cannot be told from other"
+    assert not found.determined["other"]
+
+
+def test_too_few_cells_are_said_and_nothing_is_raised() -> None:
+    values, _, fixed = TRUTHS["window"]
+    ds = measured(MODELS["window"], values, {"rtt": [1.0, 2.0]}, fixed=fixed)
+    found = fit(MODELS["window"], observe(ds))
+    assert not found.ok
+    assert "2 observations do not determine 3 parameters" in found.problems[0]
+    assert not any(found.determined.values())
+
+
+def test_a_model_without_finite_values_says_so() -> None:
+    broken = replace(MODELS["lu"], function=lambda points, **_: np.full(len(points["streams"]), np.nan))
+    found = fit(broken, observe(measured(MODELS["lu"], TRUTHS["lu"][0], {"streams": STREAMS})), resamples=5)
+    assert "no value" in found.problems[0]
+
+
+@pytest.fixture(scope="module")
+def window() -> Fit:
+    values, axes, fixed = TRUTHS["window"]
+    return fit(MODELS["window"], observe(measured(MODELS["window"], values, axes, fixed=fixed)), resamples=40)
+
+
+@pytest.fixture(scope="module", params=["fit", "process"])
+def predictor(request: pytest.FixtureRequest, window: Fit) -> Predictor:
+    values, axes, fixed = TRUTHS["window"]
+    ds = measured(MODELS["window"], values, axes, fixed=fixed)
+    return window if request.param == "fit" else fit_process(observe(ds))
+
+
+def test_predictions_have_the_axes_that_were_asked_for(predictor: Predictor) -> None:
+    asked = xr.Dataset(coords={"streams": [2, 6], "rtt": [10.0, 30.0, 500.0]})
+    found = predictor.predict(asked)
+    assert found.throughput.dims == ("streams", "rtt")
+    assert (found.throughput_low <= found.throughput_high).all()
+    assert found.throughput.attrs["units"] == "Gbit/s"
+    assert found.extrapolated.sel(rtt=500).all()
+    assert not found.extrapolated.sel(rtt=[10, 30]).any()
+    truth = MODELS["window"](
+        complete(
+            {"streams": np.array([2.0, 6.0]), "rtt": np.full(2, 30.0)}
+            | {name: np.full(2, value) for name, value in TRUTHS["window"][2].items()}
+        ),
+        TRUTHS["window"][0],
+    )
+    assert found.throughput.sel(rtt=30).values == pytest.approx(truth, rel=0.15)
+
+
+def test_predictions_are_for_measured_cells_what_was_measured(predictor: Predictor) -> None:
+    values, axes, fixed = TRUTHS["window"]
+    ds = measured(MODELS["window"], values, axes, fixed=fixed, seed=7)
+    found = predictor.predict(ds)
+    once = ds.throughput.isel(repetition=0)
+    assert found.throughput.dims == once.dims
+    inside = (once >= found.throughput_low) & (once <= found.throughput_high)
+    assert 0.85 <= float(inside.mean()) <= 1
+
+
+def test_an_axis_that_varied_must_be_given(window: Fit) -> None:
+    with pytest.raises(KeyError, match="no rtt: these vary in the data"):
+        window.predict(xr.Dataset(coords={"streams": [1]}))
+
+
+def test_draws_are_seeded_and_never_negative(predictor: Predictor) -> None:
+    points = {"streams": np.array([1.0, 64.0]), "rtt": np.array([160.0, 0.0])}
+    draws = predictor.draws(points, count=50, seed=3)
+    assert draws.shape == (50, 2)
+    assert (draws >= 0).all()
+    assert np.array_equal(draws, predictor.draws(points, count=50, seed=3))
+
+
+def test_fits_survive_json(window: Fit) -> None:
+    again = Fit.from_dict(json.loads(json.dumps(window.to_dict(), allow_nan=False)), MODELS)
+    asked = xr.Dataset(coords={"streams": [2, 6], "rtt": [10.0, 30.0]})
+    xr.testing.assert_allclose(again.predict(asked), window.predict(asked), rtol=1e-3)
+    assert again.reasons == window.reasons
+    assert again.determined == window.determined
+
+
+def test_failed_fits_survive_json() -> None:
+    ds = measured(MODELS["window"], TRUTHS["window"][0], {"rtt": [1.0, 2.0]})
+    found = fit(MODELS["window"], observe(ds))
+    again = Fit.from_dict(json.loads(json.dumps(found.to_dict(), allow_nan=False)), MODELS)
+    assert not again.ok
+    assert again.problems == found.problems
+
+
+AXES: Mapping[str, Sequence[Any]] = {
+    "tool": ["curl", "gfal-copy"],
+    "cores": [1.0, None],
+    "rtt": [5.0, 50.0],
+    "streams": [1, 2],
+    "repetition": [1, 2],
+}
+
+
+def test_observations_of_a_sweep(tmp_path: Any) -> None:
+    failed = {"tool": "curl", "cores": 1.0, "rtt": 5.0, "streams": 2}
+    specs = synthetic.write_sweep(tmp_path, AXES, failed=[failed], missing=[{"rtt": 50.0, "repetition": 2}])
+    summary = dataset.fold(specs, AXES).summary
+    found = observe(summary)
+    assert found.axes == ("tool", "cores", "rtt", "streams")
+    assert found.numeric == ("cores", "rtt", "streams")
+    assert len(found) == int((summary.status == 1).sum()) == 32 - 8 - 2
+    assert set(found.frame["deployment"]) == {f"cores={c}/rtt={r}" for c in ("1", "inf") for r in ("5", "50")}
+    row = found.frame.query("tool == 'curl' and cores == 1 and rtt == 50 and streams == 2").iloc[0]
+    cell = summary.sel(tool="curl", cores=1, rtt=50, streams=2, repetition=1)
+    assert row["throughput"] == float(cell.throughput)
+    half = float(cell.throughput_high - cell.throughput_low) / 2 / 1.959964
+    floors = FLOOR * np.array([row["throughput"], np.median(found.throughput)])
+    assert row["error"] == pytest.approx(np.sqrt(half**2 + (floors**2).sum()))
+
+
+def test_a_dataset_without_a_good_cell_is_refused() -> None:
+    ds = measured(MODELS["constant"], {"rate": 1.0}, {"streams": [1, 2]})
+    with pytest.raises(NothingMeasuredError):
+        observe(ds.assign(throughput=ds.throughput * np.nan))
+
+
+def test_without_intervals_every_cell_weighs_the_same() -> None:
+    ds = measured(MODELS["lu"], TRUTHS["lu"][0], {"streams": STREAMS})[["throughput"]]
+    assert len(set(observe(ds).error)) == 1
+
+
+@given(st.lists(st.floats(0, 1e4), min_size=1, max_size=60, unique=True))
+@settings(max_examples=50)
+def test_classes_hold_what_is_near_and_nothing_else(values: list[float]) -> None:
+    found = classes(pd.Series(values))
+    if len(values) <= 12:
+        assert list(found) == values
+    for value, name in zip(values, found, strict=True):
+        assert name in values
+        assert 0 <= value - name <= 0.1 * max(name, 1.0)
+
+
+LIMITS = st.lists(st.floats(1e-3, 1e4), min_size=1, max_size=5)
+
+
+@given(LIMITS, st.floats(1, 30))
+@settings(max_examples=50)
+def test_a_soft_minimum_is_below_the_minimum_and_not_far(limits: list[float], sharpness: float) -> None:
+    found = float(soft_minimum(tuple(np.array([one]) for one in limits), sharpness)[0])
+    assert found <= min(limits) * (1 + 1e-9)
+    assert found >= min(limits) * len(limits) ** (-1 / sharpness) * (1 - 1e-9)
+
+
+@given(
+    st.sampled_from(sorted(MODELS)),
+    st.floats(0, 300),
+    st.integers(1, 1000),
+    st.integers(1, 16),
+    st.one_of(st.just(np.inf), st.floats(0.1, 256)),
+    st.lists(st.floats(0, 1), min_size=11, max_size=11),
+)
+@settings(max_examples=150, deadline=None)
+def test_models_are_finite_and_not_negative_everywhere(
+    name: str, rtt: float, streams: int, origins: int, cores: float, units: list[float]
+) -> None:
+    model = MODELS[name]
+    values = {one.name: float(one.from_unit(u)) for one, u in zip(model.parameters, units, strict=False)}
+    point = {"rtt": rtt, "streams": streams, "origins": origins, "cores": cores, "bandwidth": 10.0}
+    found = model(complete({key: np.array([value]) for key, value in point.items()}), values)
+    assert np.isfinite(found).all()
+    assert (found >= 0).all()
+
+
+@given(st.floats(0, 300), st.integers(1, 500), st.floats(1.1, 4))
+@settings(max_examples=50)
+def test_more_round_trip_time_never_helps_the_combined_model(rtt: float, streams: int, more: float) -> None:
+    model, values = MODELS["combined"], {**TRUTHS["combined"][0], "contention": 0.0}
+    fixed = {"streams": float(streams), "file_size": 2.0**28, "bandwidth": 10.0, "cores": 8.0}
+    points = complete(
+        {"rtt": np.array([rtt, more * (rtt + 1)])}
+        | {name: np.full(2, value) for name, value in fixed.items()}
+    )
+    near, far = model(points, values)
+    assert far <= near * (1 + 1e-9)

@@ -1,0 +1,225 @@
+"""The choice between models: the one that made the data wins, and nothing is chosen on cells that were seen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.figure import Figure
+from tpcsweep import figures
+from tpcsweep.figures import models as draw
+from tpcsweep.models import MODELS, Observations, choose, fit, observe, saved
+from tpcsweep.models.choice import Fold, cross_validate, leave_out
+
+from tests.unit.made_up import measured
+from tests.unit.test_models import RTT, STREAMS, TRUTHS
+
+NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "models.ipynb"
+
+
+GRID = {"rtt": RTT[::2], "streams": STREAMS[::2]}
+
+
+def made(name: str, **more: Any) -> Observations:
+    values, _, fixed = TRUTHS[name]
+    return observe(measured(MODELS[name], values, GRID, fixed=fixed, **more))
+
+
+def scored(observations: Observations, *names: str) -> Any:
+    models = {name: MODELS[name] for name in names}
+    fits = {name: fit(model, observations, resamples=0) for name, model in models.items()}
+    return choose(models, observations, fits)
+
+
+@pytest.mark.parametrize("truth", ["window", "lu", "rao_sigmoid"])
+def test_the_model_that_made_the_data_wins(truth: str) -> None:
+    others = [name for name in ("window", "lu", "rao_sigmoid", "constant") if name != truth]
+    choice = scored(made(truth), truth, *others)
+    assert choice.best == truth
+    scores = choice.scores.set_index(["model", "fitted"])
+    assert scores.loc[(truth, "all"), "score"] < 0.7 * min(
+        scores.loc[(one, "all"), "score"] for one in others
+    )
+    assert scores["aicc"].idxmin() == (truth, "all")
+    assert scores["bic"].idxmin() == (truth, "all")
+    # What predicts no better than a constant is said to.
+    assert scores.loc[("constant", "all"), "skill"] == 0
+
+
+def test_noise_alone_supports_no_model() -> None:
+    observations = observe(measured(MODELS["constant"], {"rate": 2.0}, GRID, noise=0.3))
+    choice = scored(observations, "lu", "rao_sigmoid", "constant")
+    assert choice.scores.set_index(["model", "fitted"]).loc[("constant", "all"), "tied"]
+    assert choice.scores["skill"].max() < 0.15
+
+
+def test_whole_values_and_whole_deployments_are_left_out() -> None:
+    observations = made("window", repetitions=2)
+    folds = leave_out(observations)
+    assert [fold.kind for fold in folds].count("rtt") == len(GRID["rtt"])
+    assert [fold.kind for fold in folds].count("streams") == len(GRID["streams"])
+    assert [fold.kind for fold in folds].count("deployment") == len(GRID["rtt"])
+    for fold in folds:
+        for name in ("rtt", "streams"):
+            values = observations.frame[name]
+            if fold.kind == name:
+                assert not set(values[fold.test]) & set(values[~fold.test])
+        held = observations.frame["deployment"]
+        if fold.kind == "deployment":
+            assert not set(held[fold.test]) & set(held[~fold.test])
+    edge = {fold.held for fold in folds if fold.kind == "streams" and not fold.inside.any()}
+    assert edge == {"streams=1", "streams=64"}
+    for kind in ("rtt", "streams", "deployment"):
+        together = np.sum([fold.test for fold in folds if fold.kind == kind], axis=0)
+        assert (together == 1).all()
+
+
+def test_irregular_values_are_joined_to_classes() -> None:
+    generator = np.random.default_rng(0)
+    rtt = np.sort(np.concatenate([middle * generator.uniform(0.99, 1.01, 8) for middle in (5, 20, 60, 120)]))
+    observations = observe(
+        measured(MODELS["window"], TRUTHS["window"][0], {"rtt": rtt, "streams": [1, 2, 4]})
+    )
+    assert observations.frame["deployment"].nunique() == 4
+    assert sum(fold.kind == "rtt" for fold in leave_out(observations)) == 4
+
+
+def test_what_is_left_out_is_not_seen() -> None:
+    observations = made("window")
+    seen: list[int] = []
+
+    class Nothing:
+        def estimate(self, points: Any) -> Any:
+            return np.zeros(len(points))
+
+    def fitter(some: Observations) -> Nothing:
+        seen.append(len(some))
+        return Nothing()
+
+    folds = leave_out(observations)
+    table, failed = cross_validate(fitter, observations, folds)
+    assert not failed
+    assert seen == [len(observations) - int(fold.test.sum()) for fold in folds]
+    assert (table["measured"].to_numpy() == observations.throughput[table["row"]]).all()
+
+
+def test_a_model_that_cannot_be_fitted_somewhere_is_said_and_has_no_score() -> None:
+    observations = made("window")
+
+    def fitter(some: Observations) -> Any:
+        raise ValueError(len(some))
+
+    table, failed = cross_validate(fitter, observations, leave_out(observations)[:2])
+    assert table["predicted"].isna().all()
+    assert failed == ["rtt=0", "rtt=10"]
+
+
+def test_too_few_values_leave_nothing_out_and_this_is_said() -> None:
+    ds = measured(
+        MODELS["window"], TRUTHS["window"][0], {"rtt": [1.0, 9.0], "streams": [1, 2]}, repetitions=3
+    )
+    choice = choose(MODELS, observe(ds), {})
+    assert choice.winner == choice.best == ""
+    assert choice.problems == ("no axis has enough values to leave one out",)
+
+
+def test_a_fold_marks_what_is_inside() -> None:
+    folds = [fold for fold in leave_out(made("window")) if fold.kind == "deployment"]
+    corners = {fold.held for fold in folds if not fold.inside.any()}
+    assert corners == {"rtt=0", "rtt=160"}
+    assert isinstance(folds[0], Fold)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A results folder with a dataset and its fits, as the workflow makes them."""
+    folder = tmp_path_factory.mktemp("run") / "results" / "demo"
+    folder.mkdir(parents=True)
+    values, _, fixed = TRUTHS["window"]
+    ds = measured(
+        MODELS["window"], values, {"origins": [1, 2], "rtt": RTT[::3], "streams": STREAMS[::3]}, fixed=fixed
+    )
+    ds.to_netcdf(folder / "dataset.nc")
+    observations = observe(ds)
+    models = {name: MODELS[name] for name in ("window", "lu", "constant")}
+    fits = {name: fit(model, observations, resamples=20) for name, model in models.items()}
+    saved.write(folder / "models.json", observations.label, fits, choose(models, observations, fits))
+    return folder
+
+
+def test_what_was_saved_predicts(kept: Path) -> None:
+    content = saved.read(kept / "models.json", MODELS)
+    assert content.best.name == "window"
+    found = content.best.predict(xr.Dataset(coords={"streams": [3], "rtt": [30.0]})).squeeze()
+    assert float(found.throughput_low) < float(found.throughput) < float(found.throughput_high)
+    assert [path.name for path in kept.glob(".*")] == []
+
+
+def test_a_file_of_another_format_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "models.json").write_text('{"format": 0}')
+    with pytest.raises(saved.SavedError, match=r"models\.json: no fits of format 1.*snakemake models"):
+        saved.read(tmp_path / "models.json", MODELS)
+
+
+def texts(figure: Figure) -> str:
+    return " ".join(figure.get_suptitle().split())
+
+
+def test_figures_show_every_cell_and_say_what_they_are(kept: Path) -> None:
+    content = saved.read(kept / "models.json", MODELS)
+    observations = observe(xr.load_dataset(kept / "dataset.nc"))
+    fits = draw.fitted(observations, content.best)
+    assert "measured on netns" in texts(fits)
+    assert len(fits.axes) == 2
+    points = [c for axes in fits.axes for c in axes.containers]
+    assert sum(len(one[0].get_xdata()) for one in points) == len(observations)
+    residuals = draw.against_measured(observations, content.fits)
+    assert len([axes for axes in residuals.axes if axes.get_label() != "<colorbar>"]) == 2 * len(content.fits)
+    errors = draw.prediction_errors(content.choice, content.label)
+    assert next(t.get_text() for t in errors.axes[0].get_yticklabels()).startswith("window")
+    table = draw.parameter_table(content.fits["lu"]).set_index("parameter")
+    assert set(table.index) == {"a", "b"}
+
+
+def test_what_is_not_determined_has_no_number() -> None:
+    values, _, fixed = TRUTHS["window"]
+    ds = measured(MODELS["window"], values, {"streams": STREAMS}, fixed=fixed | {"rtt": 20.0})
+    table = draw.parameter_table(fit(MODELS["window"], observe(ds), resamples=20)).set_index("parameter")
+    assert table.loc["window", "value"] == ""
+    assert table.loc["window", "95 % interval"] == "not determined"
+    assert "rtt" in table.loc["window", "note"]
+
+
+def test_the_surface_needs_no_network_and_two_axes(kept: Path) -> None:
+    content = saved.read(kept / "models.json", MODELS)
+    observations = observe(xr.load_dataset(kept / "dataset.nc"))
+    surface = draw.interactive_surface(observations, content.best)
+    assert surface is not None
+    page = surface.to_html(full_html=False, include_plotlyjs=True)
+    assert "<script src=" not in page
+    assert len(page) < 6e6
+    assert len(surface.layout.updatemenus[0].buttons) == 2
+    one = observe(measured(MODELS["lu"], TRUTHS["lu"][0], {"streams": STREAMS}))
+    assert draw.interactive_surface(one, content.best) is None
+
+
+def test_the_notebook_runs_on_its_own_and_has_no_outputs(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    nbformat.validate(notebook)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert not any(cell.outputs or cell.execution_count for cell in code)
+    assert "parameters" in code[0].metadata.tags
+    (kept.parents[1] / "notebooks").mkdir()
+    monkeypatch.chdir(kept.parents[1] / "notebooks")
+    space: dict[str, Any] = {}
+    for cell in code:
+        exec(cell.source, space)
+    made = {path.name for path in (kept / "figures").iterdir()}
+    assert made == {
+        f"model_{name}.{end}" for name in ("fits", "residuals", "errors") for end in ("png", "svg")
+    }
+    assert figures.save is space["save"]
