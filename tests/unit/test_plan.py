@@ -151,6 +151,11 @@ def test_a_fixed_value_beyond_the_data_marks_every_setting() -> None:
     assert plan(Known(), 1, rtt="50 ms", bandwidth="20 Gbit/s").settings["extrapolated"].all()
 
 
+def test_no_measurement_is_above_the_bandwidth_of_the_path() -> None:
+    answer = plan(Known(), 1, rtt=5, bandwidth="3 Gbit/s")
+    assert answer.settings["throughput_high"].max() == 3
+
+
 def test_fixed_values_and_lists_are_what_is_searched() -> None:
     answer = plan(Known(), 2, rtt=20, origins=2, cores=[4, 6])
     assert set(answer.settings["origins"]) == {2}

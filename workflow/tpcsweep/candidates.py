@@ -83,7 +83,9 @@ def evaluate(
     figures, chances = [], []
     for start in range(0, len(grid), _BLOCK):
         points = grid.iloc[start : start + _BLOCK].reset_index(drop=True)
-        draws = np.sort(model.draws(points, DRAWS, seed), axis=0)
+        bandwidth = points.get("bandwidth", model.domain.fixed.get("bandwidth", math.inf))
+        # No path carries more than its bandwidth, whatever the scatter of slower cells would make of it.
+        draws = np.sort(np.minimum(model.draws(points, DRAWS, seed), np.asarray(bandwidth)), axis=0)
         if not np.all(np.isfinite(draws)):
             raise ValueError(f"{model.name} has no value at some settings: {'; '.join(model.problems)}")
         low, high = np.percentile(draws, [tail, 100 - tail], axis=0)

@@ -7,7 +7,7 @@ import math
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from tpcsweep.plan import Plan
+from tpcsweep.plan import BEYOND, Plan
 from tpcsweep.units import FRACTION, RATE, show
 
 
@@ -19,7 +19,7 @@ def table(plan: Plan) -> RenderableType:
         "origins",
         "streams",
         "Gbit/s",
-        "95 % of cells",
+        "95 % interval",
         f"{_sure(plan)} reach",
         "probability",
         "",
@@ -42,6 +42,8 @@ def table(plan: Plan) -> RenderableType:
 def _title(plan: Plan) -> str:
     what = f"{show(plan.target, RATE)} with a probability of {_sure(plan)}"
     verdict = "reached" if plan.reached else "not reached by any setting inside the data"
+    if not plan.reached and plan.extrapolation is None:
+        verdict += f", nor by any up to {BEYOND:g} times their largest values"
     return f"{what}: {verdict}\nmodel {plan.model}, {plan.data}"
 
 
