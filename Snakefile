@@ -32,7 +32,7 @@ workflow.global_resources.setdefault("testbed", 1)
 rule all:
     default_target: True
     input:
-        f"{RESULTS}/report.html",
+        str(SETTINGS.product),
         # Named here too, so that a cell that was deleted is measured again.
         CELLS,
 
@@ -54,6 +54,7 @@ if SETTINGS.measures:
 
 
 include: "workflow/rules/import.smk"
+include: "workflow/rules/compare.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/claims.smk"
 include: "workflow/rules/models.smk"

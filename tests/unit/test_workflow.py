@@ -81,6 +81,26 @@ def test_a_cell_off_the_grid_is_unknown(tmp_path: Path) -> None:
     assert "MissingRuleException" in done.stdout
 
 
+def test_a_comparison_measures_nothing(tmp_path: Path) -> None:
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "demo/dataset.nc").touch()
+    sides = ["base=demo:cores=0.1", "new=demo:cores=0.4"]
+    done = snakemake("-n", "compare", "--config", *sides, f"results={tmp_path}")
+    assert done.returncode == 0, done.stdout
+    assert f"{tmp_path}/comparisons/demo-cores=0.1_vs_demo-cores=0.4/comparison.json" in done.stdout
+    assert "deployment_" not in done.stdout
+
+
+def test_data_from_elsewhere_take_the_place_of_the_sweep(tmp_path: Path) -> None:
+    (tmp_path / "wan.csv").write_text("tool,streams,rtt_ms,throughput_gibit_per_s\n")
+    done = snakemake(
+        "-n", "--config", "source=nrp-wan-2020", f"file={tmp_path}/wan.csv", f"results={tmp_path}"
+    )
+    assert done.returncode == 0, done.stdout
+    assert f"{tmp_path}/nrp-wan-2020/report.html" in done.stdout
+    assert "deployment_" not in done.stdout
+
+
 def test_the_grid_is_shown_as_a_table(tmp_path: Path) -> None:
     done = snakemake("grid", "--config", "sweep=matrix", f"results={tmp_path}")
     assert done.returncode == 0, done.stdout

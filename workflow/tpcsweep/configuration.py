@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -16,8 +16,10 @@ from tpcsweep.import_settings import Import
 from tpcsweep.parameters import WORD
 from tpcsweep.problems import ConfigurationError, Problem, from_pydantic, suggest
 from tpcsweep.question import Question
+from tpcsweep.sides import Side, side
 from tpcsweep.sweep import Cell, Grid, Sweep, expand
 from tpcsweep.testbed_settings import KINDS, Testbed
+from tpcsweep.units import FRACTION, Quantity
 
 __all__ = ["Configuration", "ConfigurationError", "Run", "load", "wanted"]
 
@@ -27,6 +29,7 @@ FORMAT = 1
 CONFIG_FILE = "config/config.yaml"
 """What errors call the workflow's configuration, wherever its values came from."""
 
+Asked = TypeVar("Asked")
 Found = TypeVar("Found")
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -51,6 +54,18 @@ class Run(Question):
         default=None,
         strict=True,
         description="the source's CSV or Parquet file, if not the one that it names",
+    )
+    base: str | None = Field(
+        default=None,
+        strict=True,
+        description="what new is compared with: a folder of results, or a path that ends in .nc, "
+        "then :axis=value for a part of it",
+    )
+    new: str | None = Field(
+        default=None, strict=True, description="what is compared with base, named like it"
+    )
+    fail_below: Annotated[float | None, Quantity(FRACTION, above=0, at_most=1, null="never")] = Field(
+        default=None, description="new over base below which a comparison fails; null: never"
     )
 
 
@@ -77,11 +92,12 @@ class Configuration:
     grid: Grid
     run: Run
     source: Source | None = None
+    comparison: tuple[Side, Side] | None = None
 
     @property
     def measures(self) -> bool:
-        """Whether the dataset is to be measured; else it is there already."""
-        return self.source is None
+        """Whether a dataset is to be measured; else it is there already."""
+        return self.source is None and self.comparison is None
 
     def needed_source(self) -> Source:
         """The source; raises ConfigurationError where there is none."""
@@ -89,13 +105,28 @@ class Configuration:
             raise ConfigurationError([Problem("source", "nothing", "this key is needed", CONFIG_FILE)])
         return self.source
 
+    def needed_comparison(self) -> tuple[Side, Side]:
+        """The two sides of the comparison; raises ConfigurationError where there are none."""
+        if self.comparison is None:
+            needed = "--config base=NAME new=NAME"
+            raise ConfigurationError([Problem("base and new", "nothing", needed, CONFIG_FILE)])
+        return self.comparison
+
+    @property
+    def product(self) -> Path:
+        """What a run without a target makes."""
+        return self.folder / ("report.html" if self.comparison is None else "notebooks/compare.html")
+
     @property
     def folder(self) -> Path:
-        """Where everything of this sweep on this testbed, or of data from elsewhere, is written.
+        """Where everything of this sweep on this testbed, of data from elsewhere, or of a comparison is written.
 
         On this machine that is the sweep's name alone. Other testbeds add theirs, so that the same sweep here and
         there can be compared; no sweep's name has an @.
         """
+        if self.comparison is not None:
+            base, new = self.comparison
+            return self.results / "comparisons" / f"{base.name}_vs_{new.name}"
         if self.source is not None:
             return self.results / self.source.name
         here = self.testbed.kind == "netns"
@@ -117,6 +148,7 @@ def load(config: Mapping[str, Any], root: Path) -> Configuration:
     sweep = _attempt(problems, _sweep, run.sweep, root)
     testbed = _attempt(problems, _testbed, run.testbed, root)
     source = None if run.source is None else _attempt(problems, partial(_source, run.file), run.source, root)
+    sides = _attempt(problems, _sides, run, root)
     if sweep is None or testbed is None or problems:
         raise ConfigurationError(problems)
     (name, sweep_file, asked), (testbed_name, testbed_file, settings) = sweep, testbed
@@ -135,6 +167,7 @@ def load(config: Mapping[str, Any], root: Path) -> Configuration:
         grid=grid,
         run=run,
         source=source,
+        comparison=sides,
     )
 
 
@@ -155,11 +188,11 @@ def wanted(configuration: Configuration, cell: Cell) -> dict[str, Any]:
 
 
 def _attempt(
-    problems: list[Problem], read: Callable[[str, Path], Found], name: str, root: Path
+    problems: list[Problem], read: Callable[[Asked, Path], Found], asked: Asked, root: Path
 ) -> Found | None:
     """What `read` returns, or None with its problems kept, so that those of both files are said together."""
     try:
-        return read(name, root)
+        return read(asked, root)
     except ConfigurationError as error:
         problems += error.problems
         return None
@@ -180,6 +213,25 @@ def _testbed(name: str, root: Path) -> tuple[str, str, Testbed]:
         given = repr(kind) if "kind" in content else "nothing"
         raise ConfigurationError([Problem("kind", given, suggest(str(kind), KINDS), file)])
     return path.stem, file, _validated(KINDS[kind], content, file)
+
+
+def _sides(run: Run, root: Path) -> tuple[Side, Side] | None:
+    if run.base is None and run.new is None:
+        return None
+    problems = [
+        Problem(key, "nothing", "base and new, or neither", CONFIG_FILE)
+        for key in ("base", "new")
+        if getattr(run, key) is None
+    ]
+    if run.source is not None:
+        problems.append(Problem("source", repr(run.source), "none with base and new", CONFIG_FILE))
+    if problems:
+        raise ConfigurationError(problems)
+    try:
+        base, new = (side(key, str(getattr(run, key)), root / run.results) for key in ("base", "new"))
+    except ConfigurationError as error:
+        raise ConfigurationError([problem.within(CONFIG_FILE) for problem in error.problems]) from error
+    return base, new
 
 
 def _source(given: str | None, name: str, root: Path) -> Source:

@@ -138,7 +138,7 @@ def table(summary: xr.Dataset) -> pd.DataFrame:
     names = ["throughput", "throughput_low", "throughput_high", "duration", "warmup"]
     frame = summary[["status", *names, "flags", "message"]].reset_coords(drop=True).to_dataframe()
     frame["status"] = [STATUS[value] for value in frame["status"]]
-    frame["flags"] = [" ".join(f for f, mask in _MASKS.items() if value & mask) for value in frame["flags"]]
+    frame["flags"] = [flag_words(value) for value in frame["flags"]]
     return frame.reset_index()
 
 
@@ -155,6 +155,11 @@ def flagged(summary: xr.Dataset, flag: str) -> xr.DataArray:
         KeyError: for what is no flag.
     """
     return (summary["flags"] & _MASKS[flag]) != 0
+
+
+def flag_words(value: int) -> str:
+    """Give the names of the flags in one value of the variable `flags`, with spaces between them."""
+    return " ".join(flag for flag, mask in _MASKS.items() if value & mask)
 
 
 def describe(name: str) -> Variable:

@@ -4,6 +4,7 @@ Every figure shows all cells: an axis that has no place in a panel gets panels o
 averaged with their spread shown, and what a reader should know of a cell (failed, missing, flags) is marked.
 """
 
+from tpcsweep.figures.comparisons import forest, ratios
 from tpcsweep.figures.cpu_use import cpu
 from tpcsweep.figures.files import save
 from tpcsweep.figures.heat_maps import heatmap
@@ -12,4 +13,15 @@ from tpcsweep.figures.marks import MARKS, Mark
 from tpcsweep.figures.surfaces import surface
 from tpcsweep.figures.time_series import series
 
-__all__ = ["MARKS", "Mark", "cpu", "heatmap", "lines", "save", "series", "surface"]
+__all__ = [
+    "MARKS",
+    "Mark",
+    "cpu",
+    "forest",
+    "heatmap",
+    "lines",
+    "ratios",
+    "save",
+    "series",
+    "surface",
+]

@@ -54,9 +54,14 @@ class Grid:
 
 def arrange(summary: xr.Dataset) -> Grid:
     """Combine repetitions and give each axis its place."""
-    axes = [str(name) for name in summary["throughput"].dims if name != REPETITION]
+    return place(_combined(summary))
+
+
+def place(cells: xr.Dataset) -> Grid:
+    """Give each axis of cells its place; all variables have the same dimensions."""
+    axes = [str(name) for name in next(iter(cells.values())).dims]
     axes.sort(key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
-    several = [name for name in axes if summary.sizes[name] > 1]
+    several = [name for name in axes if cells.sizes[name] > 1]
     plane = several[:2]
     if "streams" not in plane and "streams" in axes and len(plane) < 2:
         plane = ["streams", *plane]
@@ -64,7 +69,7 @@ def arrange(summary: xr.Dataset) -> Grid:
     y = plane[1] if len(plane) > 1 else None
     others = [name for name in axes if name not in plane]
     columns = others[0] if others else None
-    return Grid(_combined(summary), x, y, columns, tuple(others[1:]))
+    return Grid(cells, x, y, columns, tuple(others[1:]))
 
 
 def _combined(summary: xr.Dataset) -> xr.Dataset:

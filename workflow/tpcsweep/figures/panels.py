@@ -58,16 +58,22 @@ def finish(
     figure: Figure, summary: xr.Dataset, what: str, notes: Sequence[str], handles: Sequence[Any] = ()
 ) -> None:
     """Add title, what all cells have in common, notes and one legend; the figure grows by their height."""
-    wide, high = figure.get_size_inches()
     shared = [
         f"{words(str(name))} {value_text(str(name), summary[name].item())}"
         for name in summary.coords
         if not summary[name].dims
     ]
-    title = textwrap.wrap(f"{what}: sweep {summary.attrs['sweep']}, {how(summary)}", int(wide * 10.5))
-    small = [line for text in (", ".join(shared), *notes) for line in textwrap.wrap(text, int(wide * 16))]
+    title = f"{what}: sweep {summary.attrs['sweep']}, {how(summary)}"
+    head(figure, title, [", ".join(shared), *notes], handles)
+
+
+def head(figure: Figure, title: str, notes: Sequence[str], handles: Sequence[Any] = ()) -> None:
+    """Add title, notes and one legend; the figure grows by their height."""
+    wide, high = figure.get_size_inches()
+    lines = textwrap.wrap(title, int(wide * 10.5))
+    small = [line for text in notes for line in textwrap.wrap(text, int(wide * 16))]
     columns = max(1, min(len(handles), int(wide / 1.75)))
-    above = 0.12 + 0.2 * len(title) + 0.145 * len(small) + 0.08
+    above = 0.12 + 0.2 * len(lines) + 0.145 * len(small) + 0.08
     below = 0.19 * math.ceil(len(handles) / columns) + 0.12 if handles else 0.0
     total = high + above + below
     figure.set_size_inches(wide, total)
@@ -76,10 +82,10 @@ def finish(
         engine.set(rect=(0, below / total, 1 - 0.08 / wide, high / total))
     left = 0.12 / wide
     top = 1 - 0.1 / total
-    figure.text(left, top, "\n".join(title), va="top", fontsize=11, fontweight="bold", linespacing=1.25)
+    figure.text(left, top, "\n".join(lines), va="top", fontsize=11, fontweight="bold", linespacing=1.25)
     figure.text(
         left,
-        top - (0.2 * len(title) + 0.03) / total,
+        top - (0.2 * len(lines) + 0.03) / total,
         "\n".join(small),
         va="top",
         fontsize=7.5,

@@ -1,0 +1,409 @@
+"""Two datasets compared: cell by cell, corrected for many comparisons, and over all cells.
+
+`docs/comparing.md` describes it for those who use it. Everything is on the logarithm of throughput, so that the
+effect of a cell is a ratio, new over base.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pandas as pd  # type: ignore[import-untyped]
+import xarray as xr
+from numpy.typing import NDArray
+from scipy import stats
+from statsmodels.stats.multitest import multipletests  # type: ignore[import-untyped]
+
+from tpcsweep.dataset import STATUS, flag_words
+from tpcsweep.parameters import Parameters, Value
+from tpcsweep.sides import shown
+from tpcsweep.sweep import REPETITION
+
+CONFIDENCE = 0.95
+"""Of all intervals; 1 − this is the share of comparisons of equals that may find a difference."""
+
+FASTER, SLOWER, SAME, NOT_COMPARABLE = VERDICTS = (
+    "faster",
+    "slower",
+    "no difference found",
+    "not comparable",
+)
+
+Floats = NDArray[np.float64]
+
+
+class ComparisonError(ValueError):
+    """Two datasets that have no cells in common; the text says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """What two datasets have in common and what not, by parameter."""
+
+    axes: Mapping[str, tuple[Value, ...]]
+    """Common values of what is an axis of either."""
+    only: Mapping[str, Mapping[str, tuple[Value, ...]]]
+    """For `base` and `new` the values of axes that the other does not have."""
+    different: Mapping[str, tuple[Value, Value]]
+    """Parameters with one value each, base and new: what is compared. None: not known."""
+
+
+@dataclass(frozen=True)
+class Overall:
+    """The mean ratio over cells, new over base, with its confidence interval."""
+
+    verdict: str
+    ratio: float
+    low: float
+    high: float
+    cells: int
+    """How many cells it is of."""
+    spread: float
+    """Standard deviation of the cells' true log ratios, as estimated: 0 where all may have the same."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What was found."""
+
+    base: str
+    new: str
+    alignment: Alignment
+    cells: pd.DataFrame
+    """A row for each cell: see `TABLE`; axes first."""
+    overall: Overall
+
+    @property
+    def verdicts(self) -> dict[str, int]:
+        """How many cells have each verdict."""
+        return {verdict: int((self.cells["verdict"] == verdict).sum()) for verdict in VERDICTS}
+
+    def summary(self) -> str:
+        """What was found, in one line."""
+        mean = self.overall
+        counts = ", ".join(f"{count} {verdict}" for verdict, count in self.verdicts.items() if count)
+        what = f"{self.new} against {self.base}: {mean.verdict}"
+        if not mean.cells:
+            return f"{what}; cells: {counts}"
+        interval = f"{CONFIDENCE:.0%} interval {mean.low:.3f} to {mean.high:.3f}"
+        return f"{what}, by a ratio of {mean.ratio:.3f} over {mean.cells} cells ({interval}); cells: {counts}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, for JSON: numbers that are not known are None."""
+        about = {
+            "summary": self.summary(),
+            "base": self.base,
+            "new": self.new,
+            "confidence": CONFIDENCE,
+            "overall": asdict(self.overall),
+            "verdicts": self.verdicts,
+            "alignment": asdict(self.alignment),
+            "cells": self.cells.to_dict("records"),
+        }
+        plain: dict[str, Any] = _plain(about)
+        return plain
+
+
+TABLE = {
+    "base": "throughput of base, Gbit/s, mean over repetitions",
+    "new": "throughput of new, Gbit/s, mean over repetitions",
+    "difference": "new − base, Gbit/s",
+    "difference_low": "lower end of its confidence interval",
+    "difference_high": "upper end of its confidence interval",
+    "ratio": "new / base, of geometric means over repetitions",
+    "ratio_low": "lower end of its confidence interval",
+    "ratio_high": "upper end of its confidence interval",
+    "log_ratio": "logarithm of the ratio",
+    "error": "standard error of log_ratio",
+    "freedom": "degrees of freedom of error; inf where it comes from the intervals of single measurements",
+    "p": "probability of a ratio as far from 1 if there is no difference",
+    "p_corrected": "p after Holm's correction for all cells compared",
+    "verdict": "faster, slower, no difference found, not comparable",
+    "why": "what a cell that is not comparable lacks",
+    "evidence": "repetitions, intervals, or both (one side has repetitions)",
+    "base_flags": "flags of base",
+    "new_flags": "flags of new",
+}
+"""The columns of `Comparison.cells` after the axes, and what they mean."""
+
+
+def compare(base: xr.Dataset, new: xr.Dataset, names: tuple[str, str] = ("base", "new")) -> Comparison:
+    """Compare the cells that two datasets have in common.
+
+    A side with two or more repetitions that went well is taken by their mean and spread, one with a single
+    measurement by its confidence interval; sides are compared by Welch's t test of log throughput, corrected
+    after Holm. The overall effect is the mean of a random-effects model (DerSimonian & Laird, Controlled
+    Clinical Trials 7, 1986) with an interval that is at least that of Hartung & Knapp (Statistics in
+    Medicine 20, 2001).
+
+    names: what the two are called.
+
+    Raises:
+        ComparisonError: where no cell is common, or an axis is unknown to one of them.
+    """
+    alignment = align(base, new)
+    sides = [_side(one, alignment.axes) for one in (base, new)]
+    cells = _cells(alignment.axes, *sides)
+    return Comparison(*names, alignment, cells, combined(cells))
+
+
+def align(base: xr.Dataset, new: xr.Dataset) -> Alignment:
+    """Find what two datasets have in common.
+
+    Raises:
+        ComparisonError: see `compare`.
+    """
+    known = [_coordinates(one) for one in (base, new)]
+    several = [name for name in Parameters.model_fields if any(len(one.get(name, ())) > 1 for one in known)]
+    several += [n for n in dict.fromkeys((*known[0], *known[1])) if n not in several and _many(known, n)]
+    axes: dict[str, tuple[Value, ...]] = {}
+    only: dict[str, dict[str, tuple[Value, ...]]] = {"base": {}, "new": {}}
+    problems = []
+    for name in several:
+        ours, theirs = (one.get(name) for one in known)
+        if ours is None or theirs is None:
+            side, values = ("base", ours) if theirs is None else ("new", theirs)
+            problems.append(
+                f"{name} is an axis of {side} and unknown to the other: "
+                f"choose one of its values, as in {side}=NAME:{name}={shown(name, (values or ('',))[0])}"
+            )
+            continue
+        axes[name] = tuple(value for value in ours if value in theirs)
+        if not axes[name]:
+            lists = [", ".join(shown(name, value) for value in values) for values in (ours, theirs)]
+            problems.append(f"{name} has no value in common: {lists[0]} in base, {lists[1]} in new")
+        for side, values, others in (("base", ours, theirs), ("new", theirs, ours)):
+            if rest := tuple(value for value in values if value not in others):
+                only[side][name] = rest
+    if problems:
+        raise ComparisonError("; ".join(problems))
+    single = [name for name in dict.fromkeys((*known[0], *known[1])) if name not in several]
+    pairs = {name: tuple(one.get(name, (None,))[0] for one in known) for name in single}
+    different = {name: (pair[0], pair[1]) for name, pair in pairs.items() if pair[0] != pair[1]}
+    return Alignment(axes, only, different)
+
+
+def combined(cells: pd.DataFrame) -> Overall:
+    """The mean ratio of a table's comparable cells, by a random-effects model: see `compare`."""
+    used = cells[cells["verdict"] != NOT_COMPARABLE]
+    effects, variances = used["log_ratio"].to_numpy(float), used["error"].to_numpy(float) ** 2
+    if not len(used):
+        return Overall(NOT_COMPARABLE, np.nan, np.nan, np.nan, 0, np.nan)
+    if len(used) == 1:
+        row = used.iloc[0]
+        ends = (float(row["ratio"]), float(row["ratio_low"]), float(row["ratio_high"]))
+        return Overall(_verdict(ends[1], ends[2]), *ends, 1, 0.0)
+    mean, error, spread = random_effects(effects, variances)
+    half = stats.t.ppf((1 + CONFIDENCE) / 2, len(used) - 1) * error
+    ratio, low, high = (float(np.exp(value)) for value in (mean, mean - half, mean + half))
+    return Overall(_verdict(low, high), ratio, low, high, len(used), spread)
+
+
+def random_effects(effects: Floats, variances: Floats) -> tuple[float, float, float]:
+    """The mean of two or more effects, its standard error, and the standard deviation of the true effects.
+
+    DerSimonian & Laird's estimate; of its standard error the largest of the model's own, Hartung & Knapp's, and
+    Sidik & Jonkman's robust one (Computational Statistics & Data Analysis 50, 2006).
+    """
+    weights = 1 / variances
+    mean = np.average(effects, weights=weights)
+    heterogeneity = np.sum(weights * (effects - mean) ** 2) - (len(effects) - 1)
+    between = max(0.0, heterogeneity / (weights.sum() - np.sum(weights**2) / weights.sum()))
+    weights = 1 / (variances + between)
+    mean = np.average(effects, weights=weights)
+    count, squares, shares = len(effects), (effects - mean) ** 2, weights / weights.sum()
+    hartung_knapp = np.sum(shares * squares) / (count - 1)
+    # Variances of a few repetitions make poor weights: this holds whatever the weights are.
+    sidik_jonkman = np.sum(shares**2 * squares / (1 - shares))
+    error = np.sqrt(max(1 / weights.sum(), hartung_knapp, sidik_jonkman))
+    return float(mean), float(error), float(np.sqrt(between))
+
+
+def failures(comparison: Comparison, below: float) -> list[str]:
+    """Why a gate refuses that lets new be slower by a factor of `below` and no more; nothing where it passes.
+
+    It refuses where the whole interval of the overall ratio is below, where a cell's ratio is (one-sided test of
+    ratio ≥ below, corrected after Holm), where a cell that base measured failed in new, and where no cell could be
+    compared.
+    """
+    cells, overall = comparison.cells, comparison.overall
+    reasons = []
+    if not overall.cells:
+        reasons.append("no cell could be compared")
+    elif overall.high < below:
+        interval = f"{overall.low:.3g} to {overall.high:.3g}"
+        reasons.append(f"the overall ratio is {overall.ratio:.3g} ({interval}), below {below:g}")
+    used = cells[cells["verdict"] != NOT_COMPARABLE]
+    if len(used):
+        t = (used["log_ratio"] - np.log(below)) / used["error"]
+        refused = _holm(stats.t.cdf(t, used["freedom"])) < 1 - CONFIDENCE
+        for _, row in used[refused].iterrows():
+            reasons.append(f"{_place(comparison, row)}: the ratio is {row['ratio']:.3g}, below {below:g}")
+    for _, row in cells[cells["why"] == "new: failed"].iterrows():
+        reasons.append(f"{_place(comparison, row)}: failed in new")
+    return reasons
+
+
+def write(comparison: Comparison, json: str | Path, table: str | Path, below: float | None) -> None:
+    """Write a comparison as JSON, with what `failures` says where there is a gate, and its cells as CSV."""
+    gate = {"fail_below": below, "failures": [] if below is None else failures(comparison, below)}
+    Path(json).write_bytes(orjson.dumps(comparison.to_dict() | {"gate": gate}, option=orjson.OPT_INDENT_2))
+    comparison.cells.to_csv(table, index=False, float_format="%.6g")
+
+
+def lack_of_repetitions(comparison: Comparison) -> str:
+    """What to know of cells that were measured once, in one sentence; nothing where there are none."""
+    once = int(comparison.cells["evidence"].isin(["intervals", "both"]).sum())
+    if not once:
+        return ""
+    return (
+        f"{once} cells were measured once on one side or both and are judged by the intervals of single "
+        "measurements, which do not hold what differs from run to run."
+    )
+
+
+@dataclass(frozen=True)
+class _Side:
+    """What one side has of each cell, flat over the grid."""
+
+    count: NDArray[np.int64]
+    mean: Floats
+    variance: Floats
+    """Of the mean."""
+    log_mean: Floats
+    log_variance: Floats
+    freedom: Floats
+    why: list[str]
+    flags: list[str]
+
+
+def _coordinates(summary: xr.Dataset) -> dict[str, list[Value]]:
+    """The values of every parameter that a dataset knows, axis or not."""
+    names = (str(name) for name in summary.coords if name not in (REPETITION, "record"))
+    return {name: summary[name].values.reshape(-1).tolist() for name in names}
+
+
+def _many(known: Sequence[Mapping[str, Sequence[Value]]], name: str) -> bool:
+    return any(len(one.get(name, ())) > 1 for one in known)
+
+
+def _side(summary: xr.Dataset, axes: Mapping[str, tuple[Value, ...]]) -> _Side:
+    here = summary[["throughput", "throughput_low", "throughput_high", "status", "flags"]]
+    if REPETITION not in here.dims:
+        here = here.drop_vars(REPETITION, errors="ignore").expand_dims(REPETITION)
+    for name, values in axes.items():
+        if name in here.dims:
+            places = {value: place for place, value in enumerate(here[name].values.tolist())}
+            here = here.isel({name: [places[value] for value in values]})
+        else:
+            here = here.expand_dims(name)
+    here = here.isel({name: 0 for name in here.dims if name not in axes and name != REPETITION})
+    here = here.transpose(*axes, REPETITION)
+    arrays = {name: here[name].values.reshape(-1, here.sizes[REPETITION]) for name in here.data_vars}
+    ok = arrays["status"] == STATUS.index("ok")
+    x = np.where(ok, arrays["throughput"], np.nan)
+    count = np.sum(np.isfinite(x), axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        logs = np.log(x)
+        mean, log_mean = (np.nansum(values, axis=1) / count for values in (x, logs))
+        spread, log_spread = (
+            np.nansum((values - middle[:, None]) ** 2, axis=1) / (count - 1) / count
+            for values, middle in ((x, mean), (logs, log_mean))
+        )
+        z = stats.norm.ppf((1 + float(summary.attrs.get("measurement_confidence", np.nan))) / 2)
+        half = np.where(ok, arrays["throughput_high"] - arrays["throughput_low"], np.nan) / 2
+        single = np.nansum(half, axis=1) / z
+        single = np.where(np.isfinite(half).any(axis=1), single, np.nan)
+        repeated = count > 1
+        variance = np.where(repeated, spread, single**2)
+        log_variance = np.where(repeated, log_spread, (single / mean) ** 2)
+    why = [
+        _lack(statuses, n, level, error)
+        for statuses, n, level, error in zip(arrays["status"], count, log_mean, log_variance, strict=True)
+    ]
+    bits = np.bitwise_or.reduce(arrays["flags"].astype(np.int64), axis=1)
+    flags = [flag_words(int(one)) for one in bits]
+    freedom = np.where(repeated, count - 1.0, np.inf)
+    return _Side(count, mean, variance, log_mean, log_variance, freedom, why, flags)
+
+
+def _lack(statuses: NDArray[Any], count: int, level: float, error: float) -> str:
+    """What keeps one side of a cell from being compared; nothing where it can be."""
+    if not count:
+        return "failed" if (statuses == STATUS.index("failed")).any() else "not measured"
+    if not np.isfinite(level):
+        return "no throughput"
+    return "" if error > 0 else "neither repetitions that differ nor an interval"
+
+
+def _cells(axes: Mapping[str, tuple[Value, ...]], base: _Side, new: _Side) -> pd.DataFrame:
+    points = list(itertools.product(*axes.values()))
+    frame = pd.DataFrame({name: [point[at] for point in points] for at, name in enumerate(axes)})
+    frame["base"], frame["new"] = base.mean, new.mean
+    why = [
+        "; ".join(f"{side}: {lack}" for side, lack in (("base", ours), ("new", theirs)) if lack)
+        for ours, theirs in zip(base.why, new.why, strict=True)
+    ]
+    good = np.array([not lack for lack in why])
+    difference = new.mean - base.mean
+    half, _, _ = _welch(base.variance, new.variance, base.freedom, new.freedom)
+    frame["difference"] = difference
+    frame["difference_low"], frame["difference_high"] = difference - half, difference + half
+    effect = new.log_mean - base.log_mean
+    half, error, freedom = _welch(base.log_variance, new.log_variance, base.freedom, new.freedom)
+    for name, values in (("ratio", effect), ("ratio_low", effect - half), ("ratio_high", effect + half)):
+        frame[name] = np.exp(values)
+    frame["log_ratio"], frame["error"], frame["freedom"] = effect, error, freedom
+    with np.errstate(invalid="ignore"):
+        frame["p"] = 2 * stats.t.sf(np.abs(effect) / error, freedom)
+    inferred = ["ratio", "log_ratio", "error", "freedom", "p", "difference"]
+    inferred += [f"{name}_{end}" for name in ("ratio", "difference") for end in ("low", "high")]
+    frame.loc[~good, inferred] = np.nan
+    frame["p_corrected"] = np.nan
+    frame.loc[good, "p_corrected"] = _holm(frame.loc[good, "p"].to_numpy())
+    found = frame["p_corrected"] < 1 - CONFIDENCE
+    frame["verdict"] = np.where(
+        found, np.where(effect > 0, FASTER, SLOWER), np.where(good, SAME, NOT_COMPARABLE)
+    )
+    frame["why"] = why
+    repeated = (base.count > 1).astype(int) + (new.count > 1)
+    frame["evidence"] = np.where(good, np.array(["intervals", "both", "repetitions"])[repeated], "")
+    frame["base_flags"], frame["new_flags"] = base.flags, new.flags
+    return frame
+
+
+def _welch(ours: Floats, theirs: Floats, one: Floats, other: Floats) -> tuple[Floats, Floats, Floats]:
+    """Half the interval, the standard error and Welch and Satterthwaite's degrees of freedom of a difference."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        error = np.sqrt(ours + theirs)
+        freedom = (ours + theirs) ** 2 / (ours**2 / one + theirs**2 / other)
+    return stats.t.ppf((1 + CONFIDENCE) / 2, freedom) * error, error, freedom
+
+
+def _holm(p: Floats) -> Floats:
+    return np.asarray(multipletests(p, method="holm")[1]) if len(p) else p
+
+
+def _verdict(low: float, high: float) -> str:
+    return FASTER if low > 1 else SLOWER if high < 1 else SAME
+
+
+def _place(comparison: Comparison, row: pd.Series) -> str:
+    names = comparison.alignment.axes
+    return ", ".join(f"{name} {shown(name, row[name])}" for name in names) or "the cell"
+
+
+def _plain(content: Any) -> Any:
+    """The same for JSON: no numpy, and neither NaN nor infinity."""
+    if isinstance(content, Mapping):
+        return {str(key): _plain(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_plain(value) for value in content]
+    value = content.item() if isinstance(content, np.generic) else content
+    return None if isinstance(value, float) and not np.isfinite(value) else value

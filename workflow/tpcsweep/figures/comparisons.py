@@ -1,0 +1,187 @@
+"""A comparison of two datasets: its cells one below the other, and over the grid."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+import xarray as xr
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch, Rectangle
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+from tpcsweep.comparison import (
+    CONFIDENCE,
+    FASTER,
+    NOT_COMPARABLE,
+    SAME,
+    SLOWER,
+    Comparison,
+    lack_of_repetitions,
+)
+from tpcsweep.figures.grid import Grid, place
+from tpcsweep.figures.labels import tick_labels, title_of, value_text, words, wrapped
+from tpcsweep.figures.panels import head, label_axes, lay_out, styled
+
+_LOOK = {FASTER: ("#0072B2", "^"), SLOWER: ("#D55E00", "v"), SAME: ("#777777", "o")}
+_MOST_ROWS = 80
+_WIDEST = 20.0  # a ratio beyond which axes and colours do not reach
+_COLOURS = "RdBu"
+
+
+def forest(comparison: Comparison) -> Figure:
+    """Draw the ratio of each cell with its interval, the largest first, and the overall ratio at the bottom."""
+    used = comparison.cells[comparison.cells["verdict"] != NOT_COMPARABLE]
+    used = used.sort_values("ratio", ascending=False, kind="stable")
+    notes = _notes(comparison)
+    if len(used) > _MOST_ROWS:
+        notes.append(f"The {_MOST_ROWS} cells of {len(used)} with the smallest p; the table has all.")
+        used = used.loc[used.index.isin(used.nsmallest(_MOST_ROWS, "p", keep="first").index)]
+    rows = len(used)
+    with styled():
+        figure = Figure(figsize=(7.6, 0.9 + 0.19 * (rows + 2)), layout="constrained")
+        axes = figure.subplots()
+        for verdict, (colour, marker) in _LOOK.items():
+            chosen = (used["verdict"] == verdict).to_numpy()
+            at, part = np.flatnonzero(chosen), used[chosen]
+            axes.hlines(at, part["ratio_low"], part["ratio_high"], color=colour, linewidth=1.2)
+            axes.scatter(part["ratio"], at, color=colour, marker=marker, s=20, zorder=3)
+        overall = comparison.overall
+        if overall.cells:
+            middle = rows + 0.6
+            corners = [(overall.low, middle), (overall.ratio, middle - 0.35), (overall.high, middle)]
+            xs, ys = zip(*corners, (overall.ratio, middle + 0.35), strict=True)
+            axes.fill(xs, ys, color="black", zorder=3)
+            axes.axvspan(overall.low, overall.high, color="black", alpha=0.08, linewidth=0)
+        axes.axvline(1, color="black", linewidth=0.8, linestyle=":")
+        axes.set_yticks([*range(rows), rows + 0.6], [*_places(comparison, used), "overall"], fontsize=7)
+        axes.set_ylim(rows + 1.4, -0.8)
+        _ratio_axis(axes, used)
+        axes.set_xlabel(f"throughput of {comparison.new} / throughput of {comparison.base}")
+        axes.grid(visible=True, axis="x", alpha=0.3)
+        handles: list[Any] = [
+            Line2D([], [], color=colour, marker=marker, label=verdict)
+            for verdict, (colour, marker) in _LOOK.items()
+        ]
+        title = f"Throughput of {comparison.new} against {comparison.base}"
+        head(figure, title, [*notes, _differences(comparison)], handles)
+    return figure
+
+
+def ratios(comparison: Comparison) -> Figure:
+    """Draw the ratios as heat maps over the axes, with marks on cells that are faster or slower."""
+    grid = _grid(comparison)
+    wide = max(2.6, 0.66 * grid.size(grid.x) + 0.9)
+    high = max(1.3, 0.5 * grid.size(grid.y) + 0.9)
+    largest = float(np.nanmax(np.abs(grid.cells["log_ratio"].values), initial=math.log(1.1)))
+    reach = min(largest, math.log(_WIDEST))
+    norm = Normalize(-reach, reach)
+    ticks = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20) if reach > math.log(3) else (0.5, 0.7, 0.9, 1, 1.1, 1.4, 2)
+    with styled():
+        figure, panels, notes = lay_out(grid, wide, high)
+        for axes, where in panels:
+            values = grid.plane("log_ratio", where)
+            image = np.ma.masked_invalid(values)
+            axes.pcolormesh(image, cmap=_COLOURS, norm=norm, edgecolors="white", linewidth=0.6)
+            verdicts = grid.plane("verdict", where)
+            for (row, column), value in np.ndenumerate(values):
+                if np.isnan(value):
+                    box = Rectangle(
+                        (column, row), 1, 1, facecolor="#eeeeee", edgecolor="#999999", hatch="///"
+                    )
+                    box.set_linewidth(0)
+                    axes.add_patch(box)
+                    continue
+                dark = abs(value) > 0.65 * reach
+                verdict = str(verdicts[row, column])
+                axes.text(
+                    column + 0.5,
+                    row + 0.5,
+                    f"{math.exp(value):.2f}" + ({FASTER: "\n▲", SLOWER: "\n▼"}.get(verdict, "")),
+                    ha="center",
+                    va="center",
+                    fontsize=8,
+                    fontweight="normal" if verdict == SAME else "bold",
+                    color="white" if dark else "black",
+                    linespacing=1.1,
+                )
+            axes.set_xticks(np.arange(grid.size(grid.x)) + 0.5, tick_labels(grid, grid.x))
+            axes.set_yticks(np.arange(grid.size(grid.y)) + 0.5, tick_labels(grid, grid.y))
+            axes.tick_params(length=0)
+            label_axes(axes, grid.x, grid.y)
+            axes.set_title(wrapped([title_of(where)], int(wide * 11)))
+        bar = figure.colorbar(
+            ScalarMappable(norm, _COLOURS),
+            ax=[axes for axes, _ in panels],
+            aspect=30,
+            pad=0.02,
+            ticks=np.log([tick for tick in ticks if abs(math.log(tick)) <= reach]),
+            format=FuncFormatter(lambda value, _: f"{math.exp(value):.2g}"),
+            extend="both" if largest > reach else "neither",
+        )
+        bar.set_label("ratio of throughput")
+        handles: list[Any] = [
+            Line2D([], [], linestyle="", color="black", marker=_LOOK[verdict][1], label=verdict)
+            for verdict in (FASTER, SLOWER)
+        ]
+        handles.append(Patch(facecolor="#eeeeee", edgecolor="#999999", hatch="///", label=NOT_COMPARABLE))
+        title = f"Throughput of {comparison.new} / {comparison.base}"
+        head(figure, title, [*_notes(comparison), *notes, _differences(comparison)], handles)
+    return figure
+
+
+def _grid(comparison: Comparison) -> Grid:
+    axes = comparison.alignment.axes
+    shape = [len(values) for values in axes.values()]
+    columns = {
+        name: (tuple(axes), comparison.cells[name].to_numpy().reshape(shape))
+        for name in ("log_ratio", "verdict")
+    }
+    return place(xr.Dataset(columns, {name: list(values) for name, values in axes.items()}))
+
+
+def _places(comparison: Comparison, cells: pd.DataFrame) -> list[str]:
+    """What names each cell: the axes with several values."""
+    axes = comparison.alignment.axes
+    names = [name for name, values in axes.items() if len(values) > 1] or list(axes)
+    return [", ".join(f"{words(n)} {value_text(n, row[n])}" for n in names) for _, row in cells.iterrows()]
+
+
+def _notes(comparison: Comparison) -> list[str]:
+    overall = comparison.overall
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in comparison.verdicts.items() if count)
+    notes = [f"Cells: {counts}; corrected for {overall.cells} comparisons (Holm)."]
+    if overall.cells:
+        notes.append(
+            f"Overall: {overall.ratio:.3g} ({CONFIDENCE:.0%} interval {overall.low:.3g} to {overall.high:.3g}), "
+            f"{overall.verdict}. Intervals of cells are {CONFIDENCE:.0%} each, not corrected."
+        )
+    return [*notes, lack_of_repetitions(comparison)]
+
+
+def _differences(comparison: Comparison) -> str:
+    pairs = comparison.alignment.different.items()
+    texts = [
+        f"{words(name)} {' → '.join('unknown' if v is None else value_text(name, v) for v in pair)}"
+        for name, pair in pairs
+    ]
+    return f"Different from base to new: {', '.join(texts)}." if texts else ""
+
+
+def _ratio_axis(axes: Any, used: pd.DataFrame) -> None:
+    low = float(np.nanmin([*used["ratio_low"], 0.9]))
+    high = float(np.nanmax([*used["ratio_high"], 1.1]))
+    low, high = max(low, 1 / _WIDEST), min(high, _WIDEST)
+    axes.set_xscale("log")
+    axes.set_xlim(low / 1.05, high * 1.05)
+    if high / low > 4:
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(8))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
