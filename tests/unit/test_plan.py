@@ -23,7 +23,7 @@ from tpcsweep.figures.plan import plan as draw
 from tpcsweep.models import MODELS, Fit, Observations, fit, observe
 from tpcsweep.models.places import Domain
 from tpcsweep.models.saved import FORMAT, Saved
-from tpcsweep.plan import Plan, plan
+from tpcsweep.plan import Plan, asked, plan
 from tpcsweep.plan_overview import table
 from tpcsweep.problems import ConfigurationError
 from tpcsweep.question import KNOBS
@@ -305,16 +305,25 @@ def test_the_fit_of_all_cells_is_taken_where_all_have_the_words(observations: Ob
     assert label == every.label
 
 
+def test_lists_of_the_command_line_are_read() -> None:
+    assert asked(cores=["0.5", "2", "null"], streams=["1", 2]).given == {
+        "cores": (0.5, 2.0, None),
+        "streams": (1, 2),
+    }
+    with pytest.raises(ConfigurationError, match=r"cores\[1\]: given 'many'"):
+        asked(cores=["1", "many"])
+
+
 def test_questions_change_no_cell() -> None:
     base = {"sweep": "demo", "testbed": "netns"}
     plain = configuration.load(base, ROOT)
-    asked = configuration.load(
+    run = configuration.load(
         {**base, "target": "1 Gbit/s", "rtt": "60 ms", "cores": [1, 2], "probability": "90 %"}, ROOT
     )
-    assert asked.run.content == {"target": 1.0, "probability": 0.9, "cores": (1.0, 2.0), "rtt": 60.0}
-    assert asked.run.name == "target=1Gbitps,probability=90percent,cores=1+2,rtt=60ms"
+    assert run.run.content == {"target": 1.0, "probability": 0.9, "cores": (1.0, 2.0), "rtt": 60.0}
+    assert run.run.name == "target=1Gbitps,probability=90percent,cores=1+2,rtt=60ms"
     cells = plain.grid.cells
-    assert [configuration.wanted(asked, cell) for cell in cells] == [
+    assert [configuration.wanted(run, cell) for cell in cells] == [
         configuration.wanted(plain, cell) for cell in cells
     ]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import Field
+import yaml
+from pydantic import Field, model_validator
 
 from tpcsweep.parameters import Parameters, Selection, Value, show_value
 from tpcsweep.problems import ConfigurationError, Problem
@@ -39,6 +40,21 @@ class Question(Selection):  # type: ignore[misc, valid-type]
         """The parameters that were given, in the order of `Parameters`."""
         return {
             name: getattr(self, name) for name in Parameters.model_fields if name in self.model_fields_set
+        }
+
+    @model_validator(mode="before")
+    @classmethod
+    def _numbers(cls, content: Any) -> Any:
+        """Read numbers in lists: of a list on the command line Snakemake makes one of texts."""
+        if not isinstance(content, Mapping):
+            return content
+        lists = {name: content[name] for name in KNOBS if isinstance(content.get(name), list)}
+        return {
+            **content,
+            **{
+                name: [yaml.safe_load(one) if isinstance(one, str) else one for one in values]
+                for name, values in lists.items()
+            },
         }
 
     def needed_target(self) -> float:
