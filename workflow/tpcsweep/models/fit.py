@@ -282,7 +282,7 @@ class _Problem:
         columns = (self.throughput[rows], self.error[rows], self.level[rows])
         return _Problem(self.model, points, *columns, self.free, self.held)
 
-    def solve(self, start: NDArray[np.float64], scale: float, steps: int) -> Any:
+    def solve(self, start: NDArray[np.float64], scale: float, steps: int, tolerance: float = 1e-7) -> Any:
         """Minimize from a start; None where that fails."""
         try:
             return optimize.least_squares(
@@ -291,9 +291,9 @@ class _Problem:
                 bounds=(0.0, 1.0),
                 loss="soft_l1",
                 f_scale=_HUBER * scale,
-                ftol=1e-7,
-                xtol=1e-7,
-                gtol=1e-9,
+                ftol=tolerance,
+                xtol=tolerance,
+                gtol=1e-2 * tolerance,
                 max_nfev=steps,
             )
         except (ValueError, np.linalg.LinAlgError):
@@ -311,7 +311,7 @@ class _Problem:
             starts = [guess, *self._screened(guess, seed)]
         else:
             starts = [guess, np.array([float(one.to_unit(start[one.name])) for one in self.free])]
-        found = [one for one in (self.solve(begin, 1.0, 100) for begin in starts) if one is not None]
+        found = [one for one in (self.solve(begin, 1.0, 50, 1e-4) for begin in starts) if one is not None]
         if not found:
             return None
         first = min(found, key=lambda one: float(one.cost))
@@ -348,7 +348,7 @@ def _bootstrap(
     generator = np.random.default_rng(seed)
     rows = []
     for _ in range(resamples):
-        found = problem.drawn(draw(generator)).solve(units, scale, 25)
+        found = problem.drawn(draw(generator)).solve(units, scale, 25, 1e-5)
         if found is not None:
             rows.append(list(problem.values(found.x).values()))
     if not rows:
