@@ -1,5 +1,7 @@
 import sys
 
+from tpcsweep.question import Question
+
 
 report: "../report/workflow.rst"
 
@@ -99,7 +101,12 @@ rule report:
     params:
         python=sys.executable,
         snakefile=workflow.main_snakefile,
-        config=[f"{key}={value}" for key, value in config.items()],
+        # What is asked of models makes no other report.
+        config=[
+            f"{key}={value}"
+            for key, value in config.items()
+            if key not in Question.model_fields
+        ],
     # A second Snakemake makes it, of the files that are there: asked for them and not for the default target,
     # it neither runs anything nor waits for this job's own output.
     shell:
