@@ -51,6 +51,7 @@ if SETTINGS.measures:
 
     include: "workflow/rules/measure.smk"
     include: "workflow/rules/dataset.smk"
+    include: "workflow/rules/adaptive.smk"
 
 
 include: "workflow/rules/import.smk"

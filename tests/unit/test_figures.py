@@ -9,6 +9,7 @@ from typing import Any
 import nbformat
 import numpy as np
 import pytest
+import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from tpcsweep import dataset, figures
@@ -103,8 +104,11 @@ def test_what_to_know_of_cells_is_marked_and_explained(tmp_path: Path) -> None:
         failed=[EACH[1]],
         flagged={flag: [EACH[2 + place % 4]] for place, flag in enumerate(FLAGS)},
     )
+    predicted = xr.zeros_like(groups.summary.status, bool)
+    predicted.loc[EACH[5]] = True
+    summary = groups.summary.assign(predicted=predicted)
     for draw in (figures.heatmap, figures.surface, figures.lines):
-        shown = texts(draw(groups.summary))
+        shown = texts(draw(summary))
         for mark in figures.MARKS.values():
             assert mark.meaning in shown
     hatched = [patch for patch in figures.heatmap(groups.summary).axes[0].patches if patch.get_hatch()]
@@ -112,7 +116,7 @@ def test_what_to_know_of_cells_is_marked_and_explained(tmp_path: Path) -> None:
 
 
 def test_every_flag_has_a_mark_of_its_own() -> None:
-    assert set(figures.MARKS) == {"failed", "missing", *FLAGS}
+    assert set(figures.MARKS) == {"failed", "missing", "predicted", *FLAGS}
     assert len({mark.marker for mark in figures.MARKS.values()}) == len(figures.MARKS)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -66,6 +67,15 @@ class Run(Question):
     )
     fail_below: Annotated[float | None, Quantity(FRACTION, above=0, at_most=1, null="never")] = Field(
         default=None, description="new over base below which a comparison fails; null: never"
+    )
+    only: str | None = Field(
+        default=None,
+        strict=True,
+        description="JSON file with a list of paths of cells; the grid's others are left out",
+    )
+    error: Annotated[float, Quantity(FRACTION, above=0, below=1)] = Field(
+        default=0.05,
+        description="`snakemake adaptive` ends at this estimated error, as a share of the surface's range",
     )
 
 
@@ -156,6 +166,8 @@ def load(config: Mapping[str, Any], root: Path) -> Configuration:
         grid = expand(asked, settings.defaults())
     except ConfigurationError as error:
         raise ConfigurationError([problem.within(sweep_file) for problem in error.problems]) from error
+    if run.only is not None:
+        grid = _only(grid, run.only, root)
     return Configuration(
         name=name,
         sweep=asked,
@@ -169,6 +181,24 @@ def load(config: Mapping[str, Any], root: Path) -> Configuration:
         source=source,
         comparison=sides,
     )
+
+
+def _only(grid: Grid, name: str, root: Path) -> Grid:
+    """The cells of a grid that a file lists; its axes stay as they are."""
+    try:
+        paths = json.loads((root / name).read_text())
+    except (OSError, ValueError) as error:
+        allowed = "a JSON file with a list of paths of cells"
+        raise ConfigurationError([Problem("only", f"{name!r} ({error})", allowed, CONFIG_FILE)]) from error
+    if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
+        wrong: Any = paths
+    else:
+        wrong = [path for path in paths if path not in grid.by_path]
+    if wrong or not paths:
+        allowed = f"a list of the sweep's cells, such as {json.dumps([grid.cells[0].path])}"
+        raise ConfigurationError([Problem("only", json.dumps(wrong), allowed, name)])
+    kept = set(paths)
+    return replace(grid, cells=tuple(cell for cell in grid.cells if cell.path in kept))
 
 
 def wanted(configuration: Configuration, cell: Cell) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from tpcsweep.figures.files import save
 from tpcsweep.figures.heat_maps import heatmap
 from tpcsweep.figures.line_plots import lines
 from tpcsweep.figures.marks import MARKS, Mark
+from tpcsweep.figures.rounds import rounds
 from tpcsweep.figures.surfaces import surface
 from tpcsweep.figures.time_series import series
 
@@ -21,6 +22,7 @@ __all__ = [
     "heatmap",
     "lines",
     "ratios",
+    "rounds",
     "save",
     "series",
     "surface",

@@ -77,11 +77,14 @@ def _combined(summary: xr.Dataset) -> xr.Dataset:
     if REPETITION not in summary["throughput"].dims:
         summary = summary.expand_dims(REPETITION)
     status = summary["status"]
-    ok = status == STATUS.index("ok")
+    # Of a surface that a prediction completes: see `rounds.completed`.
+    predicted = summary["predicted"] if "predicted" in summary else xr.zeros_like(status, bool)
+    ok = (status == STATUS.index("ok")) | predicted
     throughput = summary["throughput"].where(ok)
     marks = {name: flagged(summary, name).any(REPETITION) for name in FLAGS}
     marks["failed"] = (status == STATUS.index("failed")).any(REPETITION)
-    missing = status == STATUS.index("missing")
+    marks["predicted"] = predicted.any(REPETITION)
+    missing = (status == STATUS.index("missing")) & ~predicted
     # What others measured more often in one cell than in another is not missing in the other.
     uneven = summary.attrs["testbed_kind"] == IMPORTED
     marks["missing"] = missing.all(REPETITION) if uneven else missing.any(REPETITION)

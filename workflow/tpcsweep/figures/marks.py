@@ -20,6 +20,7 @@ class Mark(NamedTuple):
 MARKS = {
     "failed": Mark("X", "failed"),
     "missing": Mark("o", "not measured"),
+    "predicted": Mark("p", "not measured: predicted"),
     "not_steady": Mark("^", "not steady"),
     "wide_interval": Mark("s", "interval wider than asked"),
     "autocorrelated": Mark("D", "autocorrelated: interval too narrow"),

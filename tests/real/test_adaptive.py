@@ -1,0 +1,106 @@
+"""A sweep measured in rounds, by real jobs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import xarray as xr
+from tpcsweep.configuration import load, wanted
+from tpcsweep.results import publish
+
+from tests.real.leftovers import present
+from tests.real.workflow import ROOT, Sweep, finished
+from tests.unit import synthetic
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture(scope="module")
+def explored(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
+    """Eight deployments of two short cells, explored until the error is as asked or everything is measured."""
+    sweep = Sweep(tmp_path_factory.mktemp("adaptive")).define(
+        parameters={
+            "rtt": [1, 4, 16, 64],
+            "cores": [0.2, 0.4],
+            "bandwidth": "500 Mbit/s",
+            "file_size": "8 MiB",
+            "tcp_buffer": "1 MiB",
+            "streams": [1, 4],
+        },
+        measurement={"min_time": "1 s", "max_time": "2 s", "precision": "50 %"},
+    )
+    before = present()
+    done = explore(sweep)
+    assert "cells measured, estimated error" in done
+    assert present() == before
+    return sweep
+
+
+def explore(sweep: Sweep) -> str:
+    """Run `snakemake adaptive`, with an error that a sweep as small as this can reach."""
+    done = finished([*sweep.command("adaptive"), "error=30 %"], timeout=600)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def rounds(sweep: Sweep) -> list[dict[str, object]]:
+    log = json.loads((sweep.results / "adaptive" / "rounds.json").read_text())
+    assert log["ended"]
+    assert log["failed"] == []
+    return list(log["rounds"])
+
+
+def test_what_was_asked_for_was_measured_and_the_rest_is_predicted(explored: Sweep) -> None:
+    asked = [cell for one in rounds(explored) for cell in one["cells"]]  # type: ignore[attr-defined]
+    cells = [str(path.relative_to(explored.results / "cells").with_suffix("")) for path in explored.cells()]
+    assert sorted(asked) == cells
+    ds = xr.load_dataset(explored.results / "adaptive" / "dataset.nc")
+    assert int((ds.status == 1).sum()) == len(cells)
+    assert int(ds.throughput_predicted.notnull().sum()) == 16
+    assert float(ds.throughput_predicted.max()) < 0.6  # of a path of 0.5 Gbit/s
+    assert {path.name for path in (explored.results / "adaptive" / "figures").iterdir()} >= {
+        "surface.png",
+        "rounds.png",
+    }
+
+
+def test_another_run_measures_nothing(explored: Sweep) -> None:
+    before = {path: path.stat().st_mtime_ns for path in explored.cells()}
+    explore(explored)
+    assert {path: path.stat().st_mtime_ns for path in explored.cells()} == before
+
+
+def test_a_cell_that_was_removed_is_measured_again(explored: Sweep) -> None:
+    gone, *kept = explored.cells()
+    content = {path: path.read_bytes() for path in kept}
+    gone.unlink()
+    explore(explored)
+    assert gone.exists()
+    assert {path: path.read_bytes() for path in kept} == content
+
+
+def test_the_whole_grid_afterwards_measures_what_is_missing_alone(explored: Sweep) -> None:
+    before = {path: path.read_bytes() for path in explored.cells()}
+    done = explored.run("cells")
+    assert done.returncode == 0, done.stdout
+    assert len(explored.cells()) == 16
+    assert {path: path.read_bytes() for path in before} == before
+    assert "Nothing to be done" in explored.run("cells").stdout
+
+
+def test_rounds_are_jobs_of_the_workflow_and_what_an_interrupted_one_left_is_used(tmp_path: Path) -> None:
+    sweep = Sweep(tmp_path).define(parameters={"rtt": [5, 20, 50, 100], "tcp_buffer": "4 MiB"})
+    config = {"sweep": f"{tmp_path}/probe.yaml", "testbed": "netns", "results": str(tmp_path / "results")}
+    configuration = load(config, ROOT)
+    rescue = configuration.folder / "rescued"
+    for cell in configuration.grid.cells:
+        # Jobs put these back, and so need no servers.
+        path, spec = configuration.cell_file(cell), wanted(configuration, cell)
+        publish(path, spec, synthetic.cell(spec), rescue)
+        path.unlink()
+    explore(sweep)
+    assert [len(one["cells"]) for one in rounds(sweep)] == [3, 1]  # type: ignore[arg-type]
+    assert not rescue.exists()
+    assert "Nothing to be done" in sweep.run("cells").stdout

@@ -1,0 +1,479 @@
+"""Which cells are measured next, when that ends, and what is left in files."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pandas as pd
+import pytest
+import xarray as xr
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tpcsweep import figures
+from tpcsweep.adaptive import (
+    ENOUGH,
+    EXHAUSTED,
+    NOISE,
+    Belief,
+    Costs,
+    Space,
+    batch,
+    believe,
+    choose,
+    error,
+    finished,
+    first,
+)
+from tpcsweep.configuration import Configuration, ConfigurationError, load, wanted
+from tpcsweep.models import observe
+from tpcsweep.models.baseline import fit_process
+from tpcsweep.results import hold
+from tpcsweep.rounds import UNREACHABLE, RoundError, Rounds, completed, draw, list_cells
+from tpcsweep.sweep import Cell
+
+from tests.unit import synthetic
+
+ROOT = Path(__file__).parents[2]
+COSTS = Costs(deployment=6.0, point=10.0)
+
+
+def space_of(**axes: Sequence[Any]) -> Space:
+    return Space(pd.DataFrame(list(itertools.product(*axes.values())), columns=list(axes)))
+
+
+@st.composite
+def spaces(draw: st.DrawFn) -> Space:
+    """Grids with holes, over numbers and words."""
+    numbers = st.lists(st.integers(0, 200), min_size=1, max_size=3, unique=True).map(sorted)
+    axes: dict[str, Any] = {name: draw(numbers) for name in ("rtt", "origins", "streams")}
+    axes["tool"] = draw(st.sampled_from([["gfal-copy"], ["gfal-copy", "curl"], ["a", "b", "c"]]))
+    full = space_of(**axes).points
+    kept = draw(st.lists(st.booleans(), min_size=len(full), max_size=len(full)))
+    kept[draw(st.integers(0, len(full) - 1))] = True
+    return Space(full[kept].reset_index(drop=True))
+
+
+def belief_of(space: Space, seed: int = 0, noise: float = 0.02) -> Belief:
+    """A belief with a smooth covariance, as before anything is measured."""
+    scaled = space.levels / np.maximum(space.levels.max(axis=0), 1)
+    apart = ((scaled[:, None] - scaled[None]) ** 2).sum(axis=-1)
+    mean = np.random.default_rng(seed).uniform(0, 1, len(space))
+    return Belief(mean, np.exp(-apart), noise)
+
+
+# --- the first choice
+
+
+def test_the_first_cells_are_the_corners_of_the_grid() -> None:
+    space = space_of(rtt=[0, 5, 50, 100], cores=[1.0, 2.0, 4.0, np.inf], streams=[1, 2, 4, 8])
+    chosen = space.points.iloc[first(space)]
+    assert {(0, 1, 1), (0, 1, 8), (0, np.inf, 1), (100, np.inf, 8)} <= set(
+        chosen.itertuples(index=False, name=None)
+    )
+    assert len(chosen) == 9  # eight corners, and one more to have three for each axis
+
+
+def test_of_many_corners_every_other_one_is_first_and_every_end_is_seen() -> None:
+    space = space_of(rtt=[0, 100], origins=[1, 2], cores=[1, 4], streams=[1, 2, 8])
+    chosen = space.points.iloc[space.corners()]
+    assert len(chosen) == 8
+    for name, values in {"rtt": {0, 100}, "origins": {1, 2}, "cores": {1, 4}, "streams": {1, 8}}.items():
+        assert set(chosen[name]) == values
+
+
+@given(spaces())
+@settings(max_examples=50)
+def test_the_first_cells_are_few_of_the_grid_and_see_every_word(space: Space) -> None:
+    chosen = first(space)
+    assert len(set(chosen)) == len(chosen) >= min(3 * space.points.shape[1], len(space))
+    assert min(chosen) >= 0
+    assert max(chosen) < len(space)
+
+
+def test_corners_that_a_grid_does_not_have_are_replaced_by_the_nearest() -> None:
+    full = space_of(rtt=[0, 5, 10, 20, 50, 100], streams=[1, 2, 3, 4, 6, 8]).points
+    space = Space(full[(full.rtt < 100) | (full.streams < 8)].reset_index(drop=True))
+    chosen = set(space.points.iloc[space.corners()].itertuples(index=False, name=None))
+    assert chosen & {(100, 6), (50, 8)}
+    assert {(0, 1), (0, 8), (100, 1)} <= chosen
+
+
+# --- the next choices
+
+
+@given(spaces(), st.data())
+@settings(max_examples=50)
+def test_only_open_cells_are_chosen_and_as_many_as_asked(space: Space, data: st.DataObject) -> None:
+    open_ = np.array(data.draw(st.lists(st.booleans(), min_size=len(space), max_size=len(space))))
+    open_[data.draw(st.integers(0, len(space) - 1))] = True
+    count = data.draw(st.integers(1, 8))
+    chosen = choose(space, belief_of(space), open_, COSTS, count)
+    assert chosen
+    assert open_[chosen].all()
+    assert len(set(chosen)) == len(chosen)
+    untouched = set(space.deployment[open_]) - set(space.deployment[chosen])
+    assert len(chosen) >= count or not untouched
+
+
+@given(spaces())
+@settings(max_examples=30)
+def test_choosing_ends_with_the_whole_grid(space: Space) -> None:
+    belief, measured = belief_of(space), np.zeros(len(space), bool)
+    measured[first(space)] = True
+    for _ in range(len(space)):
+        if measured.all():
+            break
+        measured[choose(space, belief, ~measured, COSTS, batch(len(space)))] = True
+    assert measured.all()
+
+
+def test_a_deployment_is_used_more_the_dearer_it_is() -> None:
+    space = space_of(rtt=[1, 2, 3, 4, 5], streams=list(range(1, 11)))
+    open_ = np.ones(len(space), bool)
+    belief = Belief(np.ones(len(space)), np.eye(len(space)), 0.1)
+
+    def deployments(cost: float) -> int:
+        chosen = choose(space, belief, open_, Costs(cost, 10.0), 5)
+        return len(set(space.deployment[chosen]))
+
+    assert deployments(0.0) == 5  # one cell is as good as another, wherever it is
+    assert deployments(1000.0) == 1
+
+
+def test_cells_that_tell_the_same_are_not_chosen_together() -> None:
+    space = space_of(streams=[1, 2, 3, 4])
+    twins = np.array(
+        [[1.0, 0.999, 0.0, 0.0], [0.999, 1.0, 0.0, 0.0], [0.0, 0.0, 0.5, 0.0], [0.0, 0.0, 0.0, 0.2]]
+    )
+    chosen = choose(space, Belief(np.ones(4), twins, 0.01), np.ones(4, bool), Costs(0.0, 1.0), 1)
+    assert chosen in ([0], [1])
+    both = choose(space, Belief(np.ones(4), twins, 0.01), np.ones(4, bool), Costs(10.0, 1.0), 1)
+    assert 2 in both
+    assert not {0, 1} <= set(both)
+
+
+def test_of_a_large_grid_whole_deployments_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tpcsweep.adaptive._MOST", 20)
+    space = space_of(rtt=list(range(20)), streams=list(range(1, 9)))
+    open_ = np.ones(len(space), bool)
+    ways = {tuple(choose(space, belief_of(space), open_, COSTS, 4, seed)) for seed in range(5)}
+    assert all(1 <= len({space.deployment[row] for row in way}) <= 2 for way in ways)
+    assert len(ways) > 1
+
+
+# --- when it ends
+
+
+@pytest.mark.parametrize(
+    ("errors", "left", "reason"),
+    [
+        ([(0.04, 0.01)], 5, ""),  # it may be luck
+        ([(0.06, 0.01), (0.04, 0.01)], 5, ""),
+        ([(0.9, 0.0), (0.05, 0.01), (0.04, 0.01)], 5, ENOUGH),
+        ([(0.04, 0.01), (0.06, 0.01)], 5, ""),
+        ([(0.064, 0.06), (0.061, 0.06)], 5, NOISE),
+        ([(0.08, 0.06), (0.061, 0.06)], 5, ""),
+        ([(0.2, 0.06)], 0, EXHAUSTED),
+    ],
+)
+def test_it_ends_for_a_reason(errors: list[tuple[float, float]], left: int, reason: str) -> None:
+    assert finished(0.05, errors, 8, np.arange(10) >= left) == reason
+    assert finished(0.05, errors, 7, np.arange(10) >= left) in ("", EXHAUSTED)
+
+
+def test_the_error_is_that_of_cells_that_are_not_measured_over_the_range() -> None:
+    belief = Belief(np.array([1.0, 2.0, 3.0]), np.diag([9.0, 0.03, 0.03]), 0.1, doubt=2.0)
+    estimated, noise = error(belief, np.array([True, False, False]), np.array([5.0, np.nan, np.nan]))
+    assert estimated == pytest.approx(2 * 0.2 / 3)  # from 2 to 5
+    assert noise == pytest.approx(2 * 0.1 / 3)
+
+
+# --- learning from a surface
+
+
+AXES: dict[str, list[float]] = {
+    "origins": [1, 2, 4],
+    "cores": [1, 2, 4],
+    "rtt": [2, 10, 40, 100],
+    "streams": [1, 2, 4, 8, 16, 32],
+}
+
+
+@cache
+def surface() -> tuple[Space, np.ndarray, np.ndarray]:
+    """A smooth surface over 216 points, with and without 3 % of noise."""
+    space = space_of(**AXES)
+    points = space.points
+    window = points.streams * 8 / (points.rtt + 1)
+    cpu = 0.5 * points.cores * points.origins**0.3
+    true = ((window**-3 + cpu**-3 + 2.0**-3) ** (-1 / 3)).to_numpy()
+    return space, true, true * (1 + 0.03 * np.random.default_rng(7).normal(size=len(true)))
+
+
+def dataset_of(space: Space, throughput: np.ndarray, measured: np.ndarray) -> xr.Dataset:
+    shown = np.where(measured, throughput, np.nan)
+    frame = space.points.assign(throughput=shown, throughput_low=shown * 0.96, throughput_high=shown * 1.04)
+    ds = frame.set_index(list(space.points)).to_xarray().expand_dims(repetition=[1])
+    ds = ds.assign_coords(file_size=2**28)
+    return ds.assign_attrs(sweep="made up", testbed="none", testbed_kind="netns", measurement_confidence=0.95)
+
+
+def off(space: Space, found: np.ndarray, true: np.ndarray, measured: np.ndarray) -> float:
+    """RMS error of what is predicted of points that were not measured, over the range."""
+    estimate = fit_process(observe(dataset_of(space, found, measured))).estimate(space.points)
+    return float(np.sqrt(np.mean((estimate - true)[~measured] ** 2)) / np.ptp(true))
+
+
+@cache
+def explored(asked: float) -> tuple[np.ndarray, float]:
+    """What was measured of the surface until the estimated error was as asked, and that error."""
+    space, _, found = surface()
+    measured = np.zeros(len(space), bool)
+    measured[first(space)] = True
+    surprise: list[float] = []
+    errors: list[tuple[float, float]] = []
+    while True:
+        belief = believe(fit_process(observe(dataset_of(space, found, measured))), space, surprise)
+        errors.append(error(belief, measured, np.where(measured, found, np.nan)))
+        if finished(asked, errors, len(surprise), measured):
+            return measured, errors[-1][0]
+        chosen = choose(space, belief, ~measured, COSTS, batch(len(space)))
+        surprise += belief.surprise(chosen, found)
+        measured[chosen] = True
+
+
+def test_the_stated_error_is_reached_with_a_third_of_a_smooth_surface() -> None:
+    space, true, found = surface()
+    measured, estimated = explored(0.05)
+    assert estimated <= 0.05
+    assert measured.mean() <= 1 / 3
+    assert off(space, found, true, measured) <= 0.05
+
+
+def test_random_cells_as_many_predict_worse() -> None:
+    space, true, found = surface()
+    measured, _ = explored(0.05)
+    random = []
+    for seed in range(5):
+        chosen = np.zeros(len(space), bool)
+        chosen[np.random.default_rng(seed).permutation(len(space))[: measured.sum()]] = True
+        random.append(off(space, found, true, chosen))
+    assert off(space, found, true, measured) < 0.8 * np.median(random)
+    assert off(space, found, true, measured) < min(random)
+
+
+def test_predictions_that_turned_out_wrong_are_doubted() -> None:
+    space, _, found = surface()
+    measured = np.zeros(len(space), bool)
+    measured[first(space)] = True
+    process = fit_process(observe(dataset_of(space, found, measured)))
+    sure, doubtful = believe(process, space), believe(process, space, [3.0, -3.0])
+    assert doubtful.doubt == pytest.approx(3.0)
+    assert np.all(doubtful.deviation > sure.deviation)
+    far = found + 3 * sure.deviation / sure.doubt * np.sign(found - sure.mean)
+    assert min(map(abs, sure.surprise([0, 5, 9], far))) >= 3.0
+    assert sure.surprise([0], np.full(len(space), np.nan)) == []
+
+
+# --- rounds, with cells that are made up
+
+
+SWEEP = {
+    "parameters": {
+        "origins": [1, 2],
+        "cores": [1, None],
+        "rtt": [5, 20, 50, 100],
+        "streams": [1, 2, 4, 8],
+        "tcp_buffer": "4 MiB",
+        "bandwidth": "2 Gbit/s",
+    },
+    "exclude": [{"rtt": 100, "streams": 1}],
+}
+
+
+class Fake:
+    """Measures by a formula, and remembers what it was asked for."""
+
+    def __init__(
+        self, configuration: Configuration, broken: Callable[[Cell], bool] = lambda _: False
+    ) -> None:
+        self.configuration = configuration
+        self.broken = broken
+        self.asked: list[list[str]] = []
+
+    def __call__(self, cells: Sequence[Cell]) -> None:
+        self.asked.append([cell.path for cell in cells])
+        for cell in cells:
+            if not self.broken(cell):
+                path = self.configuration.cell_file(cell)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(orjson.dumps(synthetic.cell(wanted(self.configuration, cell))))
+
+
+def configured(folder: Path, sweep: dict[str, Any] = SWEEP, **config: Any) -> Configuration:
+    (folder / "probe.yaml").write_text(yaml.safe_dump(sweep))
+    given = {"sweep": str(folder / "probe.yaml"), "testbed": "netns", "results": str(folder / "results")}
+    return load(given | config, ROOT)
+
+
+def ran(configuration: Configuration, **options: Any) -> tuple[Rounds, Fake]:
+    fake = Fake(configuration, **options)
+    rounds = Rounds(configuration, fake, lambda _: None)
+    rounds.run()
+    return rounds, fake
+
+
+@pytest.fixture(scope="module")
+def explored_sweep(tmp_path_factory: pytest.TempPathFactory) -> tuple[Rounds, Fake]:
+    return ran(configured(tmp_path_factory.mktemp("rounds"), error="8 %"))
+
+
+def test_rounds_end_at_the_error_asked_for_with_some_of_the_cells(
+    explored_sweep: tuple[Rounds, Fake],
+) -> None:
+    rounds, fake = explored_sweep
+    total = len(rounds.configuration.grid.cells)
+    asked = list(itertools.chain.from_iterable(fake.asked))
+    assert rounds.reason == ENOUGH
+    assert len(set(asked)) == len(asked) < 0.8 * total
+    assert len(fake.asked) > 2
+    log = json.loads((rounds.folder / "rounds.json").read_text())
+    assert [one["cells"] for one in log["rounds"]] == fake.asked
+    assert max(one["error"] for one in log["rounds"][-2:]) <= 0.08
+    assert sum(len(one.get("surprise", [])) for one in log["rounds"]) >= 8
+    assert log["ended"] == ENOUGH
+
+
+def test_what_was_not_measured_is_missing_and_predicted(explored_sweep: tuple[Rounds, Fake]) -> None:
+    rounds, fake = explored_sweep
+    ds = xr.load_dataset(rounds.folder / "dataset.nc")
+    assert dict(ds.throughput.sizes) == {"origins": 2, "cores": 2, "rtt": 4, "streams": 4, "repetition": 1}
+    assert int((ds.status == 1).sum()) == sum(map(len, fake.asked))
+    assert int(ds.throughput.notnull().sum()) == sum(map(len, fake.asked))
+    excluded = ds.sel(rtt=100, streams=1)
+    assert excluded.throughput_predicted.isnull().all()
+    assert int(ds.throughput_predicted.notnull().sum()) == 60
+    assert ds.throughput_predicted.units == "Gbit/s"
+    true = everything(rounds.configuration)
+    away = abs(ds.throughput_predicted - true).where(ds.status == 0)
+    wide = float(true.max() - true.min())
+    assert float(np.sqrt((away**2).mean())) / wide < 0.08
+    inside = (true > ds.throughput_predicted_low) & (true < ds.throughput_predicted_high)
+    assert float(inside.where(away.notnull()).mean()) > 0.8
+
+
+def everything(configuration: Configuration) -> xr.DataArray:
+    """The throughput of every cell, had all been measured."""
+    rows = []
+    for cell in configuration.grid.cells:
+        values = {name: np.inf if value is None else value for name, value in cell.axes.items()}
+        made = synthetic.cell(wanted(configuration, cell))["summary"]["throughput"]
+        rows.append({**values, "throughput": made})
+    return pd.DataFrame(rows).set_index(list(configuration.grid.axes)).to_xarray()["throughput"]
+
+
+def test_figures_show_the_completed_surface_and_mark_what_is_predicted(
+    explored_sweep: tuple[Rounds, Fake],
+) -> None:
+    rounds, _ = explored_sweep
+    draw(rounds.folder)
+    for name in ("surface", "rounds"):
+        assert (rounds.folder / "figures" / f"{name}.png").stat().st_size > 10_000
+    ds = xr.load_dataset(rounds.folder / "dataset.nc")
+    shown = completed(ds)
+    assert int(shown.throughput.notnull().sum()) == 60
+    assert int(shown.predicted.sum()) == 60 - int((ds.status == 1).sum())
+    legend = [text.get_text() for text in figures.heatmap(shown).legends[0].get_texts()]
+    assert "not measured: predicted" in legend
+
+
+def test_another_run_measures_nothing_and_keeps_the_log(explored_sweep: tuple[Rounds, Fake]) -> None:
+    rounds, _ = explored_sweep
+    before = json.loads((rounds.folder / "rounds.json").read_text())
+    _, fake = ran(rounds.configuration)
+    assert fake.asked == []
+    after = json.loads((rounds.folder / "rounds.json").read_text())
+    assert [one["cells"] for one in after["rounds"]] == [one["cells"] for one in before["rounds"]]
+
+
+def test_a_smaller_error_goes_on_from_what_there_is(tmp_path: Path) -> None:
+    small = {"parameters": {"rtt": [5, 10, 20, 50], "streams": [1, 2, 4, 6, 8], "tcp_buffer": "4 MiB"}}
+    _, coarse = ran(configured(tmp_path, small, error="30 %"))
+    rounds, fine = ran(configured(tmp_path, small, error="0.001 %"))
+    assert rounds.reason in (EXHAUSTED, NOISE)
+    once = [*itertools.chain.from_iterable(coarse.asked), *itertools.chain.from_iterable(fine.asked)]
+    assert len(set(once)) == len(once)
+
+
+def test_a_grid_that_is_measured_whole_is_left_alone(tmp_path: Path) -> None:
+    configuration = configured(tmp_path, {"parameters": {"rtt": [5, 20], "streams": [1, 2]}})
+    Fake(configuration)(configuration.grid.cells)
+    rounds, fake = ran(configuration)
+    assert fake.asked == []
+    assert rounds.reason == EXHAUSTED
+
+
+def test_a_single_cell_is_a_grid_too(tmp_path: Path) -> None:
+    rounds, fake = ran(configured(tmp_path, {"parameters": {"streams": [4]}, "repetitions": 2}))
+    assert [len(cells) for cells in fake.asked] == [2]
+    assert rounds.reason == EXHAUSTED
+    draw(rounds.folder)
+
+
+def test_a_deployment_that_fails_is_not_tried_again_and_is_named(tmp_path: Path) -> None:
+    configuration = configured(
+        tmp_path, {"parameters": {"rtt": [5, 20, 50], "streams": [1, 2, 4]}}, error="0.1 %"
+    )
+    rounds, fake = ran(configuration, broken=lambda cell: cell.value("rtt") == 20)
+    tried = [path for path in itertools.chain.from_iterable(fake.asked) if "rtt=20" in path]
+    assert rounds.failed == ["rtt=20"]
+    assert len(tried) <= 3
+    assert rounds.reason == UNREACHABLE
+
+
+def test_a_testbed_that_is_broken_ends_it_at_once(tmp_path: Path) -> None:
+    with pytest.raises(RoundError, match="no deployment of this round"):
+        ran(configured(tmp_path), broken=lambda _: True)
+
+
+# --- what the rounds need of others
+
+
+def test_only_the_cells_of_a_list_are_left_and_the_axes_stay(tmp_path: Path) -> None:
+    configuration = configured(tmp_path)
+    wished = configuration.grid.cells[5:8]
+    only = configured(tmp_path, only=str(list_cells(tmp_path / "cells.json", wished)))
+    assert only.grid.cells == wished
+    assert only.grid.axes == configuration.grid.axes
+    assert [wanted(only, cell) for cell in only.grid.cells] == [
+        wanted(configuration, cell) for cell in wished
+    ]
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", '["rtt=7"]', "[1]", "no JSON"])
+def test_a_list_that_is_none_of_cells_is_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "cells.json").write_text(content)
+    with pytest.raises(ConfigurationError, match=r"only: given .*allowed: a "):
+        configured(tmp_path, only=str(tmp_path / "cells.json"))
+
+
+@pytest.mark.parametrize("given", ["0 %", "100 %", "5 ms", "-1"])
+def test_an_error_that_is_no_share_is_refused(tmp_path: Path, given: str) -> None:
+    with pytest.raises(ConfigurationError, match="error: given"):
+        configured(tmp_path, error=given)
+
+
+def test_a_run_that_the_holder_started_may_write_to_its_results(tmp_path: Path) -> None:
+    code = "import pathlib, sys; from tpcsweep.results import hold; hold(pathlib.Path(sys.argv[1]))"
+    hold(tmp_path)
+    assert subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False).returncode == 0

@@ -1,0 +1,19 @@
+import sys
+
+
+# Without outputs, so that it always runs: what is left to measure is read from the cells' files.
+rule adaptive:
+    input:
+        SPECIFICATION,
+    log:
+        f"{RESULTS}/logs/adaptive.log",
+    localrule: True
+    conda:
+        "../../envs/tpcsweep.yaml"
+    params:
+        python=sys.executable,
+        snakefile=workflow.main_snakefile,
+        testbeds=workflow.global_resources["testbed"].value,
+    # A second Snakemake measures the cells of each round, one job a deployment: which they are is not known before.
+    script:
+        "../scripts/adaptive.py"
