@@ -74,13 +74,19 @@ def main(path: str = "results/demo/dataset.nc") -> None:
     )
     print("|---|---|---|---|---|---|---|---|---|")
     adaptive = list(replay(grid))
-    for share in SHARES:
-        mask, estimate = next((one for one in adaptive if one[0].mean() >= share), adaptive[-1])
+    for at in dict.fromkeys(places(adaptive)):
+        mask, estimate = adaptive[at]
         show(grid, "adaptive", [mask], estimate)
         count = int(mask.sum())
         show(grid, f"random cells, {len(SEEDS)} seeds", [scattered(grid, count, seed) for seed in SEEDS])
         show(grid, f"random deployments, {len(SEEDS)} seeds", [whole(grid, count, seed) for seed in SEEDS])
         show(grid, "coarse grid", [coarse(grid, count)])
+
+
+def places(adaptive: list[tuple[Mask, float]]) -> Iterable[int]:
+    """The first round at each of the shares, or the last."""
+    for share in SHARES:
+        yield next((at for at, (mask, _) in enumerate(adaptive) if mask.mean() >= share), len(adaptive) - 1)
 
 
 def show(grid: Grid, by: str, masks: Iterable[Mask], estimate: float | None = None) -> None:

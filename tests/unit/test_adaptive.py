@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -41,6 +42,7 @@ from tpcsweep.results import hold
 from tpcsweep.rounds import UNREACHABLE, RoundError, Rounds, completed, draw, list_cells
 from tpcsweep.sweep import Cell
 
+from tests.real.workflow import wait_until
 from tests.unit import synthetic
 
 ROOT = Path(__file__).parents[2]
@@ -477,3 +479,23 @@ def test_a_run_that_the_holder_started_may_write_to_its_results(tmp_path: Path) 
     code = "import pathlib, sys; from tpcsweep.results import hold; hold(pathlib.Path(sys.argv[1]))"
     hold(tmp_path)
     assert subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_what_ends_the_rounds_ends_the_run_of_a_round_in_order(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    inner = (
+        "import pathlib, sys, time\n"
+        "try:\n    pathlib.Path(sys.argv[1] + '/up').touch(); time.sleep(60)\n"
+        "except KeyboardInterrupt:\n    time.sleep(0.3); pathlib.Path(sys.argv[1] + '/tidy').touch()\n"
+    )
+    outer = (
+        "import sys; from tpcsweep.rounds import start; from tpcsweep.signals import interruptible\n"
+        "with interruptible():\n    start([sys.executable, '-c', sys.argv[1], sys.argv[2]])\n"
+    )
+    run = subprocess.Popen([sys.executable, "-c", outer, inner, str(tmp_path)])
+    wait_until((tmp_path / "up").exists, "the round runs")
+    run.send_signal(number)
+    assert run.wait(20) == 128 + number
+    assert (tmp_path / "tidy").exists()
