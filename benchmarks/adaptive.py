@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
-from tpcsweep.adaptive import Costs, Space, batch, believe, choose, error, first
+from tpcsweep.adaptive.choice import Costs, Space, batch, believe, choose, error, first
 from tpcsweep.models import MODELS, fit, observe
 from tpcsweep.models.baseline import fit_process
 

@@ -21,7 +21,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpcsweep import figures
-from tpcsweep.adaptive import (
+from tpcsweep.adaptive.choice import (
     ENOUGH,
     EXHAUSTED,
     NOISE,
@@ -35,11 +35,11 @@ from tpcsweep.adaptive import (
     finished,
     first,
 )
+from tpcsweep.adaptive.rounds import UNREACHABLE, RoundError, Rounds, completed, draw, list_cells
 from tpcsweep.configuration import Configuration, ConfigurationError, load, wanted
 from tpcsweep.models import observe
 from tpcsweep.models.baseline import fit_process
 from tpcsweep.results import hold
-from tpcsweep.rounds import UNREACHABLE, RoundError, Rounds, completed, draw, list_cells
 from tpcsweep.sweep import Cell
 
 from tests.real.workflow import wait_until
@@ -165,7 +165,7 @@ def test_cells_that_tell_the_same_are_not_chosen_together() -> None:
 
 
 def test_of_a_large_grid_whole_deployments_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tpcsweep.adaptive._MOST", 20)
+    monkeypatch.setattr("tpcsweep.adaptive.choice._MOST", 20)
     space = space_of(rtt=list(range(20)), streams=list(range(1, 9)))
     open_ = np.ones(len(space), bool)
     ways = {tuple(choose(space, belief_of(space), open_, COSTS, 4, seed)) for seed in range(5)}
@@ -491,7 +491,7 @@ def test_what_ends_the_rounds_ends_the_run_of_a_round_in_order(
         "except KeyboardInterrupt:\n    time.sleep(0.3); pathlib.Path(sys.argv[1] + '/tidy').touch()\n"
     )
     outer = (
-        "import sys; from tpcsweep.rounds import start; from tpcsweep.signals import interruptible\n"
+        "import sys; from tpcsweep.adaptive.rounds import start; from tpcsweep.signals import interruptible\n"
         "with interruptible():\n    start([sys.executable, '-c', sys.argv[1], sys.argv[2]])\n"
     )
     run = subprocess.Popen([sys.executable, "-c", outer, inner, str(tmp_path)])

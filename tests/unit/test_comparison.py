@@ -14,7 +14,7 @@ import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpcsweep import dataset, figures
-from tpcsweep.comparison import (
+from tpcsweep.comparing.comparison import (
     FASTER,
     NOT_COMPARABLE,
     SAME,
@@ -29,10 +29,10 @@ from tpcsweep.comparison import (
     random_effects,
     write,
 )
+from tpcsweep.comparing.sides import load as load_side
+from tpcsweep.comparing.sides import side
 from tpcsweep.configuration import ConfigurationError, load
 from tpcsweep.dataset import STATUS
-from tpcsweep.sides import load as load_side
-from tpcsweep.sides import side
 
 from tests.real.workflow import ROOT
 from tests.unit import synthetic

@@ -17,7 +17,7 @@ from rich.console import Console
 from tpcsweep import overview
 from tpcsweep.checks import require
 from tpcsweep.configuration import Configuration, ConfigurationError, Run, load, wanted
-from tpcsweep.import_settings import Axis, Import
+from tpcsweep.importing.settings import Axis, Import
 from tpcsweep.parameters import Parameters
 from tpcsweep.schemas import FOLDER, schemas
 from tpcsweep.sweep import Measurement

@@ -14,10 +14,11 @@ import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from tpcsweep import dataset, figures, outside
+from tpcsweep import dataset, figures
 from tpcsweep.configuration import ConfigurationError, load
 from tpcsweep.dataset import Folded
-from tpcsweep.import_settings import Import
+from tpcsweep.importing import outside
+from tpcsweep.importing.settings import Import
 from tpcsweep.variables import SUMMARY
 
 from tests.real.workflow import ROOT

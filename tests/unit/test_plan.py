@@ -17,17 +17,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tpcsweep import configuration, dataset, figures
-from tpcsweep.candidates import candidates, ladder
-from tpcsweep.chosen import chosen
 from tpcsweep.figures.plan import plan as draw
 from tpcsweep.models import MODELS, Fit, Observations, fit, observe
 from tpcsweep.models.places import Domain
 from tpcsweep.models.saved import FORMAT, Saved
-from tpcsweep.plan import Plan, asked, plan
-from tpcsweep.plan_overview import table
+from tpcsweep.planning.candidates import candidates, ladder
+from tpcsweep.planning.chosen import chosen
+from tpcsweep.planning.overview import table
+from tpcsweep.planning.plan import Plan, asked, plan
+from tpcsweep.planning.question import KNOBS
+from tpcsweep.planning.recommendations import COLUMNS, as_csv, as_dict, recommend
 from tpcsweep.problems import ConfigurationError
-from tpcsweep.question import KNOBS
-from tpcsweep.recommendations import COLUMNS, as_csv, as_dict, recommend
 
 from tests.unit import synthetic
 

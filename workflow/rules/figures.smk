@@ -1,6 +1,6 @@
 import sys
 
-from tpcsweep.question import Question
+from tpcsweep.planning.question import Question
 
 
 report: "../report/workflow.rst"

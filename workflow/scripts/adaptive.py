@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tpcsweep.adaptive.rounds import RoundError, Rounds, command, draw, list_cells, start
 from tpcsweep.configuration import load
-from tpcsweep.rounds import RoundError, Rounds, command, draw, list_cells, start
 from tpcsweep.signals import interruptible
 
 if TYPE_CHECKING:

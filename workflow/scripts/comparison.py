@@ -4,9 +4,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpcsweep import comparison
+from tpcsweep.comparing import comparison
+from tpcsweep.comparing.sides import load as load_side
 from tpcsweep.configuration import ConfigurationError, load
-from tpcsweep.sides import load as load_side
 
 if TYPE_CHECKING:
     from snakemake.script import snakemake

@@ -4,8 +4,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpcsweep import dataset, outside
+from tpcsweep import dataset
 from tpcsweep.configuration import ConfigurationError, load
+from tpcsweep.importing import outside
 
 if TYPE_CHECKING:
     from snakemake.script import snakemake

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import xarray as xr
-from tpcsweep.chosen import chosen
 from tpcsweep.configuration import ConfigurationError, load
 from tpcsweep.figures import save
 from tpcsweep.figures.plan import plan as draw
 from tpcsweep.models import MODELS, observe, saved
-from tpcsweep.plan import plan
+from tpcsweep.planning.chosen import chosen
+from tpcsweep.planning.plan import plan
 
 if TYPE_CHECKING:
     from snakemake.script import snakemake

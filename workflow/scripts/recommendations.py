@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import xarray as xr
-from tpcsweep.chosen import chosen
 from tpcsweep.configuration import ConfigurationError, load
 from tpcsweep.models import MODELS, observe, saved
-from tpcsweep.recommendations import as_csv, as_dict, measured_rtts, recommend
+from tpcsweep.planning.chosen import chosen
+from tpcsweep.planning.recommendations import as_csv, as_dict, measured_rtts, recommend
 
 if TYPE_CHECKING:
     from snakemake.script import snakemake

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from tpcsweep.configuration import ConfigurationError, load
-from tpcsweep.plan import Plan
-from tpcsweep.plan_overview import table
+from tpcsweep.planning.overview import table
+from tpcsweep.planning.plan import Plan
 
 if TYPE_CHECKING:
     from snakemake.script import snakemake

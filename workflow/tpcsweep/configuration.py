@@ -13,11 +13,11 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, Field, ValidationError
 
 from tpcsweep import yaml_file
-from tpcsweep.import_settings import Import
+from tpcsweep.comparing.sides import Side, side
+from tpcsweep.importing.settings import Import
 from tpcsweep.parameters import WORD
+from tpcsweep.planning.question import Question
 from tpcsweep.problems import ConfigurationError, Problem, from_pydantic, suggest
-from tpcsweep.question import Question
-from tpcsweep.sides import Side, side
 from tpcsweep.sweep import Cell, Grid, Sweep, expand
 from tpcsweep.testbed_settings import KINDS, Testbed
 from tpcsweep.units import FRACTION, Quantity

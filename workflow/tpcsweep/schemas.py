@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter
 
 from tpcsweep.configuration import Run
-from tpcsweep.import_settings import Import
+from tpcsweep.importing.settings import Import
 from tpcsweep.sweep import Sweep
 from tpcsweep.testbed_settings import Testbed
 

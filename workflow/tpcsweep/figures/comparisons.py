@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from tpcsweep.comparison import (
+from tpcsweep.comparing.comparison import (
     CONFIDENCE,
     FASTER,
     NOT_COMPARABLE,

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from tpcsweep.figures.labels import axis_label, title_of, value_text
 from tpcsweep.figures.panels import COLOURS, styled
 from tpcsweep.parameters import show_value
-from tpcsweep.plan import Plan
+from tpcsweep.planning.plan import Plan
 from tpcsweep.units import FRACTION, RATE, show
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ import xarray as xr
 from scipy import stats
 
 from tpcsweep import dataset, figures, results
-from tpcsweep.adaptive import (
+from tpcsweep.adaptive.choice import (
     EXHAUSTED,
     Belief,
     Costs,
@@ -296,7 +296,18 @@ def command(python: str, snakefile: str, config: Mapping[str, Any], testbeds: in
     """The Snakemake that measures the cells that a file lists, by the workflow's own rules, and no others."""
     given = [f"{name}={value}" for name, value in {**config, "only": only}.items()]
     return [
-        *(python, "-m", "snakemake", "--snakefile", snakefile, "--nolock", "--quiet", "rules", "host", "progress"),
+        *(
+            python,
+            "-m",
+            "snakemake",
+            "--snakefile",
+            snakefile,
+            "--nolock",
+            "--quiet",
+            "rules",
+            "host",
+            "progress",
+        ),
         *("--resources", f"testbed={testbeds}", "--config", *given, "--", "cells"),
     ]
 

@@ -17,7 +17,7 @@ import pandas as pd  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from tpcsweep.dataset import IMPORTED, Folded, tabulate
-from tpcsweep.import_settings import Column, Import, axis_dimension, variable_dimension
+from tpcsweep.importing.settings import Column, Import, axis_dimension, variable_dimension
 from tpcsweep.parameters import Value
 from tpcsweep.problems import ConfigurationError, Problem, suggest
 from tpcsweep.sweep import REPETITION

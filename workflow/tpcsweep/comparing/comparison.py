@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from scipy import stats
 from statsmodels.stats.multitest import multipletests  # type: ignore[import-untyped]
 
+from tpcsweep.comparing.sides import shown
 from tpcsweep.dataset import STATUS, flag_words
 from tpcsweep.parameters import Parameters, Value
-from tpcsweep.sides import shown
 from tpcsweep.sweep import REPETITION
 
 CONFIDENCE = 0.95

@@ -6,8 +6,8 @@ import numpy as np
 
 from tpcsweep.models import Fit, Observations, fit
 from tpcsweep.models.saved import Saved
+from tpcsweep.planning.question import Given
 from tpcsweep.problems import ConfigurationError, Problem
-from tpcsweep.question import Given
 
 
 def chosen(saved: Saved, observations: Observations, given: Given) -> tuple[Fit, str]:

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
-from tpcsweep.candidates import Ranged, candidates, evaluate
 from tpcsweep.models import Observations
 from tpcsweep.models.base import UNSAID
-from tpcsweep.plan import Plan, asked, plain
-from tpcsweep.question import PROBABILITY
+from tpcsweep.planning.candidates import Ranged, candidates, evaluate
+from tpcsweep.planning.plan import Plan, asked, plain
+from tpcsweep.planning.question import PROBABILITY
 from tpcsweep.variables import Variable
 
 FORMAT = 1

@@ -12,8 +12,8 @@ import pandas as pd  # type: ignore[import-untyped]
 from tpcsweep.models.base import UNSAID, Predictor
 from tpcsweep.models.places import Domain
 from tpcsweep.parameters import Parameters, Value, show_value
+from tpcsweep.planning.question import KNOBS, Given
 from tpcsweep.problems import ConfigurationError, Problem
-from tpcsweep.question import KNOBS, Given
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,7 +7,7 @@ import math
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from tpcsweep.plan import BEYOND, Plan
+from tpcsweep.planning.plan import BEYOND, Plan
 from tpcsweep.units import FRACTION, RATE, show
 
 

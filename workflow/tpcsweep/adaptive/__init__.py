@@ -1,0 +1,1 @@
+"""Where to measure next, and a sweep that is measured so, in rounds."""

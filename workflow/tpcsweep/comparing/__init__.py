@@ -1,0 +1,1 @@
+"""Two sweeps against each other, cell by cell and over all cells."""

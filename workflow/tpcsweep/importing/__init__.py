@@ -1,0 +1,1 @@
+"""Measurements from elsewhere as a dataset."""

@@ -1,0 +1,1 @@
+"""Answers of fitted models: what a throughput takes."""
