@@ -185,7 +185,7 @@ def interactive_surface(observations: Observations, fit: Predictor) -> go.Figure
         return None
     frame = _classed(observations)
     settings = _settings(frame, layout.panels)
-    x, y = (_dense(frame[name], 40) for name in (layout.x, layout.lines))
+    x, y = (_dense(frame[name], 24) for name in (layout.x, layout.lines))
     across, along = np.meshgrid(x, y)
     figure, names = go.Figure(), []
     top = 1.05 * float(frame["throughput"].max())

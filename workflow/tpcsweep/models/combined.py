@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -82,8 +83,9 @@ MODEL = Model(
         *("file_size", "tcp_buffer", "bandwidth", "loss", "mtu"),
     ),
     parameters=(
-        BASE,
-        WINDOW,
+        # With one file size these four all say how long a file takes: two are held, and two hold all of it.
+        replace(BASE, needs=("rtt", "file_size"), neutral=None),
+        replace(WINDOW, needs=("rtt", "file_size")),
         Parameter(
             "background",
             "1",
@@ -96,10 +98,26 @@ MODEL = Model(
             1e-10,  # without a loss that varies this is another name of the window
         ),
         Parameter(
-            "handshakes", "1", "h: RTTs of a transfer before its data", 0.0, 60.0, 6.0, "linear", ("rtt",)
+            "handshakes",
+            "1",
+            "h: RTTs of a transfer before its data",
+            0.0,
+            60.0,
+            6.0,
+            "linear",
+            ("rtt", "file_size"),
+            0.0,
         ),
         Parameter(
-            "setup", "s", "t₀: time of a transfer without data, whatever the RTT", 1e-3, 60.0, 0.2, "log"
+            "setup",
+            "s",
+            "t₀: time of a transfer without data, whatever the RTT",
+            1e-3,
+            60.0,
+            0.2,
+            "log",
+            ("file_size",),
+            1e-3,
         ),
         Parameter("per_core", "Gbit/s", "κ: throughput of a core", 1e-2, 1e3, 2.0, "log", ("cores",)),
         Parameter("instance", "Gbit/s", "Ω: largest throughput of an origin", 1e-2, 1e4, 30.0, "log"),

@@ -282,7 +282,7 @@ class _Problem:
         columns = (self.throughput[rows], self.error[rows], self.level[rows])
         return _Problem(self.model, points, *columns, self.free, self.held)
 
-    def solve(self, start: NDArray[np.float64], scale: float, steps: int, tolerance: float = 1e-7) -> Any:
+    def solve(self, start: NDArray[np.float64], scale: float, steps: int, tolerance: float = 1e-6) -> Any:
         """Minimize from a start; None where that fails."""
         try:
             return optimize.least_squares(
@@ -316,7 +316,7 @@ class _Problem:
             return None
         first = min(found, key=lambda one: float(one.cost))
         scale = _scale(self.residuals(first.x))
-        final = self.solve(first.x, scale, 200) or first
+        final = self.solve(first.x, scale, 300) or first
         return final.x, scale, bool(final.status > 0)
 
     def _screened(self, guess: NDArray[np.float64], seed: int) -> list[NDArray[np.float64]]:
