@@ -37,6 +37,20 @@ def interruptible() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@contextlib.contextmanager
+def held() -> Iterator[None]:
+    """Let what asks to end take effect only at the end of the `with`."""
+    came: list[int] = []
+    before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for number in came[:1]:
+            signal.raise_signal(number)
+
+
 def _watch_starter(starter: int, ended: threading.Event) -> None:
     """Snakemake killed by force leaves its jobs running: notice, and end in order."""
     while not ended.wait(0.5):

@@ -38,6 +38,7 @@ from tpcsweep.adaptive.choice import (
 from tpcsweep.configuration import Configuration, wanted
 from tpcsweep.models.baseline import fit_process
 from tpcsweep.models.observations import NothingMeasuredError, observe
+from tpcsweep.signals import held
 from tpcsweep.sweep import REPETITION, Cell
 
 if TYPE_CHECKING:
@@ -314,12 +315,14 @@ def command(python: str, snakefile: str, config: Mapping[str, Any], testbeds: in
 
 def start(argv: Sequence[str]) -> None:
     """Run a Snakemake to its end, well or not; it is ended in order when this process is to end."""
-    # In a session of its own: Ctrl-C reaches it once, from here.
-    child = subprocess.Popen(argv, start_new_session=True)
+    child: subprocess.Popen[bytes] | None = None
     try:
+        with held():  # or the end may come when it runs and is not yet known here
+            # In a session of its own: Ctrl-C reaches it once, from here.
+            child = subprocess.Popen(argv, start_new_session=True)
         child.wait()
     finally:
-        if child.poll() is None:
+        if child and child.poll() is None:
             os.killpg(child.pid, SIGINT)
             child.wait()
 
