@@ -35,6 +35,6 @@ def kubeconfig(request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture(scope="session")
 def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[local.Cluster]:
-    """An API without nodes; `play_nodes(1000)` gives it some that are played."""
+    """An API without nodes."""
     with local.control_plane(tmp_path_factory.mktemp("control-plane")) as started:
         yield started

@@ -198,11 +198,6 @@ def test_an_image_that_is_none_is_refused_and_the_next_is_taken(
         assert {"localhost/other:1", build.IMAGE} <= set(listed.split())
 
 
-def test_a_thousand_nodes_are_played(control_plane: local.Cluster) -> None:
-    control_plane.play_nodes(1000)
-    assert len(control_plane.kubectl("get", "nodes", "-o", "name").splitlines()) == 1000
-
-
 # What it leaves behind
 
 

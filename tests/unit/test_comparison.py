@@ -118,7 +118,7 @@ def test_one_cell_that_differs_is_named() -> None:
     ]
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(st.integers(0, 1000), st.floats(0.5, 2), st.integers(1, 4))
 def test_swapping_sides_inverts_ratios(seed: int, effect: float, repetitions: int) -> None:
     base, new = made(seed, repetitions), made(seed + 1, repetitions, effect)

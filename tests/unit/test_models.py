@@ -336,7 +336,7 @@ def test_a_soft_minimum_is_below_the_minimum_and_not_far(limits: list[float], sh
     st.one_of(st.just(np.inf), st.floats(0.1, 256)),
     st.lists(st.floats(0, 1), min_size=11, max_size=11),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_models_are_finite_and_not_negative_everywhere(
     name: str, rtt: float, streams: int, origins: int, cores: float, units: list[float]
 ) -> None:

@@ -66,7 +66,7 @@ def cost(row: Mapping[str, Any]) -> tuple[float, ...]:
     return tuple(float(row[name]) for name in KNOBS)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
 @given(
     target=st.floats(0.05, 5),
     rtt=st.floats(2, 80),
@@ -99,7 +99,7 @@ def test_the_cheapest_reaches_the_target_and_nothing_cheaper_does(
         assert answer.front.empty
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.floats(0.1, 4), st.floats(1, 2), st.floats(2, 80), st.floats(0.1, 0.9))
 def test_more_is_never_cheaper(target: float, times: float, rtt: float, probability: float) -> None:
     def needed(**asked: Any) -> tuple[float, ...]:

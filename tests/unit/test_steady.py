@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.signal import lfilter
 from tpcsweep.measure.steady import Steady, analyse, enough, narrow
@@ -67,7 +67,6 @@ def test_shifting_the_samples_shifts_the_result(seed: int, shift: int) -> None:
 
 
 @given(st.integers(0, 2**32), st.integers(5, 90), st.floats(0.0, 0.5))
-@settings(deadline=None)
 def test_a_step_is_cut(seed: int, step: int, level: float) -> None:
     samples = np.random.default_rng(seed).normal(1, 0.02, 300)
     samples[:step] *= level
