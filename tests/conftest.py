@@ -3,5 +3,7 @@
 import hypothesis
 
 # How long an example takes is the machine's business, and machines are shared.
-hypothesis.settings.register_profile("shared", deadline=None)
+hypothesis.settings.register_profile(
+    "shared", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
 hypothesis.settings.load_profile("shared")
