@@ -19,7 +19,7 @@ from tpcsweep.testbeds.kubernetes.session import RECONNECT_SECONDS, Session
 from tpcsweep.xrootd import Server
 
 SIDES = {"source": "src", "destination": "dst"}
-SETTLE_SECONDS = 0.05
+SETTLE_SECONDS = 0.2
 """Data connections have so long to end by themselves before their servers are started anew."""
 POLL = 0.02
 FIRST_SECONDS = 10.0
