@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tpcsweep.configuration import Configuration, wanted
+from tpcsweep.configuration import Configuration, Run, wanted
 from tpcsweep.parameters import CELL, DEPLOYMENT, Parameters
 from tpcsweep.problems import ConfigurationError
 from tpcsweep.sweep import ONLY_DEPLOYMENT, Grid, Sweep, expand, expected_seconds
@@ -56,7 +56,10 @@ def paths(of: Grid) -> list[str]:
 
 
 def configured(of: Grid) -> Configuration:
-    return Configuration("s", of.sweep, "s.yaml", "t", Netns(kind="netns"), "t.yaml", Path("results"), of)
+    run = Run(sweep="s", testbed="t")
+    return Configuration(
+        "s", of.sweep, "s.yaml", "t", Netns(kind="netns"), "t.yaml", Path("results"), of, run
+    )
 
 
 @given(axes(), st.integers(1, 3))
