@@ -26,7 +26,7 @@ from kubernetes import client
 from tpcsweep.testbed_settings import Kubernetes
 from tpcsweep.testbeds.kubernetes import api, leases, state
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError
-from tpcsweep.testbeds.kubernetes.faults import PodError, PodWatch
+from tpcsweep.testbeds.kubernetes.watch import PodError, PodWatch
 from urllib3.exceptions import ProtocolError
 
 from tests.cluster import local

@@ -25,9 +25,9 @@ from tpcsweep.testbed_settings import Kubernetes
 from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.kubernetes import api, deployment, leases, state, testbed
 from tpcsweep.testbeds.kubernetes.api import DEPLOYMENT, SELECTOR
-from tpcsweep.testbeds.kubernetes.faults import PodError
 from tpcsweep.testbeds.kubernetes.objects import Naming
 from tpcsweep.testbeds.kubernetes.state import SIDE
+from tpcsweep.testbeds.kubernetes.watch import PodError
 
 from tests.cluster import local
 from tests.cluster.local.build import ROOT

@@ -20,12 +20,12 @@ from tpcsweep.parameters import DeploymentParameters
 from tpcsweep.testbed_settings import Kubernetes, Pair
 from tpcsweep.testbeds.kubernetes import objects
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call, create
-from tpcsweep.testbeds.kubernetes.faults import PodWatch
 from tpcsweep.testbeds.kubernetes.objects import Naming
 from tpcsweep.testbeds.kubernetes.pod import places
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.testbeds.kubernetes.site import Side
 from tpcsweep.testbeds.kubernetes.state import ROLE
+from tpcsweep.testbeds.kubernetes.watch import PodWatch
 
 PARALLEL = 16
 """Requests at a time."""

@@ -1,0 +1,295 @@
+"""The pods of a deployment, followed by a thread, and the first thing that goes wrong with any of them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from kubernetes.client import (
+    ApiException,
+    CoreV1Event,
+    V1Pod,
+)
+from kubernetes.watch import Watch
+from urllib3.exceptions import HTTPError
+
+from tpcsweep.testbeds.kubernetes.api import DEPLOYMENT, PATIENCE, Cluster, ClusterError, RefusedError, call
+from tpcsweep.testbeds.kubernetes.faults import (
+    Fault,
+    containers_of,
+    diagnose,
+    diagnose_job,
+    exit_code,
+    gone,
+    message_of,
+    meta_of,
+    name_of,
+    one_line,
+    progress,
+    ready,
+    requested,
+    room,
+    spec_of,
+)
+
+WATCH_SECONDS = 60
+"""A watch is begun anew after so long, in case that it is dead and nobody has noticed."""
+ASK = (2.0, 3.0)
+"""Seconds to connect and to wait, for what only makes a message better."""
+LOOK_SECONDS = 2.0
+"""Until the first look for what no watch of pods shows: a Job that may not make its pod."""
+MOST_LOOK_SECONDS = 15.0
+"""Between later looks: a hundred may ask a server why it is slow, and each has it read everybody's events."""
+LOG_LINES = 5
+REFUSED_SECONDS = 10.0
+"""An API server that has just been started may refuse what it has not yet read that it should allow."""
+
+
+T = TypeVar("T")
+
+
+class PodError(ClusterError):
+    """Pods do not come up, and why."""
+
+
+class PodWatch:
+    """The pods of a deployment as they are now, followed by a thread. Close it before they are deleted on purpose."""
+
+    def __init__(self, cluster: Cluster, identifier: str) -> None:
+        """Raises ClusterError where pods cannot be listed."""
+        self._cluster = cluster
+        self._identifier = identifier
+        self._selector = f"{DEPLOYMENT}={identifier}"
+        self._changed = threading.Condition()
+        self._pods: dict[str, V1Pod] = {}
+        self._ran: set[str] = set()
+        self._first: tuple[Fault, V1Pod] | None = None
+        self._told: str | None = None
+        self._refused: tuple[float, str] | None = None
+        self._version: str | None = None
+        self._watch: Watch | None = None
+        self._ended = threading.Event()
+        self._list(seconds=PATIENCE)
+        self._thread = threading.Thread(target=self._run, daemon=True, name="pods")
+        self._thread.start()
+
+    def pods(self) -> dict[str, V1Pod]:
+        """The pods by name, in their latest state."""
+        with self._changed:
+            return dict(self._pods)
+
+    def wait_for(self, condition: Callable[[dict[str, V1Pod]], bool], seconds: float) -> bool:
+        """Whether the condition has come true within so many seconds."""
+        with self._changed:
+            return self._changed.wait_for(lambda: condition(dict(self._pods)), seconds)
+
+    def running(self, count: int, seconds: float) -> dict[str, V1Pod]:
+        """Wait until so many pods run and are ready, and return them.
+
+        Raises PodError when the time is over, or as soon as something has gone wrong that no waiting heals.
+        """
+        give_up = time.monotonic() + seconds
+
+        def settled(pods: dict[str, V1Pod]) -> bool:
+            return self._first is not None or sum(map(ready, pods.values())) >= count
+
+        pause = LOOK_SECONDS
+        while not self.wait_for(settled, min(pause, max(0.0, give_up - time.monotonic()))):
+            pause = min(2 * pause, MOST_LOOK_SECONDS)
+            late = time.monotonic() >= give_up
+            pods = self.pods()
+            job = self._job_problem() if late or len(pods) < count else None
+            if job and (late or job.final):
+                raise PodError(str(job))
+            if late:
+                raise PodError(f"not running after {seconds:.0f} s: {self._unready(pods, count)}")
+        if why := self.fault():
+            raise PodError(why)
+        return self.pods()
+
+    def fault(self) -> str | None:
+        """The first thing that has gone wrong with any pod, in one line; None while all is well.
+
+        Costs nothing while all is well; the first time that it is not, events and logs are asked for.
+        """
+        with self._changed:
+            first, told = self._first, self._told
+        if told is None and first is not None:
+            told = self._told = self._explain(*first)
+        if told is None and (refused := self._refused) and time.monotonic() - refused[0] > REFUSED_SECONDS:
+            told = refused[1]
+        return told
+
+    def close(self) -> None:
+        """End the thread."""
+        self._ended.set()
+        if self._watch:
+            self._watch.stop()
+        self._thread.join(2.0)
+
+    def _run(self) -> None:
+        pause = 0.1
+        while not self._ended.wait(0.05):  # never faster, should something on the way end watches at once
+            try:
+                if self._version is None:
+                    self._list(seconds=0)
+                self._follow()
+                self._refused, pause = None, 0.1
+            except (ApiException, HTTPError, ClusterError) as error:
+                status = getattr(error, "status", None)
+                if status == 410:  # what happened since is forgotten: see how it is now
+                    self._version = None
+                elif status in (401, 403):
+                    since = self._refused[0] if self._refused else time.monotonic()
+                    self._refused = since, f"pods cannot be watched: {_refusal(error)}"
+                self._ended.wait(pause)
+                pause = min(2 * pause, 2.0)
+
+    def _list(self, seconds: float) -> None:
+        found = call(
+            lambda: self._cluster.core.list_namespaced_pod(
+                self._cluster.namespace, label_selector=self._selector
+            ),
+            seconds,
+        )
+        there = {name_of(pod): pod for pod in found.items}
+        with self._changed:
+            for name in set(self._pods) - set(there):
+                self._lose(self._pods[name])
+            for pod in there.values():
+                self._see(pod)
+            self._changed.notify_all()
+        self._version = found.metadata.resource_version if found.metadata else None
+
+    def _follow(self) -> None:
+        """Follow the pods until the connection ends, in whatever way."""
+        self._watch = watch = Watch()
+        events = watch.stream(
+            self._cluster.core.list_namespaced_pod,
+            self._cluster.namespace,
+            label_selector=self._selector,
+            resource_version=self._version,
+            allow_watch_bookmarks=True,
+            timeout_seconds=WATCH_SECONDS,
+            _request_timeout=(5.0, WATCH_SECONDS + 10.0),
+        )
+        for event in events:
+            if self._ended.is_set():
+                watch.stop()
+            elif event and event["type"] != "BOOKMARK":
+                with self._changed:
+                    (self._lose if event["type"] == "DELETED" else self._see)(event["object"])
+                    self._changed.notify_all()
+            self._version = watch.resource_version
+
+    def _see(self, pod: V1Pod) -> None:
+        """Take note of a pod's state; the lock is held."""
+        known = self._pods.get(name_of(pod))
+        if (
+            known and meta_of(known).uid != meta_of(pod).uid
+        ):  # another of the same name: the first one went unseen
+            self._lose(known)
+        self._pods[name_of(pod)] = pod
+        found = diagnose(pod)
+        # Before a pod has run, there is time for what may heal; afterwards nothing may be wrong.
+        if found and (found.final or meta_of(pod).uid in self._ran):
+            self._blame(found, pod)
+        elif ready(pod):
+            self._ran.add(meta_of(pod).uid or "")
+
+    def _lose(self, pod: V1Pod) -> None:
+        """Take note of a pod's end; the lock is held."""
+        self._pods.pop(name_of(pod), None)
+        self._blame(gone(pod), pod)
+
+    def _blame(self, fault: Fault, pod: V1Pod) -> None:
+        if self._first is None:
+            self._first = (fault, pod)
+
+    def _explain(self, fault: Fault, pod: V1Pod) -> str:
+        """A fault with what else the API knows about it."""
+        parts = [str(fault)]
+        if log := self._log(pod):
+            parts.append(f"its last words: {log}")
+        if job := self._job_problem():
+            parts.append(job.text)
+        return "; ".join(parts)
+
+    def _unready(self, pods: dict[str, V1Pod], count: int) -> str:
+        """Why the pods that do not run do not, when the time is over."""
+        alike: dict[str, list[V1Pod]] = {}
+        for pod in sorted(pods.values(), key=name_of):
+            if not ready(pod):
+                events = self._events("Pod", name_of(pod))
+                found = diagnose(pod, events)
+                alike.setdefault(found.text if found else progress(pod, events), []).append(pod)
+        texts = []
+        for text, those in alike.items():
+            names = ", ".join(map(name_of, those))
+            nodes = f"; {self._room(those[0])}" if text.startswith("Unschedulable") else ""
+            texts.append(f"{'pods' if len(those) > 1 else 'pod'} {names}: {text}{nodes}")
+        if len(pods) < count:
+            texts.append(f"{count - len(pods)} of {count} pods do not exist")
+        return "; ".join(texts)
+
+    def _room(self, pod: V1Pod) -> str:
+        """What the nodes have on which a pod may run."""
+        chosen = ",".join(
+            f"{key}={value}" for key, value in sorted((spec_of(pod).node_selector or {}).items())
+        )
+        try:
+            found = call(
+                lambda: self._cluster.core.list_node(label_selector=chosen, _request_timeout=ASK), seconds=0
+            )
+        except ClusterError as error:
+            return f"nodes cannot be listed: {error}"
+        return room(found.items, requested(pod))
+
+    def _job_problem(self) -> Fault | None:
+        """What is wrong with the Job, or with its making of its pod."""
+        name = f"tpc-{self._identifier}"
+        job = self._ask(
+            lambda: self._cluster.batch.read_namespaced_job(
+                name, self._cluster.namespace, _request_timeout=ASK
+            )
+        )
+        return diagnose_job(name, job, self._events("Job", name))
+
+    def _events(self, kind: str, name: str) -> list[CoreV1Event]:
+        """What is said of an object, as far as that may be read."""
+        of = f"involvedObject.kind={kind},involvedObject.name={name}"
+        found = self._ask(
+            lambda: self._cluster.core.list_namespaced_event(
+                self._cluster.namespace, field_selector=of, _request_timeout=ASK
+            )
+        )
+        return found.items if found else []
+
+    def _log(self, pod: V1Pod) -> str:
+        """What a container that failed has said last, unless that is known already."""
+        silent = [each.name for each in containers_of(pod) if exit_code(each) and not message_of(each)]
+        if not silent:
+            return ""
+        log = self._ask(
+            lambda: self._cluster.core.read_namespaced_pod_log(
+                name_of(pod),
+                self._cluster.namespace,
+                container=silent[0],
+                tail_lines=LOG_LINES,
+                _request_timeout=ASK,
+            )
+        )
+        return one_line(log)
+
+    def _ask(self, question: Callable[[], T]) -> T | None:
+        """An answer that only makes a message better, and that may be missing."""
+        try:
+            return call(question, seconds=0)
+        except ClusterError:
+            return None
+
+
+def _refusal(error: Exception) -> ClusterError | Exception:
+    return RefusedError(error) if isinstance(error, ApiException) else error
