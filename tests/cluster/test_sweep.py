@@ -6,7 +6,6 @@ import json
 import os
 import signal
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -96,17 +95,17 @@ def fields(part: dict[str, Any]) -> list[str]:
 def test_deployments_run_side_by_side_on_nodes_of_their_own(namespace: Space, tmp_path: Path) -> None:
     settings = local_testbed(namespace.name)
     near, _ = settings["paths"]["pairs"]
-    other = {"rtt": "0 ms", "source": on("n3"), "destination": on("n3")}
-    settings["paths"] = {"kind": "nodes", "pairs": [near, other]}
+    within = {"rtt": "0 ms", "source": on("n3"), "destination": on("n3")}  # as fast as this machine at the time
+    settings |= {"bandwidth": "1000 Gbit/s", "paths": {"kind": "nodes", "pairs": [near, within]}}
     twenty = {"min_time": "20 s", "max_time": "20 s"}
     parameters = {**ONE, "streams": 1, "cores": [0.5, 1]}
     sweep = namespace.sweep(tmp_path, settings, measurement=twenty, parameters=parameters)
-    done = sweep.run("cells", "--resources", "testbed=2")
-    assert done.returncode == 0, done.stdout
+    run = sweep.start("cells", "--resources", "testbed=2")
+    wait_until(lambda: len(namespace.pods(role="client")) == 2, "both are there at a time", 120)
+    wait_until(lambda: run.poll() is not None, "snakemake ends", 180)
+    assert run.returncode == 0, sweep.output()
     first, second = (json.loads(path.read_bytes())["provenance"] for path in sweep.cells())
     assert nodes(first).isdisjoint(nodes(second))
-    apart = [datetime.fromisoformat(each["started"]) for each in (first, second)]
-    assert abs(apart[0] - apart[1]).total_seconds() < 20  # so that they overlap
     assert namespace.left() == {}
 
 

@@ -35,7 +35,6 @@ class Sweep:
         """The command line; targets and flags go in `arguments`."""
         config = [f"sweep={self.folder / self.name}.yaml", f"results={self.folder / 'results'}"]
         snakemake = [sys.executable, "-m", "snakemake"]
-        # Every test has a .snakemake of its own, for what it remembers of outputs must not meet another test's.
         return [*snakemake, *arguments, "--config", *config]
 
     def run(self, *arguments: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
