@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,7 @@ TRUTHS: dict[str, tuple[dict[str, float], dict[str, Sequence[float]], dict[str, 
             "window": 0.3,
             "background": 1e-5,
             "handshakes": 6.0,
+            "redirection": 12.0,
             "setup": 0.1,
             "per_core": 2.0,
             "instance": 6.0,
@@ -101,6 +103,9 @@ TRUTHS: dict[str, tuple[dict[str, float], dict[str, Sequence[float]], dict[str, 
     ),
     "constant": ({"rate": 2.0}, {"streams": STREAMS}, {}),
 }  # fmt: skip
+
+
+LARGEST = max(len(model.parameters) for model in MODELS.values())
 
 
 def unit(model: Model, name: str, value: float) -> float:
@@ -334,7 +339,7 @@ def test_a_soft_minimum_is_below_the_minimum_and_not_far(limits: list[float], sh
     st.integers(1, 1000),
     st.integers(1, 16),
     st.one_of(st.just(np.inf), st.floats(0.1, 256)),
-    st.lists(st.floats(0, 1), min_size=11, max_size=11),
+    st.lists(st.floats(0, 1), min_size=LARGEST, max_size=LARGEST),
 )
 @settings(max_examples=150)
 def test_models_are_finite_and_not_negative_everywhere(
@@ -359,3 +364,18 @@ def test_more_round_trip_time_never_helps_the_combined_model(rtt: float, streams
     )
     near, far = model(points, values)
     assert far <= near * (1 + 1e-9)
+
+
+def test_the_shipped_surface_says_what_its_documents_say() -> None:
+    observations = observe(xr.load_dataset(Path(__file__).parents[2] / "examples" / "surface.nc"))
+    assert len(observations) == 216
+    assert {name: observations.frame[name].nunique() for name in observations.axes} == {
+        "origins": 3,
+        "cores": 3,
+        "rtt": 4,
+        "streams": 6,
+    }
+    ours, windows = (fit(MODELS[name], observations, resamples=20) for name in ("combined", "window"))
+    assert np.abs(ours.residuals).mean() < 0.5 * np.abs(windows.residuals).mean()
+    assert ours.determined["redirection"]
+    assert ours.low["redirection"] < 16 < ours.high["redirection"]  # found by itself, without a redirector

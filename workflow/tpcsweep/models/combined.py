@@ -32,6 +32,7 @@ def _combined(
     window: float,
     background: float,
     handshakes: float,
+    redirection: float,
     setup: float,
     per_core: float,
     instance: float,
@@ -52,7 +53,8 @@ def _combined(
     alone = np.minimum(inside / (1 / connection + waiting), np.minimum(path, origin))
     # What a file takes besides: the client's start, round trips of handshakes, and those of slow start.
     first = inside * INITIAL_WINDOW * segment(points) * GBIT_PER_MS / rtt
-    pause = 1e3 * setup + rtt * (handshakes + np.log2(1 + alone / first))
+    before = handshakes + np.where(origins > 1, redirection, 0.0)
+    pause = 1e3 * setup + rtt * (before + np.log2(1 + alone / first))
     demand = streams / (1 / alone + pause / (GBIT_PER_MS * points["file_size"]))
     # Streams that fall on origins by chance leave some without any.
     busy = origins * -np.expm1(streams * np.log1p(-1 / np.maximum(origins, 1 + 1e-9)))
@@ -75,7 +77,7 @@ MODEL = Model(
     r"D = \frac{n}{1/r + t/S},\; X = \frac{m x}{1 + \beta \max(0, D/mx - 1)},\; "
     r"x = \left(\frac{o}{\kappa c} + \frac{1}{\Omega}\right)^{-1},\; m = o - o\,(1 - 1/o)^n,\; "
     r"r = \min\left(\frac{w B}{R'}, \frac{\mathrm{MSS}}{R'}\sqrt{\frac{3}{2p'}}, x, \eta C\right),\; "
-    r"t = t_0 + R'\left(h + \log_2\left(1 + \frac{r R'}{10\,\mathrm{MSS}}\right)\right)",
+    r"t = t_0 + R'\left(h + h'\,[o > 1] + \log_2\left(1 + \frac{r R'}{10\,\mathrm{MSS}}\right)\right)",
     source="this project, 2026, from the window limit, Mathis and others 1997, slow start as in N. Cardwell, "
     "S. Savage, T. Anderson, Modeling TCP latency, Proc. INFOCOM, 2000, and saturation as in Gunther 2008",
     axes=(
@@ -106,6 +108,17 @@ MODEL = Model(
             6.0,
             "linear",
             ("rtt", "file_size"),
+            0.0,
+        ),
+        Parameter(
+            "redirection",
+            "1",
+            "h′: RTTs more of a transfer that asks a redirector, as there is with several origins",
+            0.0,
+            60.0,
+            6.0,
+            "linear",
+            ("rtt", "origins"),
             0.0,
         ),
         Parameter(

@@ -149,11 +149,13 @@ class Fit:
         """Give back the fit that `to_dict` wrote; `models` is `tpcsweep.models.MODELS`.
 
         Raises:
-            KeyError: for a model that is not among `models`.
+            KeyError: for a model that is not among `models`, or has other parameters there.
         """
-        parameters = content["parameters"]
+        parameters, model = content["parameters"], models[content["model"]]
+        if list(parameters) != [one.name for one in model.parameters]:
+            raise KeyError(f"parameters of {model.name}")
         return cls(
-            model=models[content["model"]],
+            model=model,
             values={name: _back(about["value"]) for name, about in parameters.items()},
             low={name: _back(about["low"]) for name, about in parameters.items()},
             high={name: _back(about["high"]) for name, about in parameters.items()},
