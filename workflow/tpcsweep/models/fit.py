@@ -15,6 +15,7 @@ from tpcsweep.models.base import Model, Parameter, Points
 from tpcsweep.models.determined import undetermined
 from tpcsweep.models.observations import Observations, complete, error_at
 from tpcsweep.models.places import Domain, Places, levels, predicted
+from tpcsweep.models.scatter import Scatter
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -29,7 +30,6 @@ _SCREENED = 64  # points of the parameter space that are looked at, before the b
 _STARTS = 4
 _HUBER = 1.345  # times the scale of residuals: 95 % efficiency for normal errors
 _TAILS = 4  # degrees of freedom of the t distribution that the information criteria assume of residuals
-_QUANTILES = np.linspace(0.005, 0.995, 100)
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,7 @@ class Fit:
     """Of the parameters over the bootstrap, in the order of the model, each on its scale."""
     samples: NDArray[np.float64]
     """Bootstrap: resamples × parameters."""
-    scatter: NDArray[np.float64]
-    """Quantiles of log(measured / fitted), widened by the degrees of freedom used up."""
+    scatter: Scatter
     residuals: NDArray[np.float64]
     """Measured less fitted, Gbit/s; empty after a round trip through JSON."""
     observed: int
@@ -90,11 +89,11 @@ class Fit:
     def draws(self, points: Points | pd.DataFrame, count: int = 200, seed: int = 0) -> NDArray[np.float64]:
         """Give possible results of measuring each point once, in Gbit/s: draws × points.
 
-        Each draw has the parameters of one resample, and a share of the scatter of cells about the fit that is the
-        same at all its points.
+        Each draw has the parameters of one resample, and lies at the same quantile of the scatter of cells at all
+        its points.
         """
-        noise = np.interp(levels(count, seed), _QUANTILES, self.scatter)
-        return np.asarray(self._rates(points, count) * np.exp(noise)[:, None])
+        factors = self.scatter.factors(levels(count, seed), self.estimate(points))
+        return np.asarray(self._rates(points, count) * factors)
 
     def _rates(self, points: Points | pd.DataFrame, count: int) -> NDArray[np.float64]:
         full = complete(self.domain.filled(points, self.model.axes))
@@ -135,7 +134,7 @@ class Fit:
             },
             "correlations": _rounded(self.correlations, 3),
             "samples": _rounded(self.samples, 6),
-            "scatter": _rounded(self.scatter, 4),
+            "scatter": self.scatter.to_dict(),
             "observations": self.observed,
             "aicc": _number(self.aicc),
             "bic": _number(self.bic),
@@ -163,7 +162,7 @@ class Fit:
             reasons={name: about["reason"] for name, about in parameters.items() if about["reason"]},
             correlations=np.array(content["correlations"], float).reshape(len(parameters), len(parameters)),
             samples=np.array(content["samples"], float).reshape(-1, len(parameters)),
-            scatter=np.array(content["scatter"], float),
+            scatter=Scatter.from_dict(content["scatter"]),
             residuals=np.empty(0),
             observed=content["observations"],
             aicc=_back(content["aicc"]),
@@ -222,7 +221,7 @@ def fit(
         reasons=reasons,
         correlations=_correlations(model.parameters, samples),
         samples=samples,
-        scatter=_scatter(observations.throughput, residuals, unknowns),
+        scatter=Scatter.of(observations.throughput, estimate, unknowns),
         residuals=residuals,
         observed=count,
         aicc=criteria[0],
@@ -408,16 +407,6 @@ def _correlations(parameters: Sequence[Parameter], samples: NDArray[np.float64])
         return np.corrcoef(units, rowvar=False).reshape(size, size)
 
 
-def _scatter(
-    throughput: NDArray[np.float64], residuals: NDArray[np.float64], unknowns: int
-) -> NDArray[np.float64]:
-    """Quantiles of log(measured / fitted). A factor of 20 is as far off as it says."""
-    fitted = np.maximum(throughput - residuals, 1e-9)
-    ratio = np.log(np.clip(throughput / fitted, 0.05, 20.0))
-    count = len(ratio)
-    return np.asarray(np.quantile(ratio, _QUANTILES) * math.sqrt(count / (count - unknowns)))
-
-
 def _information(
     residuals: NDArray[np.float64], error: NDArray[np.float64], unknowns: int
 ) -> tuple[float, float]:
@@ -448,7 +437,7 @@ def _failed(model: Model, observations: Observations, problem: str) -> Fit:
         reasons=dict.fromkeys(nothing, "not fitted"),
         correlations=np.full((size, size), np.nan),
         samples=np.full((1, size), np.nan),
-        scatter=np.zeros(len(_QUANTILES)),
+        scatter=Scatter.none(),
         residuals=np.full(len(observations), np.nan),
         observed=len(observations),
         aicc=math.inf,

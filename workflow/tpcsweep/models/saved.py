@@ -12,7 +12,7 @@ from tpcsweep.models.base import Model
 from tpcsweep.models.choice import Choice
 from tpcsweep.models.fit import Fit
 
-FORMAT = 1
+FORMAT = 2
 
 
 class SavedError(ValueError):

@@ -1,0 +1,69 @@
+"""How far measured cells lie from a fit: more where a formula says little, less where a path is full."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+BAND = 40
+"""Cells of similar throughput whose scatter is taken as one; fewer do not tell its tails."""
+
+_QUANTILES = np.linspace(0.005, 0.995, 100)
+_FARTHEST = 20.0  # a factor so large is as far off as it says
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """Quantiles of log(measured / fitted), in bands of fitted throughput."""
+
+    at: NDArray[np.float64]
+    """Median of log(fitted throughput in Gbit/s) of each band, ascending."""
+    quantiles: NDArray[np.float64]
+    """Bands × quantiles."""
+
+    @classmethod
+    def of(cls, throughput: NDArray[np.float64], fitted: NDArray[np.float64], unknowns: int = 0) -> Scatter:
+        """Take it from cells, both in Gbit/s; widened by the degrees of freedom that the fit used up."""
+        place = np.log(np.maximum(fitted, 1e-9))
+        ratio = np.log(np.clip(throughput / np.exp(place), 1 / _FARTHEST, _FARTHEST))
+        widened = ratio * math.sqrt(len(ratio) / (len(ratio) - unknowns))
+        bands = np.array_split(np.argsort(place, kind="stable"), max(1, len(place) // BAND))
+        return cls(
+            np.array([np.median(place[rows]) for rows in bands]),
+            np.array([np.quantile(widened[rows], _QUANTILES) for rows in bands]),
+        )
+
+    @classmethod
+    def none(cls) -> Scatter:
+        """Give that of cells that lie on the fit."""
+        return cls(np.zeros(1), np.zeros((1, len(_QUANTILES))))
+
+    def factors(self, levels: NDArray[np.float64], rates: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Give measured over fitted at probabilities (draws), for fitted rates in Gbit/s (points): draws × points.
+
+        Between the middles of bands it changes evenly with the logarithm of the rate.
+        """
+        each = np.array([np.interp(levels, _QUANTILES, band) for band in self.quantiles])
+        place = np.log(np.maximum(rates, 1e-9))
+        shares = np.array([np.interp(place, self.at, one) for one in np.eye(len(self.at))])
+        return np.asarray(np.exp(each.T @ shares))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give what `from_dict` needs, as JSON has it."""
+        return {
+            "at": [float(f"{value:.5g}") for value in self.at],
+            "quantiles": [[float(f"{value:.4g}") for value in band] for band in self.quantiles],
+        }
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Scatter:
+        """Give back what `to_dict` wrote."""
+        return cls(np.array(content["at"], float), np.array(content["quantiles"], float))
