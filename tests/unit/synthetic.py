@@ -81,6 +81,8 @@ def cell(spec: Mapping[str, Any], status: str = "ok", flags: Sequence[str] = ())
         "status": status,
         "message": "" if ok else "gfal-copy: 503 Service Unavailable",
         "flags": list(flags),
+        "limit": _limit(parameters) if ok else None,
+        "evidence": {},
         "summary": {name: v if v is None or math.isfinite(v) else None for name, v in summary.items()},
         "samples": samples,
         "transfers": {"stream": [0, 1], "start": [0.0, 0.1], "end": [4.0, 5.0], "ok": [True, False]},
@@ -96,6 +98,10 @@ def cell(spec: Mapping[str, Any], status: str = "ok", flags: Sequence[str] = ())
             "deployment": f"origins={parameters['origins']}/rtt={parameters['rtt']}",
         },
     }
+
+
+def _limit(parameters: Mapping[str, Any]) -> str:
+    return "window" if parameters["rtt"] >= 20 else "bandwidth"
 
 
 def write_sweep(

@@ -64,6 +64,34 @@ rule surface:
         " && mv {output.notebook}.part.ipynb {output.notebook}; }} > {log} 2>&1"
 
 
+rule limits:
+    input:
+        notebook="notebooks/limits.ipynb",
+        dataset=f"{RESULTS}/dataset.nc",
+    output:
+        limits=report(
+            f"{RESULTS}/figures/limits.png",
+            category="Figures",
+            caption="../report/limits.rst",
+            labels={"what": "limits"},
+        ),
+        others=expand(
+            f"{RESULTS}/figures/{{figure}}",
+            figure=["limits.svg", "limits_throughput.png", "limits_throughput.svg"],
+        ),
+        notebook=f"{RESULTS}/notebooks/limits.ipynb",
+    log:
+        f"{RESULTS}/logs/limits.log",
+    conda:
+        "../../envs/tpcsweep.yaml"
+    params:
+        python=sys.executable,
+    shell:
+        "{{ {params.python} -m papermill {input.notebook} {output.notebook}.part.ipynb"
+        " -r dataset {input.dataset} -r figures $(dirname {output.limits})"
+        " && mv {output.notebook}.part.ipynb {output.notebook}; }} > {log} 2>&1"
+
+
 rule notebook_html:
     input:
         notebook=f"{RESULTS}/notebooks/{{notebook}}.ipynb",
@@ -91,7 +119,9 @@ rule report:
     input:
         f"{RESULTS}/cells.csv",
         f"{RESULTS}/figures/throughput_heatmap.png",
+        f"{RESULTS}/figures/limits.png",
         f"{RESULTS}/notebooks/surface.html",
+        f"{RESULTS}/notebooks/limits.html",
     output:
         f"{RESULTS}/report.html",
     log:

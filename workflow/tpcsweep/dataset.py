@@ -21,7 +21,7 @@ import orjson
 import xarray as xr
 
 from tpcsweep.parameters import Parameters, Value, quantity
-from tpcsweep.variables import FLAGS, ORIGIN_SAMPLES, SAMPLES, SUMMARY, Variable
+from tpcsweep.variables import FLAGS, LIMITS, ORIGIN_SAMPLES, SAMPLES, SUMMARY, Variable
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -134,8 +134,8 @@ def write(folded: Folded, path: str | Path, done: str = "folded from cell files"
 
 
 def table(summary: xr.Dataset) -> pd.DataFrame:
-    """Give a row for each cell: its place, status, throughput with interval, flags in words, and message."""
-    names = ["throughput", "throughput_low", "throughput_high", "duration", "warmup"]
+    """Give a row for each cell: its place, status, throughput with interval, limit, flags in words, and message."""
+    names = ["throughput", "throughput_low", "throughput_high", "limit", "duration", "warmup"]
     frame = summary[["status", *names, "flags", "message"]].reset_coords(drop=True).to_dataframe()
     frame["status"] = [STATUS[value] for value in frame["status"]]
     frame["flags"] = [flag_words(value) for value in frame["flags"]]
@@ -186,6 +186,7 @@ class _Columns:
     figures: dict[str, NDArray[np.float64]]
     status: NDArray[np.int8]
     flags: NDArray[np.int32]
+    limit: NDArray[np.object_]
     message: NDArray[np.object_]
     started: NDArray[np.datetime64]
     provenance: NDArray[np.int32]
@@ -205,6 +206,7 @@ class _Columns:
             figures={name: np.full(shape, np.nan) for name in SUMMARY},
             status=np.zeros(shape, np.int8),
             flags=np.zeros(shape, np.int32),
+            limit=np.full(shape, "", dtype=object),
             message=np.full(shape, "", dtype=object),
             started=np.full(shape, np.datetime64("NaT"), dtype="datetime64[ns]"),
             provenance=np.full(shape, -1, np.int32),
@@ -221,6 +223,8 @@ class _Columns:
             self.status.flat[at] = {"ok": 1, "failed": 2}[cell["status"]]
             self.message.flat[at] = cell["message"]
             self.flags.flat[at] = sum(_MASKS[flag] for flag in cell["flags"])
+            # Failed cells have none, nor have those that were measured before limits were judged.
+            self.limit.flat[at] = cell.get("limit") or ""
             for name, value in cell["summary"].items():
                 # Bytes that arrived before a cell failed are no throughput that its setting reaches.
                 void = value is None or (cell["status"] == "failed" and name in _THROUGHPUT)
@@ -299,6 +303,15 @@ class _Columns:
                 "flag_masks": np.array(list(_MASKS.values()), dtype=np.int32),
                 "flag_meanings": " ".join(_MASKS),
                 "comment": "; ".join(f"{flag}: {meaning}" for flag, meaning in FLAGS.items()),
+            },
+        )
+        content["limit"] = (
+            dimensions,
+            self.limit,
+            {
+                "long_name": "what bound the throughput; empty where there is none or it was not judged",
+                "flag_meanings": " ".join(LIMITS),
+                "comment": "; ".join(f"{limit}: {meaning}" for limit, meaning in LIMITS.items()),
             },
         )
         content["message"] = (dimensions, self.message, {"long_name": "what the tool said of a failed cell"})

@@ -40,6 +40,28 @@ SUMMARY = {
     "machine_steal": Variable("1", "share of the machine's CPU time that the hypervisor took"),
     "retransmits": Variable("1", "TCP segments retransmitted by the source origins"),
     "path_drops": Variable("1", "packets that the path dropped"),
+    "path_used": Variable("1", "rate on the path over its bandwidth"),
+    "source_quota_used": Variable("1", "CPU of the busiest source origin over its quota"),
+    "destination_quota_used": Variable("1", "CPU of the busiest destination origin over its quota"),
+    "client_throttled": Variable("1", "share of scheduling periods in which the client was throttled"),
+    "source_thread": Variable("cores", "CPU used by the busiest thread of any source origin"),
+    "destination_thread": Variable("cores", "CPU used by the busiest thread of any destination origin"),
+    "client_thread": Variable("cores", "CPU used by the busiest thread of the client and its tools"),
+    "disk_wait": Variable(
+        "1", "threads of the side with more of them that waited for a disk, for each stream"
+    ),
+    "connections_busy": Variable(
+        "1", "share of the streams' time in which a connection had something to send or unacknowledged"
+    ),
+    "window_limited": Variable("1", "share of the streams' time in which a TCP window kept one from sending"),
+    "window_used": Variable("1", "data under way of a busy connection over the largest TCP buffer"),
+    "ramp": Variable("1", "share of a transfer's time that handshakes and slow start take at least"),
+    "loss_seen": Variable("1", "bytes sent again over all bytes sent by data connections"),
+    "loss_used": Variable(
+        "1", "throughput over what the losses seen leave, by the law of the congestion control"
+    ),
+    "queue_drops": Variable("1", "share of the packets dropped by the path that found a queue full"),
+    "machine_used": Variable("1", "share of the machine's CPU time that was busy or taken by the hypervisor"),
     "rtt_idle": Variable("ms", "round-trip time of the path, measured before the cells, median"),
     "rtt_loaded": Variable("ms", "smoothed RTT of the data connections, mean over connections and time"),
     "transfers": Variable("1", "transfers that ended well"),
@@ -62,6 +84,16 @@ SAMPLES = {
     "rtt_loaded": Variable("ms", "smoothed RTT of the data connections, mean over connections"),
     "cwnd": Variable("1", "congestion window of the data connections in segments, mean over connections"),
     "connections": Variable("1", "data connections open at the source"),
+    "busy": Variable("1", "data connections with something to send or unacknowledged"),
+    "rwnd_limited": Variable("1", "data connections that the receiver's window kept from sending"),
+    "sndbuf_limited": Variable("1", "data connections that their send buffers kept from sending"),
+    "sent": Variable("Gbit/s", "data sent by the data connections, what was sent again included"),
+    "resent": Variable("Gbit/s", "data sent again by the data connections"),
+    "source_thread": SUMMARY["source_thread"],
+    "destination_thread": SUMMARY["destination_thread"],
+    "client_thread": SUMMARY["client_thread"],
+    "source_waiting": Variable("1", "threads of the source origins that wait for a disk"),
+    "destination_waiting": Variable("1", "threads of the destination origins that wait for a disk"),
 }
 
 ORIGIN_SAMPLES = {
@@ -78,3 +110,18 @@ FLAGS = {
     "counters_disagree": "goodput and the path's counters differ by more than headers explain",
     "machine_saturated": "the machine's CPUs were all busy: the machine bound the cell, not the setting",
 }
+
+LIMITS = {
+    "bandwidth": "the path was full",
+    "cpu_source": "a source origin used up its CPU quota, or one of its threads a core",
+    "cpu_destination": "a destination origin used up its CPU quota, or one of its threads a core",
+    "client": "the client used up its CPU quota, or one of its threads a core",
+    "disk": "the servers' threads waited for a disk",
+    "window": "TCP's windows were too small for the path",
+    "slow_start": "the files were too small for the path: handshakes and slow start took most of their time",
+    "path_queue": "a queue of the path lost packets before the path was full",
+    "loss": "packets lost at random kept TCP's windows small",
+    "machine": "the machine's CPUs were all busy, or the path's emulator was",
+    "none_found": "nothing that is looked for",
+}
+"""What may bind a cell. docs/limits.md has the rules."""

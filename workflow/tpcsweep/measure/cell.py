@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tpcsweep.measure import limits
 from tpcsweep.measure.readings import Readings, Series, series
 from tpcsweep.measure.steady import Steady, analyse, enough
 from tpcsweep.parameters import Parameters
@@ -68,6 +69,11 @@ class Transfers:
                 self.messages[event["failure"]] = self.messages.get(event["failure"], 0) + 1
 
     @property
+    def seconds(self) -> list[float]:
+        """How long those took that ended well."""
+        return [end - start for start, end, ok in zip(self.start, self.end, self.ok, strict=True) if ok]
+
+    @property
     def failed(self) -> int:
         """How many failed."""
         return self.ok.count(False)
@@ -80,8 +86,8 @@ def measure(
     prefix: str,
     show: Callable[[Steady, float], None],
 ) -> dict[str, Any]:
-    """Measure a cell in a deployment that is up; returns `status`, `message`, `flags`, `summary`, `samples`,
-    `transfers` of the cell's file.
+    """Measure a cell in a deployment that is up; returns `status`, `message`, `flags`, `limit`, `evidence`,
+    `summary`, `samples`, `transfers` of the cell's file.
 
     A tool that cannot transfer is data: its cell has `status: failed`. `prefix` begins the names of the destination
     files. `show` is called at every look with the figures so far and the seconds spent.
@@ -111,7 +117,7 @@ def measure(
     after = site.totals()
     site.settle()
     found = series(readings)
-    return _result(site, how, found, _grown(before, after), transfers, refusal)
+    return _result(site, wanted, how, found, _grown(before, after), transfers, refusal)
 
 
 def _watch(
@@ -150,6 +156,7 @@ def _grown(before: Mapping[str, int | None], after: Mapping[str, int | None]) ->
 
 def _result(
     site: Site,
+    wanted: Parameters,
     how: Measurement,
     found: Series,
     totals: Mapping[str, int | None],
@@ -162,11 +169,15 @@ def _result(
     if nothing and not message:
         message = f"no byte arrived within {found['time'][-1] if found['time'].size else 0:.1f} s"
     failed = bool(refusal) or transfers.exhausted or nothing
+    summary = _summary(site, wanted, how, found, steady, totals, transfers)
+    limit, evidence = (None, {}) if failed else limits.judge(summary)
     return {
         "status": "failed" if failed else "ok",
         "message": message,
         "flags": [] if refusal else _flags(how, found, steady, transfers),
-        "summary": _summary(site, how, found, steady, totals, transfers),
+        "limit": limit,
+        "evidence": evidence,
+        "summary": summary,
         "samples": {name: _rounded(values) for name, values in found.items()},
         "transfers": {
             "stream": transfers.stream,
@@ -179,6 +190,7 @@ def _result(
 
 def _summary(
     site: Site,
+    wanted: Parameters,
     how: Measurement,
     found: Series,
     steady: Steady,
@@ -219,7 +231,10 @@ def _summary(
         "transfers": transfers.ok.count(True),
         "transfers_failed": transfers.failed,
     }
-    return {name: _number(value) for name, value in rates.items()} | counts
+    known = {name: _number(value) for name, value in rates.items()} | counts
+    kept_means = {name: _mean(values) for name, values in kept.items()} | {"rtt_idle": site.rtt_idle}
+    signs = limits.numbers(wanted, known, kept_means, totals, transfers.seconds)
+    return known | {name: _number(value) for name, value in signs.items()}
 
 
 def _flags(how: Measurement, found: Series, steady: Steady, transfers: Transfers) -> list[str]:

@@ -12,6 +12,18 @@ from numpy.typing import NDArray
 
 Series = dict[str, NDArray[np.float64]]
 
+STATES = (
+    "rtt_loaded",
+    "cwnd",
+    "connections",
+    "source_thread",
+    "destination_thread",
+    "client_thread",
+    "source_waiting",
+    "destination_waiting",
+)
+"""Fields of a reading that are no counters."""
+
 
 class Reading(NamedTuple):
     """One look at all counters. Counters only grow; rates come of two readings."""
@@ -36,16 +48,34 @@ class Reading(NamedTuple):
     machine_steal: float
     machine_total: float
     retransmits: int
+    busy: float
+    """Connection-seconds in which data connections had something to send, or not yet acknowledged."""
+    rwnd_limited: float
+    """Of these, those in which the receiver's window kept them from sending."""
+    sndbuf_limited: float
+    """Of these, those in which their own send buffers did."""
+    sent: int
+    """Bytes that data connections sent, those sent again included."""
+    resent: int
+    """Bytes that they sent again."""
     rtt_loaded: float
     """ms, mean over the data connections of this moment; NaN without any. So is the next."""
     cwnd: float
     connections: int
+    source_thread: float
+    """Cores that the busiest thread of any source origin used lately; NaN at first. So are the next."""
+    destination_thread: float
+    client_thread: float
+    source_waiting: float
+    """Threads of the source origins that wait for a disk, a second ago or less."""
+    destination_waiting: float
 
 
 def series(readings: list[Reading]) -> Series:
     """Rates and states between readings: arrays of len(readings) - 1, and `time`, s since the first reading.
 
-    Throughputs are Gbit/s, CPU is in cores, the machine's in shares, retransmits a count for each interval.
+    Throughputs are Gbit/s, CPU is in cores, the machine's in shares, retransmits a count for each interval, and
+    `busy`, `rwnd_limited` and `sndbuf_limited` how many connections were so, on average over an interval.
     `source_origin_cpu` and `destination_origin_cpu` have a row for each origin.
     """
     columns = {
@@ -66,7 +96,10 @@ def series(readings: list[Reading]) -> Series:
         "machine_cpu": step["machine_busy"] / total,
         "machine_steal": step["machine_steal"] / total,
         "retransmits": step["retransmits"],
-        **{name: columns[name][1:] for name in ("rtt_loaded", "cwnd", "connections")},
+        "sent": step["sent"] * 8e-9 / elapsed,
+        "resent": step["resent"] * 8e-9 / elapsed,
+        **{name: step[name] / elapsed for name in ("busy", "rwnd_limited", "sndbuf_limited")},
+        **{name: columns[name][1:] for name in STATES},
     }
 
 

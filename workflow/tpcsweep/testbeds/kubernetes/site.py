@@ -219,15 +219,16 @@ class Site:
 
     def totals(self) -> dict[str, int | None]:
         """Counters that are looked at only before and after a cell: packets dropped, periods, throttled periods."""
-        told = self.session.tell([*self.sides["src"].names, *self.sides["dst"].names], "totals")
+        told = self.session.ask("totals", to=[*self.sides["src"].names, *self.sides["dst"].names])
+        groups = {name: self.sides[side].names for name, side in SIDES.items()}
         found: dict[str, int | None] = {}
-        drops = [drops for _, _, drops in told.values()]
-        # Real networks do not say what they drop.
-        found["path_drops"] = None if None in drops else sum(drops)
-        for name, side in SIDES.items():
-            counted = [told[origin] for origin in self.sides[side].names]
-            found[f"{name}_periods"] = sum(periods for periods, _, _ in counted)
-            found[f"{name}_throttled"] = sum(throttled for _, throttled, _ in counted)
+        for name, members in (*groups.items(), (CLIENT, [CLIENT])):
+            found[f"{name}_periods"] = sum(told[member][0] for member in members)
+            found[f"{name}_throttled"] = sum(told[member][1] for member in members)
+        dropped = [told[member][2:] for members in groups.values() for member in members]
+        for name, drops in zip(("path_drops", "path_queue_drops"), zip(*dropped, strict=True), strict=True):
+            # Real networks do not say what they drop.
+            found[name] = None if None in drops else sum(drops)
         return found
 
     def remove(self, name: str) -> None:

@@ -99,6 +99,7 @@ class _Deployment:
             sides=sides,
             link=link,
             client=client,
+            client_group=groups["client"],
             counters=self.counters,
             commands=self.commands,
             provenance=self._provenance(nodes, link, measured, seconds),

@@ -121,8 +121,8 @@ class Agent:
         self._look().files.clear(keep=xrootd.READY_FILE)
 
     async def totals(self) -> list[int | None]:
-        """Scheduling periods, throttled ones, and packets that the emulated path dropped."""
-        return [*self._servers.periods(), await asyncio.to_thread(emulation.drops)]
+        """Scheduling periods, throttled ones, and packets that the emulated path dropped, all and for want of room."""
+        return [*self._servers.periods(), *await asyncio.to_thread(emulation.drops)]
 
     async def connected(self) -> bool:
         """Whether data connections are open."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Mapping
 
 from tpcsweep.paths import plan
 from tpcsweep.testbeds.kubernetes.pod.network import interface_to
@@ -59,12 +60,16 @@ def emulate(peers: list[str], rtt: float, bandwidth: float, loss: float, mtu: in
     return lines
 
 
-def drops() -> int | None:
-    """Packets that the emulated path dropped; None without one."""
+def drops() -> tuple[int | None, int | None]:
+    """Packets that the emulated path dropped, and those of them that found its queue full; None without one."""
     if not _emulated:
-        return None
+        return None, None
     show = ["tc", "-s", "-j", "qdisc", "show", "dev", _emulated[0]]
     found = json.loads(subprocess.run(show, capture_output=True, text=True, check=True).stdout)
+    return counted({qdisc["handle"]: int(qdisc["drops"]) for qdisc in found})
+
+
+def counted(found: Mapping[str, int]) -> tuple[int, int]:
+    """All drops and those of the queue, from the drops of each qdisc by its handle. Pure."""
     # netem's own count holds what its child refused.
-    handles = ("40:",) if any(qdisc["handle"] == "40:" for qdisc in found) else ("41:",)
-    return sum(int(qdisc["drops"]) for qdisc in found if qdisc["handle"] in handles)
+    return found.get("40:", found["41:"]), found["41:"]

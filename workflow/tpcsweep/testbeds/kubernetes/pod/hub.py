@@ -239,8 +239,9 @@ class Hub:
         await self.agents.tell(to, "unwatch", {})
 
     async def totals(self, to: list[str]) -> dict[str, Any]:
-        """What agents count and is looked at only before and after a cell."""
-        return await self.agents.tell(to, "totals", {})
+        """What agents count and is looked at only before and after a cell; of the client its scheduling periods."""
+        assert self._client
+        return {**await self.agents.tell(to, "totals", {}), CLIENT: self._client.periods()}
 
     async def _quiet(self) -> None:
         if self._sampling:
@@ -253,7 +254,7 @@ class Hub:
         try:
             while True:
                 busy, steal, total = machine(stat.read())
-                found = Sample(time.monotonic(), 0, 0, client.cpu(), busy, steal, total, 0, 0, None, None, 0)
+                found = Sample(time.monotonic(), 0, 0, client.cpu(), busy, steal, total, *client.threads())
                 self.outbox.say(sample=found, of=CLIENT)
                 due = max(due + interval, time.monotonic())
                 await asyncio.sleep(due - time.monotonic())

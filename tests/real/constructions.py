@@ -1,0 +1,159 @@
+"""Cells that are built so that one known thing binds them.
+
+python -m tests.real.constructions        as root; measures them all, and prints the confusion matrix of docs/limits.md
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import subprocess
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tpcsweep.cgroups import PERIOD_US, Cgroup
+from tpcsweep.sweep import Measurement
+from tpcsweep.testbeds.netns.site import Site
+from tpcsweep.variables import LIMITS
+
+from tests.real.sites import MIB, cell, site_of
+
+HOW = Measurement(min_time=4.0, max_time=4.0)
+KIB = 1 << 10
+
+
+@dataclass(frozen=True)
+class Built:
+    """A cell with a known limit."""
+
+    limit: str
+    parameters: Mapping[str, Any]
+    arranged: Callable[[Site], AbstractContextManager[None]] = field(
+        default=lambda _: contextlib.nullcontext()
+    )
+    """What is done to the deployment for the cell, and undone after it."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Cells of one deployment."""
+
+    deployment: Mapping[str, Any]
+    cells: Sequence[Built]
+
+
+def quota(side: str, cores: float) -> Callable[[Site], AbstractContextManager[None]]:
+    """A CPU quota for `src`, `dst` or `client`, where the deployment has none."""
+
+    @contextlib.contextmanager
+    def arranged(site: Site) -> Iterator[None]:
+        group = site.client_group if side == "client" else site.sides[side].groups[0]
+        _limit(group, round(cores * PERIOD_US))
+        try:
+            yield
+        finally:
+            _limit(group, None)
+
+    return arranged
+
+
+def _limit(group: Cgroup, microseconds: int | None) -> None:
+    folder = group.tree.cpu / group.name
+    if group.tree.version == 2:
+        (folder / "cpu.max").write_text(f"{microseconds or 'max'} {PERIOD_US}")
+    else:
+        (folder / "cpu.cfs_quota_us").write_text(str(microseconds or -1))
+
+
+@contextlib.contextmanager
+def burning(_: Site) -> Iterator[None]:
+    """Processes that want all CPUs several times over."""
+    count = 5 * len(os.sched_getaffinity(0))
+    burners = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for burner in burners:
+            burner.kill()
+            burner.wait()
+
+
+LARGE = {"tool": "curl", "file_size": 256 * MIB}
+GROUPS = {
+    "bandwidth": Group(
+        {"rtt": 5, "bandwidth": 0.2},
+        [
+            Built("bandwidth", {**LARGE, "streams": 2}),
+            Built("bandwidth", {**LARGE, "streams": 8}),
+            Built("bandwidth", {"tool": "gfal-copy", "file_size": 64 * MIB, "streams": 4}),
+        ],
+    ),
+    "long path": Group(
+        {"rtt": 100, "bandwidth": 1, "tcp_buffer": MIB},
+        [
+            Built("window", {**LARGE, "streams": 1}),
+            Built("window", {**LARGE, "streams": 4}),
+            Built("window", {**LARGE, "streams": 2, "copy_mode": "push"}),
+            Built("slow_start", {"tool": "curl", "file_size": 64 * KIB, "streams": 1}),
+            Built("slow_start", {"tool": "curl", "file_size": 256 * KIB, "streams": 2}),
+            Built("slow_start", {"tool": "curl", "file_size": 256 * KIB, "streams": 4}),
+        ],
+    ),
+    "loss": Group(
+        {"rtt": 40, "bandwidth": 0.5, "loss": 0.01, "mtu": 1500},
+        [
+            Built("loss", {**LARGE, "streams": 1}),
+            Built("loss", {**LARGE, "streams": 2}),
+            Built("loss", {**LARGE, "streams": 4}),
+        ],
+    ),
+    "quotas": Group(
+        {"rtt": 2, "bandwidth": 1},
+        [
+            Built("cpu_source", {**LARGE, "streams": 1}, quota("src", 0.03)),
+            Built("cpu_source", {**LARGE, "streams": 4}, quota("src", 0.03)),
+            Built("cpu_source", {**LARGE, "streams": 4, "copy_mode": "push"}, quota("src", 0.05)),
+            Built("cpu_destination", {**LARGE, "streams": 1}, quota("dst", 0.05)),
+            Built("cpu_destination", {**LARGE, "streams": 4}, quota("dst", 0.05)),
+            Built("cpu_destination", {**LARGE, "streams": 4, "copy_mode": "push"}, quota("dst", 0.1)),
+            Built("client", {"tool": "gfal-copy", "file_size": 4 * MIB, "streams": 1}, quota("client", 0.03)),
+            Built("client", {"tool": "gfal-copy", "file_size": 4 * MIB, "streams": 4}, quota("client", 0.05)),
+            Built("client", {"tool": "curl", "file_size": MIB, "streams": 4}, quota("client", 0.02)),
+        ],
+    ),
+    "machine": Group(
+        {"rtt": 0, "bandwidth": 5},
+        [Built("machine", {**LARGE, "streams": streams}, burning) for streams in (1, 2, 4)],
+    ),
+}
+
+
+def measured(group: Group, folder: Path) -> Iterator[tuple[Built, dict[str, Any]]]:
+    """Each cell of a deployment with what was found."""
+    with site_of(folder, **group.deployment) as site:
+        for built in group.cells:
+            with built.arranged(site):
+                yield built, cell(site, HOW, **group.deployment, **built.parameters)
+
+
+def main() -> None:
+    """Print the confusion matrix."""
+    found: Counter[tuple[str, str]] = Counter()
+    for group in GROUPS.values():
+        with tempfile.TemporaryDirectory() as folder:
+            for built, one in measured(group, Path(folder)):
+                found[built.limit, one["limit"]] += 1
+    there = [name for name in LIMITS if any(name in pair for pair in found)]
+    print("| built | " + " | ".join(there) + " |\n" + "|---" * (len(there) + 1) + "|")
+    for built, row in itertools.groupby(itertools.product(there, there), key=lambda pair: pair[0]):
+        print(f"| `{built}` | " + " | ".join(str(found[pair] or "") for pair in row) + " |")
+
+
+if __name__ == "__main__":
+    main()
