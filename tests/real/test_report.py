@@ -73,7 +73,7 @@ def test_the_dataset_opens_with_labels_units_and_holes(reported: Sweep) -> None:
 
 def test_everything_is_there_and_nothing_is_left_to_do(reported: Sweep) -> None:
     figures = {path.name for path in (reported.results / "figures").iterdir()}
-    for name in ("throughput_heatmap", "throughput_surface", "throughput_lines"):
+    for name in ("throughput_heatmap", "throughput_surface", "throughput_lines", "limits"):
         assert {f"{name}.png", f"{name}.svg"} <= figures
     assert "Nothing to be done" in reported.run().stdout
 

@@ -13,8 +13,9 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from tpcsweep import dataset, figures
+from tpcsweep.figures.limits import COLOURS
 from tpcsweep.parameters import Value
-from tpcsweep.variables import FLAGS
+from tpcsweep.variables import FLAGS, LIMITS
 
 from tests.unit import synthetic
 
@@ -75,7 +76,7 @@ def test_every_value_of_the_other_axes_has_a_panel(
     tmp_path: Path, axes: dict[str, Sequence[Value]], count: int
 ) -> None:
     groups = folded(tmp_path, axes)
-    for draw in (figures.heatmap, figures.lines):
+    for draw in (figures.heatmap, figures.lines, figures.limits):
         assert len(panels(draw(groups.summary))) == count
     surface = figures.surface(groups.summary)
     if sum(len(values) > 1 for name, values in axes.items() if name != "repetition") < 2:
@@ -86,6 +87,7 @@ def test_every_value_of_the_other_axes_has_a_panel(
         "surface": surface,
         "series": figures.series(groups.summary, groups.samples),
         "cpu": figures.cpu(groups.summary),
+        "limits": figures.limits(groups.summary),
     }.items():
         figures.save(figure, tmp_path, name)
         assert (tmp_path / f"{name}.png").stat().st_size > 1000
@@ -118,6 +120,26 @@ def test_what_to_know_of_cells_is_marked_and_explained(tmp_path: Path) -> None:
 def test_every_flag_has_a_mark_of_its_own() -> None:
     assert set(figures.MARKS) == {"failed", "missing", "predicted", *FLAGS}
     assert len({mark.marker for mark in figures.MARKS.values()}) == len(figures.MARKS)
+
+
+def test_the_map_of_limits_names_what_bound_cells_and_has_their_throughput(tmp_path: Path) -> None:
+    groups = folded(tmp_path, AXES, failed=[EACH[0]])
+    legend = [text.get_text() for text in figures.limits(groups.summary).legends[0].get_texts()]
+    assert legend == ["bandwidth", "window"]
+    shown = texts(figures.limits(groups.summary))
+    assert f"{float(groups.summary.throughput.sel(EACH[1]).mean()):.3f}" in shown
+    assert set(COLOURS) == set(LIMITS)
+
+
+def test_repetitions_that_were_bound_by_different_things_are_hatched(tmp_path: Path) -> None:
+    summary = folded(tmp_path, {**AXES, "repetition": [1, 2, 3]}).summary
+    summary["limit"].loc[EACH[0] | {"repetition": 1}] = "machine"
+    figure = figures.limits(summary)
+    assert "repetitions differ" in texts(figure)
+    assert sum(bool(patch.get_hatch()) for patch in figure.axes[0].patches) == 1
+    colours = figure.axes[0].collections[0].get_array()
+    assert colours is not None
+    assert list(LIMITS)[int(np.ravel(colours)[0])] == "bandwidth"  # two of three
 
 
 def test_a_clean_sweep_has_no_marks(tmp_path: Path) -> None:
@@ -154,6 +176,7 @@ def test_nothing_measured_is_drawn_too(tmp_path: Path) -> None:
     for draw in (figures.heatmap, figures.surface, figures.lines):
         assert "failed" in texts(draw(groups.summary))
     assert "No cell" in texts(figures.cpu(groups.summary))
+    assert "No cell" in texts(figures.limits(groups.summary))
     assert "No cell" in texts(figures.series(groups.summary, groups.samples))
 
 
@@ -186,10 +209,17 @@ def test_the_same_dataset_gives_the_same_files(tmp_path: Path) -> None:
         assert one.read_bytes() == other.read_bytes()
 
 
+NOTEBOOK_FIGURES = {
+    "surface": ("throughput_heatmap", "throughput_surface", "throughput_lines", "goodput_series", "cpu"),
+    "limits": ("limits", "limits_throughput"),
+}
+
+
+@pytest.mark.parametrize("name", NOTEBOOK_FIGURES)
 def test_the_notebook_runs_on_its_own_and_has_no_outputs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    notebook = nbformat.read(NOTEBOOKS / "surface.ipynb", as_version=4)
+    notebook = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4)
     nbformat.validate(notebook)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert not any(cell.outputs or cell.execution_count for cell in code)
@@ -202,5 +232,4 @@ def test_the_notebook_runs_on_its_own_and_has_no_outputs(
     for cell in code:
         exec(cell.source, space)
     made = {path.name for path in (tmp_path / "results" / "demo" / "figures").iterdir()}
-    names = ("throughput_heatmap", "throughput_surface", "throughput_lines", "goodput_series", "cpu")
-    assert made == {f"{name}.{end}" for name in names for end in ("png", "svg")}
+    assert made == {f"{figure}.{end}" for figure in NOTEBOOK_FIGURES[name] for end in ("png", "svg")}

@@ -84,6 +84,11 @@ def found(
         ("none_found", {"transfers": (0.1, 0.2, 0.25), "file_size": 2**20, "means": {"rtt_idle": 0.1}}),
         ("loss", {"means": {"resent": 0.005}, "totals": {"path_drops": 100}, "mtu": 9000}),
         ("path_queue", {"means": {"resent": 0.005}, "totals": {"path_drops": 9, "path_queue_drops": 8}}),
+        # A machine that is busy loses packets too, but the reader is what is waited for.
+        (
+            "machine",
+            {"means": {"resent": 0.005, "rwnd_limited": 3.0, "rtt_idle": 0.1, "machine_cpu": 1.0}},
+        ),
         # Real networks do not say what they drop.
         ("loss", {"means": {"resent": 0.005}, "totals": {"path_drops": None, "path_queue_drops": None}}),
         ("none_found", {"means": {"resent": 0.005}, "congestion_control": "bbr"}),

@@ -54,6 +54,9 @@ SUMMARY = {
         "1", "share of the streams' time in which a connection had something to send or unacknowledged"
     ),
     "window_limited": Variable("1", "share of the streams' time in which a TCP window kept one from sending"),
+    "network_limited": Variable(
+        "1", "share of the streams' time in which one sent as fast as congestion control let it"
+    ),
     "window_used": Variable("1", "data under way of a busy connection over the largest TCP buffer"),
     "ramp": Variable("1", "share of a transfer's time that handshakes and slow start take at least"),
     "loss_seen": Variable("1", "bytes sent again over all bytes sent by data connections"),

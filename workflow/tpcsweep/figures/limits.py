@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
+from matplotlib.patches import Patch, Rectangle
 
 from tpcsweep.figures.grid import REPETITION, Grid, place
 from tpcsweep.figures.heat_maps import rounded
@@ -81,7 +81,7 @@ def _panel(axes: Axes, grid: Grid, where: Mapping[str, Any]) -> None:
     differ = grid.plane("differ", where)
     texts = rounded(grid.plane("throughput", where))
     axes.pcolormesh(
-        np.ma.masked_less(found, 0),  # type: ignore[no-untyped-call]
+        np.ma.masked_less(found, 0),
         cmap=ListedColormap([COLOURS[name] for name in _NAMES]),
         vmin=-0.5,
         vmax=len(_NAMES) - 0.5,
@@ -91,8 +91,9 @@ def _panel(axes: Axes, grid: Grid, where: Mapping[str, Any]) -> None:
     for (row, column), text in np.ndenumerate(texts):
         axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=8)
         if differ[row, column]:
-            corners = {"facecolor": "none", "edgecolor": "#333333", "hatch": "....", "linewidth": 0}
-            axes.fill([column, column + 1, column + 1, column], [row, row, row + 1, row + 1], **corners)
+            axes.add_patch(
+                Rectangle((column, row), 1, 1, fill=False, hatch="....", edgecolor="#333333", linewidth=0)
+            )
     for axis, name in ((axes.xaxis, grid.x), (axes.yaxis, grid.y)):
         axis.set_ticks(np.arange(grid.size(name)) + 0.5, tick_labels(grid, name))
     axes.tick_params(length=0)

@@ -40,6 +40,9 @@ buffer in the end, and less until it has grown. A slow reader on a short path le
 RAMP = 0.5
 """Share of a transfer's time that its handshakes and slow start take at least, from which on files are too small for
 the path."""
+NETWORK_LIMITED = 0.5
+"""Share of the streams' time in which a connection sent as fast as the network let it, that is what is left of the
+kernel's account (as for WINDOW_LIMITED): most of it."""
 LOSS_USED = 0.4
 """Throughput over what the losses leave by Mathis and others or by CUBIC's law, from which on losses bind: the laws
 hold within a factor of two (models.md), and what is bound by something else loses less, so that they leave more."""
@@ -85,8 +88,14 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "disk": ((Sign("disk_wait", WAITS_FOR_DISK),),),
     "window": ((Sign("window_limited", WINDOW_LIMITED), Sign("window_used", WINDOW_USED)),),
     "slow_start": ((Sign("ramp", RAMP),),),
-    "path_queue": ((Sign("loss_used", LOSS_USED), Sign("queue_drops", QUEUE_DROPS)),),
-    "loss": ((Sign("loss_used", LOSS_USED),),),
+    "path_queue": (
+        (
+            Sign("network_limited", NETWORK_LIMITED),
+            Sign("loss_used", LOSS_USED),
+            Sign("queue_drops", QUEUE_DROPS),
+        ),
+    ),
+    "loss": ((Sign("network_limited", NETWORK_LIMITED), Sign("loss_used", LOSS_USED)),),
     "machine": ((Sign("machine_used", MACHINE_USED),), (Sign("path_cpu", EMULATOR_USED),)),
 }
 """Every limit with its rules."""
@@ -132,6 +141,7 @@ def numbers(
         "disk_wait": max(means["source_waiting"], means["destination_waiting"]) / wanted.streams,
         "connections_busy": means["busy"] / streams,
         "window_limited": (means["rwnd_limited"] + means["sndbuf_limited"]) / streams,
+        "network_limited": (means["busy"] - means["rwnd_limited"] - means["sndbuf_limited"]) / streams,
         "window_used": _over(goodput * rtt * 125_000, means["busy"] * wanted.tcp_buffer),
         "ramp": min(1.0, _over(ramp_seconds(wanted, rtt), median(lengths))),
         "loss_seen": _over(means["resent"], means["sent"]),
