@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from tpcsweep.cgroups import PERIOD_US, Cgroup
+from tpcsweep.paths import INTERFACE
+from tpcsweep.paths.plan import tbf
 from tpcsweep.sweep import Measurement
 from tpcsweep.testbeds.netns.site import Site
 
@@ -77,6 +79,29 @@ def burning(_: Site) -> Iterator[None]:
             burner.wait()
 
 
+def queue(packets: int) -> Callable[[Site], AbstractContextManager[None]]:
+    """A queue before the path's rate that holds some packets alone."""
+
+    @contextlib.contextmanager
+    def arranged(site: Site) -> Iterator[None]:
+        path = site.link.path
+        whole = tbf(path)
+        small = whole[: whole.index("limit")] + f"limit {packets * path.mtu}b"
+        place = "parent 1:1" if site.link.emulator == "netem" else "root"
+
+        def change(line: str) -> None:
+            lines = [f"qdisc change dev {INTERFACE} {place} handle 10: {line}"]
+            site.commands.batch(["tc", "-n", site.link.near], lines)
+
+        change(small)
+        try:
+            yield
+        finally:
+            change(whole)
+
+    return arranged
+
+
 LARGE = {"tool": "curl", "file_size": 256 * MIB}
 GROUPS = {
     "bandwidth": Group(
@@ -104,6 +129,14 @@ GROUPS = {
             Built("loss", {**LARGE, "streams": 1}),
             Built("loss", {**LARGE, "streams": 2}),
             Built("loss", {**LARGE, "streams": 4}),
+        ],
+    ),
+    "queue": Group(
+        {"rtt": 20, "bandwidth": 1},
+        [
+            Built("path_queue", {**LARGE, "streams": 1}, queue(10)),
+            Built("path_queue", {**LARGE, "streams": 2}, queue(8)),
+            Built("path_queue", {**LARGE, "streams": 2, "copy_mode": "push"}, queue(10)),
         ],
     ),
     "quotas": Group(

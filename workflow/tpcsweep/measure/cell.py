@@ -232,8 +232,15 @@ def _summary(
         "transfers_failed": transfers.failed,
     }
     known = {name: _number(value) for name, value in rates.items()} | counts
-    kept_means = {name: _mean(values) for name, values in kept.items()} | {"rtt_idle": site.rtt_idle}
-    signs = limits.numbers(wanted, known, kept_means, totals, transfers.seconds)
+    # Windows remember what was lost in the warm-up.
+    whole = {name: _mean(found[name]) for name in ("sent", "resent")} | {"rtt_idle": site.rtt_idle}
+    signs = limits.numbers(
+        wanted,
+        known,
+        {name: _mean(values) for name, values in kept.items()} | whole,
+        totals,
+        transfers.seconds,
+    )
     return known | {name: _number(value) for name, value in signs.items()}
 
 

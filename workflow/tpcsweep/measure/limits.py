@@ -129,8 +129,9 @@ def numbers(
 ) -> dict[str, float]:
     """The numbers that `RULES` ask for and a summary has not yet; NaN for what is not known.
 
-    summary: what else is known of the cell. means: of the samples after warm-up. totals: what was counted over the
-    cell. transfers: seconds that each took which ended well; of none, the cell's duration is the least that one takes.
+    summary: what else is known of the cell. means: of the samples after warm-up, of `sent` and `resent` with it, as
+    windows remember what was lost. totals: what was counted over the cell. transfers: seconds that each took which
+    ended well; of none, the cell's duration is the least that one takes.
     """
     rtt, goodput = means["rtt_idle"], means["goodput"]
     streams = wanted.streams * wanted.tcp_streams
