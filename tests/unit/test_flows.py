@@ -81,6 +81,7 @@ def test_a_stat_is_read_whatever_the_name_of_the_thread() -> None:
 
 def test_the_busiest_thread_is_found_among_processes_that_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "LOOK", 0.0)
+    monkeypatch.setattr(threads, "SHARE", math.inf)
     proc = os.open("/proc", os.O_RDONLY)
     assert os.getpid() in numbered(proc)
     idle, busy = (
@@ -98,6 +99,22 @@ def test_the_busiest_thread_is_found_among_processes_that_end(monkeypatch: pytes
             process.kill()
             process.wait()
     assert watched.look() == Busiest(0.0, 0)
+    os.close(proc)
+
+
+def test_looks_that_take_long_are_far_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "LOOK", 0.0)
+    monkeypatch.setattr(threads, "SHARE", 1e-9)
+    proc = os.open("/proc", os.O_RDONLY)
+    asked: list[int] = []
+
+    def pids() -> list[int]:
+        asked.append(os.getpid())
+        return asked[-1:]
+
+    watched = Threads(proc, pids)
+    assert watched.look() is watched.look()
+    assert len(asked) == 1
     os.close(proc)
 
 

@@ -17,6 +17,8 @@ from tpcsweep.measure.linux import TICKS
 
 LOOK = 1.0
 """Seconds between looks."""
+SHARE = 0.005
+"""Of a core, what looks may take at most: where there are many threads they are looked at less often."""
 
 
 class ThreadStat(NamedTuple):
@@ -51,20 +53,22 @@ class Threads:
         self._proc = proc
         self._pids = pids
         self._ticks: dict[str, int] = {}
-        self._when = -math.inf
+        self._when = self._due = -math.inf
         self._found = Busiest(math.nan, math.nan)
 
     def look(self) -> Busiest:
-        """What was found at the last look; looks again where that was LOOK seconds ago."""
+        """What was found at the last look; looks again where that was LOOK seconds ago, or longer (see SHARE)."""
         now = time.monotonic()
-        if now - self._when >= LOOK:
+        if now >= self._due:
+            began = time.thread_time()
             seen = self._stats()
+            took = time.thread_time() - began
             used = (stat.ticks - self._ticks.get(thread, 0) for thread, stat in seen.items())
             first = math.isinf(self._when)
             cores = math.nan if first else max(used, default=0) / TICKS / (now - self._when)
             self._found = Busiest(cores, sum(stat.waits for stat in seen.values()))
             self._ticks = {thread: stat.ticks for thread, stat in seen.items()}
-            self._when = now
+            self._when, self._due = now, now + max(LOOK, took / SHARE)
         return self._found
 
     def _stats(self) -> dict[str, ThreadStat]:
