@@ -1,6 +1,6 @@
 """The confusion matrix of limits: what cells were built to be bound by, and what the rules found.
 
-python -m benchmarks.limits [ROUNDS]       as root; two minutes a round
+python -m benchmarks.limits [ROUNDS]       as root; three minutes a round
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What sampling costs: the same transfers with samplers on and off, in turn, in one deployment.
 
-python -m benchmarks.sampling [ROUNDS]       as root; a minute for ten rounds of each number of streams
+python -m benchmarks.sampling [ROUNDS]       as root; three minutes for ten rounds
 
 Nothing but the machine bounds the transfers, so that whatever samplers take is missing from the throughput.
 """
