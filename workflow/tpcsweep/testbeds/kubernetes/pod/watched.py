@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import time
 from collections.abc import Collection
 
 from tpcsweep.cgroups import parse_periods, parse_usage
 from tpcsweep.measure.files import DestinationFiles
+from tpcsweep.measure.first_bytes import FirstBytes
 from tpcsweep.measure.linux import CounterFile, machine, retransmits
 from tpcsweep.measure.sockets import SocketDiagnostics
 from tpcsweep.namespaces import parse_net_dev
@@ -52,7 +54,7 @@ class Watched:
         self._net = CounterFile("/proc/net/dev")
         self._snmp = CounterFile("/proc/net/snmp")
         self._sockets = SocketDiagnostics()
-        self.files = DestinationFiles(FOLDER)
+        self.files = DestinationFiles(FOLDER, _first_bytes())
 
     def sample(self) -> Sample:
         """All counters, now."""
@@ -78,6 +80,15 @@ class Watched:
     def connected(self) -> bool:
         """Whether a connection to the other side's origins is open."""
         return any(c.remote in self._peers for c in self._sockets.connections())
+
+
+def _first_bytes() -> FirstBytes | None:
+    """None where the node has no watch left, which others may have used up; transfers then have no first byte."""
+    try:
+        return FirstBytes(FOLDER)
+    except OSError as error:
+        sys.stderr.write(f"when first bytes arrive will not be known: {error}\n")
+        return None
 
 
 def _connected() -> socket.socket:
