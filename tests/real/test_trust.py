@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from tpcsweep.measure.monitoring import Copy
+from tpcsweep.measure.readings import Sampler
 from tpcsweep.sweep import Measurement
 from tpcsweep.testbeds.netns.site import Site
 
@@ -82,3 +83,20 @@ def test_a_record_that_is_lost_is_flagged(two_origins: Site, monkeypatch: pytest
     found = cell(two_origins, how, tool="curl", streams=1, file_size=MIB)
     assert "monitoring_disagrees" in found["flags"]
     assert found["summary"]["xrootd_share"] == pytest.approx(5 / 6, abs=1e-5)
+
+
+def test_a_cell_with_room_for_few_readings_covers_its_time_with_them(
+    two_origins: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(two_origins, "sampler", lambda interval: Sampler(two_origins.read, interval, most=16))
+    how = Measurement(until="seconds", seconds=4)
+    found = cell(two_origins, how, tool="curl", streams=2, file_size=SIZE)
+    times = found["samples"]["time"]
+    assert found["status"] == "ok"
+    assert len(times) < 16
+    assert times[-1] > 3
+    arrived = found["summary"]["throughput_average"] * found["summary"]["duration"] / 8e-9
+    ended = sum(found["transfers"]["size"])
+    assert (
+        0.5 * ended < arrived < ended + 3 * SIZE
+    )  # what is under way, and what ended after the last reading

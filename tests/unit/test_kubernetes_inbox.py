@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from typing import Any
 
+import pytest
+from tpcsweep.measure import monitoring
 from tpcsweep.measure.history import MOST
+from tpcsweep.testbeds.kubernetes.pod.agent import telling_copies
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT, Hub
 from tpcsweep.testbeds.kubernetes.site import Inbox
+
+from tests.unit.test_trust import RECORD, datagram
 
 
 def inbox() -> Inbox:
@@ -47,7 +53,7 @@ def test_samples_are_thinned_alike_and_forgotten_with_their_cell() -> None:
     assert found.stride == 1
 
 
-def test_events_keep_their_order_though_a_file_takes_long_to_go(monkeypatch: Any) -> None:
+def test_events_keep_their_order_though_a_file_takes_long_to_go(monkeypatch: pytest.MonkeyPatch) -> None:
     async def pass_on() -> list[dict[str, Any]]:
         hub = Hub()
         said: list[dict[str, Any]] = []
@@ -74,3 +80,28 @@ def test_events_keep_their_order_though_a_file_takes_long_to_go(monkeypatch: Any
     assert [message["client"].get("name") for message in said[:-1]] == ["slow", "fast", None]
     assert said[0]["client"]["arrival"] == [5.0, 10]  # of the origin that has the file
     assert said[-1] == {"gone": CLIENT}
+
+
+def test_an_agent_tells_of_copies_as_their_server_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind((monitoring.LOOPBACK, 0))
+        port = free.getsockname()[1]
+    monkeypatch.setattr(monitoring, "MONITOR_PORT", port)
+
+    async def told() -> list[bytes]:
+        lines: list[bytes] = []
+        heard = asyncio.Event()
+
+        class Writer:
+            def write(self, line: bytes) -> None:
+                lines.append(line)
+                heard.set()
+
+        with telling_copies(Writer()), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:  # type: ignore[arg-type]
+            server.sendto(datagram(RECORD), (monitoring.LOOPBACK, port))
+            await asyncio.wait_for(heard.wait(), 10)
+        return lines
+
+    [line] = asyncio.run(told())
+    name, _, _, *rest = json.loads(line)["copy"]
+    assert (name, rest) == ("c7.3.12", [4, 1024, 0, "pull"])
