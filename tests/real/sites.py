@@ -27,16 +27,17 @@ LONGER = Measurement(min_time=4.0, max_time=5.0, precision=0.5)
 @contextlib.contextmanager
 def site_of(folder: Path, **parameters: Any) -> Iterator[Site]:
     """A deployment, with the machine's lock; nothing of it may stay."""
-    before = present()
     owner = state.Owner("test", "deployment", os.getpid(), str(folder))
     handlers = {number: signal.getsignal(number) for number in signals.ENDING}
-    try:
-        with state.exclusive(owner), deployed(Parameters(**parameters), owner, 2 << 30) as site:
-            yield site
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        assert present() == before
+    with state.exclusive(owner, waiting=print):
+        before = present()
+        try:
+            with deployed(Parameters(**parameters), owner, 2 << 30) as site:
+                yield site
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+            assert present() == before
 
 
 def cell(site: Site, how: Measurement = QUICK, **parameters: Any) -> dict[str, Any]:

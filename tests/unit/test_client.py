@@ -47,9 +47,11 @@ def process() -> Iterator[subprocess.Popen[bytes]]:
         started.kill()
 
 
-def run(process: subprocess.Popen[bytes], tool: str, streams: int, copy_mode: str) -> Client:
+def run(
+    process: subprocess.Popen[bytes], tool: str, streams: int, copy_mode: str, files: int | None = None
+) -> Client:
     client = of_process(process)
-    common = {"file_name": "f", "prefix": "p", "copy_mode": copy_mode, "tcp_streams": 1}
+    common = {"file_name": "f", "prefix": "p", "copy_mode": copy_mode, "tcp_streams": 1, "files": files}
     client.run(tool=tool, streams=streams, pairs=[("https://s", "https://d")], **common)
     return client
 
@@ -104,6 +106,23 @@ def test_a_stream_that_keeps_failing_gives_up(process: subprocess.Popen[bytes]) 
     assert [event["event"] for event in events].count("end") == 6
     assert "invalid time interval" in events[0]["failure"]
     assert events[-1] == {"event": "exhausted"}
+
+
+def test_streams_that_have_their_files_end_and_the_last_one_says_so(process: subprocess.Popen[bytes]) -> None:
+    client = run(process, "sleeps", 2, "0.05", files=3)
+    events = gather(client, 7)
+    assert [(event["stream"], event["number"]) for event in events[:-1] if event["stream"] == 1] == [
+        (1, 0),
+        (1, 1),
+        (1, 2),
+    ]
+    assert events[-1] == {"event": "finished"}
+    assert len(events) == 7
+    assert client.stop() == []
+
+
+def test_streams_that_fail_give_up_though_files_were_asked_for(process: subprocess.Popen[bytes]) -> None:
+    assert gather(run(process, "sleeps", 1, "nonsense", files=1), 4)[-1] == {"event": "exhausted"}
 
 
 def test_a_program_that_is_missing_is_a_failure_with_its_name(process: subprocess.Popen[bytes]) -> None:

@@ -256,11 +256,31 @@ PARAMETERS = ", ".join(Parameters.model_fields)
         (
             "measurement: {min_tim: 5}",
             "measurement.min_tim: given an unknown key, allowed: min_time? "
-            "one of interval, min_time, max_time, precision, confidence",
+            "one of until, interval, min_time, max_time, seconds, files, precision, confidence",
         ),
         (
             "measurement: {min_time: 5 s, max_time: 1 s}",
             "measurement: given min_time 5 s and max_time 1 s, allowed: min_time at most max_time",
+        ),
+        (
+            "measurement: {until: seconds}",
+            "measurement: given until: seconds without seconds, allowed: seconds as well",
+        ),
+        (
+            "measurement: {until: files, files: 3}",
+            "measurement: given until: files without max_time, allowed: files and max_time as well",
+        ),
+        (
+            "measurement: {seconds: 3}",
+            "measurement: given seconds with until: steady, allowed: only min_time and max_time there",
+        ),
+        (
+            "measurement: {until: seconds, seconds: 50 ms}",
+            "measurement: given interval 0.1 s and seconds 0.05 s, allowed: interval at most seconds",
+        ),
+        (
+            "measurement: {until: files, files: 0, max_time: 1 h}",
+            "measurement.files: given 0, allowed: a whole number, at least 1, or null for another rule",
         ),
         ("repetitions: 0", "repetitions: given 0, allowed: a whole number, at least 1"),
         ("seed: -1", "seed: given -1, allowed: a whole number, at least 0"),

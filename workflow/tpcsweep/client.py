@@ -5,9 +5,10 @@ writes events as lines of JSON to standard output. Standard library only, so tha
 
 Requests                                         Events
   {"run": {tool, streams, pairs, file_name,        {"event": "prepared"} or {"event": "refused", "message": …}
-           prefix, copy_mode, tcp_streams}}        {"event": "end", "stream", "number", "name", "start", "end",
-  {"stop": {}}                                               "failure": null | "…"}
-                                                   {"event": "exhausted"}: every stream has given up
+           prefix, copy_mode, tcp_streams,         {"event": "end", "stream", "number", "name", "start", "end",
+           files: null | n}}                                 "failure": null | "…"}
+  {"stop": {}}                                     {"event": "exhausted"}: every stream has given up
+                                                   {"event": "finished"}: every other stream has its `files`
                                                    {"event": "stopped"}: no process is left
 Times are of CLOCK_MONOTONIC, in seconds. `pairs` are (source, destination) base URLs; stream k uses pair k mod n.
 End of input stops what runs and ends the client, so that it never outlives whoever started it.
@@ -45,6 +46,8 @@ class Run:
     prefix: str
     copy_mode: str
     tcp_streams: int
+    files: int | None = None
+    """How many each stream transfers; None: until it is stopped."""
 
     def transfer(self, stream: int, number: int) -> Transfer:
         """The transfer `number` of a stream: its destination is a file of its own."""
@@ -85,17 +88,21 @@ class Streams:
             emit("refused", message=str(error))
             return
         emit("prepared")
-        await asyncio.gather(*(self._stream(k) for k in range(self.run.streams)))
+        finished = await asyncio.gather(*(self._stream(k) for k in range(self.run.streams)))
         if not self.stopping.is_set():
-            emit("exhausted")
+            emit("finished" if any(finished) else "exhausted")
 
-    async def _stream(self, stream: int) -> None:
-        number = failures = 0
-        while not self.stopping.is_set() and failures < GIVE_UP_AFTER:
-            failures = 0 if await self._transfer(stream, number) else failures + 1
-            number += 1
-            if failures:
+    async def _stream(self, stream: int) -> bool:
+        """Transfer until all files are there, which it returns, or stopped, or it fails again and again."""
+        number = failures = done = 0
+        while not self.stopping.is_set() and failures < GIVE_UP_AFTER and done != self.run.files:
+            if await self._transfer(stream, number):
+                failures, done = 0, done + 1
+            else:
+                failures += 1
                 await self._pause()
+            number += 1
+        return done == self.run.files
 
     async def _pause(self) -> None:
         try:

@@ -20,6 +20,9 @@ SUMMARY = {
     "throughput": Variable("Gbit/s", "goodput at the destination, mean after warm-up"),
     "throughput_low": Variable("Gbit/s", "lower end of the confidence interval of the throughput"),
     "throughput_high": Variable("Gbit/s", "upper end of the confidence interval of the throughput"),
+    "throughput_average": Variable(
+        "Gbit/s", "goodput at the destination, mean over the whole cell, warm-up included"
+    ),
     "throughput_max": Variable("Gbit/s", "largest goodput in any one second, warm-up included"),
     "wire_throughput": Variable(
         "Gbit/s", "rate on the path towards the destination, as its interface counts"
@@ -67,8 +70,15 @@ SUMMARY = {
     "machine_used": Variable("1", "share of the machine's CPU time that was busy or taken by the hypervisor"),
     "rtt_idle": Variable("ms", "round-trip time of the path, measured before the cells, median"),
     "rtt_loaded": Variable("ms", "smoothed RTT of the data connections, mean over connections and time"),
+    "fairness": Variable(
+        "1", "Jain's index of the bytes that each stream brought after warm-up; 1: all the same"
+    ),
     "transfers": Variable("1", "transfers that ended well"),
     "transfers_failed": Variable("1", "transfers that failed"),
+    "xrootd_transfers": Variable("1", "third-party copies that ended well by XRootD's own monitoring"),
+    "xrootd_share": Variable(
+        "1", "bytes of the transfers that ended well by XRootD's own monitoring, over those in their files"
+    ),
 }
 
 SAMPLES = {
@@ -105,12 +115,41 @@ ORIGIN_SAMPLES = {
 }
 """Samples that each origin has of its own: one row for each."""
 
+TRANSFERS = {
+    "cell": Variable("1", "the cell's place in the grid of the axes, flattened, the last axis fastest"),
+    "stream": Variable("1", "which of the concurrent streams, from 0"),
+    "number": Variable("1", "which transfer of its stream, from 0"),
+    "start": Variable("s", "when the client asked the tool for it, since the cell's start"),
+    "first_byte": Variable("s", "when its first byte was in the destination's file, since the cell's start"),
+    "end": Variable("s", "when the tool had ended, since the cell's start"),
+    "startup": Variable(
+        "s", "from start to first byte: the tool's own start, its tokens, redirections, the request"
+    ),
+    "sending": Variable("s", "from first byte to end"),
+    "total": Variable("s", "from start to end"),
+    "size": Variable("B", "bytes that arrived in its file"),
+    "rate": Variable("Gbit/s", "size over total"),
+    "ok": Variable("1", "1 for a transfer that ended well, 0 for one that failed"),
+    "message": Variable("", "what the tool said of a transfer that failed"),
+    "xrootd_begin": Variable("s", "when XRootD took the copy up, by its monitoring, since the cell's start"),
+    "xrootd_end": Variable(
+        "s", "when XRootD was done with the copy, by its monitoring, since the cell's start"
+    ),
+    "xrootd_connections": Variable("1", "connections of the copy, by XRootD's monitoring"),
+    "xrootd_size": Variable("B", "bytes of the copy, by XRootD's monitoring"),
+    "xrootd_code": Variable("1", "0 for a copy that ended well by XRootD's monitoring, else its code"),
+    "xrootd_direction": Variable("", "pull or push, by XRootD's monitoring"),
+}
+"""What is known of every transfer. Of what XRootD's monitoring did not tell there is NaN, or no text."""
+
 FLAGS = {
     "not_steady": "the throughput had not settled: the warm-up rule would cut half of the cell or more",
-    "wide_interval": "time was up before the confidence interval was as narrow as asked",
+    "wide_interval": "the cell ended before the confidence interval was as narrow as asked",
     "autocorrelated": "the batch means are still correlated, so that the interval is too narrow",
     "transfers_failed": "at least one transfer failed",
+    "files_missing": "the cell ended before every stream had transferred its files",
     "counters_disagree": "goodput and the path's counters differ by more than headers explain",
+    "monitoring_disagrees": "the bytes of transfers by XRootD's own monitoring are not those in their files",
     "machine_saturated": "the machine's CPUs were all busy: the machine bound the cell, not the setting",
 }
 

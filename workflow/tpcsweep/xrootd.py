@@ -14,6 +14,9 @@ from pathlib import Path
 
 PORT = 8080
 CMSD_PORT = 1213
+LOOPBACK = "127.0.0.1"
+MONITOR_PORT = 9930
+"""Where a server tells of its third-party copies, on its own loopback: what it says must not cross the path."""
 SITENAME = "tpcsweep"
 EXPORT = "/data"
 READY_FILE = "ready"
@@ -96,6 +99,7 @@ def configuration(server: Server, credentials: Path) -> str:
         f"macaroons.secretkey {credentials}/macaroon.key",
         "macaroons.maxduration 86400",
         "tpc.trace info error warning",
+        f"xrootd.mongstream tpc use flush 1s send json dflthdr {LOOPBACK}:{MONITOR_PORT}",
         "fi",
         "xrd.network nodnr",
         "ofs.authorize 1",

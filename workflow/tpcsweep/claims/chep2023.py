@@ -38,9 +38,8 @@ def _saturate(cells: Cells) -> Finding:
     long = at_scale[at_scale["duration"] >= _HOUR]
     if long.empty:
         reason = f"the longest of {len(at_scale)} cells took {at_scale['duration'].max():.0f} s, and an hour is needed"
-        return Finding(
-            None, reason, rows=cell_rows(at_scale, cells), advice="sweep max_time: 1 h, min_time: 1 h"
-        )
+        advice = "sweep measurement: {until: seconds, seconds: 1 h}"
+        return Finding(None, reason, rows=cell_rows(at_scale, cells), advice=advice)
     points = cells.points(long)
     interval = largest(points["throughput"], points["error"])
     region = reached(400)

@@ -10,6 +10,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tpcsweep.measure.history import MOST, History
+
 Series = dict[str, NDArray[np.float64]]
 
 STATES = (
@@ -103,6 +105,12 @@ def series(readings: list[Reading]) -> Series:
     }
 
 
+def goodput(readings: list[Reading]) -> NDArray[np.float64]:
+    """The series of that name alone, for looks at a cell that goes on."""
+    time, payload = np.array([(reading.time, reading.payload) for reading in readings], dtype=float).T
+    return np.asarray(np.diff(payload) * 8e-9 / np.diff(time))
+
+
 def _cores(side: str, seconds: NDArray[np.float64], elapsed: NDArray[np.float64]) -> Series:
     """CPU of a side: together, and of each of its origins. seconds: (intervals, origins)."""
     each = seconds.T / elapsed
@@ -112,23 +120,27 @@ def _cores(side: str, seconds: NDArray[np.float64], elapsed: NDArray[np.float64]
 class Readings(Protocol):
     """What gathers readings while it is entered."""
 
+    @property
+    def interval(self) -> float:
+        """Seconds between those that `readings` gives; it doubles now and then, so that a long cell fits."""
+
     def readings(self) -> list[Reading]:
-        """All so far, at least one. Raises what reading met, if it met something."""
+        """Those so far, at least one and never more than `MOST`. Raises what reading met, if it met something."""
 
 
 class Sampler:
-    """Reads at a fixed interval in a thread of its own, from `with` to its end."""
+    """Reads at a fixed interval in a thread of its own, from `with` to its end; keeps `most` readings at most."""
 
-    def __init__(self, read: Callable[[], Reading], interval: float) -> None:
+    def __init__(self, read: Callable[[], Reading], interval: float, most: int = MOST) -> None:
         self._read = read
         self._interval = interval
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="sampler", daemon=True)
         self._failure: Exception | None = None
-        self._readings: list[Reading] = []
+        self._history: History[Reading] = History(most)
 
     def __enter__(self) -> Sampler:
-        self._readings.append(self._read())
+        self._history.add(self._read())
         self._thread.start()
         return self
 
@@ -136,20 +148,25 @@ class Sampler:
         self._ended.set()
         self._thread.join()
 
+    @property
+    def interval(self) -> float:
+        """Seconds between the readings that are kept."""
+        return self._interval * self._history.stride
+
     def readings(self) -> list[Reading]:
-        """All so far. Raises what the reading thread met, if it met something."""
+        """Those so far that are kept. Raises what the reading thread met, if it met something."""
         if self._failure:
             raise self._failure
-        return list(self._readings)
+        return self._history.entries()
 
     def _loop(self) -> None:
-        due = self._readings[0].time
+        due = self._history.entries()[0].time
         try:
             while True:
                 # A late sample does not shift those that follow; what was missed is skipped.
                 due = max(due + self._interval, time.monotonic())
                 if self._ended.wait(due - time.monotonic()):
                     return
-                self._readings.append(self._read())
+                self._history.add(self._read())
         except Exception as error:
             self._failure = error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+import socket
 import subprocess
 import sys
 import time
@@ -15,6 +16,9 @@ from typing import Any
 from tpcsweep import credentials, provenance, signals, xrootd
 from tpcsweep.cgroups import Cgroup, hierarchy
 from tpcsweep.commands import Commands
+from tpcsweep.measure.first_bytes import FirstBytes
+from tpcsweep.measure.monitoring import Monitor
+from tpcsweep.namespaces import socket_inside
 from tpcsweep.parameters import DeploymentParameters
 from tpcsweep.paths import Link, Measured, connect, segmenting, verify
 from tpcsweep.paths import Path as NetworkPath
@@ -64,8 +68,8 @@ class _Deployment:
         self.tree = hierarchy()
         self.commands = Commands(logs / "commands.log")
         self.processes = Processes(self.prefix, self.tree, self.commands, children)
-        self.link: Link | None = None
-        self.counters: Counters | None = None
+        self.opened = contextlib.ExitStack()
+        """What this process holds open of the deployment."""
         user = pwd.getpwnam(servers.USER)
         self.owner = (user.pw_uid, user.pw_gid)
 
@@ -80,7 +84,8 @@ class _Deployment:
         ]
         groups = self._groups(sides)
         self._network(nodes)
-        link = self.link = self._path(groups["path"])
+        link = self._path(groups["path"])
+        self.opened.callback(link.close)
         self._routes(nodes, link)
         measured = verify(link.path, link)
         verified = time.monotonic()
@@ -88,11 +93,15 @@ class _Deployment:
         credentials.create(secrets, [node.address for node in nodes], self.owner)
         for side in sides.values():
             self._storage(side)
+        monitor = self._monitor(sides)
+        first = FirstBytes(sides["dst"].files)
+        self.opened.callback(first.close)
         started = Servers(self.prefix, sides.values(), secrets, self.processes)
         started.start()
         client = self._client(secrets)
         started.wait()
-        self.counters = Counters(self.prefix, sides, groups["client"], groups["path"])
+        counters = Counters(self.prefix, sides, groups["client"], groups["path"])
+        self.opened.callback(counters.close)
         seconds = {"path": verified - began, "servers": time.monotonic() - verified}
         return Site(
             prefix=self.prefix,
@@ -100,7 +109,9 @@ class _Deployment:
             link=link,
             client=client,
             client_group=groups["client"],
-            counters=self.counters,
+            counters=counters,
+            monitor=monitor,
+            first=first,
             commands=self.commands,
             provenance=self._provenance(nodes, link, measured, seconds),
             rtt_idle=measured.rtt.median,
@@ -108,10 +119,7 @@ class _Deployment:
 
     def close(self) -> None:
         """Release what this process holds; the rest goes by name."""
-        if self.counters:
-            self.counters.close()
-        if self.link:
-            self.link.close()
+        self.opened.close()
 
     def _side(self, name: str) -> Side:
         root = self.folder / "data" / name
@@ -170,6 +178,13 @@ class _Deployment:
         side.files.mkdir()
         (side.files / xrootd.READY_FILE).write_bytes(b"\n")
         os.chown(side.files, *self.owner)
+
+    def _monitor(self, sides: dict[str, Side]) -> Monitor:
+        """Before the servers: what is sent while nobody hears it is lost."""
+        inside = [f"{self.prefix}-{origin.name}" for side in sides.values() for origin in side.origins]
+        monitor = Monitor(socket_inside(name, socket.AF_INET, socket.SOCK_DGRAM) for name in inside)
+        self.opened.callback(monitor.close)
+        return monitor
 
     def _client(self, secrets: Path) -> Client:
         home = self.folder / "nodes" / "client"

@@ -10,15 +10,17 @@ from typing import Any
 
 from tpcsweep.cgroups import Cgroup, parse_usage
 from tpcsweep.commands import Commands
-from tpcsweep.measure.files import DestinationFiles, add_source
+from tpcsweep.measure.files import Arrival, DestinationFiles, add_source
+from tpcsweep.measure.first_bytes import FirstBytes
 from tpcsweep.measure.flows import Followed, means
 from tpcsweep.measure.linux import CounterFile, machine, retransmits
+from tpcsweep.measure.monitoring import Copy, Monitor
 from tpcsweep.measure.readings import Reading, Sampler
 from tpcsweep.measure.sockets import Connection, SocketDiagnostics
 from tpcsweep.measure.threads import Threads, together
 from tpcsweep.namespaces import entered, parse_net_dev
 from tpcsweep.paths import Link
-from tpcsweep.testbeds.clients import Client
+from tpcsweep.testbeds.clients import Client, Event
 from tpcsweep.testbeds.netns import state, topology
 from tpcsweep.xrootd import Server
 
@@ -160,6 +162,8 @@ class Site:
     client: Client
     client_group: Cgroup
     counters: Counters
+    monitor: Monitor
+    first: FirstBytes
     commands: Commands
     provenance: dict[str, Any]
     rtt_idle: float
@@ -167,7 +171,7 @@ class Site:
     files: DestinationFiles = field(init=False)
 
     def __post_init__(self) -> None:
-        self.files = DestinationFiles(self.sides["dst"].files)
+        self.files = DestinationFiles(self.sides["dst"].files, self.first)
 
     def pairs(self, endpoint: str) -> list[tuple[str, str]]:
         """(source, destination) base URLs, of the redirectors or of the origins one by one."""
@@ -201,9 +205,17 @@ class Site:
             found[f"{name}_throttled"] = sum(throttled for _, throttled in periods)
         return found
 
-    def remove(self, name: str) -> None:
-        """Remove a destination file whose transfer has ended."""
-        self.files.remove(name)
+    def received(self, event: Event) -> Arrival:
+        """Remove the destination file of a transfer that has ended; what had arrived in it."""
+        return self.files.remove(event["name"])
+
+    def present(self) -> dict[str, Arrival]:
+        """What had arrived in the files of transfers that have not ended, when it was last sampled."""
+        return self.files.present()
+
+    def copies(self) -> list[Copy]:
+        """What XRootD's own monitoring has said since the last call."""
+        return self.monitor.copies()
 
     def settle(self) -> None:
         """After the client has stopped: end what the servers still copy and remove what arrived.

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import os
 import socket
+import sys
 import time
 from collections.abc import Collection
 
 from tpcsweep.cgroups import parse_periods, parse_usage
 from tpcsweep.measure.files import DestinationFiles
+from tpcsweep.measure.first_bytes import FirstBytes
 from tpcsweep.measure.flows import Followed, means
 from tpcsweep.measure.linux import CounterFile, machine, retransmits
 from tpcsweep.measure.sockets import Connection, SocketDiagnostics
@@ -63,7 +65,7 @@ class Watched:
         self._snmp = CounterFile("/proc/net/snmp")
         self._sockets = SocketDiagnostics()
         self._flows = Followed()
-        self.files = DestinationFiles(FOLDER)
+        self.files = DestinationFiles(FOLDER, _first_bytes())
 
     def sample(self) -> Sample:
         """All counters, now."""
@@ -97,6 +99,15 @@ class Watched:
 
     def _connections(self) -> list[Connection]:
         return [c for c in self._sockets.connections() if c.remote in self._peers] if self._peers else []
+
+
+def _first_bytes() -> FirstBytes | None:
+    """None where the node has no watch left, which others may have used up; transfers then have no first byte."""
+    try:
+        return FirstBytes(FOLDER)
+    except OSError as error:
+        sys.stderr.write(f"when first bytes arrive will not be known: {error}\n")
+        return None
 
 
 def _connected() -> socket.socket:
