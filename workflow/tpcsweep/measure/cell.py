@@ -98,7 +98,8 @@ def measure(
     summary |= _of_transfers(
         transfers.columns(), rest, wanted.streams, steady.warmup, readings[-1].time - began, heard
     )
-    signs = limits.numbers(wanted, summary, _sampled(site, found, steady), totals, transfers.seconds())
+    sampled = limits.means(found, steady.warmup_samples) | {"rtt_idle": site.rtt_idle}
+    signs = limits.numbers(wanted, summary, sampled, totals, transfers.seconds())
     summary |= {name: _number(value) for name, value in signs.items()}
     return _result(how, wanted.streams, found, steady, summary, transfers, refusal)
 
@@ -245,20 +246,6 @@ def _summary(
     return {name: _number(value) for name, value in rates.items()} | counts
 
 
-def _sampled(site: Site, found: Series, steady: Steady) -> dict[str, float]:
-    """Means of all samples after the warm-up, of `sent` and `resent` with it: windows remember what was lost.
-
-    Each sample counts by its length. A machine that is busy leaves the sampler waiting, and a rate over the instant
-    between two readings that were late says nothing.
-    """
-    seconds = np.diff(found["time"], prepend=0.0)
-    first = {name: 0 if name in ("sent", "resent") else steady.warmup_samples for name in found}
-    means = {
-        name: _mean_over(values[..., first[name] :], seconds[first[name] :]) for name, values in found.items()
-    }
-    return means | {"rtt_idle": site.rtt_idle}
-
-
 def _flags(
     how: Measurement,
     streams: int,
@@ -317,14 +304,6 @@ def _mean(values: np.ndarray[Any, np.dtype[np.float64]]) -> float:
     """The mean without NaN; NaN of nothing."""
     kept = values[np.isfinite(values)]
     return float(kept.mean()) if kept.size else math.nan
-
-
-def _mean_over(
-    values: np.ndarray[Any, np.dtype[np.float64]], seconds: np.ndarray[Any, np.dtype[np.float64]]
-) -> float:
-    """The mean over time without NaN; NaN of nothing."""
-    weights = np.where(np.isfinite(values), seconds, 0.0)
-    return float(np.nansum(values * weights) / weights.sum()) if weights.sum() else math.nan
 
 
 def _number(value: float) -> float | None:
