@@ -1,7 +1,7 @@
-"""gfal2: gfal-copy's library without its processes, by its Python binding, with a context for each stream.
+"""gfal2: gfal-copy's library without its processes, by its Python binding, with a context for each thread.
 
-The binding is Debian's and belongs to the system's Python, so the worker runs by that. Each thread has a context of its
-own: one that is shared by copies at the same time crashes.
+The binding is Debian's and belongs to the system's Python, so the worker runs by that. A context that copies share at the
+same time crashes.
 """
 
 from __future__ import annotations
