@@ -384,12 +384,12 @@ def test_everything_that_is_wrong_is_said_at_once(root: Path) -> None:
         (
             "parameters: {tool: gfal}",
             "kind: netns",
-            "parameters.tool: given gfal, allowed: gfal-copy? one of gfal-copy, curl",
+            "parameters.tool: given gfal, allowed: gfal2? one of gfal-copy, curl, gfal2, native",
         ),
         (
             "parameters: {tcp_streams: [1, 4], copy_mode: [pull, push]}",
             "kind: netns",
-            "parameters.tcp_streams[1]: given 4 with copy_mode push, allowed: 1 with copy_mode push: "
+            "parameters.tcp_streams[1]: given 4 with tool gfal-copy, copy_mode push, allowed: 1: "
             "multi-stream is pull only in XRootD",
         ),
         (

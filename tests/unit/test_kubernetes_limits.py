@@ -203,7 +203,7 @@ PATHS = f"the paths in {FILE}"
             f"{FILE} has 3 of the addresses that more than one origin need, one for the redirector and one for each "
             "of them",
         ),
-        ({"tool": "gfal"}, NODES, "tool: given gfal, allowed: gfal-copy? one of gfal-copy, curl"),
+        ({"tool": "gfal"}, NODES, "tool: given gfal, allowed: gfal2? one of gfal-copy, curl, gfal2, native"),
     ],
 )
 def test_what_a_testbed_cannot_do(

@@ -47,10 +47,11 @@ def everywhere(memory: int, memory_of: str) -> list[Rule]:
     def tool(value: str) -> str | None:
         return None if value in TOOLS else suggest(value, TOOLS)
 
-    def tcp_streams(count: int, copy_mode: str) -> str | None:
-        if count == 1 or copy_mode == "pull":
+    def tcp_streams(count: int, tool: str, copy_mode: str) -> str | None:
+        most, why = TOOLS[tool].connections(copy_mode) if tool in TOOLS else (count, "")
+        if count <= most:
             return None
-        return "1 with copy_mode push: multi-stream is pull only in XRootD"
+        return f"{most if most == 1 else f'at most {most}'}: {why}"
 
     def file_size(size: int, streams: int, content: str) -> str | None:
         # Each stream keeps one file at the destination; two more are being written or deleted meanwhile.
@@ -61,7 +62,7 @@ def everywhere(memory: int, memory_of: str) -> list[Rule]:
 
     return [
         Rule(("tool",), tool),
-        Rule(("tcp_streams", "copy_mode"), tcp_streams),
+        Rule(("tcp_streams", "tool", "copy_mode"), tcp_streams),
         Rule(("file_size", "streams", "source_content"), file_size),
     ]
 

@@ -1,4 +1,4 @@
-"""What a tool is: a command line for one transfer, and the meaning of how it ended.
+"""What a tool is: a command line for one transfer, and the meaning of how it ended; or a process for all of them.
 
 Standard library only: the client imports this beside the measured transfers, where every start counts.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 
 @dataclass(frozen=True)
@@ -50,25 +49,50 @@ class Transfer:
     """Connections inside the transfer."""
 
 
-class Tool(Protocol):
-    """A program that copies one file. Methods are pure but for `prepare` and `versions`."""
+class Tool:
+    """A program that copies one file. Methods are pure but for `prepare` and `versions`.
+
+    What has a value here is that of a third-party copy by HTTP; a tool says what of it is different.
+    """
 
     name: str
 
+    def connections(self, copy_mode: str) -> tuple[int, str]:
+        """The most TCP connections that a transfer can have, and why not more."""
+        return (100, "XRootD's limit") if copy_mode == "pull" else (1, "multi-stream is pull only in XRootD")
+
     def prepare(self, transfer: Transfer, credentials: Credentials, folder: Path) -> None:
-        """Do once for a cell what need not be done for each transfer; `folder` is private to the client."""
+        """Do once for a cell what need not be done for each transfer; `folder` is private to the client.
+
+        Raises RuntimeError where the tool cannot begin, with its own words.
+        """
 
     def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
         """The whole environment of the tool's processes."""
+        return base_environment(folder)
 
     def command(self, transfer: Transfer, credentials: Credentials, folder: Path) -> list[str]:
         """The command line of one transfer, free of secrets."""
+        raise NotImplementedError
 
     def failure(self, returncode: int, output: str) -> str | None:
         """Why a transfer failed, in the tool's own words; None where it ended well."""
+        raise NotImplementedError
 
     def versions(self) -> dict[str, str]:
         """Names and versions of the software that the tool consists of."""
+        raise NotImplementedError
+
+
+class Worker(Tool):
+    """A tool that is one process for all transfers of a cell; it speaks with the client as `tools/lines.py` has it.
+
+    It is asked neither for `command` nor for `failure`.
+    """
+
+    def worker(self, credentials: Credentials) -> list[str]:
+        """The command line of the process, free of secrets."""
+        raise NotImplementedError
 
 
 def base_environment(folder: Path) -> dict[str, str]:
