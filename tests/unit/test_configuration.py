@@ -362,6 +362,12 @@ def test_everything_that_is_wrong_is_said_at_once(root: Path) -> None:
             "parameters.congestion_control[1]: given bbr, allowed: one of cubic, reno",
         ),
         (
+            "parameters: {rtt: [0, 5], queue_limit: [null, 1000]}",
+            "kind: netns",
+            "parameters.queue_limit[1]: given 1000 with rtt 0 ms, allowed: null with rtt 0 ms: "
+            "it bounds packets under way, and none are",
+        ),
+        (
             "parameters: {tool: gfal}",
             "kind: netns",
             "parameters.tool: given gfal, allowed: gfal-copy? one of gfal-copy, curl",

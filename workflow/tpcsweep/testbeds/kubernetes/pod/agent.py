@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tpcsweep import provenance, xrootd
+from tpcsweep.paths import Path as NetworkPath
 from tpcsweep.testbeds.kubernetes.pod import contained, emulation, network
 from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, Verb, answer, encoded
 from tpcsweep.testbeds.kubernetes.pod.places import AGENT_PORT, PROBE_PORT
@@ -79,11 +80,9 @@ class Agent:
             **network_found,
         }
 
-    async def emulate(
-        self, peers: list[str], rtt: float, bandwidth: float, loss: float, mtu: int
-    ) -> list[str]:
-        """Put an emulated path before the addresses of the other side; what was set."""
-        return await asyncio.to_thread(emulation.emulate, peers, rtt, bandwidth, loss, mtu)
+    async def emulate(self, peers: list[str], **path: Any) -> list[str]:
+        """Put an emulated path, as of `paths.Path`, before the addresses of the other side; what was set."""
+        return await asyncio.to_thread(emulation.emulate, peers, NetworkPath(**path))
 
     async def round_trips(self, address: str, count: int) -> tuple[list[float], int]:
         """RTT in ms and path MTU to another agent."""
