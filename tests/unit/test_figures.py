@@ -197,7 +197,7 @@ def test_chosen_axes_take_the_place_of_streams_and_rtt(tmp_path: Path) -> None:
     figure = figures.lines(folded(tmp_path, axes).summary, ("rtt", "queue_limit"))
     assert [axes.get_title() for axes in panels(figure)] == [f"streams {count}" for count in (1, 2, 4)]
     assert {axes.get_xlabel() for axes in panels(figure)} == {"RTT (ms)"}
-    assert "queue limit 1000 queue limit no limit" in texts(figure)
+    assert "queue limit 1000 queue limit sized to the path" in texts(figure)
 
 
 def test_every_notebook_that_sweeps_may_ask_for_is_there_and_takes_its_places() -> None:
@@ -231,8 +231,8 @@ def code_of(name: str) -> list[nbformat.NotebookNode]:
         ),
         (
             "curves",
-            "redirector",
-            {"endpoint": ["redirector", "direct"], "streams": [1, 4], "repetition": [1, 2]},
+            "netem-limit",
+            {"queue_limit": [1000, None], "streams": [1, 4], "repetition": [1, 2]},
             {"curves"},
         ),
     ],
