@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import nbformat
 import numpy as np
@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from tpcsweep import dataset, figures
 from tpcsweep.figures.limits import COLOURS
+from tpcsweep.notebooks import Notebooks
 from tpcsweep.parameters import Value
 from tpcsweep.variables import FLAGS, LIMITS
 
@@ -209,27 +210,73 @@ def test_the_same_dataset_gives_the_same_files(tmp_path: Path) -> None:
         assert one.read_bytes() == other.read_bytes()
 
 
-NOTEBOOK_FIGURES = {
-    "surface": ("throughput_heatmap", "throughput_surface", "throughput_lines", "goodput_series", "cpu"),
-    "limits": ("limits", "limits_throughput"),
-}
+def test_chosen_axes_take_the_place_of_streams_and_rtt(tmp_path: Path) -> None:
+    axes: dict[str, Sequence[Value]] = {
+        "rtt": [5.0, 50.0],
+        "queue_limit": [1000, None],
+        "streams": [1, 2, 4],
+        "repetition": ONE,
+    }
+    figure = figures.lines(folded(tmp_path, axes).summary, ("rtt", "queue_limit"))
+    assert [axes.get_title() for axes in panels(figure)] == [f"streams {count}" for count in (1, 2, 4)]
+    assert {axes.get_xlabel() for axes in panels(figure)} == {"RTT (ms)"}
+    assert "queue limit 1000 queue limit sized to the path" in texts(figure)
 
 
-@pytest.mark.parametrize("name", NOTEBOOK_FIGURES)
-def test_the_notebook_runs_on_its_own_and_has_no_outputs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_every_notebook_that_sweeps_may_ask_for_is_there_and_takes_its_places() -> None:
+    for name, field in Notebooks.model_fields.items():
+        code = code_of(name)
+        (model,) = (kind for kind in get_args(field.annotation) if kind is not type(None))
+        space: dict[str, Any] = {}
+        exec(code[0].source, space)
+        given = {key for key in space if not key.startswith("_")}
+        assert given == {"dataset", "figures", *model.model_fields}
+
+
+def code_of(name: str) -> list[nbformat.NotebookNode]:
+    """The code of a notebook, which is valid and without outputs."""
     notebook = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4)
     nbformat.validate(notebook)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert not any(cell.outputs or cell.execution_count for cell in code)
     assert "parameters" in code[0].metadata.tags
+    return code
+
+
+@pytest.mark.parametrize(
+    ("name", "sweep", "axes", "made"),
+    [
+        (
+            "surface",
+            "demo",
+            AXES,
+            {"throughput_heatmap", "throughput_surface", "throughput_lines", "goodput_series", "cpu"},
+        ),
+        ("limits", "demo", AXES, {"limits", "limits_throughput"}),
+        (
+            "curves",
+            "netem-limit",
+            {"queue_limit": [1000, None], "streams": [1, 4], "repetition": [1, 2]},
+            {"curves"},
+        ),
+    ],
+)
+def test_the_notebooks_run_on_their_own(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    sweep: str,
+    axes: dict[str, Sequence[Value]],
+    made: set[str],
+) -> None:
+    code = code_of(name)
     # Where the defaults point to, as from the folder of notebooks.
-    dataset.write(folded(tmp_path / "cells", AXES), tmp_path / "results" / "demo" / "dataset.nc")
+    results = tmp_path / "results" / sweep
+    dataset.write(folded(tmp_path / "cells", axes), results / "dataset.nc")
     (tmp_path / "notebooks").mkdir()
     monkeypatch.chdir(tmp_path / "notebooks")
     space: dict[str, Any] = {}
     for cell in code:
         exec(cell.source, space)
-    made = {path.name for path in (tmp_path / "results" / "demo" / "figures").iterdir()}
-    assert made == {f"{figure}.{end}" for figure in NOTEBOOK_FIGURES[name] for end in ("png", "svg")}
+    found = {path.name for path in (results / "figures").iterdir()}
+    assert found == {f"{figure}.{end}" for figure in made for end in ("png", "svg")}

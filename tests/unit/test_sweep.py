@@ -26,6 +26,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "cores": st.none() | st.floats(0.001, 1000, allow_nan=False),
     "rtt": st.floats(0, 1000, allow_nan=False),
     "loss": st.floats(0, 0.99),
+    "queue_limit": st.none() | st.integers(1, 2**32 - 1),
     "tcp_buffer": st.integers(4096, 2**40),
     "congestion_control": st.sampled_from(["cubic", "bbr", "reno", "h-tcp"]),
     "copy_mode": st.sampled_from(["pull", "push"]),

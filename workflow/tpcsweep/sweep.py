@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from tpcsweep.notebooks import Notebooks
 from tpcsweep.parameters import (
     DEPLOYMENT,
     Count,
@@ -130,6 +131,9 @@ class Sweep(Strict):
         default=10_000, description="more cells than this, before exclude, are taken for an accident"
     )
     measurement: Measurement = Field(default_factory=Measurement, description="how a cell is measured")
+    notebooks: Notebooks = Field(
+        default_factory=Notebooks, description="notebooks for the report, with the axes that they show"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,8 +246,8 @@ def expand(sweep: Sweep, defaults: Mapping[str, Value] = MappingProxyType({})) -
     Parameters that the sweep leaves out have the values of `defaults`, else those of `Parameters`.
 
     Raises:
-        ConfigurationError: for too many cells or none, an exclude that matches nothing, and an include that
-            adds nothing or names what is not an axis.
+        ConfigurationError: for too many cells or none, an exclude that matches nothing, an include that adds
+            nothing or names what is not an axis, and a notebook that is to show what is not an axis.
     """
     given = chosen(sweep.parameters)
     axes = {name: values for name, values in given.items() if isinstance(values, tuple)}
@@ -253,6 +257,7 @@ def expand(sweep: Sweep, defaults: Mapping[str, Value] = MappingProxyType({})) -
     _refuse(_unknown_axes(includes, axes))
     merged = _merge(axes, includes)
     _refuse(_too_many(sweep, axes, includes))
+    _refuse(sweep.notebooks.problems(axes))
 
     names = tuple(axes)
     excludes = [_as_lists(entry) for entry in sweep.exclude]
@@ -419,11 +424,12 @@ def _cells(
 
 
 def _point(names: Sequence[str], values: Sequence[Value], empty: str) -> Point:
-    parts = (f"{name}={_path_text(value)}" for name, value in zip(names, values, strict=True))
+    parts = (f"{name}={path_text(value)}" for name, value in zip(names, values, strict=True))
     return Point("/".join(parts) or empty, MappingProxyType(dict(zip(names, values, strict=True))))
 
 
-def _path_text(value: Value) -> str:
+def path_text(value: Value) -> str:
+    """A value as paths of cells have it: 50, 0.5, none, pull."""
     if value is None:
         return "none"
     return value if isinstance(value, str) else canonical(value)

@@ -159,7 +159,7 @@ class _Deployment:
         near, far = (
             (f"{self.prefix}-{topology.ROUTER[side]}", f"{topology.LINK[side]}/30") for side in topology.SIDES
         )
-        path = NetworkPath(wanted.rtt, wanted.bandwidth, wanted.loss, wanted.mtu)
+        path = NetworkPath(wanted.rtt, wanted.bandwidth, wanted.loss, wanted.mtu, wanted.queue_limit)
         return connect(path, near, far, self.commands, self.folder, group.entry())
 
     def _routes(self, nodes: list[topology.Node], link: Link) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from tpcsweep.checks import Rule, broken, everywhere, rounded
+from tpcsweep.checks import Rule, broken, emulated, everywhere, rounded
 from tpcsweep.configuration import Configuration
 from tpcsweep.paths import smallest_rtt
 from tpcsweep.problems import Problem, suggest
@@ -96,5 +96,6 @@ def _rules(testbed: Netns, file: str, machine: Machine) -> list[Rule]:
         Rule(("cores",), cores),
         Rule(("rtt",), rtt),
         Rule(("bandwidth",), bandwidth),
+        *emulated(),
         Rule(("congestion_control",), congestion_control),
     ]

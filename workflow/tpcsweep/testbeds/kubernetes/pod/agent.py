@@ -19,6 +19,7 @@ from typing import Any
 from tpcsweep import provenance, xrootd
 from tpcsweep.measure.files import Arrival
 from tpcsweep.measure.monitoring import Monitor
+from tpcsweep.paths import Path as NetworkPath
 from tpcsweep.testbeds.kubernetes.pod import contained, emulation, network
 from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, Verb, answer, encoded
 from tpcsweep.testbeds.kubernetes.pod.places import AGENT_PORT, PROBE_PORT
@@ -86,11 +87,9 @@ class Agent:
             **network_found,
         }
 
-    async def emulate(
-        self, peers: list[str], rtt: float, bandwidth: float, loss: float, mtu: int
-    ) -> list[str]:
-        """Put an emulated path before the addresses of the other side; what was set."""
-        return await asyncio.to_thread(emulation.emulate, peers, rtt, bandwidth, loss, mtu)
+    async def emulate(self, peers: list[str], **path: Any) -> list[str]:
+        """Put an emulated path, as of `paths.Path`, before the addresses of the other side; what was set."""
+        return await asyncio.to_thread(emulation.emulate, peers, NetworkPath(**path))
 
     async def round_trips(self, address: str, count: int) -> tuple[list[float], int]:
         """RTT in ms and path MTU to another agent."""
