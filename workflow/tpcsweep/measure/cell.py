@@ -91,7 +91,7 @@ def measure(
     after = site.totals()
     heard = _hear_out(site, transfers) - began
     site.settle()
-    found = series(readings)
+    found = series(readings, sampler.interval)
     steady = analyse(found["goodput"], sampler.interval, how.confidence)
     totals = _grown(before, after)
     summary = _summary(site, sampler.interval, found, steady, totals)
@@ -123,13 +123,19 @@ def _watch(
         _hear(site, transfers)
         if now >= due:
             due += max(LOOK, (now - began) / LOOKS)
-            looks.append(analyse(goodput(sampler.readings()), sampler.interval, how.confidence))
+            looks.append(_look(sampler, how.confidence))
             show(looks[-1], now - began)
             if how.until == "steady" and now - began >= shortest and enough(looks, how.precision):
                 return
         if now - began >= longest:
             return
         time.sleep(min(how.interval, 0.1))
+
+
+def _look(sampler: Readings, confidence: float) -> Steady:
+    """What is known of the goodput so far."""
+    readings, interval = sampler.readings(), sampler.interval
+    return analyse(goodput(readings, interval), interval, confidence)
 
 
 def _take(site: Site, transfers: Transfers, event: Event) -> None:
@@ -240,7 +246,7 @@ def _summary(
         periods, throttled = totals[f"{side}_periods"], totals[f"{side}_throttled"]
         rates[f"{side}_throttled"] = throttled / periods if periods and throttled else 0.0
     counts = {
-        "retransmits": int(found["retransmits"].sum()),
+        "retransmits": round(found["retransmits"].sum()),
         "path_drops": totals["path_drops"],
     }
     return {name: _number(value) for name, value in rates.items()} | counts
