@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,6 +119,12 @@ def _cores(side: str, seconds: NDArray[np.float64], elapsed: NDArray[np.float64]
 
 class Readings(Protocol):
     """What gathers readings while it is entered."""
+
+    def __enter__(self) -> Self:
+        """Begin, with a reading at least."""
+
+    def __exit__(self, *_: object) -> None:
+        """End."""
 
     @property
     def interval(self) -> float:
