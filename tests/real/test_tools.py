@@ -229,7 +229,7 @@ def test_nothing_runs_on_after_a_stop(clusters: Site, tool: str) -> None:
     assert not worker.is_running()
     clusters.settle()
     time.sleep(0.5)
-    assert not clusters.counters.connected()
+    assert not clusters.counters.unfinished()
     assert list(clusters.sides["dst"].files.iterdir()) == []
 
 

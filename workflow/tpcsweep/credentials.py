@@ -19,8 +19,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from tpcsweep.xrootd import VALID_HOURS
+
 USER = "alice"
-VALID = datetime.timedelta(days=7)
+VALID = datetime.timedelta(hours=VALID_HOURS)
 
 Signed = tuple[x509.Certificate, ec.EllipticCurvePrivateKey]
 

@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,6 +143,12 @@ def _cores(side: str, seconds: NDArray[np.float64], interval: float) -> Series:
 
 class Readings(Protocol):
     """What gathers readings while it is entered."""
+
+    def __enter__(self) -> Self:
+        """Begin, with a reading at least."""
+
+    def __exit__(self, *_: object) -> None:
+        """End."""
 
     @property
     def interval(self) -> float:

@@ -113,6 +113,7 @@ class _Deployment:
             monitor=monitor,
             first=first,
             commands=self.commands,
+            health=started,
             provenance=self._provenance(nodes, link, measured, seconds),
             rtt_idle=measured.rtt.median,
         )
