@@ -82,7 +82,8 @@ def silent(account: Space, here: local.Cluster, tmp_path_factory: pytest.TempPat
         run = measuring(sweep)
         here.kubectl("annotate", "leases", "--all", "touched=", f"--namespace={account.name}")
         here.stop_kubelet("n1")
-        wait_until(lambda: run.poll() is not None, "snakemake ends", 120)
+        # Another deployment is tried first, in vain: the node is not there for it either.
+        wait_until(lambda: run.poll() is not None, "snakemake ends", 300)
     finally:
         here.start_kubelet("n1")
         here.kubectl("wait", "node/n1", "--for=condition=Ready", "--timeout=60s")
