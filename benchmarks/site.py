@@ -12,10 +12,10 @@ from typing import Any
 from tpcsweep import signals
 from tpcsweep.parameters import Parameters
 from tpcsweep.testbeds.netns import state
-from tpcsweep.testbeds.netns.deployment import deployed
+from tpcsweep.testbeds.netns.deployment import Needs, deployed
 from tpcsweep.testbeds.netns.site import Site
 
-MEMORY = 4 << 30
+NEEDS = Needs(memory=4 << 30)
 
 
 @contextlib.contextmanager
@@ -25,7 +25,7 @@ def site_of(**parameters: Any) -> Iterator[Site]:
     with tempfile.TemporaryDirectory() as logs:
         owner = state.Owner("benchmark", "benchmark", os.getpid(), logs)
         try:
-            with state.exclusive(owner), deployed(Parameters(**parameters), owner, MEMORY) as site:
+            with state.exclusive(owner), deployed(Parameters(**parameters), owner, NEEDS) as site:
                 yield site
         finally:
             for number, handler in handlers.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from tpcsweep.measure.cell import measure
 from tpcsweep.parameters import Parameters
 from tpcsweep.sweep import Measurement
 from tpcsweep.testbeds.netns import state
-from tpcsweep.testbeds.netns.deployment import deployed
+from tpcsweep.testbeds.netns.deployment import Needs, deployed
 from tpcsweep.testbeds.netns.site import Site
 
 from tests.real.leftovers import present
@@ -25,13 +25,14 @@ LONGER = Measurement(min_time=4.0, max_time=5.0, precision=0.5)
 
 
 @contextlib.contextmanager
-def site_of(folder: Path, **parameters: Any) -> Iterator[Site]:
+def site_of(folder: Path, tools: Sequence[str] = (), streams: int = 1, **parameters: Any) -> Iterator[Site]:
     """A deployment, with the machine's lock; nothing of it may stay."""
+    needs = Needs(memory=2 << 30, tools=tools, streams=streams)
     before = present()
     owner = state.Owner("test", "deployment", os.getpid(), str(folder))
     handlers = {number: signal.getsignal(number) for number in signals.ENDING}
     try:
-        with state.exclusive(owner), deployed(Parameters(**parameters), owner, 2 << 30) as site:
+        with state.exclusive(owner), deployed(Parameters(**parameters), owner, needs) as site:
             yield site
     finally:
         for number, handler in handlers.items():

@@ -31,12 +31,13 @@ COUNTING = 1.005
 class Site(Protocol):
     """What measuring needs of a deployment."""
 
-    client: Client
     rtt_idle: float
     provenance: Mapping[str, Any]
+    folders: tuple[str, str]
 
+    def client_of(self, tool: str, /) -> Client: ...
     def pairs(self, endpoint: str) -> list[tuple[str, str]]: ...
-    def add_source(self, size: int, content: str) -> str: ...
+    def add_source(self, size: int, content: str, streams: int, /) -> str: ...
     def sampler(self, interval: float) -> AbstractContextManager[Readings]: ...
     def totals(self) -> dict[str, int | None]: ...
     def remove(self, name: str) -> None: ...
@@ -86,27 +87,29 @@ def measure(
     A tool that cannot transfer is data: its cell has `status: failed`. `prefix` begins the names of the destination
     files. `show` is called at every look with the figures so far and the seconds spent.
     """
-    name = site.add_source(wanted.file_size, wanted.source_content)
+    name = site.add_source(wanted.file_size, wanted.source_content, wanted.streams)
+    client = site.client_of(wanted.tool)
     transfers = Transfers()
     before = site.totals()
     refusal = ""
     with site.sampler(how.interval) as sampler:
         began = sampler.readings()[0].time
         try:
-            site.client.run(
+            client.run(
                 tool=wanted.tool,
                 streams=wanted.streams,
                 pairs=site.pairs(wanted.endpoint),
                 file_name=name,
+                folders=site.folders,
                 prefix=prefix,
                 copy_mode=wanted.copy_mode,
                 tcp_streams=wanted.tcp_streams,
             )
-            _watch(site, sampler, how, transfers, show)
+            _watch(site, client, sampler, how, transfers, show)
         except ClientError as error:
             refusal = str(error)
     readings = sampler.readings()
-    for event in site.client.stop():
+    for event in client.stop():
         transfers.add(event, began)
     after = site.totals()
     site.settle()
@@ -116,6 +119,7 @@ def measure(
 
 def _watch(
     site: Site,
+    client: Client,
     sampler: Readings,
     how: Measurement,
     transfers: Transfers,
@@ -127,7 +131,7 @@ def _watch(
     due = began + LOOK
     while not transfers.exhausted:
         now = time.monotonic()
-        for event in site.client.events():
+        for event in client.events():
             transfers.add(event, began)
             if event["event"] == "end":
                 site.remove(event["name"])

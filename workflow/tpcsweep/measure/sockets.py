@@ -24,9 +24,10 @@ _HEADER = struct.Struct("=IHHII")
 _REQUEST = struct.Struct("=BBBxI48x")
 _ID_OFFSET, _MESSAGE_SIZE = 4, 72
 _ATTRIBUTE = struct.Struct("=HH")
-_RTT, _CWND, _TOTAL_RETRANS = 68, 80, 100
-"""Offsets in struct tcp_info: eight bytes, then 32-bit fields."""
-_U32 = struct.Struct("=I")
+_RTT, _CWND, _TOTAL_RETRANS, _BYTES_RECEIVED = 68, 80, 100, 128
+"""Offsets in struct tcp_info: eight bytes, then 32-bit fields, from 104 on 64-bit ones."""
+_U32, _U64 = struct.Struct("=I"), struct.Struct("=Q")
+_COOKIE_OFFSET = 44
 _MAPPED = b"\0" * 10 + b"\xff\xff"
 
 
@@ -41,6 +42,10 @@ class Connection(NamedTuple):
     """Congestion window, segments."""
     retransmits: int
     """Segments retransmitted since the connection began."""
+    received: int
+    """Bytes of payload received in order since then."""
+    cookie: int
+    """The kernel's own name of the socket, never used again."""
 
 
 class SocketDiagnostics:
@@ -97,12 +102,14 @@ def _connection(message: bytes) -> Connection | None:
             return None
         address = address[12:]
     for kind, value in _attributes(message, _MESSAGE_SIZE):
-        if kind == _INET_DIAG_INFO and len(value) > _TOTAL_RETRANS:
+        if kind == _INET_DIAG_INFO and len(value) >= _BYTES_RECEIVED + _U64.size:
             return Connection(
                 socket.inet_ntoa(address[:4]),
                 _U32.unpack_from(value, _RTT)[0] / 1000,
                 _U32.unpack_from(value, _CWND)[0],
                 _U32.unpack_from(value, _TOTAL_RETRANS)[0],
+                _U64.unpack_from(value, _BYTES_RECEIVED)[0],
+                _U64.unpack_from(message, _COOKIE_OFFSET)[0],
             )
     return None
 

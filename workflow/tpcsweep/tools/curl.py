@@ -8,12 +8,12 @@ import re
 import subprocess
 from pathlib import Path
 
-from tpcsweep.tools.base import Credentials, Transfer, base_environment, first_line
+from tpcsweep.tools.base import Credentials, Tool, Transfer, first_line
 
 CAVEATS = {"caveats": ["activity:DOWNLOAD,LIST,UPLOAD,MANAGE,DELETE"], "validity": "PT600M"}
 
 
-class Curl:
+class Curl(Tool):
     """`curl -X COPY`."""
 
     name = "curl"
@@ -60,10 +60,6 @@ class Curl:
         except (ValueError, KeyError, TypeError):
             answer = (done.stdout + done.stderr).strip() or f"exit code {done.returncode}"
             raise RuntimeError(f"{url} gave no macaroon: {answer[:300]}") from None
-
-    def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
-        """Nothing special."""
-        return base_environment(folder)
 
     def command(self, transfer: Transfer, credentials: Credentials, folder: Path) -> list[str]:
         """COPY at the active end; the macaroons come from a file, never from the command line."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tpcsweep.tools.base import Credentials, Transfer, base_environment, package_versions
+from tpcsweep.tools.base import Credentials, Tool, Transfer, base_environment, package_versions
 
 EXIT_CODES = {
     2: "no such file",
@@ -20,13 +20,10 @@ EXIT_CODES = {
 """gfal-copy ends with the errno of what went wrong."""
 
 
-class GfalCopy:
+class GfalCopy(Tool):
     """`gfal-copy --copy-mode pull|push`."""
 
     name = "gfal-copy"
-
-    def prepare(self, transfer: Transfer, credentials: Credentials, folder: Path) -> None:
-        """Nothing: every process gets its own macaroons, as published."""
 
     def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
         """Credentials, and what keeps the client from burning the CPU that is being measured."""

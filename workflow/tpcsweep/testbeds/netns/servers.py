@@ -9,7 +9,7 @@ import socket
 import ssl
 import subprocess
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -17,12 +17,16 @@ from typing import IO
 from tpcsweep import probe, xrootd
 from tpcsweep.cgroups import Cgroup, Hierarchy
 from tpcsweep.commands import Commands
-from tpcsweep.namespaces import socket_inside
+from tpcsweep.namespaces import entered, listening, socket_inside
 from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.site import Side
+from tpcsweep.tools import Place, Service, Tool
 from tpcsweep.xrootd import Server
 
 USER = "xrootd"
+# Should the job be killed, its servers go with it; reaping then finds only what does not run.
+IDENTITY = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--pdeathsig", "KILL"]
+PLACES: tuple[Place, ...] = ("source", "destination")
 START_SECONDS = 30.0
 POLL = 0.01
 LOG_TAIL = 8
@@ -46,13 +50,21 @@ class Processes:
         self._commands = commands
 
     def start(
-        self, node: str, command: list[str], folder: Path, stdin: int | IO[bytes] = subprocess.DEVNULL
+        self,
+        node: str,
+        command: list[str],
+        folder: Path,
+        stdin: int | IO[bytes] = subprocess.DEVNULL,
+        name: str = "",
     ) -> subprocess.Popen[bytes]:
-        """Start a command; standard output can be read where standard input can be written."""
+        """Start a command; standard output can be read where standard input can be written.
+
+        Its errors go to a log of that name, which is the node's unless given.
+        """
         group = Cgroup(self._tree, f"{self._prefix}-{node}")
         whole = [*group.entry(), "nsenter", f"--net={state.NETNS / f'{self._prefix}-{node}'}", *command]
         self._commands.note(" ".join(whole) + " &")
-        with (folder / f"stderr.{node}.log").open("ab") as errors:
+        with (folder / f"stderr.{name or node}.log").open("ab") as errors:
             child = subprocess.Popen(
                 whole,
                 cwd=folder,
@@ -73,11 +85,21 @@ class Processes:
 class Servers:
     """The XRootD servers of both sides."""
 
-    def __init__(self, prefix: str, sides: Iterable[Side], credentials: Path, processes: Processes) -> None:
+    def __init__(
+        self,
+        prefix: str,
+        sides: Iterable[Side],
+        credentials: Path,
+        processes: Processes,
+        tools: Iterable[Tool],
+        streams: int,
+    ) -> None:
         self._prefix = prefix
         self._sides = list(sides)
         self._credentials = credentials
         self._processes = processes
+        self._tools = list(tools)
+        self._streams = streams
 
     def start(self) -> None:
         """Redirectors first, then the origins' cmsd, then their xrootd: any other order stalls for ten seconds.
@@ -98,12 +120,19 @@ class Servers:
         for server in (origin for origin in origins if "cmsd" in origin.programs):
             self._wait(partial(_says, server), "its cmsd", server)
             self._run(server, "xrootd")
+        for origin, service in self._services():
+            name = f"{service.name}.{origin.name}"
+            command = [*self._named(), *IDENTITY, *service.command]
+            self._processes.start(origin.name, command, origin.folder, name=name)
 
     def wait(self) -> None:
         """Until every origin has delivered a file, and every redirector has sent somebody to each of its origins.
 
         Raises DeploymentError.
         """
+        for origin, service in self._services():
+            listening = partial(self._listens, origin, service.port)
+            self._wait(listening, f"{service.name} to listen on port {service.port}", origin)
         context = probe.context(self._credentials)
         for side in self._sides:
             for origin in side.origins:
@@ -113,17 +142,38 @@ class Servers:
                 complete = partial(self._redirects, side.redirector, context, missing)
                 self._wait(complete, "a redirection to each of its origins", side.redirector)
 
+    def _services(self) -> Iterator[tuple[Server, Service]]:
+        """What the tools need beside XRootD, each at its origin."""
+        for side, place in zip(self._sides, PLACES, strict=True):
+            for origin in side.origins:
+                for tool in self._tools:
+                    for service in tool.services(place, origin.address, self._streams):
+                        yield origin, service
+
+    def _named(self) -> list[str]:
+        """A prefix for a command that looks up the names of its own addresses, which no resolver here has."""
+        hosts = self._credentials.parent / "hosts"
+        origins = (origin for side in self._sides for origin in side.origins)
+        hosts.write_text(
+            "127.0.0.1 localhost\n" + "".join(f"{origin.address} {origin.name}\n" for origin in origins)
+        )
+        bind = 'mount --bind "$0" /etc/hosts && exec "$@"'
+        return ["unshare", "--mount", "sh", "-c", bind, str(hosts)]
+
+    def _listens(self, server: Server, port: int) -> bool:
+        with entered(f"{self._prefix}-{server.name}"):
+            return port in listening(Path("/proc/thread-self/net/tcp").read_text())
+
     def _configure(self, server: Server) -> None:
         user = pwd.getpwnam(USER)
         server.folder.mkdir(parents=True)
         os.chown(server.folder, user.pw_uid, user.pw_gid)
-        (server.folder / "xrootd.cfg").write_text(xrootd.configuration(server, self._credentials))
+        root = any(tool.protocol == "root" for tool in self._tools)
+        (server.folder / "xrootd.cfg").write_text(xrootd.configuration(server, self._credentials, root))
 
     def _run(self, server: Server, program: str) -> None:
-        # Should the job be killed, its servers go with it; reaping then finds only what does not run.
-        identity = [f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--pdeathsig", "KILL"]
         files = ["-c", str(server.folder / "xrootd.cfg"), "-l", str(_log(server, program))]
-        self._processes.start(server.name, ["setpriv", *identity, program, *files], server.folder)
+        self._processes.start(server.name, [*IDENTITY, program, *files], server.folder)
 
     def _accepts(self, server: Server) -> bool:
         with socket_inside(f"{self._prefix}-{server.name}", socket.AF_INET, socket.SOCK_STREAM) as plain:

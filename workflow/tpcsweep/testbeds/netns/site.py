@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tpcsweep.cgroups import Cgroup, parse_usage
 from tpcsweep.commands import Commands
-from tpcsweep.measure.files import DestinationFiles, add_source
+from tpcsweep.measure.files import Arrivals, add_source, forget
 from tpcsweep.measure.linux import CounterFile, machine, retransmits
 from tpcsweep.measure.readings import Reading, Sampler
 from tpcsweep.measure.sockets import SocketDiagnostics
@@ -18,6 +19,7 @@ from tpcsweep.namespaces import entered, parse_net_dev
 from tpcsweep.paths import Link
 from tpcsweep.testbeds.clients import Client
 from tpcsweep.testbeds.netns import state, topology
+from tpcsweep.tools import TOOLS, Place
 from tpcsweep.xrootd import Server
 
 SETTLE_SECONDS = 10.0
@@ -36,6 +38,8 @@ class Side:
     groups: tuple[Cgroup, ...]
     """One for each origin."""
     files: Path
+    disk: bool = False
+    """Whether they are on a disk, and not in memory."""
 
     @property
     def servers(self) -> list[Server]:
@@ -74,7 +78,7 @@ class Counters:
         self._ports = [f"tpc-{origin.name}" for origin in sides["src"].origins]
         self._remote = {origin.address for origin in sides["dst"].origins}
 
-    def read(self, files: DestinationFiles) -> Reading:
+    def read(self, arrivals: Arrivals) -> Reading:
         """One reading. Raises OSError when something of the deployment has gone."""
         near, far = parse_net_dev(self._near.read().decode()), parse_net_dev(self._far.read().decode())
         busy, steal, total = machine(self._stat.read())
@@ -88,7 +92,7 @@ class Counters:
         cpu = {name: _seconds(counted) for name, counted in self._cpu.items()}
         return Reading(
             time=time.monotonic(),
-            payload=files.arrived(),
+            payload=arrivals.arrived(),
             source_bytes=sum(near[port]["rx_bytes"] for port in self._ports),
             wire_bytes=far[topology.PATH_INTERFACE]["rx_bytes"],
             source_cpu=cpu["source"],
@@ -137,16 +141,29 @@ class Site:
     prefix: str
     sides: dict[str, Side]
     link: Link
-    client: Client
+    clients: Mapping[Place, Client]
+    """By where the tools run; that of `client` is always there."""
     counters: Counters
+    arrivals: Arrivals
     commands: Commands
     provenance: dict[str, Any]
     rtt_idle: float
     """ms, measured on the path before any cell."""
-    files: DestinationFiles = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.files = DestinationFiles(self.sides["dst"].files)
+    @property
+    def client(self) -> Client:
+        """The one outside of both sides."""
+        return self.clients["client"]
+
+    def client_of(self, tool: str) -> Client:
+        """The one that is where a tool runs."""
+        return self.clients[TOOLS[tool].place]
+
+    @property
+    def folders(self) -> tuple[str, str]:
+        """Where the files of source and destination are."""
+        source, destination = (str(self.sides[side].files) for side in topology.SIDES)
+        return source, destination
 
     def pairs(self, endpoint: str) -> list[tuple[str, str]]:
         """(source, destination) base URLs, of the redirectors or of the origins one by one."""
@@ -154,15 +171,25 @@ class Site:
 
     def read(self) -> Reading:
         """All counters, now."""
-        return self.counters.read(self.files)
+        return self.counters.read(self.arrivals)
 
     def sampler(self, interval: float) -> Sampler:
         """Reads all counters every `interval` seconds while it is entered."""
         return Sampler(self.read, interval)
 
-    def add_source(self, size: int, content: str) -> str:
-        """Make a source file of `size` bytes unless it is there; its name. Sparse files take no memory."""
-        return add_source(self.sides["src"].files, size, content)
+    def add_source(self, size: int, content: str, streams: int) -> str:
+        """Make a source file of `size` bytes unless it is there; its name. Sparse files take no memory.
+
+        From a disk each stream reads a file of its own, whose name has its number where the name here has `{stream}`:
+        of one that all read, all but the first would find the bytes in memory.
+        """
+        source = self.sides["src"]
+        if not source.disk:
+            return add_source(source.files, size, content)
+        for stream in range(streams):
+            add_source(source.files, size, content, f".{stream}")
+        forget(source.files)
+        return f"{content}.{size}.{{stream}}"
 
     def totals(self) -> dict[str, int | None]:
         """Counters that are looked at only before and after a cell: packets dropped, periods, throttled periods."""
@@ -174,8 +201,10 @@ class Site:
         return found
 
     def remove(self, name: str) -> None:
-        """Remove a destination file whose transfer has ended."""
-        self.files.remove(name)
+        """Remove a destination file whose transfer has ended, and have the next one read from the disk again."""
+        self.arrivals.remove(name)
+        if self.sides["src"].disk:
+            forget(self.sides["src"].files)
 
     def settle(self) -> None:
         """After the client has stopped: end what the servers still copy and remove what arrived.
@@ -192,4 +221,4 @@ class Site:
             if time.monotonic() > give_up:
                 raise SettleError(f"connections across the path are still open after {SETTLE_SECONDS:g} s")
             time.sleep(0.01)
-        self.files.clear()
+        self.arrivals.clear()
