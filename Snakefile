@@ -56,6 +56,7 @@ if SETTINGS.measures:
 
 include: "workflow/rules/import.smk"
 include: "workflow/rules/compare.smk"
+include: "workflow/rules/export.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/claims.smk"
 include: "workflow/rules/models.smk"

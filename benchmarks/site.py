@@ -25,7 +25,10 @@ def site_of(**parameters: Any) -> Iterator[Site]:
     with tempfile.TemporaryDirectory() as logs:
         owner = state.Owner("benchmark", "benchmark", os.getpid(), logs)
         try:
-            with state.exclusive(owner), deployed(Parameters(**parameters), owner, NEEDS) as site:
+            with (
+                state.exclusive(owner, waiting=print),
+                deployed(Parameters(**parameters), owner, NEEDS) as site,
+            ):
                 yield site
         finally:
             for number, handler in handlers.items():

@@ -101,6 +101,10 @@ def test_what_pods_run_is_there(run: Callable[..., str], command: str, said: str
     assert said.lower() in run(*command.split()).lower()
 
 
+def test_the_binding_of_gfal2_is_there(run: Callable[..., str]) -> None:
+    assert run("python3", "-c", "import gfal2; print(gfal2.get_version())").startswith("2.")
+
+
 def test_agents_run_with_the_standard_library_alone(run: Callable[..., str]) -> None:
     agents = [path.relative_to(image.PACKAGE).with_suffix("") for path in image.PACKAGE.rglob("agent.py")]
     modules = ["tpcsweep.client", *(f"tpcsweep.{'.'.join(agent.parts)}" for agent in agents)]

@@ -110,6 +110,20 @@ def test_deployments_run_side_by_side_on_nodes_of_their_own(namespace: Space, tm
     assert namespace.left() == {}
 
 
+def test_tools_of_one_process_transfer_from_the_client_pod(namespace: Space, tmp_path: Path) -> None:
+    parameters = {**ONE, "streams": 4, "tool": ["native", "gfal2"]}
+    sweep = namespace.sweep(tmp_path, local_testbed(namespace.name), parameters=parameters)
+    done = sweep.run("cells")
+    assert done.returncode == 0, done.stdout
+    cells = [json.loads(path.read_bytes()) for path in sweep.cells()]
+    assert {cell["spec"]["parameters"]["tool"] for cell in cells} == {"native", "gfal2"}
+    for cell in cells:
+        assert cell["status"] == "ok", cell["message"]
+        assert "transfers_failed" not in cell["flags"]
+        assert cell["summary"]["client_cpu"] > 0
+    assert namespace.left() == {}
+
+
 def nodes(provenance: dict[str, Any]) -> set[str]:
     """Those of a deployment's servers; clients may share one."""
     pods = provenance["kubernetes"]["pods"]

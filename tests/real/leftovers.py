@@ -35,5 +35,5 @@ def _ours(process: psutil.Process) -> bool:
     return process.status() != psutil.STATUS_ZOMBIE and (
         process.name() in PROGRAMS
         or "tpcsweep.client" in command
-        or any("gfal-copy" in word for word in command[:4])
+        or any("gfal-copy" in word or "tpcsweep.tools import" in word for word in command[:4])
     )

@@ -28,16 +28,17 @@ LONGER = Measurement(min_time=4.0, max_time=5.0, precision=0.5)
 def site_of(folder: Path, tools: Sequence[str] = (), streams: int = 1, **parameters: Any) -> Iterator[Site]:
     """A deployment, with the machine's lock; nothing of it may stay."""
     needs = Needs(memory=2 << 30, tools=tools, streams=streams)
-    before = present()
     owner = state.Owner("test", "deployment", os.getpid(), str(folder))
     handlers = {number: signal.getsignal(number) for number in signals.ENDING}
-    try:
-        with state.exclusive(owner), deployed(Parameters(**parameters), owner, needs) as site:
-            yield site
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        assert present() == before
+    with state.exclusive(owner, waiting=print):
+        before = present()
+        try:
+            with deployed(Parameters(**parameters), owner, needs) as site:
+                yield site
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+            assert present() == before
 
 
 def cell(site: Site, how: Measurement = QUICK, **parameters: Any) -> dict[str, Any]:

@@ -54,6 +54,17 @@ def test_netem_loses_the_asked_fraction_at_random(found: dict[str, Any]) -> None
     assert (found["plain"]["lost"], found["plain"]["segmenting"]) == (0, [])
 
 
+def test_a_limit_that_is_asked_for_caps_the_rate(found: dict[str, Any]) -> None:
+    limited = found["limited"]
+    assert limited["measured"]["rtt"]["median"] == pytest.approx(40, abs=0.8)
+    assert [netem["options"]["limit"] for netem, _ in limited["described"]["qdiscs"].values()] == [20, 20]
+    cap = limited["described"]["queue_cap_gbit_per_s"]["packets_of_the_mtu"]
+    assert cap == pytest.approx(0.012)
+    # What is offered comes in packets of the MTU; the kernel counts the Ethernet header too.
+    assert limited["measured"]["near_to_far"] == pytest.approx(cap, rel=0.2)
+    assert limited["queue"] > 0
+
+
 def test_a_wrong_path_is_refused_with_both_figures(found: dict[str, Any]) -> None:
     assert "rtt asked 20 ms, found 40" in found["wrong"]["refused"]
     assert "bandwidth near_to_far asked 0.04 Gbit/s, found 0.0" in found["wrong"]["refused"]

@@ -114,6 +114,22 @@ def test_the_mtu_is_as_asked(mtu: int, ends: Ends, commands: Commands, tmp_path:
             verify(larger, link)
 
 
+def test_a_queue_limit_caps_the_rate_and_is_no_wrong_path(
+    ends: Ends, commands: Commands, tmp_path: File
+) -> None:
+    path = Path(40, 0.02, queue_limit=20)
+    with connect(path, *ends, commands, tmp_path) as link:
+        measured = verify(path, link)
+        cap = link.describe()["queue_cap_gbit_per_s"]["packets_of_the_mtu"]
+        counted = link.counters()
+    assert cap == pytest.approx(0.012)
+    # What is offered comes in packets of the MTU.
+    assert 0.5 * cap < measured.near_to_far < 1.2 * cap
+    assert 0.5 * cap < measured.far_to_near < 1.2 * cap
+    assert counted["dropped_queue"] > 0
+    assert counted["dropped_random"] == 0
+
+
 def test_random_loss_is_per_packet_and_in_each_direction(
     ends: Ends, commands: Commands, tmp_path: File
 ) -> None:

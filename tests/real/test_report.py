@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import xarray as xr
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from tests.real.leftovers import present
 from tests.real.workflow import Sweep
@@ -44,6 +45,7 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
         },
         exclude=[{"rtt": 0, "tool": "curl", "streams": 2}],
         measurement={"min_time": "1 s", "max_time": "2 s"},
+        notebooks={"curves": {"x": "streams", "curve": "tool"}},
     )
     before = present()
     done = sweep.run()
@@ -73,9 +75,20 @@ def test_the_dataset_opens_with_labels_units_and_holes(reported: Sweep) -> None:
 
 def test_everything_is_there_and_nothing_is_left_to_do(reported: Sweep) -> None:
     figures = {path.name for path in (reported.results / "figures").iterdir()}
-    for name in ("throughput_heatmap", "throughput_surface", "throughput_lines"):
+    for name in ("throughput_heatmap", "throughput_surface", "throughput_lines", "limits", "curves"):
         assert {f"{name}.png", f"{name}.svg"} <= figures
     assert "Nothing to be done" in reported.run().stdout
+
+
+def test_the_dataset_is_exported_for_dashboards(reported: Sweep) -> None:
+    done = reported.run("export")
+    assert done.returncode == 0, done.stdout
+    lines = (reported.results / "export" / "monitoring.csv").read_text().splitlines()
+    assert len(lines) == 2 * 7
+    assert any(", http_m2m_avg_01s_64m_rtt=4_tool=curl, " in line for line in lines)
+    families = text_string_to_metric_families((reported.results / "export" / "openmetrics.txt").read_text())
+    samples = {family.name: family.samples for family in families}
+    assert len(samples["tpcsweep_throughput_bits_per_second"]) == 7
 
 
 def test_a_browser_without_a_network_shows_the_report(reported: Sweep, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The client's side of a cell, with tools that only sleep or fail."""
+"""The client's side of a cell, with tools that only sleep or fail: programs, and a worker."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
 from tpcsweep.testbeds.clients import Client, ClientError, Event, of_process
+from tpcsweep.tools.lines import PACKAGE
 
 DRIVER = """
 import asyncio, sys
 from pathlib import Path
 from tpcsweep import client
-from tpcsweep.tools import Credentials
+from tpcsweep.tools import Credentials, Worker
 from tpcsweep.tools.gfal_copy import GfalCopy
 
 class Sleeps(GfalCopy):
@@ -33,30 +35,71 @@ class Missing(Sleeps):
     def command(self, transfer, credentials, folder):
         return ["/no/such/program"]
 
+class Works(Worker):
+    name = "works"
+    def __init__(self, code):
+        self.code = code
+    def environment(self, credentials, folder):
+        return {"PATH": "/usr/bin:/bin", "PYTHONPATH": sys.argv[1]}
+    def worker(self, credentials):
+        return [sys.executable, "-c", self.code]
+
 client.PAUSE = 0.01
 client.TOOLS.update(sleeps=Sleeps(), refuses=Refuses(), missing=Missing())
-asyncio.run(client.serve(Credentials(Path("/")), Path("/")))
+client.TOOLS.update(works=Works(sys.argv[2]), broken=Works("raise SystemExit('no such library')"))
+asyncio.run(client.serve(Credentials(Path("/")), Path(sys.argv[3])))
 """
+
+WORKER = """
+import os, sys, threading, time
+from tpcsweep.tools.lines import Answers, ordered
+
+answers = Answers()
+print("a library's noise", flush=True)
+def copy(number, transfer):
+    if transfer.copy_mode == "die":
+        os._exit(7)
+    time.sleep(float(transfer.copy_mode) if transfer.copy_mode != "fail" else 0)
+    answers.ended(number, "the server said no" if transfer.copy_mode == "fail" else None)
+answers.ready()
+for line in sys.stdin.buffer:
+    threading.Thread(target=copy, args=ordered(line), daemon=True).start()
+os._exit(0)
+"""
+"""Copies by sleeping for as many seconds as the copy mode says; `fail` and `die` are other ways to end."""
 
 
 @pytest.fixture
-def process() -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-c", DRIVER]
+def process(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    command = [sys.executable, "-c", DRIVER, str(PACKAGE), WORKER, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as started:
         yield started
         started.kill()
 
 
-def run(process: subprocess.Popen[bytes], tool: str, streams: int, copy_mode: str) -> Client:
+def run(
+    process: subprocess.Popen[bytes], tool: str, streams: int, copy_mode: str, files: int | None = None
+) -> Client:
     client = of_process(process)
-    common = {"file_name": "f", "prefix": "p", "copy_mode": copy_mode, "tcp_streams": 1}
+    common = {"file_name": "f", "prefix": "p", "copy_mode": copy_mode, "tcp_streams": 1, "files": files}
     client.run(tool=tool, streams=streams, pairs=[("https://s", "https://d")], **common)
     return client
 
 
-def sleeping(process: subprocess.Popen[bytes]) -> int:
+def tools(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    """The client's children that run: tools, or one worker."""
     children = psutil.Process(process.pid).children()
-    return sum(child.name() == "sleep" for child in children if child.status() != psutil.STATUS_ZOMBIE)
+    return [child for child in children if child.status() != psutil.STATUS_ZOMBIE]
+
+
+def over(tool: psutil.Process) -> bool:
+    """Whether a process has ended, within a while."""
+    give_up = time.monotonic() + 5
+    while time.monotonic() < give_up:
+        if not tool.is_running() or tool.status() == psutil.STATUS_ZOMBIE:
+            return True
+        time.sleep(0.01)
+    return False
 
 
 def gather(client: Client, count: int) -> list[Event]:
@@ -68,8 +111,11 @@ def gather(client: Client, count: int) -> list[Event]:
     return events
 
 
-def test_each_stream_starts_its_next_transfer_as_it_ends_one(process: subprocess.Popen[bytes]) -> None:
-    client = run(process, "sleeps", 3, "0.1")
+@pytest.mark.parametrize("tool", ["sleeps", "works"])
+def test_each_stream_starts_its_next_transfer_as_it_ends_one(
+    process: subprocess.Popen[bytes], tool: str
+) -> None:
+    client = run(process, tool, 3, "0.1")
     events = gather(client, 9)
     client.stop()
     for stream in range(3):
@@ -80,14 +126,17 @@ def test_each_stream_starts_its_next_transfer_as_it_ends_one(process: subprocess
     assert len({event["name"] for event in events}) == len(events)
 
 
-def test_stopping_ends_every_tool_and_the_client_can_run_again(process: subprocess.Popen[bytes]) -> None:
-    client = run(process, "sleeps", 4, "60")
+@pytest.mark.parametrize(("tool", "processes"), [("sleeps", 4), ("works", 1)])
+def test_stopping_ends_every_tool_and_the_client_can_run_again(
+    process: subprocess.Popen[bytes], tool: str, processes: int
+) -> None:
+    client = run(process, tool, 4, "60")
     time.sleep(0.2)
-    assert sleeping(process) == 4
+    assert len(tools(process)) == processes
     assert client.stop() == []  # transfers that were cut short are neither successes nor failures
-    assert sleeping(process) == 0
+    assert tools(process) == []
     client.run(
-        tool="sleeps",
+        tool=tool,
         streams=1,
         pairs=[("s", "d")],
         file_name="f",
@@ -98,12 +147,39 @@ def test_stopping_ends_every_tool_and_the_client_can_run_again(process: subproce
     assert gather(client, 1)[0]["name"] == "q.0.0"
 
 
-def test_a_stream_that_keeps_failing_gives_up(process: subprocess.Popen[bytes]) -> None:
-    client = run(process, "sleeps", 2, "nonsense")
+@pytest.mark.parametrize(
+    ("tool", "copy_mode", "said"),
+    [
+        ("sleeps", "nonsense", "invalid time interval"),
+        ("works", "fail", "the server said no"),
+        ("works", "die", "works ended with exit code 7: a library's noise"),
+    ],
+)
+def test_a_stream_that_keeps_failing_gives_up(
+    process: subprocess.Popen[bytes], tool: str, copy_mode: str, said: str
+) -> None:
+    client = run(process, tool, 2, copy_mode)
     events = gather(client, 7)
     assert [event["event"] for event in events].count("end") == 6
-    assert "invalid time interval" in events[0]["failure"]
+    assert said in events[0]["failure"]
     assert events[-1] == {"event": "exhausted"}
+
+
+def test_streams_that_have_their_files_end_and_the_last_one_says_so(process: subprocess.Popen[bytes]) -> None:
+    client = run(process, "sleeps", 2, "0.05", files=3)
+    events = gather(client, 7)
+    assert [(event["stream"], event["number"]) for event in events[:-1] if event["stream"] == 1] == [
+        (1, 0),
+        (1, 1),
+        (1, 2),
+    ]
+    assert events[-1] == {"event": "finished"}
+    assert len(events) == 7
+    assert client.stop() == []
+
+
+def test_streams_that_fail_give_up_though_files_were_asked_for(process: subprocess.Popen[bytes]) -> None:
+    assert gather(run(process, "sleeps", 1, "nonsense", files=1), 4)[-1] == {"event": "exhausted"}
 
 
 def test_a_program_that_is_missing_is_a_failure_with_its_name(process: subprocess.Popen[bytes]) -> None:
@@ -111,19 +187,39 @@ def test_a_program_that_is_missing_is_a_failure_with_its_name(process: subproces
     assert events[0]["failure"] == "/no/such/program cannot be started: No such file or directory"
 
 
-def test_a_tool_that_cannot_begin_is_refused_with_its_words(process: subprocess.Popen[bytes]) -> None:
-    with pytest.raises(ClientError, match="no token to be had"):
-        run(process, "refuses", 1, "0")
+@pytest.mark.parametrize(
+    ("tool", "said"),
+    [
+        ("refuses", "no token to be had"),
+        ("broken", "works ended with exit code 1: no such library"),
+    ],
+)
+def test_a_tool_that_cannot_begin_is_refused_with_its_words(
+    process: subprocess.Popen[bytes], tool: str, said: str
+) -> None:
+    with pytest.raises(ClientError, match=said):
+        run(process, tool, 1, "0")
 
 
-def test_the_client_and_its_tools_end_with_whoever_started_it(process: subprocess.Popen[bytes]) -> None:
-    run(process, "sleeps", 2, "60")
+@pytest.mark.parametrize("tool", ["sleeps", "works"])
+def test_the_client_and_its_tools_end_with_whoever_started_it(
+    process: subprocess.Popen[bytes], tool: str
+) -> None:
+    run(process, tool, 2, "60")
     time.sleep(0.2)
-    tools = psutil.Process(process.pid).children()
+    running = tools(process)
     assert process.stdin
     process.stdin.close()
     assert process.wait(timeout=5) == 0
-    assert not any(tool.is_running() and tool.status() != psutil.STATUS_ZOMBIE for tool in tools)
+    assert running
+    assert all(over(one) for one in running)
+
+
+def test_a_worker_does_not_outlive_a_client_that_is_killed(process: subprocess.Popen[bytes]) -> None:
+    run(process, "works", 2, "60")
+    [worker] = tools(process)
+    process.kill()
+    assert over(worker)
 
 
 def test_a_client_that_dies_is_noticed(process: subprocess.Popen[bytes]) -> None:

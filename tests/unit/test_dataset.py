@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import orjson
+import pandas as pd
 import pytest
 import xarray as xr
 from tpcsweep import dataset, figures
-from tpcsweep.variables import ORIGIN_SAMPLES, SAMPLES, SUMMARY
+from tpcsweep.variables import LIMITS, ORIGIN_SAMPLES, SAMPLES, SUMMARY
 
 from tests.unit import synthetic
 
@@ -92,6 +93,22 @@ def test_holes_failures_and_flags_stay_visible(summary: xr.Dataset) -> None:
     assert int(wide.sum()) == 6
     assert int(dataset.flagged(summary, "not_steady").sum()) == 3
     assert summary["flags"].dtype.kind == "i"
+
+
+def test_what_bound_each_cell_is_a_word_with_its_meaning(summary: xr.Dataset, tmp_path: Path) -> None:
+    assert (summary.limit.sel(rtt=5, origins=1) == "bandwidth").all()
+    assert (summary.limit.sel(HOLE) == "").all()
+    assert (summary.limit.sel(FAILED) == "").all()
+    assert summary.limit.attrs["flag_meanings"].split() == list(LIMITS)
+    dataset.write_table(summary, tmp_path / "cells.csv")
+    assert set(pd.read_csv(tmp_path / "cells.csv").limit.dropna()) == {"bandwidth", "window"}
+
+
+def test_cells_that_were_measured_before_limits_were_judged_have_none(tmp_path: Path) -> None:
+    axes = {"streams": [1], "repetition": [1]}
+    specs = synthetic.write_sweep(tmp_path, axes)
+    change(next(iter(specs)), lambda c: (c.pop("limit"), c.pop("evidence")))
+    assert dataset.fold(specs, axes).summary.limit.values.item() == ""
 
 
 def test_what_arrived_before_a_cell_failed_is_no_throughput(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import nbformat
 import numpy as np
@@ -13,8 +13,10 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from tpcsweep import dataset, figures
+from tpcsweep.figures.limits import COLOURS
+from tpcsweep.notebooks import Notebooks
 from tpcsweep.parameters import Value
-from tpcsweep.variables import FLAGS
+from tpcsweep.variables import FLAGS, LIMITS
 
 from tests.unit import synthetic
 
@@ -75,7 +77,7 @@ def test_every_value_of_the_other_axes_has_a_panel(
     tmp_path: Path, axes: dict[str, Sequence[Value]], count: int
 ) -> None:
     groups = folded(tmp_path, axes)
-    for draw in (figures.heatmap, figures.lines):
+    for draw in (figures.heatmap, figures.lines, figures.limits):
         assert len(panels(draw(groups.summary))) == count
     surface = figures.surface(groups.summary)
     if sum(len(values) > 1 for name, values in axes.items() if name != "repetition") < 2:
@@ -86,6 +88,7 @@ def test_every_value_of_the_other_axes_has_a_panel(
         "surface": surface,
         "series": figures.series(groups.summary, groups.samples),
         "cpu": figures.cpu(groups.summary),
+        "limits": figures.limits(groups.summary),
     }.items():
         figures.save(figure, tmp_path, name)
         assert (tmp_path / f"{name}.png").stat().st_size > 1000
@@ -118,6 +121,26 @@ def test_what_to_know_of_cells_is_marked_and_explained(tmp_path: Path) -> None:
 def test_every_flag_has_a_mark_of_its_own() -> None:
     assert set(figures.MARKS) == {"failed", "missing", "predicted", *FLAGS}
     assert len({mark.marker for mark in figures.MARKS.values()}) == len(figures.MARKS)
+
+
+def test_the_map_of_limits_names_what_bound_cells_and_has_their_throughput(tmp_path: Path) -> None:
+    groups = folded(tmp_path, AXES, failed=[EACH[0]])
+    legend = [text.get_text() for text in figures.limits(groups.summary).legends[0].get_texts()]
+    assert legend == ["bandwidth", "window"]
+    shown = texts(figures.limits(groups.summary))
+    assert f"{float(groups.summary.throughput.sel(EACH[1]).mean()):.3f}" in shown
+    assert set(COLOURS) == set(LIMITS)
+
+
+def test_repetitions_that_were_bound_by_different_things_are_hatched(tmp_path: Path) -> None:
+    summary = folded(tmp_path, {**AXES, "repetition": [1, 2, 3]}).summary
+    summary["limit"].loc[EACH[0] | {"repetition": 1}] = "machine"
+    figure = figures.limits(summary)
+    assert "repetitions differ" in texts(figure)
+    assert sum(bool(patch.get_hatch()) for patch in figure.axes[0].patches) == 1
+    colours = figure.axes[0].collections[0].get_array()
+    assert colours is not None
+    assert list(LIMITS)[int(np.ravel(colours)[0])] == "bandwidth"  # two of three
 
 
 def test_a_clean_sweep_has_no_marks(tmp_path: Path) -> None:
@@ -154,6 +177,7 @@ def test_nothing_measured_is_drawn_too(tmp_path: Path) -> None:
     for draw in (figures.heatmap, figures.surface, figures.lines):
         assert "failed" in texts(draw(groups.summary))
     assert "No cell" in texts(figures.cpu(groups.summary))
+    assert "No cell" in texts(figures.limits(groups.summary))
     assert "No cell" in texts(figures.series(groups.summary, groups.samples))
 
 
@@ -186,21 +210,73 @@ def test_the_same_dataset_gives_the_same_files(tmp_path: Path) -> None:
         assert one.read_bytes() == other.read_bytes()
 
 
-def test_the_notebook_runs_on_its_own_and_has_no_outputs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    notebook = nbformat.read(NOTEBOOKS / "surface.ipynb", as_version=4)
+def test_chosen_axes_take_the_place_of_streams_and_rtt(tmp_path: Path) -> None:
+    axes: dict[str, Sequence[Value]] = {
+        "rtt": [5.0, 50.0],
+        "queue_limit": [1000, None],
+        "streams": [1, 2, 4],
+        "repetition": ONE,
+    }
+    figure = figures.lines(folded(tmp_path, axes).summary, ("rtt", "queue_limit"))
+    assert [axes.get_title() for axes in panels(figure)] == [f"streams {count}" for count in (1, 2, 4)]
+    assert {axes.get_xlabel() for axes in panels(figure)} == {"RTT (ms)"}
+    assert "queue limit 1000 queue limit sized to the path" in texts(figure)
+
+
+def test_every_notebook_that_sweeps_may_ask_for_is_there_and_takes_its_places() -> None:
+    for name, field in Notebooks.model_fields.items():
+        code = code_of(name)
+        (model,) = (kind for kind in get_args(field.annotation) if kind is not type(None))
+        space: dict[str, Any] = {}
+        exec(code[0].source, space)
+        given = {key for key in space if not key.startswith("_")}
+        assert given == {"dataset", "figures", *model.model_fields}
+
+
+def code_of(name: str) -> list[nbformat.NotebookNode]:
+    """The code of a notebook, which is valid and without outputs."""
+    notebook = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4)
     nbformat.validate(notebook)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert not any(cell.outputs or cell.execution_count for cell in code)
     assert "parameters" in code[0].metadata.tags
+    return code
+
+
+@pytest.mark.parametrize(
+    ("name", "sweep", "axes", "made"),
+    [
+        (
+            "surface",
+            "demo",
+            AXES,
+            {"throughput_heatmap", "throughput_surface", "throughput_lines", "goodput_series", "cpu"},
+        ),
+        ("limits", "demo", AXES, {"limits", "limits_throughput"}),
+        (
+            "curves",
+            "netem-limit",
+            {"queue_limit": [1000, None], "streams": [1, 4], "repetition": [1, 2]},
+            {"curves"},
+        ),
+    ],
+)
+def test_the_notebooks_run_on_their_own(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    sweep: str,
+    axes: dict[str, Sequence[Value]],
+    made: set[str],
+) -> None:
+    code = code_of(name)
     # Where the defaults point to, as from the folder of notebooks.
-    dataset.write(folded(tmp_path / "cells", AXES), tmp_path / "results" / "demo" / "dataset.nc")
+    results = tmp_path / "results" / sweep
+    dataset.write(folded(tmp_path / "cells", axes), results / "dataset.nc")
     (tmp_path / "notebooks").mkdir()
     monkeypatch.chdir(tmp_path / "notebooks")
     space: dict[str, Any] = {}
     for cell in code:
         exec(cell.source, space)
-    made = {path.name for path in (tmp_path / "results" / "demo" / "figures").iterdir()}
-    names = ("throughput_heatmap", "throughput_surface", "throughput_lines", "goodput_series", "cpu")
-    assert made == {f"{name}.{end}" for name in names for end in ("png", "svg")}
+    found = {path.name for path in (results / "figures").iterdir()}
+    assert found == {f"{figure}.{end}" for figure in made for end in ("png", "svg")}

@@ -181,6 +181,18 @@ PATHS = f"the paths in {FILE}"
             NODES,
             f"loss[1]: given 1 %, allowed: 0 %: paths of kind nodes lose what they lose ({FILE})",
         ),
+        (
+            {"queue_limit": [None, 1000]},
+            NODES,
+            "queue_limit[1]: given 1000, allowed: null: paths of kind nodes have queues of their own "
+            f"({FILE})",
+        ),
+        (
+            {"queue_limit": 1000, "rtt": [0, 20]},
+            NETEM,
+            "queue_limit: given 1000 with rtt 0 ms, allowed: null with rtt 0 ms: "
+            "it bounds packets under way, and none are",
+        ),
         ({"mtu": 1500}, NODES, f"mtu: given 1500 B, allowed: 8900 B (mtu in {FILE})"),
         ({"mtu": 9000}, NETEM, f"mtu: given 9000 B, allowed: 8900 B (mtu in {FILE})"),
         (
@@ -207,7 +219,7 @@ PATHS = f"the paths in {FILE}"
             f"{FILE} has 3 of the addresses that more than one origin need, one for the redirector and one for each "
             "of them",
         ),
-        ({"tool": "gfal"}, NODES, f"tool: given gfal, allowed: gfal-copy? one of {', '.join(TOOLS)}"),
+        ({"tool": "gfal"}, NODES, f"tool: given gfal, allowed: gfal2? one of {', '.join(TOOLS)}"),
         (
             {"tool": "davix-put", "copy_mode": "push"},
             NODES,
@@ -239,6 +251,7 @@ def test_what_a_testbed_cannot_do(
     [
         ({"rtt": [0, 20], "bandwidth": 10, "mtu": 8900, "tcp_buffer": ["4 MiB", "1 GiB"]}, NODES),
         ({"rtt": [0, 0.3, 2000], "bandwidth": [0.1, 10], "loss": [0, 0.01]}, NETEM),
+        ({"rtt": 20, "queue_limit": [None, 1000]}, NETEM),
         ({"origins": [1, 4]}, networks(5, 5)),
         ({"origins": 1}, networks(1)),
         ({"origins": 1}, networks(2)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from tpcsweep.paths import Path as NetworkPath
 from tpcsweep.paths import Rtt
 from tpcsweep.testbed_settings import Kubernetes
 from tpcsweep.testbeds.kubernetes import objects
-from tpcsweep.testbeds.kubernetes.pod.emulation import commands
+from tpcsweep.testbeds.kubernetes.pod.emulation import commands, share
 from tpcsweep.testbeds.kubernetes.testbed import locks
 from tpcsweep.testbeds.kubernetes.verify import Measured, complaints
 
@@ -138,6 +139,15 @@ def test_an_emulated_path_delays_what_goes_to_the_other_side_alone() -> None:
     assert any("tbf rate 1000000000bit" in line for line in lines)
     assert lines[-1].endswith("match ip dst 10.0.0.5/32 flowid 1:4")
     assert not any("netem" in line for line in commands("eth0", NetworkPath(0, 1, 0, 1500), ["10.0.0.5"]))
+
+
+def test_a_limited_queue_is_shared_out_over_the_origins() -> None:
+    path = NetworkPath(20, 1, 0, 1500, queue_limit=1000)
+    lines = commands("eth0", share(path, 4), ["10.0.0.5"])
+    assert any(line.endswith("netem delay 10000us limit 250") for line in lines)
+    assert any("tbf rate 250000000bit" in line for line in lines)
+    assert share(replace(path, queue_limit=3), 4).queue_limit == 1
+    assert share(replace(path, queue_limit=None), 4).queue_limit is None
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,22 @@ PARTS = Parts(["src1"], ["dst1"], "client", {"src1": "a", "dst1": "a", "client":
 
 def counting(times: list[float], rate: float, connections: int = 0) -> list[list[float | None]]:
     """An agent whose counters all grow by `rate` a second since 0."""
-    state = (5.0, 10.0) if connections else (None, None)
+    state = {"rtt": 5.0, "cwnd": 10.0, "connections": connections} if connections else {}
     return [
         list(
             Sample(
-                t, rate * t, rate * t, rate * t, rate * t, 0, 2 * rate * t, rate * t, 0, *state, connections
+                t,
+                received=rate * t,
+                sent=rate * t,
+                cpu=rate * t,
+                busy=rate * t,
+                steal=0,
+                total=2 * rate * t,
+                thread=None if t == times[0] else 0.5,
+                waiting=1.0,
+                payload=rate * t,
+                data_busy=rate * t,
+                **state,
             )
         )
         for t in times
@@ -40,6 +51,7 @@ def test_counters_that_grow_evenly_are_found_whenever_they_were_looked_at(
         assert np.isclose(reading.payload, rate * reading.time)
         assert np.isclose(reading.source_bytes, rate * reading.time)
         assert np.isclose(reading.destination_cpu[0], rate * reading.time)
+        assert np.isclose(reading.busy, rate * reading.time)
     assert np.allclose(np.diff([reading.time for reading in found]), 0.1)
 
 
@@ -58,6 +70,13 @@ def test_states_are_means_over_connections_and_nan_without_any() -> None:
     samples["src1"] = counting(times, 1.0, connections=2)
     found = combine(samples, PARTS, 0.1)[-1]
     assert (found.rtt_loaded, found.cwnd, found.connections) == (5.0, 10.0, 2)
+
+
+def test_the_busiest_thread_is_known_when_all_have_looked_twice() -> None:
+    samples = {name: counting([0.0, 0.1, 0.2], 1.0) for name in PARTS.all}
+    found = combine(samples, PARTS, 0.1)
+    assert math.isnan(found[0].source_thread)
+    assert (found[-1].source_thread, found[-1].client_thread, found[-1].destination_waiting) == (0.5, 0.5, 1)
 
 
 def test_nothing_is_known_before_everybody_has_looked() -> None:

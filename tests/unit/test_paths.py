@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path as File
 
@@ -31,6 +32,14 @@ paths = st.builds(
     loss=st.floats(0, 0.15),
     mtu=st.integers(576, 65521),
 )
+limited = st.builds(
+    Path,
+    rtt=st.floats(0.1, 2000),
+    bandwidth=st.floats(0.001, 100),
+    loss=st.sampled_from([0.0, 0.01]),
+    mtu=st.integers(576, 65521),
+    queue_limit=st.integers(1, 2**32 - 1),
+)
 
 
 def test_the_commands_of_a_netem_path_are_these() -> None:
@@ -56,6 +65,38 @@ def test_netems_limit_is_never_the_throughput_cap(path: Path) -> None:
     cap = plan.netem_limit(path) * path.mtu * 8 / 1e9 / max(path.rtt / 2e3, 1e-9)  # Gbit/s
     assert cap >= 4 * path.bandwidth or plan.bdp(path) == 0
     assert plan.netem_limit(path) * path.mtu >= plan.queue_bytes(path) + plan.bdp(path)
+
+
+@given(limited)
+def test_a_limit_that_is_asked_for_is_netems(path: Path) -> None:
+    assert f" limit {path.queue_limit}" in plan.qdiscs(path, "netem")[0]
+
+
+@given(limited, st.integers(1, 65536))
+def test_the_cap_of_a_limit_is_its_packets_in_a_one_way_delay(path: Path, packet: int) -> None:
+    assert path.queue_limit is not None
+    cap = plan.queue_cap(path, packet)
+    under_way = cap * 1e9 / 8 * (path.rtt / 2e3) / packet
+    assert under_way == pytest.approx(path.queue_limit)
+    twice = replace(path, rtt=min(2 * path.rtt, 2000))
+    assert plan.queue_cap(twice, packet) == pytest.approx(cap * path.rtt / twice.rtt)
+
+
+def test_netems_default_limit_at_120_ms_is_the_cap_that_was_measured() -> None:
+    # 600 Mbit/s with MTU 9000 and 100 with 1500, without super-packets: docs/paths.md.
+    assert plan.queue_cap(Path(240, 1, mtu=9000, queue_limit=1000), 9000) == pytest.approx(0.6)
+    assert plan.queue_cap(Path(240, 1, mtu=1500, queue_limit=1000), 1500) == pytest.approx(0.1)
+    assert plan.queue_cap(Path(240, 1), 1500) == float("inf")
+
+
+@given(limited)
+def test_the_caps_of_a_limit_are_described_from_the_smallest_packets_to_the_largest(path: Path) -> None:
+    described = plan.describe_limit(path)
+    small, large = described["queue_cap_gbit_per_s"].values()
+    assert described["queue_limit_packets"] == path.queue_limit
+    assert small <= large
+    assert (small == large) == (path.loss > 0)
+    assert plan.describe_limit(replace(path, queue_limit=None)) == {}
 
 
 @given(paths)
@@ -87,6 +128,8 @@ def test_only_netem_with_loss_needs_origins_that_send_single_packets() -> None:
         ({"rtt": 1, "bandwidth": 0}, "bandwidth is 0 Gbit/s; allowed is 0.001 to 100 Gbit/s"),
         ({"rtt": 1, "bandwidth": 1, "loss": 0.5}, "loss is 0.5 per direction; allowed is 0 to 0.15"),
         ({"rtt": 1, "bandwidth": 1, "mtu": 100}, "mtu is 100 bytes; allowed is 576 to 65521"),
+        ({"rtt": 1, "bandwidth": 1, "queue_limit": 0}, "queue_limit is 0 packets; allowed is 1 to"),
+        ({"rtt": 0, "bandwidth": 1, "queue_limit": 9}, "none at rtt 0 ms"),
     ],
 )
 def test_impossible_figures_are_refused(figures: dict[str, float], message: str) -> None:
@@ -131,8 +174,16 @@ def test_ping_is_read_line_by_line() -> None:
 def test_the_tolerances_are_the_documented_ones() -> None:
     assert rtt_fits(1, 1.29) and not rtt_fits(1, 1.31)
     assert rtt_fits(100, 98) and not rtt_fits(100, 97.9)
-    assert bandwidth_fits(1, 0.951) and not bandwidth_fits(1, 0.949)
-    assert bandwidth_fits(1, 1.029) and not bandwidth_fits(1, 1.031)
+    assert bandwidth_fits(Path(1, 1), 0.951) and not bandwidth_fits(Path(1, 1), 0.949)
+    assert bandwidth_fits(Path(1, 1), 1.029) and not bandwidth_fits(Path(1, 1), 1.031)
+
+
+@given(limited, st.floats(0, 1))
+def test_a_limited_path_may_be_slower_than_asked_and_not_faster(path: Path, share: float) -> None:
+    rtt = Rtt(path.rtt, path.rtt, path.rtt, 17)
+    assert complaints(path, rtt, [share * path.bandwidth, path.bandwidth]) == []
+    [said] = complaints(path, rtt, [path.bandwidth, 1.05 * path.bandwidth])
+    assert said.startswith("bandwidth far_to_near asked") and said.endswith("allowed -100% to +3%")
 
 
 def test_complaints_give_both_figures() -> None:
@@ -157,18 +208,21 @@ def test_the_counters_give_the_bytes_that_tbf_counts_whether_segmented_or_not(
     assert wire_bytes(cut, payload, header) == pytest.approx(on_the_wire)
 
 
-def test_netems_random_losses_are_told_from_its_childs_full_queue() -> None:
+def test_netems_losses_are_told_from_its_childs_full_queue() -> None:
     netem = {"kind": "netem", "drops": 12, "backlog": 3000}
     tbf = {"kind": "tbf", "drops": 5, "backlog": 1000}
-    assert qdisc_counters([netem, tbf], "netem") == {
+    assert qdisc_counters([netem, tbf], lossy=True) == {
         "dropped_queue": 5,
         "dropped_random": 7,
         "queued_bytes": 3000,
         "delayed_bytes": 0,
     }
-    assert qdisc_counters([tbf], "none")["dropped_random"] == 0
+    # Where nothing is lost at random, it had no room: its limit.
+    counted = qdisc_counters([netem, tbf], lossy=False)
+    assert (counted["dropped_queue"], counted["dropped_random"]) == (12, 0)
+    assert qdisc_counters([tbf], lossy=True)["dropped_random"] == 0
     with pytest.raises(PathError, match="no tbf on tpc-path; found noqueue"):
-        qdisc_counters([{"kind": "noqueue"}], "none")
+        qdisc_counters([{"kind": "noqueue"}], lossy=False)
 
 
 def test_offloads_are_read_from_ethtool() -> None:

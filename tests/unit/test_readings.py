@@ -8,7 +8,7 @@ import pytest
 from tpcsweep.measure.linux import machine, retransmits
 from tpcsweep.measure.readings import Reading, Sampler, series
 
-ZERO = Reading(0.0, 0, 0, 0, (0.0, 0.0), (0.0,), *[0] * 6, math.nan, math.nan, 0)
+ZERO = Reading(0.0, 0, 0, 0, (0.0, 0.0), (0.0,), *[0] * 11, math.nan, math.nan, 0, *[math.nan] * 3, 0, 0)
 
 STAT = b"cpu  100 0 50 800 40 5 5 20 7 0\ncpu0 100 0 50 800 40 5 5 20 7 0\n"
 SNMP = b"Tcp: RtoAlgorithm RetransSegs InErrs\nTcp: 1 17 0\nUdp: A\nUdp: 1\n"
@@ -22,6 +22,9 @@ def test_rates_come_of_differences() -> None:
         machine_busy=0.5,
         machine_total=1.0,
         retransmits=3,
+        rwnd_limited=1.0,
+        resent=62_500,
+        source_thread=0.75,
     )
     found = series([ZERO, later])
     assert found["time"] == [0.5]
@@ -30,6 +33,9 @@ def test_rates_come_of_differences() -> None:
     assert found["source_origin_cpu"].tolist() == [[0.5], [1.0]]
     assert found["machine_cpu"] == [0.5]
     assert found["retransmits"] == [3]
+    assert found["rwnd_limited"] == [2]  # two connections, all the time
+    assert found["resent"] == [pytest.approx(0.001)]
+    assert found["source_thread"] == [0.75]
     assert math.isnan(found["rtt_loaded"][0])
 
 

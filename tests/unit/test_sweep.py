@@ -26,6 +26,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "cores": st.none() | st.floats(0.001, 1000, allow_nan=False),
     "rtt": st.floats(0, 1000, allow_nan=False),
     "loss": st.floats(0, 0.99),
+    "queue_limit": st.none() | st.integers(1, 2**32 - 1),
     "tcp_buffer": st.integers(4096, 2**40),
     "congestion_control": st.sampled_from(["cubic", "bbr", "reno", "h-tcp"]),
     "copy_mode": st.sampled_from(["pull", "push"]),
@@ -282,6 +283,10 @@ def test_expected_duration() -> None:
     found = grid({"rtt": [5, 20], "streams": [1, 2, 3]}, measurement={"min_time": 4, "max_time": 10})
     assert expected_seconds(found, deploy_seconds=5) == (2 * 5 + 6 * 4, 2 * 5 + 6 * 10)
     assert expected_seconds(found, 5, cell_seconds=1) == (2 * 5 + 6 * 5, 2 * 5 + 6 * 11)
+    fixed = grid({"streams": [1, 2, 3]}, measurement={"until": "seconds", "seconds": "1 min"})
+    assert expected_seconds(fixed, 5) == (5 + 180, 5 + 180)
+    files = grid({"streams": 1}, measurement={"until": "files", "files": 2, "max_time": "1 h"})
+    assert expected_seconds(files, 5) == (5, 5 + 3600)
 
 
 def test_parameters_that_change_the_deployment_come_first_and_streams_last() -> None:

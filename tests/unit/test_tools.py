@@ -4,9 +4,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tpcsweep.tools import TOOLS, Credentials, Place, Tool, Transfer
+from tpcsweep.tools import TOOLS, Credentials, Place, Tool, Transfer, Worker
 
 CREDENTIALS, HOME = Credentials(Path("/c")), Path("/home")
+PROGRAMS: dict[str, Tool] = {name: tool for name, tool in TOOLS.items() if not isinstance(tool, Worker)}
+BY_HTTP = {
+    name: tool for name, tool in PROGRAMS.items() if (tool.place, tool.protocol) == ("client", "https")
+}
 PULL = Transfer("https://s/data/f", "https://d/data/g", "pull")
 FILE = Transfer(
     "https://10.0.0.1:8080/data/f",
@@ -88,7 +92,7 @@ def test_failures_are_told_in_the_tools_own_words(
     assert str(TOOLS[tool].failure(returncode, "")).endswith("no message")
 
 
-@pytest.mark.parametrize("tool", [TOOLS["gfal-copy"], TOOLS["curl"]], ids=["gfal-copy", "curl"])
+@pytest.mark.parametrize("tool", BY_HTTP.values(), ids=BY_HTTP)
 def test_both_ends_are_named_in_either_mode(tool: Tool) -> None:
     for transfer in (PULL, PUSH):
         command = " ".join(tool.command(transfer, CREDENTIALS, HOME))
@@ -97,17 +101,17 @@ def test_both_ends_are_named_in_either_mode(tool: Tool) -> None:
 
 
 def test_gfal_copy_never_falls_back_to_streaming() -> None:
-    command = TOOLS["gfal-copy"].command(PULL, CREDENTIALS, HOME)
+    command = PROGRAMS["gfal-copy"].command(PULL, CREDENTIALS, HOME)
     assert command[command.index("--copy-mode") + 1] == "pull"
 
 
 def test_gfal_copy_passes_streams_inside_a_transfer() -> None:
-    command = TOOLS["gfal-copy"].command(Transfer("s", "d", "pull", tcp_streams=4), CREDENTIALS, HOME)
+    command = PROGRAMS["gfal-copy"].command(Transfer("s", "d", "pull", tcp_streams=4), CREDENTIALS, HOME)
     assert command[command.index("-n") + 1] == "4"
 
 
 def test_gfal_copy_fails_by_its_exit_code() -> None:
-    tool = TOOLS["gfal-copy"]
+    tool = PROGRAMS["gfal-copy"]
     assert tool.failure(0, "Copying … [DONE]") is None
     assert tool.failure(17, "Copying x\ngfal-copy error: 17 (File exists)") == (
         "exit code 17 (destination exists): gfal-copy error: 17 (File exists)"
@@ -116,14 +120,14 @@ def test_gfal_copy_fails_by_its_exit_code() -> None:
 
 
 def test_curl_fails_by_the_body_even_with_exit_code_0() -> None:
-    tool = TOOLS["curl"]
+    tool = PROGRAMS["curl"]
     assert tool.failure(0, "Perf Marker\nEnd\nsuccess: Created\n") is None
     assert "failure: rejected" in str(tool.failure(0, "Perf Marker\nEnd\nfailure: rejected\n"))
     assert tool.failure(7, "") == "exit code 7: no answer"
 
 
 def test_curl_asks_the_active_end() -> None:
-    tool = TOOLS["curl"]
+    tool = PROGRAMS["curl"]
     assert tool.command(PULL, CREDENTIALS, HOME)[-1] == PULL.destination
     assert tool.command(PUSH, CREDENTIALS, HOME)[-1] == PUSH.source
     assert f"Destination: {PUSH.destination}" in tool.command(PUSH, CREDENTIALS, HOME)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from tpcsweep.testbed_settings import DISK
+from tpcsweep.testbeds.netns.limits import this_machine
 
 from tests.real.workflow import ROOT, finished
 
@@ -18,9 +21,27 @@ def snakemake(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("sweep", [path.stem for path in sorted((ROOT / "config/sweeps").glob("*.yaml"))])
 def test_every_sweep_that_ships_can_be_planned(sweep: str, tmp_path: Path) -> None:
+    if sweep == "tcp" and "bbr" not in this_machine(DISK).congestion_controls:
+        pytest.skip("this kernel has no bbr")
     done = snakemake("-n", "--config", f"sweep={sweep}", f"results={tmp_path}")
     assert done.returncode == 0, done.stdout
     assert f"{tmp_path}/{sweep}/report.html" in done.stdout
+
+
+def test_the_notebooks_of_a_sweep_are_in_its_report_alone(tmp_path: Path) -> None:
+    figure = f"{tmp_path}/mtu/figures/curves.png"
+    done = snakemake("-n", "--config", "sweep=mtu", f"results={tmp_path}")
+    assert done.returncode == 0, done.stdout
+    [report] = re.findall(r"^rule report:\n +input: (.+)$", done.stdout, re.MULTILINE)
+    assert {figure, f"{tmp_path}/mtu/notebooks/curves.html"} <= set(report.split(", "))
+    assert "curves" not in snakemake("-n", "--config", "sweep=smoke", f"results={tmp_path}").stdout
+
+
+def test_a_dataset_is_exported_beside_it(tmp_path: Path) -> None:
+    done = snakemake("-n", "export", "--config", "sweep=smoke", f"results={tmp_path}")
+    assert done.returncode == 0, done.stdout
+    for name in ("monitoring.csv", "openmetrics.txt"):
+        assert f"{tmp_path}/smoke/export/{name}" in done.stdout
 
 
 def test_a_configfile_is_honoured(tmp_path: Path) -> None:

@@ -64,6 +64,65 @@ rule surface:
         " && mv {output.notebook}.part.ipynb {output.notebook}; }} > {log} 2>&1"
 
 
+rule limits:
+    input:
+        notebook="notebooks/limits.ipynb",
+        dataset=f"{RESULTS}/dataset.nc",
+    output:
+        limits=report(
+            f"{RESULTS}/figures/limits.png",
+            category="Figures",
+            caption="../report/limits.rst",
+            labels={"what": "limits"},
+        ),
+        others=expand(
+            f"{RESULTS}/figures/{{figure}}",
+            figure=["limits.svg", "limits_throughput.png", "limits_throughput.svg"],
+        ),
+        notebook=f"{RESULTS}/notebooks/limits.ipynb",
+    log:
+        f"{RESULTS}/logs/limits.log",
+    conda:
+        "../../envs/tpcsweep.yaml"
+    params:
+        python=sys.executable,
+    shell:
+        "{{ {params.python} -m papermill {input.notebook} {output.notebook}.part.ipynb"
+        " -r dataset {input.dataset} -r figures $(dirname {output.limits})"
+        " && mv {output.notebook}.part.ipynb {output.notebook}; }} > {log} 2>&1"
+
+
+# The notebooks that the sweep's file asks for, each with a figure of its own name.
+for name, places in SETTINGS.notebooks.items():
+
+    rule:
+        name:
+            f"{name}_notebook"
+        input:
+            notebook=f"notebooks/{name}.ipynb",
+            dataset=f"{RESULTS}/dataset.nc",
+        output:
+            figure=report(
+                f"{RESULTS}/figures/{name}.png",
+                category="Figures",
+                caption=f"../report/{name}.rst",
+                labels={"what": name},
+            ),
+            svg=f"{RESULTS}/figures/{name}.svg",
+            notebook=f"{RESULTS}/notebooks/{name}.ipynb",
+        log:
+            f"{RESULTS}/logs/{name}_notebook.log",
+        conda:
+            "../../envs/tpcsweep.yaml"
+        params:
+            python=sys.executable,
+            places=[f"-r {place} {axis}" for place, axis in places.items()],
+        shell:
+            "{{ {params.python} -m papermill {input.notebook} {output.notebook}.part.ipynb"
+            " -r dataset {input.dataset} -r figures $(dirname {output.figure}) {params.places}"
+            " && mv {output.notebook}.part.ipynb {output.notebook}; }} > {log} 2>&1"
+
+
 rule notebook_html:
     input:
         notebook=f"{RESULTS}/notebooks/{{notebook}}.ipynb",
@@ -91,7 +150,11 @@ rule report:
     input:
         f"{RESULTS}/cells.csv",
         f"{RESULTS}/figures/throughput_heatmap.png",
+        f"{RESULTS}/figures/limits.png",
         f"{RESULTS}/notebooks/surface.html",
+        f"{RESULTS}/notebooks/limits.html",
+        expand(f"{RESULTS}/figures/{{notebook}}.png", notebook=SETTINGS.notebooks),
+        expand(f"{RESULTS}/notebooks/{{notebook}}.html", notebook=SETTINGS.notebooks),
     output:
         f"{RESULTS}/report.html",
     log:

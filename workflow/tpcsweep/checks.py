@@ -129,6 +129,17 @@ def _of_tools() -> list[Rule]:
     ]
 
 
+def emulated() -> list[Rule]:
+    """The rules of testbeds that make their paths."""
+
+    def queue_limit(packets: int | None, rtt: float) -> str | None:
+        if packets is None or rtt > 0:
+            return None
+        return "null with rtt 0 ms: it bounds packets under way, and none are"
+
+    return [Rule(("queue_limit", "rtt"), queue_limit)]
+
+
 def broken(rules: Sequence[Rule], configuration: Configuration) -> list[Problem]:
     """What the cells of a configuration break of the rules, each combination of values once."""
     grid, file = configuration.grid, configuration.sweep_file

@@ -1,4 +1,4 @@
-"""The client: keeps `streams` transfers active, each a process of the tool, as the papers' clients do.
+"""The client: keeps `streams` transfers active with the tool, as the papers' clients do.
 
 It runs in the client's own network namespace or pod, reads requests as lines of JSON from standard input and
 writes events as lines of JSON to standard output. Standard library only, so that it starts quickly and small.
@@ -6,9 +6,9 @@ writes events as lines of JSON to standard output. Standard library only, so tha
 Requests                                         Events
   {"run": {tool, streams, pairs, file_name,        {"event": "prepared"} or {"event": "refused", "message": …}
            prefix, copy_mode, tcp_streams,         {"event": "end", "stream", "number", "name", "start", "end",
-           folders}}                                         "failure": null | "…"}
-  {"stop": {}}
-                                                   {"event": "exhausted"}: every stream has given up
+           files: null | n, folders}}                        "failure": null | "…"}
+  {"stop": {}}                                     {"event": "exhausted"}: every stream has given up
+                                                   {"event": "finished"}: every other stream has its `files`
                                                    {"event": "stopped"}: no process is left
 Times are of CLOCK_MONOTONIC, in seconds. `pairs` are (source, destination) base URLs; stream k uses pair k mod n.
 `{stream}` in `file_name` stands for k. `folders` are where the files are on the servers of source and destination.
@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tpcsweep.copying import Copy, Processes, RefusedError, copying
 from tpcsweep.tools import TOOLS, Credentials, Transfer
 
 GIVE_UP_AFTER = 3
@@ -48,6 +49,8 @@ class Run:
     prefix: str
     copy_mode: str
     tcp_streams: int
+    files: int | None = None
+    """How many each stream transfers; None: until it is stopped."""
     folders: Sequence[str] = ("", "")
 
     def transfer(self, stream: int, number: int) -> Transfer:
@@ -83,29 +86,33 @@ class Streams:
         self.tool = TOOLS[run.tool]
         self.credentials = credentials
         self.folder = folder
-        self.environment = self.tool.environment(credentials, folder)
-        self.processes: set[asyncio.subprocess.Process] = set()
+        self.processes = Processes(self.tool.environment(credentials, folder))
         self.stopping = asyncio.Event()
         self.task = asyncio.create_task(self._all())
 
     async def _all(self) -> None:
+        first = self.run.transfer(0, 0)
         try:
-            self.tool.prepare(self.run.transfer(0, 0), self.credentials, self.folder)
-        except RuntimeError as error:
+            async with copying(self.tool, self.credentials, self.folder, self.processes, first) as copy:
+                emit("prepared")
+                finished = await asyncio.gather(*(self._stream(k, copy) for k in range(self.run.streams)))
+        except RefusedError as error:
             emit("refused", message=str(error))
             return
-        emit("prepared")
-        await asyncio.gather(*(self._stream(k) for k in range(self.run.streams)))
         if not self.stopping.is_set():
-            emit("exhausted")
+            emit("finished" if any(finished) else "exhausted")
 
-    async def _stream(self, stream: int) -> None:
-        number = failures = 0
-        while not self.stopping.is_set() and failures < GIVE_UP_AFTER:
-            failures = 0 if await self._transfer(stream, number) else failures + 1
-            number += 1
-            if failures:
+    async def _stream(self, stream: int, copy: Copy) -> bool:
+        """Transfer until all files are there, which it returns, or stopped, or it fails again and again."""
+        number = failures = done = 0
+        while not self.stopping.is_set() and failures < GIVE_UP_AFTER and done != self.run.files:
+            if await self._transfer(stream, number, copy):
+                failures, done = 0, done + 1
+            else:
+                failures += 1
                 await self._pause()
+            number += 1
+        return done == self.run.files
 
     async def _pause(self) -> None:
         try:
@@ -113,53 +120,26 @@ class Streams:
         except TimeoutError:
             pass
 
-    async def _transfer(self, stream: int, number: int) -> bool:
-        command = self.tool.command(self.run.transfer(stream, number), self.credentials, self.folder)
+    async def _transfer(self, stream: int, number: int, copy: Copy) -> bool:
         start = time.monotonic()
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *command,
-                env=self.environment,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
-            )
-        except OSError as error:
-            self._ended(stream, number, start, f"{command[0]} cannot be started: {error.strerror}")
-            return False
-        self.processes.add(process)
-        if self.stopping.is_set():  # a stop that came while the process was being made
-            process.terminate()
-        output = (await process.communicate())[0].decode(errors="replace")
-        self.processes.discard(process)
+        failure = await copy(self.run.transfer(stream, number))
         if self.stopping.is_set():
             return True  # cut short by us: neither a success nor a failure
-        failure = self.tool.failure(process.returncode or 0, output)
-        self._ended(stream, number, start, failure)
-        return failure is None
-
-    def _ended(self, stream: int, number: int, start: float, failure: str | None) -> None:
         name = self.run.destination_name(stream, number)
         times = {"start": start, "end": time.monotonic()}
         emit("end", stream=stream, number=number, name=name, **times, failure=failure)
+        return failure is None
 
     async def stop(self) -> None:
-        """End every tool, by force after GRACE."""
+        """End every process of the tool, by force after GRACE."""
         self.stopping.set()
-        self._signal(signal.SIGTERM)
+        self.processes.tell(signal.SIGTERM)
         try:
             await asyncio.wait_for(asyncio.shield(self.task), GRACE)
         except TimeoutError:
-            self._signal(signal.SIGKILL)
+            self.processes.tell(signal.SIGKILL)
             await self.task
         emit("stopped")
-
-    def _signal(self, number: signal.Signals) -> None:
-        for process in self.processes:
-            try:
-                process.send_signal(number)
-            except ProcessLookupError:
-                pass
 
 
 async def serve(credentials: Credentials, folder: Path) -> None:

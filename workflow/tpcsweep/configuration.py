@@ -123,6 +123,11 @@ class Configuration:
         return self.comparison
 
     @property
+    def notebooks(self) -> dict[str, dict[str, str]]:
+        """The notebooks that the sweep has in its report, each with the axes for its places."""
+        return self.sweep.notebooks.places if self.measures else {}
+
+    @property
     def product(self) -> Path:
         """What a run without a target makes."""
         return self.folder / ("report.html" if self.comparison is None else "notebooks/compare.html")

@@ -21,7 +21,7 @@ import orjson
 import xarray as xr
 
 from tpcsweep.parameters import Parameters, Value, quantity
-from tpcsweep.variables import FLAGS, ORIGIN_SAMPLES, SAMPLES, SUMMARY, Variable
+from tpcsweep.variables import FLAGS, LIMITS, ORIGIN_SAMPLES, SAMPLES, SUMMARY, TRANSFERS, Variable
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -41,13 +41,16 @@ TRANSFERS_GROUP = "transfer_times"
 
 _DEFAULT = "default"  # stands for null on an axis of words: NetCDF has no null text
 _REPETITION = "repetition"
-_THROUGHPUT = {"throughput", "throughput_low", "throughput_high", "throughput_max"}
-_TRANSFERS = {
-    "stream": Variable("1", "which of the concurrent streams, from 0"),
-    "start": Variable("s", "start of the transfer since the cell's start"),
-    "end": Variable("s", "end of the transfer since the cell's start"),
-    "ok": Variable("1", "1 for a transfer that ended well, 0 for one that failed"),
+_THROUGHPUT = {
+    "throughput",
+    "throughput_low",
+    "throughput_high",
+    "throughput_average",
+    "throughput_max",
 }
+_DERIVED = ("cell", "startup", "sending", "total", "rate")
+"""Of `variables.TRANSFERS` those that cells' files have not: the others tell them."""
+_LISTED = tuple(name for name in TRANSFERS if name not in _DERIVED)
 
 
 class DatasetError(ValueError):
@@ -134,8 +137,8 @@ def write(folded: Folded, path: str | Path, done: str = "folded from cell files"
 
 
 def table(summary: xr.Dataset) -> pd.DataFrame:
-    """Give a row for each cell: its place, status, throughput with interval, flags in words, and message."""
-    names = ["throughput", "throughput_low", "throughput_high", "duration", "warmup"]
+    """Give a row for each cell: its place, status, throughput with interval, limit, flags in words, and message."""
+    names = ["throughput", "throughput_low", "throughput_high", "limit", "duration", "warmup"]
     frame = summary[["status", *names, "flags", "message"]].reset_coords(drop=True).to_dataframe()
     frame["status"] = [STATUS[value] for value in frame["status"]]
     frame["flags"] = [flag_words(value) for value in frame["flags"]]
@@ -186,12 +189,13 @@ class _Columns:
     figures: dict[str, NDArray[np.float64]]
     status: NDArray[np.int8]
     flags: NDArray[np.int32]
+    limit: NDArray[np.object_]
     message: NDArray[np.object_]
     started: NDArray[np.datetime64]
     provenance: NDArray[np.int32]
     records: dict[bytes, int] = field(default_factory=dict)
     series: list[tuple[int, NDArray[np.int64], dict[str, NDArray[np.float32]]]] = field(default_factory=list)
-    moved: list[tuple[int, dict[str, Sequence[float]]]] = field(default_factory=list)
+    moved: list[tuple[int, dict[str, Sequence[Any]]]] = field(default_factory=list)
     fixed: dict[str, Any] = field(default_factory=dict)
     first: Path | None = None
 
@@ -205,6 +209,7 @@ class _Columns:
             figures={name: np.full(shape, np.nan) for name in SUMMARY},
             status=np.zeros(shape, np.int8),
             flags=np.zeros(shape, np.int32),
+            limit=np.full(shape, "", dtype=object),
             message=np.full(shape, "", dtype=object),
             started=np.full(shape, np.datetime64("NaT"), dtype="datetime64[ns]"),
             provenance=np.full(shape, -1, np.int32),
@@ -221,13 +226,15 @@ class _Columns:
             self.status.flat[at] = {"ok": 1, "failed": 2}[cell["status"]]
             self.message.flat[at] = cell["message"]
             self.flags.flat[at] = sum(_MASKS[flag] for flag in cell["flags"])
+            # Failed cells have none, nor have those that were measured before limits were judged.
+            self.limit.flat[at] = cell.get("limit") or ""
             for name, value in cell["summary"].items():
                 # Bytes that arrived before a cell failed are no throughput that its setting reaches.
                 void = value is None or (cell["status"] == "failed" and name in _THROUGHPUT)
                 self.figures[name].flat[at] = np.nan if void else value
             self._add_provenance(at, dict(cell["provenance"]))
             self._add_series(at, cell["samples"], spec["measurement"]["interval"])
-            self.moved.append((at, {name: cell["transfers"].get(name, []) for name in _TRANSFERS}))
+            self._add_transfers(at, cell["transfers"])
         except (KeyError, TypeError, AttributeError) as error:
             raise DatasetError(f"{path}: not a cell file of format {FORMAT}: {error!r}") from error
         except ValueError as error:
@@ -261,6 +268,12 @@ class _Columns:
         self.started.flat[at] = np.datetime64(started.astimezone(UTC).replace(tzinfo=None), "ns")
         record = orjson.dumps(provenance, option=orjson.OPT_SORT_KEYS)
         self.provenance.flat[at] = self.records.setdefault(record, len(self.records))
+
+    def _add_transfers(self, at: int, transfers: Mapping[str, Sequence[Any]]) -> None:
+        moved = {name: transfers[name] for name in _LISTED}
+        if len({len(values) for values in moved.values()}) > 1:
+            raise ValueError("columns of transfers differ in length")
+        self.moved.append((at, moved))
 
     def _add_series(self, at: int, samples: Mapping[str, Sequence[float | None]], interval: float) -> None:
         # Samples are some milliseconds late; their places are whole numbers of intervals.
@@ -301,6 +314,15 @@ class _Columns:
                 "comment": "; ".join(f"{flag}: {meaning}" for flag, meaning in FLAGS.items()),
             },
         )
+        content["limit"] = (
+            dimensions,
+            self.limit,
+            {
+                "long_name": "what bound the throughput; empty where there is none or it was not judged",
+                "flag_meanings": " ".join(LIMITS),
+                "comment": "; ".join(f"{limit}: {meaning}" for limit, meaning in LIMITS.items()),
+            },
+        )
         content["message"] = (dimensions, self.message, {"long_name": "what the tool said of a failed cell"})
         content["started"] = (dimensions, self.started, {"long_name": "when the cell was started, UTC"})
         content["provenance"] = (
@@ -317,29 +339,28 @@ class _Columns:
 
     def samples(self, interval: float) -> xr.Dataset:
         """Give the group of time series; interval: s between samples."""
-        indices = [index for _, index, _ in self.series if index.size]
-        begin = min((int(index.min()) for index in indices), default=0)
-        count = max((int(index.max()) for index in indices), default=begin - 1) - begin + 1
+        # Only what occurs: long cells keep fewer samples.
+        places = np.unique(np.concatenate([np.empty(0, np.int64), *(index for _, index, _ in self.series)]))
         content: dict[str, Any] = {}
         for name, about in SAMPLES.items():
             dimensions = (*self.axes, "time")
-            content[name] = (dimensions, self._padded(name, (), begin, count), _attributes(about))
+            content[name] = (dimensions, self._padded(name, (), places), _attributes(about))
         for name, about in ORIGIN_SAMPLES.items():
             origins = max((len(series[name]) for _, _, series in self.series if name in series), default=0)
             dimensions = (*self.axes, "origin", "time")
-            content[name] = (dimensions, self._padded(name, (origins,), begin, count), _attributes(about))
-        time = (begin + np.arange(count)) * interval
+            content[name] = (dimensions, self._padded(name, (origins,), places), _attributes(about))
+        time = places * interval
         clock = {"units": "s", "long_name": "time since the cell's start, to the nearest sampling interval"}
         return xr.Dataset(content, {**self._coordinates(), "time": ("time", time, clock)})
 
-    def _padded(self, name: str, rows: tuple[int, ...], begin: int, count: int) -> NDArray[np.float32]:
+    def _padded(self, name: str, rows: tuple[int, ...], places: NDArray[np.int64]) -> NDArray[np.float32]:
         """One series of all cells, over the axes, rows (of origins, if any) and time; NaN where there is none."""
-        padded = np.full((math.prod(self.shape), *rows, count), np.nan, np.float32)
+        padded = np.full((math.prod(self.shape), *rows, places.size), np.nan, np.float32)
         for at, index, series in self.series:
             if name in series:
                 place = padded[at, : len(series[name])] if rows else padded[at]
-                place[..., index - begin] = series[name]
-        return padded.reshape(*self.shape, *rows, count)
+                place[..., np.searchsorted(places, index)] = series[name]
+        return padded.reshape(*self.shape, *rows, places.size)
 
     def transfers(self) -> xr.Dataset:
         """Give the group of single transfers: a table, as cells have very different numbers of them."""
@@ -350,10 +371,12 @@ class _Columns:
         for name, index in zip(self.axes, np.unravel_index(places, self.shape), strict=True):
             _, values, about = coordinates[name]
             content[name] = ("transfer", values[index], about)
-        for name, about in _TRANSFERS.items():
-            kind = {"stream": np.int32, "ok": np.int8}.get(name, np.float64)
-            column = itertools.chain.from_iterable(moved[name] for _, moved in self.moved)
-            content[name] = ("transfer", np.array(list(column), dtype=kind), _attributes(about))
+        columns = {
+            name: list(itertools.chain.from_iterable(moved[name] for _, moved in self.moved))
+            for name in _LISTED
+        }
+        for name, values in _transfer_columns(columns, places).items():
+            content[name] = ("transfer", values, _attributes(TRANSFERS[name]))
         return xr.Dataset(content)
 
     def _coordinates(self) -> dict[Hashable, Any]:
@@ -385,7 +408,7 @@ class _Columns:
             "sweep": spec["sweep"],
             "testbed": spec["testbed"]["name"],
             "testbed_kind": spec["testbed"]["kind"],
-            **{f"measurement_{name}": value for name, value in spec["measurement"].items()},
+            **{f"measurement_{name}": v for name, v in spec["measurement"].items() if v is not None},
             "measured_from": _iso(started.min()),
             "measured_until": _iso(ended.max()),
             "software": ", ".join(f"{n} {' and '.join(sorted(v))}" for n, v in sorted(software.items())),
@@ -394,6 +417,23 @@ class _Columns:
                 for name in ("host", "kernel", "cpu", "commit")
             },
         }
+
+
+def _transfer_columns(
+    columns: Mapping[str, Sequence[Any]], places: NDArray[np.int64]
+) -> dict[str, NDArray[Any]]:
+    """Every one of `variables.TRANSFERS`: what cells' files list, and what follows from it. places: of the cells."""
+    kinds: dict[str, Any] = dict.fromkeys(("stream", "number"), np.int32) | {"size": np.int64, "ok": np.int8}
+    kinds |= dict.fromkeys(("message", "xrootd_direction"), object)
+    found = {name: np.array(values, dtype=kinds.get(name, float)) for name, values in columns.items()}
+    found |= {
+        "cell": places,
+        "startup": found["first_byte"] - found["start"],
+        "sending": found["end"] - found["first_byte"],
+        "total": found["end"] - found["start"],
+    }
+    found["rate"] = found["size"] * 8e-9 / np.maximum(found["total"], 1e-9)
+    return {name: found[name] for name in TRANSFERS}
 
 
 @contextmanager
@@ -468,7 +508,8 @@ def _labels(name: str, values: Sequence[Value]) -> tuple[NDArray[Any], dict[str,
 
 
 def _attributes(variable: Variable) -> dict[str, str]:
-    return {"units": variable.units, "long_name": variable.long_name}
+    units = {"units": variable.units} if variable.units else {}
+    return {**units, "long_name": variable.long_name}
 
 
 def _iso(moment: np.datetime64) -> str:

@@ -56,6 +56,12 @@ class DeploymentParameters(Strict):
     loss: Annotated[float, Quantity(FRACTION, at_least=0, below=1)] = Field(
         default=0.0, description="share of packets that the path loses, in each direction"
     )
+    queue_limit: Annotated[
+        int | None, Quantity(COUNT, at_least=1, at_most=2**32 - 1, null="sized to the path")
+    ] = Field(
+        default=None,
+        description="packets that may be under way in each direction, as netem's limit; null: sized to the path",
+    )
     mtu: Annotated[int, Quantity(SIZE, at_least=1280, at_most=65521)] = Field(
         default=9000, description="largest packet of the path"
     )

@@ -121,6 +121,8 @@ def _keys(
     """The keys that a JSON schema knows at a place, None where it knows of no mapping there."""
     if "$ref" in schema:
         return _keys(definitions[schema["$ref"].rpartition("/")[2]], place, definitions)
+    if "anyOf" in schema:  # a model or null
+        return _keys(schema["anyOf"][0], place, definitions)
     if not place:
         return list(schema["properties"]) if "properties" in schema else None
     head, *rest = place

@@ -41,7 +41,7 @@ def run(configuration: Configuration, deployment: str, logs: Path) -> None:
             parameters=todo[0][0].parameters,
             tools=sorted({cell.parameters.tool for cell, _, _ in todo}),
             streams=max(cell.parameters.streams for cell, _, _ in todo),
-            seconds=len(todo) * (configuration.sweep.measurement.max_time + CELL_MARGIN),
+            seconds=len(todo) * (configuration.sweep.measurement.bounds[1] + CELL_MARGIN),
             logs=logs,
             stage=shown.stage,
         )

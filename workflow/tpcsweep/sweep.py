@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from tpcsweep.notebooks import Notebooks
 from tpcsweep.parameters import (
     DEPLOYMENT,
     Count,
@@ -42,28 +43,71 @@ _Share = Annotated[float, Quantity(FRACTION, above=0, below=1)]
 class Measurement(Strict):
     """How a cell is measured."""
 
+    until: Literal["steady", "seconds", "files"] = Field(
+        default="steady",
+        description="when a cell ends: when its throughput is steady and known well enough, after a fixed time, or "
+        "when each stream has transferred a number of files",
+    )
     interval: _Positive = Field(default=0.1, description="time between samples")
-    min_time: _Positive = Field(default=4.0, description="shortest time that a cell is measured")
-    max_time: _Positive = Field(default=20.0, description="longest time that a cell is measured")
+    min_time: _Positive = Field(default=4.0, description="shortest time that a cell is measured until steady")
+    max_time: _Positive = Field(
+        default=20.0,
+        description="longest time that a cell is measured until steady or until its files are there",
+    )
+    seconds: Annotated[float | None, Quantity(DURATION, above=0, null="another rule")] = Field(
+        default=None, description="how long a cell is measured with until: seconds"
+    )
+    files: Annotated[int | None, Quantity(COUNT, at_least=1, null="another rule")] = Field(
+        default=None, description="how many files each stream transfers with until: files"
+    )
     precision: _Share = Field(
         default=0.05, description="half-width of the confidence interval over the mean at which a cell ends"
     )
     confidence: _Share = Field(default=0.95, description="confidence of the interval")
 
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The shortest and longest time that a cell may take, s."""
+        if self.until == "seconds":
+            assert self.seconds is not None
+            return self.seconds, self.seconds
+        return (self.min_time if self.until == "steady" else 0.0), self.max_time
+
+    @model_validator(mode="after")
+    def _of_its_rule(self) -> Measurement:
+        used = _USED[self.until]
+        for name in sorted(set().union(*_USED.values())):
+            given = name in self.model_fields_set and getattr(self, name) is not None
+            if given and name not in used:
+                _refuse_measurement(f"{name} with until: {self.until}", f"only {' and '.join(used)} there")
+            if not given and name in used and self.until != "steady":
+                _refuse_measurement(f"until: {self.until} without {name}", f"{' and '.join(used)} as well")
+        return self
+
     @model_validator(mode="after")
     def _ordered(self) -> Measurement:
-        for small, large in (("interval", "min_time"), ("min_time", "max_time")):
+        names = ("interval", *_USED[self.until])
+        for small, large in itertools.pairwise(name for name in names if name != "files"):
             low, high = getattr(self, small), getattr(self, large)
             if low > high:
-                raise PydanticCustomError(
-                    "order",
-                    "{allowed}",
-                    {
-                        "given": f"{small} {show(low, DURATION)} and {large} {show(high, DURATION)}",
-                        "allowed": f"{small} at most {large}",
-                    },
+                _refuse_measurement(
+                    f"{small} {show(low, DURATION)} and {large} {show(high, DURATION)}",
+                    f"{small} at most {large}",
                 )
         return self
+
+
+_USED = {
+    "steady": ("min_time", "max_time"),
+    "seconds": ("seconds",),
+    # Whole files may take any time: the default of max_time would cut them short unasked.
+    "files": ("files", "max_time"),
+}
+"""The keys that each rule uses, times from the shortest; what another rule uses is refused rather than ignored."""
+
+
+def _refuse_measurement(given: str, allowed: str) -> None:
+    raise PydanticCustomError("measurement", "{allowed}", {"given": given, "allowed": allowed})
 
 
 class Sweep(Strict):
@@ -87,6 +131,9 @@ class Sweep(Strict):
         default=10_000, description="more cells than this, before exclude, are taken for an accident"
     )
     measurement: Measurement = Field(default_factory=Measurement, description="how a cell is measured")
+    notebooks: Notebooks = Field(
+        default_factory=Notebooks, description="notebooks for the report, with the axes that they show"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,8 +246,8 @@ def expand(sweep: Sweep, defaults: Mapping[str, Value] = MappingProxyType({})) -
     Parameters that the sweep leaves out have the values of `defaults`, else those of `Parameters`.
 
     Raises:
-        ConfigurationError: for too many cells or none, an exclude that matches nothing, and an include that
-            adds nothing or names what is not an axis.
+        ConfigurationError: for too many cells or none, an exclude that matches nothing, an include that adds
+            nothing or names what is not an axis, and a notebook that is to show what is not an axis.
     """
     given = chosen(sweep.parameters)
     axes = {name: values for name, values in given.items() if isinstance(values, tuple)}
@@ -210,6 +257,7 @@ def expand(sweep: Sweep, defaults: Mapping[str, Value] = MappingProxyType({})) -
     _refuse(_unknown_axes(includes, axes))
     merged = _merge(axes, includes)
     _refuse(_too_many(sweep, axes, includes))
+    _refuse(sweep.notebooks.problems(axes))
 
     names = tuple(axes)
     excludes = [_as_lists(entry) for entry in sweep.exclude]
@@ -241,7 +289,8 @@ def expected_seconds(grid: Grid, deploy_seconds: float, cell_seconds: float = 0.
     """
     cells, measurement = len(grid.cells), grid.sweep.measurement
     base = len(grid.deployments) * deploy_seconds + cells * cell_seconds
-    return base + cells * measurement.min_time, base + cells * measurement.max_time
+    shortest, longest = measurement.bounds
+    return base + cells * shortest, base + cells * longest
 
 
 def _as_lists(selection: Strict) -> dict[str, tuple[Value, ...]]:
@@ -375,11 +424,12 @@ def _cells(
 
 
 def _point(names: Sequence[str], values: Sequence[Value], empty: str) -> Point:
-    parts = (f"{name}={_path_text(value)}" for name, value in zip(names, values, strict=True))
+    parts = (f"{name}={path_text(value)}" for name, value in zip(names, values, strict=True))
     return Point("/".join(parts) or empty, MappingProxyType(dict(zip(names, values, strict=True))))
 
 
-def _path_text(value: Value) -> str:
+def path_text(value: Value) -> str:
+    """A value as paths of cells have it: 50, 0.5, none, pull."""
     if value is None:
         return "none"
     return value if isinstance(value, str) else canonical(value)

@@ -14,6 +14,9 @@ from pathlib import Path
 
 PORT = 8080
 CMSD_PORT = 1213
+LOOPBACK = "127.0.0.1"
+MONITOR_PORT = 9930
+"""Where a server tells of its third-party copies, on its own loopback: what it says must not cross the path."""
 SITENAME = "tpcsweep"
 EXPORT = "/data"
 READY_FILE = "ready"
@@ -99,6 +102,7 @@ def configuration(server: Server, credentials: Path, root: bool = False) -> str:
         f"macaroons.secretkey {credentials}/macaroon.key",
         "macaroons.maxduration 86400",
         "tpc.trace info error warning",
+        f"xrootd.mongstream tpc use flush 1s send json dflthdr {LOOPBACK}:{MONITOR_PORT}",
         *(_ROOT if root else ()),
         "fi",
         "xrd.network nodnr",

@@ -22,6 +22,7 @@ def main() -> None:
     # A slow machine with one CPU: 20 Mbit/s is what it carries and measures with ease.
     found = {"plain": look(Path(20, 0.02), commands), "lossy": look(Path(20, 0.02, 0.05), commands)}
     found["none"] = look(Path(0, 0.02), commands)
+    found["limited"] = look(Path(40, 0.02, queue_limit=20), commands)
     with connect(Path(40, 0.02), NEAR, FAR, commands, File("/run")) as link:
         try:
             verify(Path(20, 0.04), link)

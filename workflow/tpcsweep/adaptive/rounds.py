@@ -145,7 +145,7 @@ class Rounds:
     def costs(self) -> Costs:
         """What deployments and points are expected to take."""
         sweep, testbed = self.configuration.sweep, self.configuration.testbed
-        cell = (sweep.measurement.min_time + sweep.measurement.max_time) / 2 + testbed.cell_seconds
+        cell = sum(sweep.measurement.bounds) / 2 + testbed.cell_seconds
         return Costs(testbed.deploy_seconds, sweep.repetitions * cell)
 
     def measured(self) -> NDArray[np.bool_]:

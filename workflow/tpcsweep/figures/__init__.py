@@ -1,4 +1,4 @@
-"""Figures of a dataset: the throughput surface three ways, its time series, and what CPU it took.
+"""Figures of a dataset: the throughput surface three ways, its time series, what bound it, and what CPU it took.
 
 Every figure shows all cells: an axis that has no place in a panel gets panels of its own, repetitions are
 averaged with their spread shown, and what a reader should know of a cell (failed, missing, flags) is marked.
@@ -8,6 +8,7 @@ from tpcsweep.figures.comparisons import forest, ratios
 from tpcsweep.figures.cpu_use import cpu
 from tpcsweep.figures.files import save
 from tpcsweep.figures.heat_maps import heatmap
+from tpcsweep.figures.limits import limits
 from tpcsweep.figures.line_plots import lines
 from tpcsweep.figures.marks import MARKS, Mark
 from tpcsweep.figures.rounds import rounds
@@ -20,6 +21,7 @@ __all__ = [
     "cpu",
     "forest",
     "heatmap",
+    "limits",
     "lines",
     "ratios",
     "rounds",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -52,17 +52,17 @@ class Grid:
         return 1 if name is None else self.cells.sizes[name]
 
 
-def arrange(summary: xr.Dataset) -> Grid:
-    """Combine repetitions and give each axis its place."""
-    return place(_combined(summary))
+def arrange(summary: xr.Dataset, chosen: Sequence[str] = ()) -> Grid:
+    """Combine repetitions and give each axis its place: x and y to the chosen ones."""
+    return place(_combined(summary), chosen)
 
 
-def place(cells: xr.Dataset) -> Grid:
-    """Give each axis of cells its place; all variables have the same dimensions."""
+def place(cells: xr.Dataset, chosen: Sequence[str] = ()) -> Grid:
+    """Give each axis of cells its place, x and y to the chosen ones; all variables have the same dimensions."""
     axes = [str(name) for name in next(iter(cells.values())).dims]
     axes.sort(key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
     several = [name for name in axes if cells.sizes[name] > 1]
-    plane = several[:2]
+    plane = list(chosen) or several[:2]
     if "streams" not in plane and "streams" in axes and len(plane) < 2:
         plane = ["streams", *plane]
     x = plane[0] if plane else None

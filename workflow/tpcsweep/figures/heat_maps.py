@@ -39,7 +39,7 @@ def heatmap(summary: xr.Dataset) -> Figure:
                 cmap=COLOURS,
                 vmin=norm.vmin,
                 vmax=norm.vmax,
-                annot=_rounded(values),
+                annot=rounded(values),
                 fmt="",
                 annot_kws={"size": 8},
                 cbar=False,
@@ -90,7 +90,7 @@ def _mark_heatmap(axes: Axes, grid: Grid, where: Mapping[str, Any]) -> None:
             )
 
 
-def _rounded(values: NDArray[Any]) -> NDArray[np.object_]:
+def rounded(values: NDArray[Any]) -> NDArray[np.object_]:
     """Give three significant digits, two of what is below 0.1, and nothing for a gap; without exponents."""
     texts = np.full(values.shape, "", dtype=object)
     for place, value in np.ndenumerate(values):

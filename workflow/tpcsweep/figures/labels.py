@@ -11,7 +11,7 @@ import xarray as xr
 
 from tpcsweep.dataset import IMPORTED, describe
 from tpcsweep.figures.grid import REPETITION, Grid, values_of
-from tpcsweep.parameters import show_value
+from tpcsweep.parameters import Parameters, quantity, show_value
 
 
 def title_of(where: Mapping[str, Any]) -> str:
@@ -28,7 +28,7 @@ def value_text(name: str, value: Any) -> str:
     """Give a coordinate's value for people, with its unit."""
     if isinstance(value, str):
         return value
-    return "no limit" if math.isinf(value) else show_value(name, value)
+    return _unlimited(name) if math.isinf(value) else show_value(name, value)
 
 
 def tick_labels(grid: Grid, name: str | None) -> list[str]:
@@ -38,7 +38,13 @@ def tick_labels(grid: Grid, name: str | None) -> list[str]:
     unit = describe(name).units
     if unit in ("", "1", "B"):  # sizes read better each in its own unit
         return [value_text(name, value) for value in values_of(grid.cells, name)]
-    return ["no limit" if math.isinf(value) else f"{value:g}" for value in values_of(grid.cells, name)]
+    return [_unlimited(name) if math.isinf(value) else f"{value:g}" for value in values_of(grid.cells, name)]
+
+
+def _unlimited(name: str) -> str:
+    """What null means of a parameter: the dataset has inf for it."""
+    known = quantity(name) if name in Parameters.model_fields else None
+    return (known and known.null) or "no limit"
 
 
 def axis_label(name: str) -> str:

@@ -25,12 +25,13 @@ _MOST_LINES = 12
 _MOST_TICKS = 6
 
 
-def lines(summary: xr.Dataset) -> Figure:
+def lines(summary: xr.Dataset, chosen: tuple[str, str] | None = None) -> Figure:
     """Draw throughput over streams, one line per RTT, with bands over the intervals of all repetitions.
 
-    Of more values than can be told apart as lines the axis takes the place of the other.
+    chosen: other axes to draw over, and to have the lines. Of more values than can be told apart as lines the
+    axis takes the place of the other.
     """
-    grid = arrange(summary)
+    grid = arrange(summary, chosen or ())
     if grid.size(grid.y) > _MOST_LINES and grid.size(grid.y) > grid.size(grid.x):
         grid = replace(grid, x=grid.y, y=grid.x)
     names = values_of(grid.cells, grid.y) if grid.y else [None]

@@ -25,7 +25,9 @@ MARKS = {
     "wide_interval": Mark("s", "interval wider than asked"),
     "autocorrelated": Mark("D", "autocorrelated: interval too narrow"),
     "transfers_failed": Mark("v", "some transfers failed"),
+    "files_missing": Mark("<", "not all files transferred"),
     "counters_disagree": Mark("P", "counters disagree"),
+    "monitoring_disagrees": Mark(">", "XRootD's monitoring disagrees"),
     "machine_saturated": Mark("*", "machine saturated"),
 }
 

@@ -50,7 +50,8 @@ def series(summary: xr.Dataset, samples: xr.Dataset) -> Figure:
             where = dict(zip(dimensions, (int(i) for i in index), strict=True))
             one, goodput = summary.isel(where), samples["goodput"].isel(where).values
             warmup, mean = float(one["warmup"]), float(one["throughput"])
-            axes.plot(time, goodput, color="#0072B2", linewidth=0.8)
+            there = np.isfinite(goodput)  # a long cell has fewer samples than a short one beside it
+            axes.plot(time[there], goodput[there], color="#0072B2", linewidth=0.8)
             if warmup > 0:
                 axes.axvspan(0, warmup, color="#999999", alpha=0.35, linewidth=0)
             axes.fill_between(

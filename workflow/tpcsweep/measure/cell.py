@@ -6,19 +6,25 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
-from tpcsweep.measure.readings import Readings, Series, series
+from tpcsweep.measure import limits, trust
+from tpcsweep.measure.files import Arrival
+from tpcsweep.measure.monitoring import Copy
+from tpcsweep.measure.readings import Readings, Series, goodput, series
 from tpcsweep.measure.steady import Steady, analyse, enough
+from tpcsweep.measure.transfers import Columns, Transfers, unfinished
 from tpcsweep.parameters import Parameters
 from tpcsweep.sweep import Measurement
 from tpcsweep.testbeds.clients import Client, ClientError, Event
 
 LOOK = 1.0
 """Seconds between looks at whether a cell may stop."""
+LOOKS = 300
+"""After so many seconds looks become rarer: one each time that the cell has become longer by a 300th."""
+POLL = 0.05
 BUSY = 0.95
 """Share of the machine's CPU time from which on the machine itself may bind a cell."""
 PAYLOAD_SHARE = 0.85
@@ -40,38 +46,10 @@ class Site(Protocol):
     def add_source(self, size: int, content: str, streams: int, /) -> str: ...
     def sampler(self, interval: float) -> AbstractContextManager[Readings]: ...
     def totals(self) -> dict[str, int | None]: ...
-    def remove(self, name: str) -> None: ...
+    def received(self, event: Event) -> Arrival: ...
+    def present(self) -> dict[str, Arrival]: ...
+    def copies(self) -> list[Copy]: ...
     def settle(self) -> None: ...
-
-
-@dataclass
-class Transfers:
-    """The ends of transfers, as the client tells them."""
-
-    stream: list[int] = field(default_factory=list)
-    start: list[float] = field(default_factory=list)
-    end: list[float] = field(default_factory=list)
-    ok: list[bool] = field(default_factory=list)
-    messages: dict[str, int] = field(default_factory=dict)
-    """Why transfers failed, and how often."""
-    exhausted: bool = False
-
-    def add(self, event: Event, began: float) -> None:
-        """Take an event in. Times become seconds since the cell began."""
-        if event["event"] == "exhausted":
-            self.exhausted = True
-        elif event["event"] == "end":
-            self.stream.append(event["stream"])
-            self.start.append(round(event["start"] - began, 4))
-            self.end.append(round(event["end"] - began, 4))
-            self.ok.append(event["failure"] is None)
-            if event["failure"] is not None:
-                self.messages[event["failure"]] = self.messages.get(event["failure"], 0) + 1
-
-    @property
-    def failed(self) -> int:
-        """How many failed."""
-        return self.ok.count(False)
 
 
 def measure(
@@ -81,19 +59,19 @@ def measure(
     prefix: str,
     show: Callable[[Steady, float], None],
 ) -> dict[str, Any]:
-    """Measure a cell in a deployment that is up; returns `status`, `message`, `flags`, `summary`, `samples`,
-    `transfers` of the cell's file.
+    """Measure a cell in a deployment that is up; returns `status`, `message`, `flags`, `limit`, `evidence`,
+    `summary`, `samples`, `transfers` of the cell's file.
 
     A tool that cannot transfer is data: its cell has `status: failed`. `prefix` begins the names of the destination
     files. `show` is called at every look with the figures so far and the seconds spent.
     """
     name = site.add_source(wanted.file_size, wanted.source_content, wanted.streams)
     client = site.client_of(wanted.tool)
-    transfers = Transfers()
     before = site.totals()
     refusal = ""
     with site.sampler(how.interval) as sampler:
         began = sampler.readings()[0].time
+        transfers = Transfers(prefix, began)
         try:
             client.run(
                 tool=wanted.tool,
@@ -104,17 +82,29 @@ def measure(
                 prefix=prefix,
                 copy_mode=wanted.copy_mode,
                 tcp_streams=wanted.tcp_streams,
+                files=how.files,
             )
             _watch(site, client, sampler, how, transfers, show)
         except ClientError as error:
             refusal = str(error)
     readings = sampler.readings()
     for event in client.stop():
-        transfers.add(event, began)
+        _take(site, transfers, event)
+    rest = unfinished(site.present(), prefix, began, readings[-1].time)
     after = site.totals()
+    heard = _hear_out(site, transfers) - began
     site.settle()
     found = series(readings)
-    return _result(site, how, found, _grown(before, after), transfers, refusal)
+    steady = analyse(found["goodput"], sampler.interval, how.confidence)
+    totals = _grown(before, after)
+    summary = _summary(site, sampler.interval, found, steady, totals)
+    summary |= _of_transfers(
+        transfers.columns(), rest, wanted.streams, steady.warmup, readings[-1].time - began, heard
+    )
+    sampled = limits.means(found, steady.warmup_samples) | {"rtt_idle": site.rtt_idle}
+    signs = limits.numbers(wanted, summary, sampled, totals, transfers.seconds())
+    summary |= {name: _number(value) for name, value in signs.items()}
+    return _result(how, wanted.streams, found, steady, summary, transfers, refusal)
 
 
 def _watch(
@@ -125,25 +115,48 @@ def _watch(
     transfers: Transfers,
     show: Callable[[Steady, float], None],
 ) -> None:
-    """Until the figure is good enough, time is up, or every stream has given up."""
+    """Until the cell's rule says that it is over, time is up, or every stream has given up."""
     began = sampler.readings()[0].time
+    shortest, longest = how.bounds
     looks: list[Steady] = []
     due = began + LOOK
-    while not transfers.exhausted:
+    while not (transfers.exhausted or transfers.finished):
         now = time.monotonic()
         for event in client.events():
-            transfers.add(event, began)
-            if event["event"] == "end":
-                site.remove(event["name"])
+            _take(site, transfers, event)
+        _hear(site, transfers)
         if now >= due:
-            due += LOOK
-            looks.append(analyse(series(sampler.readings())["goodput"], how.interval, how.confidence))
+            due += max(LOOK, (now - began) / LOOKS)
+            looks.append(analyse(goodput(sampler.readings()), sampler.interval, how.confidence))
             show(looks[-1], now - began)
-            if now - began >= how.min_time and enough(looks, how.precision):
+            if how.until == "steady" and now - began >= shortest and enough(looks, how.precision):
                 return
-        if now - began >= how.max_time:
+        if now - began >= longest:
             return
         time.sleep(min(how.interval, 0.1))
+
+
+def _take(site: Site, transfers: Transfers, event: Event) -> None:
+    """Take an event of the client in. A file that has arrived makes room at once."""
+    transfers.add(event, site.received(event) if event["event"] == "end" else None)
+
+
+def _hear(site: Site, transfers: Transfers) -> None:
+    for copy in site.copies():
+        transfers.copied(copy)
+
+
+def _hear_out(site: Site, transfers: Transfers) -> float:
+    """Hear what XRootD's monitoring has still to say, before `settle`, which may start servers anew; until when.
+
+    Records are a second or two late. They are waited for where each stream has ended by itself, with the files that
+    were wanted; of cells that are cut off the last ones are not worth as much time in each.
+    """
+    _hear(site, transfers)
+    while transfers.finished and time.monotonic() < transfers.overdue:
+        time.sleep(POLL)
+        _hear(site, transfers)
+    return time.monotonic()
 
 
 def _grown(before: Mapping[str, int | None], after: Mapping[str, int | None]) -> dict[str, int | None]:
@@ -153,48 +166,61 @@ def _grown(before: Mapping[str, int | None], after: Mapping[str, int | None]) ->
 
 
 def _result(
-    site: Site,
     how: Measurement,
+    streams: int,
     found: Series,
-    totals: Mapping[str, int | None],
+    steady: Steady,
+    summary: Mapping[str, float | int | None],
     transfers: Transfers,
     refusal: str,
 ) -> dict[str, Any]:
-    steady = analyse(found["goodput"], how.interval, how.confidence)
-    message = refusal or _most_frequent(transfers.messages)
+    message = refusal or _most_frequent(transfers.messages())
     nothing = steady.mean == 0 or not math.isfinite(steady.mean)
     if nothing and not message:
         message = f"no byte arrived within {found['time'][-1] if found['time'].size else 0:.1f} s"
     failed = bool(refusal) or transfers.exhausted or nothing
+    limit, evidence = (None, {}) if failed else limits.judge(summary)
     return {
         "status": "failed" if failed else "ok",
         "message": message,
-        "flags": [] if refusal else _flags(how, found, steady, transfers),
-        "summary": _summary(site, how, found, steady, totals, transfers),
+        "flags": [] if refusal else _flags(how, streams, found, steady, summary),
+        "limit": limit,
+        "evidence": evidence,
+        "summary": summary,
         "samples": {name: _rounded(values) for name, values in found.items()},
-        "transfers": {
-            "stream": transfers.stream,
-            "start": transfers.start,
-            "end": transfers.end,
-            "ok": transfers.ok,
-        },
+        "transfers": transfers.listed(),
+    }
+
+
+def _of_transfers(
+    ended: Columns, rest: Columns, streams: int, warmup: float, duration: float, heard: float
+) -> dict[str, float | int | None]:
+    """What the summary has of transfers; times in s since the cell's start."""
+    ok = ended["ok"] > 0
+    shares = trust.stream_bytes(ended, rest, streams, warmup, duration)
+    return {
+        "fairness": _number(trust.fairness(shares)),
+        "transfers": int(ok.sum()),
+        "transfers_failed": int((~ok).sum()),
+        "xrootd_transfers": int((ended["xrootd_code"] == 0).sum()),
+        "xrootd_share": _number(trust.monitored_share(ended, heard)),
     }
 
 
 def _summary(
     site: Site,
-    how: Measurement,
+    interval: float,
     found: Series,
     steady: Steady,
     totals: Mapping[str, int | None],
-    transfers: Transfers,
 ) -> dict[str, float | int | None]:
     kept = {name: values[..., steady.warmup_samples :] for name, values in found.items()}
-    second = max(1, round(1 / how.interval))
+    second = max(1, round(1 / interval))
     rates = {
         "throughput": steady.mean,
         "throughput_low": steady.low,
         "throughput_high": steady.high,
+        "throughput_average": _average(found),
         "throughput_max": _largest_mean(found["goodput"], second),
         "duration": found["time"][-1] if found["time"].size else 0.0,
         "warmup": steady.warmup,
@@ -220,21 +246,27 @@ def _summary(
     counts = {
         "retransmits": int(found["retransmits"].sum()),
         "path_drops": totals["path_drops"],
-        "transfers": transfers.ok.count(True),
-        "transfers_failed": transfers.failed,
     }
     return {name: _number(value) for name, value in rates.items()} | counts
 
 
-def _flags(how: Measurement, found: Series, steady: Steady, transfers: Transfers) -> list[str]:
+def _flags(
+    how: Measurement,
+    streams: int,
+    found: Series,
+    steady: Steady,
+    summary: Mapping[str, float | int | None],
+) -> list[str]:
     kept = {name: values[..., steady.warmup_samples :] for name, values in found.items()}
     half_width = (steady.high - steady.low) / 2
     flags = {
         "not_steady": not steady.steady,
         "wide_interval": not half_width <= how.precision * steady.mean,  # NaN is wide
         "autocorrelated": steady.autocorrelated,
-        "transfers_failed": transfers.failed > 0,
+        "transfers_failed": summary["transfers_failed"] != 0,
+        "files_missing": how.files is not None and (summary["transfers"] or 0) < how.files * streams,
         "counters_disagree": _disagree(found, kept),
+        "monitoring_disagrees": trust.disagrees(summary["xrootd_share"]),
         "machine_saturated": _mean(kept["machine_cpu"]) + _mean(kept["machine_steal"]) >= BUSY,
     }
     return [name for name, raised in flags.items() if raised]
@@ -255,6 +287,12 @@ def _most_frequent(messages: Mapping[str, int]) -> str:
         return ""
     message, times = max(messages.items(), key=lambda item: item[1])
     return f"{times} × {message}" if times > 1 else message
+
+
+def _average(found: Series) -> float:
+    """Goodput over the whole cell; readings are not evenly spaced where the machine was busy."""
+    time = found["time"]
+    return float((found["goodput"] * np.diff(time, prepend=0.0)).sum() / time[-1]) if time.size else math.nan
 
 
 def _largest_mean(values: np.ndarray[Any, np.dtype[np.float64]], length: int) -> float:

@@ -8,10 +8,21 @@ import os
 import sys
 import threading
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+from tpcsweep.measure.first_bytes import FirstBytes
 
 _GET_FLAGS, _SET_FLAGS, _SYNC = 0x80086601, 0x40086602, 0x8
 """FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FS_SYNC_FL on 64-bit machines (linux/fs.h)."""
+
+
+class Arrival(NamedTuple):
+    """What came of a transfer into its file."""
+
+    first_byte: float | None
+    """Seconds of CLOCK_MONOTONIC; None where nobody saw it."""
+    size: int
+    """Bytes."""
 
 
 class Arrivals(Protocol):
@@ -20,8 +31,11 @@ class Arrivals(Protocol):
     def arrived(self) -> int:
         """Bytes of payload that ever arrived."""
 
-    def remove(self, name: str) -> None:
-        """Remove the file of a transfer that has ended, where there is one."""
+    def present(self) -> dict[str, Arrival]:
+        """What had arrived for transfers that have not ended, by the names of their files."""
+
+    def remove(self, name: str, /) -> Arrival:
+        """Remove the file of a transfer that has ended, where there is one; what had come into it."""
 
     def clear(self) -> None:
         """Remove what arrived, between cells."""
@@ -77,8 +91,10 @@ class DestinationFiles:
     Each file counts with the largest size it was seen with: a server that removes a partial file takes nothing back.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, first: FirstBytes | None = None) -> None:
+        """Without `first` nothing is known of first bytes."""
         self._folder = folder
+        self._first = first
         self._sizes: dict[str, int] = {}
         self._gone = 0
         """Bytes of files that were removed here."""
@@ -92,20 +108,32 @@ class DestinationFiles:
                     self._see(entry.name, entry.stat().st_size)
             return self._gone + sum(self._sizes.values())
 
-    def remove(self, name: str) -> None:
-        """Remove a file whose transfer has ended."""
+    def present(self) -> dict[str, Arrival]:
+        """The files that have not been removed, as large as they were when last looked at."""
+        with self._lock:
+            return {name: self._arrival(name, size) for name, size in self._sizes.items()}
+
+    def remove(self, name: str) -> Arrival:
+        """Remove a file whose transfer has ended; what had come into it."""
         path = self._folder / name
         with self._lock:
             with contextlib.suppress(FileNotFoundError):
                 self._see(name, path.stat().st_size)
                 path.unlink()
-            self._gone += self._sizes.pop(name, 0)
+            arrival = self._arrival(name, self._sizes.pop(name, 0))
+            self._gone += arrival.size
+        if self._first:
+            self._first.forget(name)
+        return arrival
 
     def clear(self, keep: str = "") -> None:
         """Remove everything but the file `keep`, between cells."""
         for path in self._folder.iterdir():
             if path.name != keep:
                 self.remove(path.name)
+
+    def _arrival(self, name: str, size: int) -> Arrival:
+        return Arrival(self._first.when(name) if self._first else None, size)
 
     def _see(self, name: str, size: int) -> None:
         self._sizes[name] = max(size, self._sizes.get(name, 0))

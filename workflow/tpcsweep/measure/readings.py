@@ -10,7 +10,21 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tpcsweep.measure.history import MOST, History
+
 Series = dict[str, NDArray[np.float64]]
+
+STATES = (
+    "rtt_loaded",
+    "cwnd",
+    "connections",
+    "source_thread",
+    "destination_thread",
+    "client_thread",
+    "source_waiting",
+    "destination_waiting",
+)
+"""Fields of a reading that are no counters."""
 
 
 class Reading(NamedTuple):
@@ -36,16 +50,34 @@ class Reading(NamedTuple):
     machine_steal: float
     machine_total: float
     retransmits: int
+    busy: float
+    """Connection-seconds in which data connections had something to send, or not yet acknowledged."""
+    rwnd_limited: float
+    """Of these, those in which the receiver's window kept them from sending."""
+    sndbuf_limited: float
+    """Of these, those in which their own send buffers did."""
+    sent: int
+    """Bytes that data connections sent, those sent again included."""
+    resent: int
+    """Bytes that they sent again."""
     rtt_loaded: float
     """ms, mean over the data connections of this moment; NaN without any. So is the next."""
     cwnd: float
     connections: int
+    source_thread: float
+    """Cores that the busiest thread of any source origin used lately; NaN at first. So are the next."""
+    destination_thread: float
+    client_thread: float
+    source_waiting: float
+    """Threads of the source origins that wait for a disk, a second ago or less."""
+    destination_waiting: float
 
 
 def series(readings: list[Reading]) -> Series:
     """Rates and states between readings: arrays of len(readings) - 1, and `time`, s since the first reading.
 
-    Throughputs are Gbit/s, CPU is in cores, the machine's in shares, retransmits a count for each interval.
+    Throughputs are Gbit/s, CPU is in cores, the machine's in shares, retransmits a count for each interval, and
+    `busy`, `rwnd_limited` and `sndbuf_limited` how many connections were so, on average over an interval.
     `source_origin_cpu` and `destination_origin_cpu` have a row for each origin.
     """
     columns = {
@@ -66,8 +98,17 @@ def series(readings: list[Reading]) -> Series:
         "machine_cpu": step["machine_busy"] / total,
         "machine_steal": step["machine_steal"] / total,
         "retransmits": step["retransmits"],
-        **{name: columns[name][1:] for name in ("rtt_loaded", "cwnd", "connections")},
+        "sent": step["sent"] * 8e-9 / elapsed,
+        "resent": step["resent"] * 8e-9 / elapsed,
+        **{name: step[name] / elapsed for name in ("busy", "rwnd_limited", "sndbuf_limited")},
+        **{name: columns[name][1:] for name in STATES},
     }
+
+
+def goodput(readings: list[Reading]) -> NDArray[np.float64]:
+    """The series of that name alone, for looks at a cell that goes on."""
+    time, payload = np.array([(reading.time, reading.payload) for reading in readings], dtype=float).T
+    return np.asarray(np.diff(payload) * 8e-9 / np.diff(time))
 
 
 def _cores(side: str, seconds: NDArray[np.float64], elapsed: NDArray[np.float64]) -> Series:
@@ -79,23 +120,27 @@ def _cores(side: str, seconds: NDArray[np.float64], elapsed: NDArray[np.float64]
 class Readings(Protocol):
     """What gathers readings while it is entered."""
 
+    @property
+    def interval(self) -> float:
+        """Seconds between those that `readings` gives; it doubles now and then, so that a long cell fits."""
+
     def readings(self) -> list[Reading]:
-        """All so far, at least one. Raises what reading met, if it met something."""
+        """Those so far, at least one and never more than `MOST`. Raises what reading met, if it met something."""
 
 
 class Sampler:
-    """Reads at a fixed interval in a thread of its own, from `with` to its end."""
+    """Reads at a fixed interval in a thread of its own, from `with` to its end; keeps `most` readings at most."""
 
-    def __init__(self, read: Callable[[], Reading], interval: float) -> None:
+    def __init__(self, read: Callable[[], Reading], interval: float, most: int = MOST) -> None:
         self._read = read
         self._interval = interval
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="sampler", daemon=True)
         self._failure: Exception | None = None
-        self._readings: list[Reading] = []
+        self._history: History[Reading] = History(most)
 
     def __enter__(self) -> Sampler:
-        self._readings.append(self._read())
+        self._history.add(self._read())
         self._thread.start()
         return self
 
@@ -103,20 +148,25 @@ class Sampler:
         self._ended.set()
         self._thread.join()
 
+    @property
+    def interval(self) -> float:
+        """Seconds between the readings that are kept."""
+        return self._interval * self._history.stride
+
     def readings(self) -> list[Reading]:
-        """All so far. Raises what the reading thread met, if it met something."""
+        """Those so far that are kept. Raises what the reading thread met, if it met something."""
         if self._failure:
             raise self._failure
-        return list(self._readings)
+        return self._history.entries()
 
     def _loop(self) -> None:
-        due = self._readings[0].time
+        due = self._history.entries()[0].time
         try:
             while True:
                 # A late sample does not shift those that follow; what was missed is skipped.
                 due = max(due + self._interval, time.monotonic())
                 if self._ended.wait(due - time.monotonic()):
                     return
-                self._readings.append(self._read())
+                self._history.add(self._read())
         except Exception as error:
             self._failure = error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from tpcsweep.measure.files import Arrival
 from tpcsweep.measure.sockets import Connection, SocketDiagnostics
 
 
@@ -31,8 +32,13 @@ class ReceivedBytes:
         ours = (connection for connection in connections if connection.remote in self._remotes)
         self._received.update((connection.cookie, connection.received) for connection in ours)
 
-    def remove(self, name: str) -> None:
+    def present(self) -> dict[str, Arrival]:
+        """There are no files: what a transfer has brought is not told apart."""
+        return {}
+
+    def remove(self, _name: str, /) -> Arrival:
         """There is no file to remove."""
+        return Arrival(None, 0)
 
     def clear(self) -> None:
         """There are no files to remove."""

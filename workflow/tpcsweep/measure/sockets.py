@@ -22,30 +22,39 @@ _ESTABLISHED = 1 << 1
 
 _HEADER = struct.Struct("=IHHII")
 _REQUEST = struct.Struct("=BBBxI48x")
-_ID_OFFSET, _MESSAGE_SIZE = 4, 72
+_ID_OFFSET, _COOKIE_OFFSET, _MESSAGE_SIZE = 4, 44, 72
 _ATTRIBUTE = struct.Struct("=HH")
-_RTT, _CWND, _TOTAL_RETRANS, _BYTES_RECEIVED = 68, 80, 100, 128
-"""Offsets in struct tcp_info: eight bytes, then 32-bit fields, from 104 on 64-bit ones."""
-_U32, _U64 = struct.Struct("=I"), struct.Struct("=Q")
-_COOKIE_OFFSET = 44
+_TCP_INFO = struct.Struct("=68xI8xI44xQ32xQQQ8xQQ")
+"""Of struct tcp_info: rtt, snd_cwnd, bytes_received, busy_time, rwnd_limited, sndbuf_limited, bytes_sent,
+bytes_retrans."""
+_CWND_END = 84
+_COOKIE = struct.Struct("=Q")
 _MAPPED = b"\0" * 10 + b"\xff\xff"
 
 
 class Connection(NamedTuple):
-    """One established connection."""
+    """One established connection. Counters are since it began; 0 on kernels before 4.19 that lack one."""
 
+    cookie: int
+    """What the kernel tells connections apart by; never used twice."""
     remote: str
     """IPv4 address of the other end."""
     rtt: float
     """Smoothed round-trip time, ms."""
     cwnd: int
     """Congestion window, segments."""
-    retransmits: int
-    """Segments retransmitted since the connection began."""
     received: int
-    """Bytes of payload received in order since then."""
-    cookie: int
-    """The kernel's own name of the socket, never used again."""
+    """Bytes of data received in order."""
+    busy: float
+    """Seconds with something to send or unacknowledged, those of the next two included."""
+    rwnd_limited: float
+    """Seconds in which the receiver's window kept it from sending."""
+    sndbuf_limited: float
+    """Seconds in which its own send buffer did."""
+    sent: int
+    """Bytes of data sent, those sent again included."""
+    resent: int
+    """Bytes of data sent again."""
 
 
 class SocketDiagnostics:
@@ -102,14 +111,22 @@ def _connection(message: bytes) -> Connection | None:
             return None
         address = address[12:]
     for kind, value in _attributes(message, _MESSAGE_SIZE):
-        if kind == _INET_DIAG_INFO and len(value) >= _BYTES_RECEIVED + _U64.size:
+        if kind == _INET_DIAG_INFO and len(value) >= _CWND_END:
+            # Older kernels tell less.
+            rtt, cwnd, received, busy, rwnd_limited, sndbuf_limited, sent, resent = _TCP_INFO.unpack_from(
+                value.ljust(_TCP_INFO.size, b"\0")
+            )
             return Connection(
+                _COOKIE.unpack_from(message, _COOKIE_OFFSET)[0],
                 socket.inet_ntoa(address[:4]),
-                _U32.unpack_from(value, _RTT)[0] / 1000,
-                _U32.unpack_from(value, _CWND)[0],
-                _U32.unpack_from(value, _TOTAL_RETRANS)[0],
-                _U64.unpack_from(value, _BYTES_RECEIVED)[0],
-                _U64.unpack_from(message, _COOKIE_OFFSET)[0],
+                rtt / 1000,
+                cwnd,
+                received,
+                busy / 1e6,
+                rwnd_limited / 1e6,
+                sndbuf_limited / 1e6,
+                sent,
+                resent,
             )
     return None
 

@@ -68,6 +68,7 @@ struct direction {
     uint64_t random;
     uint8_t *ring;
     size_t size, head, tail; /* head: where the next packet is put; tail: the oldest one */
+    uint64_t limit;          /* packets in the ring at most, a super-packet being one; 0: what fits */
     counter *delay;
     struct statistics *seen;
 };
@@ -92,10 +93,13 @@ static int lose(struct direction *d) { /* xorshift64: Marsaglia 2003 */
 
 static size_t aligned(size_t n) { return (n + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1); }
 
-/* Where the next packet fits in one piece, or NULL when the ring is full. */
+/* Where the next packet fits in one piece, or NULL when the ring is full or has as many as it may. */
 static struct packet *room(struct direction *d) {
     const size_t need = sizeof(struct packet) + PACKET_MAX;
-    if (!get(&d->seen->queued_packets))
+    const uint64_t queued = get(&d->seen->queued_packets);
+    if (d->limit && queued >= d->limit)
+        return NULL;
+    if (!queued)
         d->head = d->tail = 0; /* empty: start again where the cache is warm */
     if (d->head >= d->tail && d->size - d->head < need + sizeof(struct packet)) {
         if (d->tail <= need)
@@ -217,12 +221,12 @@ static struct shared *map(const char *file, uint64_t delay) {
 }
 
 int main(int count, char **argument) {
-    if (count != 10)
-        errx(2, "usage: near far interface statistics delay_ns loss memory gso parent");
+    if (count != 11)
+        errx(2, "usage: near far interface statistics delay_ns loss memory gso limit parent");
     char **a = argument + 1;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != atoi(a[8])) /* it died before prctl, or a prefix forked instead of exec */
-        errx(1, "the parent is %d, not %s", getppid(), a[8]);
+    if (getppid() != atoi(a[9])) /* it died before prctl, or a prefix forked instead of exec */
+        errx(1, "the parent is %d, not %s", getppid(), a[9]);
     struct shared *shared = map(a[3], strtoull(a[4], NULL, 10));
     const size_t memory = strtoull(a[6], NULL, 10);
     const int end[2] = {device(a[0], a[2], atoi(a[7])), device(a[1], a[2], atoi(a[7]))};
@@ -231,6 +235,7 @@ int main(int count, char **argument) {
     int refused = 0;
     for (int i = 0; i < 2; i++) {
         d[i] = (struct direction){.in = end[i], .out = end[!i], .loss = atof(a[5]), .size = memory,
+                                  .limit = strtoull(a[8], NULL, 10),
                                   .delay = &shared->delay, .seen = &shared->direction[i]};
         const int populated = MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE; /* a page fault is a delay too */
         d[i].ring = mmap(NULL, memory, PROT_READ | PROT_WRITE, populated, -1, 0);

@@ -95,7 +95,8 @@ class DelayLine:
         self._file = File(name)
         gso = path.loss == 0  # else packets of the MTU, so that each is lost or not on its own
         self.argv = [*prefix, str(self.binary), near, far, INTERFACE, str(self._file)]
-        self.argv += [str(delay), f"{path.loss:.9g}", str(memory(path)), str(int(gso)), str(os.getpid())]
+        self.argv += [str(delay), f"{path.loss:.9g}", str(memory(path)), str(int(gso))]
+        self.argv += [str(path.queue_limit or 0), str(os.getpid())]
         commands.note(f"{shlex.join(self.argv[:-1])} $$ &  # stays up with the deployment")
         self._process: subprocess.Popen[str] | None = None
         self._error: OSError | None = None

@@ -60,6 +60,7 @@ class Link:
             "burst_bytes": plan.burst(self.path),
             "qdiscs": {},
             "offloads": {},
+            **plan.describe_limit(self.path),
         }
         for direction, namespace in zip(DIRECTIONS, (self.near, self.far), strict=True):
             qdiscs = self.commands.run(["tc", "-n", namespace, "-j", "qdisc", "show", "dev", INTERFACE])
@@ -94,7 +95,8 @@ class Link:
     def directions(self) -> dict[str, dict[str, int]]:
         """Per direction (near_to_far, far_to_near) since the path is up:
 
-        dropped_queue: packets that found a queue full; dropped_random: packets lost at random;
+        dropped_queue: packets that found a queue full; dropped_random: packets lost at random (with netem on a
+        path with loss also those beyond its limit, as the kernel counts them together);
         queued_bytes: bytes waiting for the rate, now; delayed_bytes: bytes under way in the delay, now (with
         netem they are part of queued_bytes, as the kernel does not tell them apart, and this is 0).
         With the delay line also late_mean_us and late_max_us, what a packet left later than due.
@@ -105,7 +107,7 @@ class Link:
         found = {}
         lines = self.line.statistics() if self.line else (None, None)
         for i, namespace in enumerate((self.near, self.far)):
-            counted = qdisc_counters(_qdisc_statistics(namespace), self.emulator)
+            counted = qdisc_counters(_qdisc_statistics(namespace), lossy=self.path.loss > 0)
             line = lines[i]
             if line is not None:
                 counted["dropped_queue"] += line.dropped + self._interfaces[i].read()["tx_dropped"]
@@ -250,20 +252,21 @@ def offloads(features: str) -> dict[str, bool]:
     return {name: value.startswith("on") for name, _, value in pairs if name in wanted}
 
 
-def qdisc_counters(qdiscs: list[dict[str, Any]], emulator: Emulator) -> dict[str, int]:
-    """Counters from `tc -s -j qdisc show`.
+def qdisc_counters(qdiscs: list[dict[str, Any]], *, lossy: bool) -> dict[str, int]:
+    """Counters from `tc -s -j qdisc show`, where netem is there also its.
 
-    netem's own count of drops holds its random losses and also what its child refused, so the child's is
-    taken off it.
+    netem's own count of drops holds what its child refused, so the child's is taken off it. The rest it lost at
+    random if it was told to, else for want of room: its limit.
     """
     by_kind = {qdisc["kind"]: qdisc for qdisc in qdiscs}
     if "tbf" not in by_kind:
         raise PathError(f"path: no tbf on {INTERFACE}; found {', '.join(by_kind) or 'no qdisc'}")
     full = int(by_kind["tbf"]["drops"])
-    root = by_kind["netem" if emulator == "netem" else "tbf"]
+    root = by_kind.get("netem", by_kind["tbf"])
+    own = int(root["drops"]) - full if "netem" in by_kind else 0
     return {
-        "dropped_queue": full,
-        "dropped_random": int(root["drops"]) - full if emulator == "netem" else 0,
+        "dropped_queue": full + (0 if lossy else own),
+        "dropped_random": own if lossy else 0,
         "queued_bytes": int(root["backlog"]),
         "delayed_bytes": 0,
     }

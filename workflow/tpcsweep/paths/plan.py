@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
-from typing import Literal
+from math import ceil, inf
+from typing import Any, Literal
 
 Emulator = Literal["none", "netem", "delayline"]
 
@@ -15,6 +15,7 @@ KIB = 1024
 SUPER_PACKET = 64 * KIB  # the largest GSO packet; a tbf segments what is larger than its burst, at a cost
 LARGEST_LIMIT = 2**32 - 1  # bytes, what tbf's limit can say
 LARGEST = 100.0  # Gbit/s
+MOST_PACKETS = 2**32 - 1  # what netem's limit can say
 ETHERNET = 14  # bytes of the link-layer header; no preamble, gap or FCS on a virtual link
 
 
@@ -28,6 +29,7 @@ class Path:
 
     rtt: round-trip time in ms, without queueing. bandwidth: Gbit/s in each direction, link-layer bytes (see
     verify.py). loss: the fraction of packets lost at random in each direction. mtu: bytes of the IP packet.
+    queue_limit: packets that may be under way in each direction, as netem's limit; None: as many as it takes.
     Raises PathError for figures that no emulator can make.
     """
 
@@ -35,6 +37,7 @@ class Path:
     bandwidth: float
     loss: float = 0.0
     mtu: int = 1500
+    queue_limit: int | None = None
 
     def __post_init__(self) -> None:
         allowed = (
@@ -42,10 +45,13 @@ class Path:
             ("bandwidth", self.bandwidth, 0.001, LARGEST, "Gbit/s"),
             ("loss", self.loss, 0, 0.15, "per direction"),
             ("mtu", self.mtu, 576, 65521, "bytes"),
+            ("queue_limit", self.queue_limit, 1, MOST_PACKETS, "packets"),
         )
         for name, value, low, high, unit in allowed:
-            if not low <= value <= high:
+            if value is not None and not low <= value <= high:
                 raise PathError(f"path: {name} is {value:g} {unit}; allowed is {low:g} to {high:g} {unit}")
+        if self.queue_limit is not None and self.rtt == 0:
+            raise PathError("path: queue_limit is for packets under way, of which there are none at rtt 0 ms")
 
 
 def bytes_in(path: Path, milliseconds: float) -> int:
@@ -76,12 +82,37 @@ def queue_bytes(path: Path) -> int:
 
 
 def netem_limit(path: Path) -> int:
-    """The explicit `limit` of netem in packets: everything that can be inside it, twice the BDP and more.
+    """The explicit `limit` of netem in packets: the one asked for, else everything that can be inside it and more.
 
-    netem's default of 1000 packets is a hidden cap of 1000 × MTU / one-way delay (docs/paths.md). netem
-    counts its own packets and, before Linux 6.13, those of its child too, hence the queue as well.
+    netem's default of 1000 packets is a hidden cap (`queue_cap`). netem counts its own packets and, before
+    Linux 6.13, those of its child too, hence twice the BDP and the queue as well.
     """
+    if path.queue_limit is not None:
+        return path.queue_limit
     return ceil((2 * bdp(path) + queue_bytes(path)) / path.mtu) + 1000
+
+
+def queue_cap(path: Path, packet: int) -> float:
+    """The throughput in Gbit/s that a queue_limit leaves: limit × packet / one-way delay; inf without a limit.
+
+    packet: mean bytes of a packet as the queue counts it, a GSO super-packet being one. A packet stays for the
+    one-way delay, so that no more than this leave in a time (Little's law).
+    """
+    if path.queue_limit is None:
+        return inf
+    return path.queue_limit * packet * 8e-6 / (path.rtt / 2)
+
+
+def describe_limit(path: Path) -> dict[str, Any]:
+    """A queue_limit and the caps that follow from it, JSON-ready; empty without one.
+
+    Of packets of the MTU, and of the largest that there are: super-packets, where no loss has them cut.
+    """
+    if path.queue_limit is None:
+        return {}
+    largest = path.mtu if path.loss else SUPER_PACKET
+    caps = {"packets_of_the_mtu": queue_cap(path, path.mtu), "largest_packets": queue_cap(path, largest)}
+    return {"queue_limit_packets": path.queue_limit, "queue_cap_gbit_per_s": caps}
 
 
 def memory(path: Path) -> int:

@@ -1,4 +1,4 @@
-"""What a tool is: a command line for one transfer, and the meaning of how it ended.
+"""What a tool is: a command line for one transfer, and the meaning of how it ended; or a process for all of them.
 
 Standard library only: the client imports this beside the measured transfers, where every start counts.
 """
@@ -112,6 +112,17 @@ class Tool:
 
     def versions(self) -> dict[str, str]:
         """Names and versions of the software that the tool consists of."""
+        raise NotImplementedError
+
+
+class Worker(Tool):
+    """A tool that is one process for all transfers of a cell; it speaks with the client as `tools/lines.py` has it.
+
+    It is asked neither for `command` nor for `failure`.
+    """
+
+    def worker(self, credentials: Credentials) -> list[str]:
+        """The command line of the process, free of secrets."""
         raise NotImplementedError
 
 

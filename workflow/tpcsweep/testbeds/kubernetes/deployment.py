@@ -6,13 +6,13 @@ import contextlib
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from kubernetes.client import V1Pod, VersionApi
 
 from tpcsweep import signals
-from tpcsweep.paths import PathError
+from tpcsweep.paths import Path, PathError, describe_limit
 from tpcsweep.testbed_settings import Kubernetes, Pair
 from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.clients import ClientError
@@ -20,6 +20,7 @@ from tpcsweep.testbeds.kubernetes import state
 from tpcsweep.testbeds.kubernetes.api import Cluster, call
 from tpcsweep.testbeds.kubernetes.leases import Leases
 from tpcsweep.testbeds.kubernetes.objects import Naming
+from tpcsweep.testbeds.kubernetes.pod.emulation import share
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.testbeds.kubernetes.pods import Pods, ip, node
 from tpcsweep.testbeds.kubernetes.session import Session, SessionError
@@ -117,12 +118,14 @@ def _up(
         found |= session.tell(sides[side].names, "describe", peers=sides[other].addresses)
     _require_congestion_control(found, wanted.congestion_control)
     connected = time.monotonic()
-    emulated: dict[str, Any] = {}
+    emulated: dict[str, Any] = {"emulator": "none", "qdiscs": {}}
     if settings.paths.kind == "netem":
-        path = {"rtt": wanted.rtt, "bandwidth": wanted.bandwidth / wanted.origins}
-        path |= {"loss": wanted.loss, "mtu": wanted.mtu}
+        path = Path(wanted.rtt, wanted.bandwidth, wanted.loss, wanted.mtu, wanted.queue_limit)
+        emulated = {"emulator": "netem", "qdiscs": {}, **describe_limit(path)}
+        one = asdict(share(path, wanted.origins))
         for side, other in OTHERS:
-            emulated |= session.tell(sides[side].names, "emulate", peers=sides[other].addresses, **path)
+            told = session.tell(sides[side].names, "emulate", peers=sides[other].addresses, **one)
+            emulated["qdiscs"] |= told
     both = zip(sides["src"].origins, sides["dst"].origins, strict=True)
     measured = verify(session, wanted, [Ends(*pair) for pair in both])
     verified = time.monotonic()
@@ -176,9 +179,8 @@ def _provenance(
         "software": found[CLIENT]["software"],
         "path": {
             "measured": measured.to_dict(),
-            "emulator": "netem" if emulated else "none",
             "mtu_bytes": measured.mtu,
-            "qdiscs": dict(emulated),
+            **emulated,
         },
         "sysctls": {
             f"{side}.{key}": value for side, one in first.items() for key, value in one["sysctls"].items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tpcsweep.checks import Rule, broken, everywhere
+from tpcsweep.checks import Rule, broken, emulated, everywhere
 from tpcsweep.configuration import Configuration
 from tpcsweep.problems import Problem, suggest
 from tpcsweep.testbed_settings import Kubernetes
@@ -32,7 +32,7 @@ def _emulated(testbed: Kubernetes, file: str) -> list[Rule]:
         limit = testbed.bandwidth
         return None if value <= limit else f"at most {show(limit, RATE)} (bandwidth in {file})"
 
-    return [Rule(("rtt",), rtt), Rule(("bandwidth",), bandwidth)]
+    return [Rule(("rtt",), rtt), Rule(("bandwidth",), bandwidth), *emulated()]
 
 
 def _real(testbed: Kubernetes, file: str) -> list[Rule]:
@@ -53,6 +53,11 @@ def _real(testbed: Kubernetes, file: str) -> list[Rule]:
     def loss(value: float) -> str | None:
         return f"0 %: paths of kind {paths.kind} lose what they lose ({file})" if value else None
 
+    def queue_limit(packets: int | None) -> str | None:
+        return (
+            None if packets is None else f"null: paths of kind {paths.kind} have queues of their own ({file})"
+        )
+
     def origins(count: int, rtt: float) -> str | None:
         # Any pair of this RTT may be the one that is free.
         for index, pair in enumerate(paths.pairs):
@@ -66,7 +71,12 @@ def _real(testbed: Kubernetes, file: str) -> list[Rule]:
                     )
         return None
 
-    rules = [Rule(("rtt",), rtt), Rule(("bandwidth",), bandwidth), Rule(("loss",), loss)]
+    rules = [
+        Rule(("rtt",), rtt),
+        Rule(("bandwidth",), bandwidth),
+        Rule(("loss",), loss),
+        Rule(("queue_limit",), queue_limit),
+    ]
     return [*rules, Rule(("origins", "rtt"), origins)] if paths.kind == "networks" else rules
 
 

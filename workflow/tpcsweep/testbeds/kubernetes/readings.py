@@ -17,7 +17,8 @@ from tpcsweep.measure.readings import Reading
 from tpcsweep.testbeds.kubernetes.pod.places import Sample
 
 _AT = {name: place for place, name in enumerate(Sample._fields)}
-_STATES = ("rtt", "cwnd", "connections")
+_STATES = ("rtt", "cwnd", "connections", "thread", "waiting")
+_DATA = ("busy", "rwnd_limited", "sndbuf_limited", "sent", "resent")
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,9 @@ def combine(
     def total(names: Sequence[str], field: str) -> NDArray[np.float64]:
         return np.asarray(np.sum([at[name][field] for name in names], axis=0))
 
+    def busiest(names: Sequence[str]) -> NDArray[np.float64]:
+        return np.asarray(np.max([at[name]["thread"] for name in names], axis=0))
+
     source_cpu = np.stack([at[name]["cpu"] for name in parts.sources], axis=1)
     destination_cpu = np.stack([at[name]["cpu"] for name in parts.destinations], axis=1)
     connections = total(parts.sources, "connections")
@@ -67,6 +71,12 @@ def combine(
         "machine_steal": total(machines, "steal"),
         "machine_total": total(machines, "total"),
         "retransmits": total(parts.sources, "retransmits"),
+        **{field: total(parts.sources, f"data_{field}") for field in _DATA},
+        "source_thread": busiest(parts.sources),
+        "destination_thread": busiest(parts.destinations),
+        "client_thread": busiest([parts.client]),
+        "source_waiting": total(parts.sources, "waiting"),
+        "destination_waiting": total(parts.destinations, "waiting"),
     }
     return [
         Reading(

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
+from tpcsweep.measure.files import Arrival
+from tpcsweep.measure.history import History
+from tpcsweep.measure.monitoring import Copy
 from tpcsweep.measure.readings import Reading
 from tpcsweep.testbeds.clients import Client, Event
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
@@ -62,11 +65,14 @@ class FaultError(Exception):
 
 
 class Inbox:
-    """What the hub says unasked, sorted: samples by agent, lines of the client."""
+    """What the hub says unasked, sorted: samples by agent, copies, lines of the client."""
 
     def __init__(self, fault: Callable[[], str | None]) -> None:
         self._fault = fault
-        self.samples: dict[str, list[list[float | None]]] = {}
+        self.ahead = 0.0
+        """Seconds that this machine's clock is ahead of the hub's."""
+        self._samples: dict[str, History[list[float | None]]] = {}
+        self._copies: queue.SimpleQueue[Copy] = queue.SimpleQueue()
         self._client: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._gone: list[str] = []
@@ -75,9 +81,12 @@ class Inbox:
         """Take a message in."""
         if "sample" in message:
             with self._lock:
-                self.samples.setdefault(message["of"], []).append(message["sample"])
+                self._samples.setdefault(message["of"], History()).add(message["sample"])
+        elif "copy" in message:
+            copy = Copy(*message["copy"])
+            self._copies.put(copy._replace(begin=copy.begin + self.ahead, end=copy.end + self.ahead))
         elif "client" in message:
-            self._client.put(json.dumps(message["client"]).encode())
+            self._client.put(json.dumps(self._here(message["client"])).encode())
         else:
             self._gone.append(message.get("lost") or f"{message['gone']} is gone")
             self._client.put(None)
@@ -87,15 +96,34 @@ class Inbox:
         while (line := self._client.get()) is not None:
             yield line
 
-    def copy(self) -> dict[str, list[list[float | None]]]:
-        """The samples so far."""
+    def _here(self, event: dict[str, Any]) -> dict[str, Any]:
+        """An event of the client in this machine's time."""
+        return event | {name: event[name] + self.ahead for name in ("start", "end") if name in event}
+
+    def arrival(self, told: list[Any]) -> Arrival:
+        """What the hub says of a file, in this machine's time."""
+        first_byte, size = told
+        return Arrival(None if first_byte is None else first_byte + self.ahead, size)
+
+    def samples(self) -> dict[str, list[list[float | None]]]:
+        """Those so far that are kept."""
         with self._lock:
-            return {name: list(found) for name, found in self.samples.items()}
+            return {name: history.entries() for name, history in self._samples.items()}
+
+    @property
+    def stride(self) -> int:
+        """How many samples came for each that is kept, at most."""
+        with self._lock:
+            return max((history.stride for history in self._samples.values()), default=1)
+
+    def copies(self) -> list[Copy]:
+        """What XRootD's own monitoring has said since the last call."""
+        return [self._copies.get_nowait() for _ in range(self._copies.qsize())]
 
     def forget(self) -> None:
         """Drop the samples of the last cell."""
         with self._lock:
-            self.samples.clear()
+            self._samples.clear()
 
     def blame(self, error: Exception) -> None:
         """Raise FaultError if something has broken that explains an error; Kubernetes needs a moment to notice."""
@@ -146,14 +174,13 @@ class RemoteSampler:
         self._inbox = inbox
         self._parts = parts
         self._interval = interval
-        self._offset = 0.0
 
     def __enter__(self) -> RemoteSampler:
         self._inbox.forget()
         before = time.monotonic()
         theirs = self._session.ask("clock")
         # The hub's clock is another machine's; whoever measures compares times with this one's.
-        self._offset = (before + time.monotonic()) / 2 - theirs
+        self._inbox.ahead = (before + time.monotonic()) / 2 - theirs
         self._session.ask("watch", to=self._servers, interval=self._interval)
         give_up = time.monotonic() + FIRST_SECONDS
         while not self.readings():
@@ -169,13 +196,18 @@ class RemoteSampler:
         if kind is None:
             self._session.ask("unwatch", to=self._servers)
 
+    @property
+    def interval(self) -> float:
+        """Seconds between readings."""
+        return self._interval * self._inbox.stride
+
     def readings(self) -> list[Reading]:
-        """All so far, in this machine's time."""
-        found = self._inbox.copy()
+        """Those so far, in this machine's time."""
+        found = self._inbox.samples()
         if not all(name in found for name in self._parts.all):
             return []
-        combined = combine(found, self._parts, self._interval)
-        return [reading._replace(time=reading.time + self._offset) for reading in combined]
+        combined = combine(found, self._parts, self.interval)
+        return [reading._replace(time=reading.time + self._inbox.ahead) for reading in combined]
 
     @property
     def _servers(self) -> list[str]:
@@ -225,19 +257,29 @@ class Site:
 
     def totals(self) -> dict[str, int | None]:
         """Counters that are looked at only before and after a cell: packets dropped, periods, throttled periods."""
-        told = self.session.tell([*self.sides["src"].names, *self.sides["dst"].names], "totals")
+        told = self.session.ask("totals", to=[*self.sides["src"].names, *self.sides["dst"].names])
+        groups = {name: self.sides[side].names for name, side in SIDES.items()}
         found: dict[str, int | None] = {}
-        drops = [drops for _, _, drops in told.values()]
-        # Real networks do not say what they drop.
-        found["path_drops"] = None if None in drops else sum(drops)
-        for name, side in SIDES.items():
-            counted = [told[origin] for origin in self.sides[side].names]
-            found[f"{name}_periods"] = sum(periods for periods, _, _ in counted)
-            found[f"{name}_throttled"] = sum(throttled for _, throttled, _ in counted)
+        for name, members in (*groups.items(), (CLIENT, [CLIENT])):
+            found[f"{name}_periods"] = sum(told[member][0] for member in members)
+            found[f"{name}_throttled"] = sum(told[member][1] for member in members)
+        dropped = [told[member][2:] for members in groups.values() for member in members]
+        for name, drops in zip(("path_drops", "path_queue_drops"), zip(*dropped, strict=True), strict=True):
+            # Real networks do not say what they drop.
+            found[name] = None if None in drops else sum(drops)
         return found
 
-    def remove(self, name: str) -> None:
-        """The hub has removed it already, when it heard that the transfer had ended."""
+    def received(self, event: Event) -> Arrival:
+        """What had arrived in the file of a transfer that has ended; the hub removed it when it heard of that."""
+        return self.inbox.arrival(event.get("arrival", [None, 0]))
+
+    def present(self) -> dict[str, Arrival]:
+        """What had arrived in the files of transfers that have not ended, when they were last sampled."""
+        return {name: self.inbox.arrival(told) for name, told in self.session.ask("present").items()}
+
+    def copies(self) -> list[Copy]:
+        """What XRootD's own monitoring has said since the last call."""
+        return self.inbox.copies()
 
     def settle(self) -> None:
         """After the client has stopped: end what the servers still copy and remove what arrived.

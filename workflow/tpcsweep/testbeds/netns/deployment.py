@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+import socket
 import subprocess
 import sys
 import time
@@ -17,9 +18,11 @@ from tpcsweep import credentials, provenance, signals, xrootd
 from tpcsweep.cgroups import Cgroup, hierarchy
 from tpcsweep.commands import Commands
 from tpcsweep.measure.files import Arrivals, DestinationFiles, write_through
+from tpcsweep.measure.first_bytes import FirstBytes
+from tpcsweep.measure.monitoring import Monitor
 from tpcsweep.measure.received import ReceivedBytes
 from tpcsweep.measure.sockets import SocketDiagnostics
-from tpcsweep.namespaces import entered
+from tpcsweep.namespaces import entered, socket_inside
 from tpcsweep.parameters import DeploymentParameters
 from tpcsweep.paths import Link, Measured, connect, segmenting, verify
 from tpcsweep.paths import Path as NetworkPath
@@ -85,9 +88,8 @@ class _Deployment:
         self.tree = hierarchy()
         self.commands = Commands(logs / "commands.log")
         self.processes = Processes(self.prefix, self.tree, self.commands, children)
-        self.link: Link | None = None
-        self.counters: Counters | None = None
-        self.received: ReceivedBytes | None = None
+        self.opened = contextlib.ExitStack()
+        """What this process holds open of the deployment."""
         user = pwd.getpwnam(servers.USER)
         self.owner = (user.pw_uid, user.pw_gid)
 
@@ -102,7 +104,8 @@ class _Deployment:
         ]
         groups = self._groups(sides)
         self._network(nodes)
-        link = self.link = self._path(groups["path"])
+        link = self._path(groups["path"])
+        self.opened.callback(link.close)
         self._routes(nodes, link)
         measured = verify(link.path, link)
         verified = time.monotonic()
@@ -112,20 +115,24 @@ class _Deployment:
         credentials.create(secrets, [node.address for node in nodes], self.owner, root)
         for side in sides.values():
             self._storage(side)
+        monitor, arrivals = self._monitor(sides), self._arrivals(sides)
         started = Servers(self.prefix, sides.values(), secrets, self.processes, tools, self.needs.streams)
         started.start()
         places = dict.fromkeys(("client", *(tool.place for tool in tools)))
         clients = {place: self._client(PLACES[place], secrets) for place in places}
         started.wait()
-        self.counters = Counters(self.prefix, sides, groups["client"], groups["path"])
+        counters = Counters(self.prefix, sides, groups["client"], groups["path"])
+        self.opened.callback(counters.close)
         seconds = {"path": verified - began, "servers": time.monotonic() - verified}
         return Site(
             prefix=self.prefix,
             sides=sides,
             link=link,
             clients=clients,
-            counters=self.counters,
-            arrivals=self._arrivals(sides),
+            client_group=groups["client"],
+            counters=counters,
+            arrivals=arrivals,
+            monitor=monitor,
             commands=self.commands,
             provenance=self._provenance(nodes, link, measured, seconds),
             rtt_idle=measured.rtt.median,
@@ -133,12 +140,7 @@ class _Deployment:
 
     def close(self) -> None:
         """Release what this process holds; the rest goes by name."""
-        if self.counters:
-            self.counters.close()
-        if self.received:
-            self.received.close()
-        if self.link:
-            self.link.close()
+        self.opened.close()
 
     def _side(self, name: str) -> Side:
         root = self.folder / "data" / name
@@ -179,7 +181,7 @@ class _Deployment:
         near, far = (
             (f"{self.prefix}-{topology.ROUTER[side]}", f"{topology.LINK[side]}/30") for side in topology.SIDES
         )
-        path = NetworkPath(wanted.rtt, wanted.bandwidth, wanted.loss, wanted.mtu)
+        path = NetworkPath(wanted.rtt, wanted.bandwidth, wanted.loss, wanted.mtu, wanted.queue_limit)
         return connect(path, near, far, self.commands, self.folder, group.entry())
 
     def _routes(self, nodes: list[topology.Node], link: Link) -> None:
@@ -216,6 +218,13 @@ class _Deployment:
                 "`disk` of the testbed must be a folder on one that can, such as ext4, xfs or btrfs"
             ) from error
 
+    def _monitor(self, sides: dict[str, Side]) -> Monitor:
+        """Before the servers: what is sent while nobody hears it is lost."""
+        inside = [f"{self.prefix}-{origin.name}" for side in sides.values() for origin in side.origins]
+        monitor = Monitor(socket_inside(name, socket.AF_INET, socket.SOCK_DGRAM) for name in inside)
+        self.opened.callback(monitor.close)
+        return monitor
+
     def _client(self, node: str, secrets: Path) -> Client:
         name = "client" if node == "client" else f"client.{node}"
         home = self.folder / "nodes" / name
@@ -226,11 +235,14 @@ class _Deployment:
     def _arrivals(self, sides: dict[str, Side]) -> Arrivals:
         """Without files, what the destination's connections receive."""
         if self.wanted.layer != "network":
-            return DestinationFiles(sides["dst"].files)
+            first = FirstBytes(sides["dst"].files)
+            self.opened.callback(first.close)
+            return DestinationFiles(sides["dst"].files, first)
         with entered(f"{self.prefix}-{PLACES['destination']}"):
             diagnostics = SocketDiagnostics()
-        self.received = ReceivedBytes(diagnostics, [origin.address for origin in sides["src"].origins])
-        return self.received
+        received = ReceivedBytes(diagnostics, [origin.address for origin in sides["src"].origins])
+        self.opened.callback(received.close)
+        return received
 
     def _inside(self, namespace: str, command: list[str]) -> str:
         return self.commands.run(["nsenter", f"--net={state.NETNS / namespace}", *command])

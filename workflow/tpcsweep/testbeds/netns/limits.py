@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from tpcsweep.checks import Rule, broken, everywhere, files_of, rounded
+from tpcsweep.checks import Rule, broken, emulated, everywhere, files_of, rounded
 from tpcsweep.configuration import Configuration
 from tpcsweep.paths import smallest_rtt
 from tpcsweep.problems import Problem, suggest
@@ -118,6 +118,7 @@ def _rules(testbed: Netns, file: str, machine: Machine) -> list[Rule]:
         Rule(("cores",), cores),
         Rule(("rtt",), rtt),
         Rule(("bandwidth",), bandwidth),
+        *emulated(),
         Rule(("congestion_control",), congestion_control),
         Rule(("layer",), layer),
         Rule(("file_size", "streams", "source_content", "layer"), files),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,18 +11,22 @@ from typing import Any
 
 from tpcsweep.cgroups import Cgroup, parse_usage
 from tpcsweep.commands import Commands
-from tpcsweep.measure.files import Arrivals, add_source, forget
+from tpcsweep.measure.files import Arrival, Arrivals, add_source, forget
+from tpcsweep.measure.flows import Followed, means
 from tpcsweep.measure.linux import CounterFile, machine, retransmits
+from tpcsweep.measure.monitoring import Copy, Monitor
 from tpcsweep.measure.readings import Reading, Sampler
-from tpcsweep.measure.sockets import SocketDiagnostics
+from tpcsweep.measure.sockets import Connection, SocketDiagnostics
+from tpcsweep.measure.threads import Threads, together
 from tpcsweep.namespaces import entered, parse_net_dev
 from tpcsweep.paths import Link
-from tpcsweep.testbeds.clients import Client
+from tpcsweep.testbeds.clients import Client, Event
 from tpcsweep.testbeds.netns import state, topology
 from tpcsweep.tools import TOOLS, Place
 from tpcsweep.xrootd import Server
 
 SETTLE_SECONDS = 10.0
+SIDES = {"source": "src", "destination": "dst"}
 
 
 class SettleError(Exception):
@@ -77,18 +81,22 @@ class Counters:
                 self._sockets.append(SocketDiagnostics())
         self._ports = [f"tpc-{origin.name}" for origin in sides["src"].origins]
         self._remote = {origin.address for origin in sides["dst"].origins}
+        self._flows = Followed()
+        self._proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._threads = {
+            "source": [Threads(self._proc, group.pids) for group in sides["src"].groups],
+            "destination": [Threads(self._proc, group.pids) for group in sides["dst"].groups],
+            "client": [Threads(self._proc, client.pids)],
+        }
 
     def read(self, arrivals: Arrivals) -> Reading:
         """One reading. Raises OSError when something of the deployment has gone."""
         near, far = parse_net_dev(self._near.read().decode()), parse_net_dev(self._far.read().decode())
         busy, steal, total = machine(self._stat.read())
-        connections = [
-            connection
-            for diagnostics in self._sockets
-            for connection in diagnostics.connections()
-            if connection.remote in self._remote
-        ]
-        count = len(connections)
+        connections = self._connections()
+        flows = self._flows.look(connections)
+        rtt, cwnd = means(connections)
+        threads = {name: together(each.look() for each in watched) for name, watched in self._threads.items()}
         cpu = {name: _seconds(counted) for name, counted in self._cpu.items()}
         return Reading(
             time=time.monotonic(),
@@ -103,14 +111,26 @@ class Counters:
             machine_steal=steal,
             machine_total=total,
             retransmits=sum(retransmits(snmp.read()) for snmp in self._snmp),
-            rtt_loaded=sum(c.rtt for c in connections) / count if count else math.nan,
-            cwnd=sum(c.cwnd for c in connections) / count if count else math.nan,
-            connections=count,
+            **vars(flows),
+            rtt_loaded=rtt,
+            cwnd=cwnd,
+            connections=len(connections),
+            source_thread=threads["source"].cores,
+            destination_thread=threads["destination"].cores,
+            client_thread=threads["client"].cores,
+            source_waiting=threads["source"].waiting,
+            destination_waiting=threads["destination"].waiting,
         )
 
     def connected(self) -> bool:
         """Whether a source origin still has a connection across the path."""
-        return any(c.remote in self._remote for s in self._sockets for c in s.connections())
+        return bool(self._connections())
+
+    def _connections(self) -> list[Connection]:
+        """Those of source origins across the path."""
+        return [
+            c for diagnostics in self._sockets for c in diagnostics.connections() if c.remote in self._remote
+        ]
 
     def close(self) -> None:
         """Close every file and socket."""
@@ -124,6 +144,7 @@ class Counters:
         ]
         for file in files:
             file.close()
+        os.close(self._proc)
 
 
 def _usage(groups: tuple[Cgroup, ...]) -> list[tuple[CounterFile, float]]:
@@ -143,8 +164,10 @@ class Site:
     link: Link
     clients: Mapping[Place, Client]
     """By where the tools run; that of `client` is always there."""
+    client_group: Cgroup
     counters: Counters
     arrivals: Arrivals
+    monitor: Monitor
     commands: Commands
     provenance: dict[str, Any]
     rtt_idle: float
@@ -193,18 +216,36 @@ class Site:
 
     def totals(self) -> dict[str, int | None]:
         """Counters that are looked at only before and after a cell: packets dropped, periods, throttled periods."""
-        found: dict[str, int | None] = {"path_drops": self.link.counters()["drops"]}
-        for name, side in zip(("source", "destination"), topology.SIDES, strict=True):
-            periods = [group.periods() for group in self.sides[side].groups]
+        path = self.link.counters()
+        found: dict[str, int | None] = {
+            "path_drops": path["drops"],
+            "path_queue_drops": path["dropped_queue"],
+        }
+        groups = {name: self.sides[side].groups for name, side in SIDES.items()} | {
+            "client": (self.client_group,)
+        }
+        for name, limited in groups.items():
+            periods = [group.periods() for group in limited]
             found[f"{name}_periods"] = sum(all_ for all_, _ in periods)
             found[f"{name}_throttled"] = sum(throttled for _, throttled in periods)
         return found
 
-    def remove(self, name: str) -> None:
-        """Remove a destination file whose transfer has ended, and have the next one read from the disk again."""
-        self.arrivals.remove(name)
+    def received(self, event: Event) -> Arrival:
+        """Remove the destination file of a transfer that has ended; what had arrived in it.
+
+        The next transfer reads from the disk again.
+        """
         if self.sides["src"].disk:
             forget(self.sides["src"].files)
+        return self.arrivals.remove(event["name"])
+
+    def present(self) -> dict[str, Arrival]:
+        """What had arrived in the files of transfers that have not ended, when it was last sampled."""
+        return self.arrivals.present()
+
+    def copies(self) -> list[Copy]:
+        """What XRootD's own monitoring has said since the last call."""
+        return self.monitor.copies()
 
     def settle(self) -> None:
         """After the client has stopped: end what the servers still copy and remove what arrived.

@@ -7,13 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import ssl
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tpcsweep import provenance, xrootd
+from tpcsweep.measure.files import Arrival
+from tpcsweep.measure.monitoring import Monitor
+from tpcsweep.paths import Path as NetworkPath
 from tpcsweep.testbeds.kubernetes.pod import contained, emulation, network
 from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, Verb, answer, encoded
 from tpcsweep.testbeds.kubernetes.pod.places import AGENT_PORT, PROBE_PORT
@@ -43,6 +49,7 @@ class Agent:
             "restart": partial(self.servers, "restart"),
             "add_source": partial(self.servers, "add_source"),
             "remove": self.remove,
+            "present": self.present,
             "clear": self.clear,
             "totals": self.totals,
             "connected": self.connected,
@@ -55,10 +62,11 @@ class Agent:
 
         tasks = set()
         try:
-            while line := await reader.readline():
-                task = asyncio.create_task(obey(json.loads(line)))
-                tasks.add(task)
-                task.add_done_callback(tasks.discard)
+            with telling_copies(writer):
+                while line := await reader.readline():
+                    task = asyncio.create_task(obey(json.loads(line)))
+                    tasks.add(task)
+                    task.add_done_callback(tasks.discard)
         except OSError:
             pass
         finally:
@@ -79,11 +87,9 @@ class Agent:
             **network_found,
         }
 
-    async def emulate(
-        self, peers: list[str], rtt: float, bandwidth: float, loss: float, mtu: int
-    ) -> list[str]:
-        """Put an emulated path before the addresses of the other side; what was set."""
-        return await asyncio.to_thread(emulation.emulate, peers, rtt, bandwidth, loss, mtu)
+    async def emulate(self, peers: list[str], **path: Any) -> list[str]:
+        """Put an emulated path, as of `paths.Path`, before the addresses of the other side; what was set."""
+        return await asyncio.to_thread(emulation.emulate, peers, NetworkPath(**path))
 
     async def round_trips(self, address: str, count: int) -> tuple[list[float], int]:
         """RTT in ms and path MTU to another agent."""
@@ -111,9 +117,13 @@ class Agent:
             raise RuntimeError(said["error"])
         return said["ok"]
 
-    async def remove(self, name: str) -> None:
-        """Remove a file whose transfer has ended."""
-        self._look().files.remove(name)
+    async def remove(self, name: str) -> Arrival:
+        """Remove a file whose transfer has ended; what had arrived in it."""
+        return self._look().files.remove(name)
+
+    async def present(self) -> dict[str, Arrival]:
+        """What had arrived in the other files when they were last sampled."""
+        return self._look().files.present()
 
     async def clear(self) -> None:
         """Remove what arrived."""
@@ -121,8 +131,8 @@ class Agent:
         self._look().files.clear(keep=xrootd.READY_FILE)
 
     async def totals(self) -> list[int | None]:
-        """Scheduling periods, throttled ones, and packets that the emulated path dropped."""
-        return [*self._servers.periods(), await asyncio.to_thread(emulation.drops)]
+        """Scheduling periods, throttled ones, and packets that the emulated path dropped, all and for want of room."""
+        return [*self._servers.periods(), *await asyncio.to_thread(emulation.drops)]
 
     async def connected(self) -> bool:
         """Whether data connections are open."""
@@ -145,6 +155,24 @@ class Agent:
         if self._watched is None:
             raise RuntimeError("not described yet")
         return self._watched
+
+
+@contextmanager
+def telling_copies(writer: asyncio.StreamWriter) -> Iterator[None]:
+    """Tell what XRootD's own monitoring says, as it comes."""
+    plain = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    monitor = Monitor([plain])
+
+    def tell() -> None:
+        for copy in monitor.copies():
+            writer.write(encoded(copy=copy))
+
+    asyncio.get_running_loop().add_reader(plain, tell)
+    try:
+        yield
+    finally:
+        asyncio.get_running_loop().remove_reader(plain)
+        monitor.close()
 
 
 async def sampling(watched: Watched, interval: float, writer: asyncio.StreamWriter) -> None:

@@ -1,6 +1,6 @@
 """What a container does whose CPU is measured: wait for the credentials, hand its CPU counters over, then obey.
 
-The counters are open files: whoever reads them needs to see neither the container's cgroup nor its processes.
+The counters are open files: whoever reads them needs to share neither the container's cgroup nor its processes.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def credentials() -> Path:
 def taken(connections: int = 1) -> list[socket.socket]:
     """Wait for the agent or hub beside this container and hand it the CPU counters; returns its connections.
 
-    The counters go over the first of them.
+    The counters go over the first of them, and with them this container's /proc, for its threads.
     """
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(CONTAINED))
@@ -70,7 +70,7 @@ def taken(connections: int = 1) -> list[socket.socket]:
         accepted = [listener.accept()[0] for _ in range(connections)]
     tree = hierarchy()
     usage, unit = Cgroup(tree, ".").usage_file()  # a container sees its own group as the root
-    files = [os.open(path, os.O_RDONLY | os.O_CLOEXEC) for path in (usage, tree.cpu / "cpu.stat")]
+    files = [os.open(path, os.O_RDONLY | os.O_CLOEXEC) for path in (usage, tree.cpu / "cpu.stat", "/proc")]
     socket.send_fds(accepted[0], [f"{unit}\n".encode()], files)
     for file in files:
         os.close(file)

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Mapping
+from dataclasses import replace
 
 from tpcsweep.paths import plan
 from tpcsweep.testbeds.kubernetes.pod.network import interface_to
@@ -42,29 +44,38 @@ def commands(interface: str, path: plan.Path, peers: list[str]) -> list[str]:
     return lines
 
 
-def emulate(peers: list[str], rtt: float, bandwidth: float, loss: float, mtu: int) -> list[str]:
+def share(path: plan.Path, origins: int) -> plan.Path:
+    """The part of a path that each origin makes: it has a rate and a queue of its own. Pure."""
+    limit = None if path.queue_limit is None else max(1, path.queue_limit // origins)
+    return replace(path, bandwidth=path.bandwidth / origins, queue_limit=limit)
+
+
+def emulate(peers: list[str], path: plan.Path) -> list[str]:
     """Make it; returns the lines. Raises RuntimeError with tc's words, as where the kernel has no sch_netem."""
     interface = interface_to(peers[0])
-    lines = commands(interface, plan.Path(rtt, bandwidth, loss, mtu), peers)
+    lines = commands(interface, path, peers)
     done = subprocess.run(
         ["tc", "-batch", "-"], input="\n".join(lines), capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
-        needs = "; netem needs the kernel module sch_netem on the node" if rtt or loss else ""
+        needs = "; netem needs the kernel module sch_netem on the node" if path.rtt or path.loss else ""
         raise RuntimeError(f"tc: {done.stderr.strip()}{needs}")
-    if plan.segmenting(plan.Path(rtt, bandwidth, loss, mtu), "netem", interface):
-        command = plan.segmenting(plan.Path(rtt, bandwidth, loss, mtu), "netem", interface)
+    if command := plan.segmenting(path, "netem", interface):
         subprocess.run(command, capture_output=True, check=True)
     _emulated[:] = [interface]
     return lines
 
 
-def drops() -> int | None:
-    """Packets that the emulated path dropped; None without one."""
+def drops() -> tuple[int | None, int | None]:
+    """Packets that the emulated path dropped, and those of them that found its queue full; None without one."""
     if not _emulated:
-        return None
+        return None, None
     show = ["tc", "-s", "-j", "qdisc", "show", "dev", _emulated[0]]
     found = json.loads(subprocess.run(show, capture_output=True, text=True, check=True).stdout)
+    return counted({qdisc["handle"]: int(qdisc["drops"]) for qdisc in found})
+
+
+def counted(found: Mapping[str, int]) -> tuple[int, int]:
+    """All drops and those of the queue, from the drops of each qdisc by its handle. Pure."""
     # netem's own count holds what its child refused.
-    handles = ("40:",) if any(qdisc["handle"] == "40:" for qdisc in found) else ("41:",)
-    return sum(int(qdisc["drops"]) for qdisc in found if qdisc["handle"] in handles)
+    return found.get("40:", found["41:"]), found["41:"]

@@ -76,6 +76,11 @@ class Agents:
             looks.append((ended - began, (began + ended) / 2 - theirs))
         self._behind[name] = min(looks)[1]
 
+    def arrival(self, name: str, arrival: list[Any]) -> list[Any]:
+        """What an agent says of a file, with its time turned into this clock's."""
+        first_byte, size = arrival
+        return [None if first_byte is None else first_byte + self._behind[name], size]
+
     async def _ask(self, name: str, verb: str, arguments: dict[str, Any]) -> Any:
         try:
             return await self._peers[name].ask(verb, **arguments)
@@ -87,6 +92,10 @@ class Agents:
             sample = message["sample"]
             sample[0] += self._behind[name]
             self._say(sample=sample, of=name)
+        elif "copy" in message:
+            copied, begin, end, *rest = message["copy"]
+            behind = self._behind[name]
+            self._say(copy=[copied, begin + behind, end + behind, *rest])
         else:
             self._say(gone=name)
 
@@ -147,6 +156,7 @@ class Hub:
             "watch": self.watch,
             "unwatch": self.unwatch,
             "totals": self.totals,
+            "present": self.present,
         }
 
     async def session(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -239,8 +249,9 @@ class Hub:
         await self.agents.tell(to, "unwatch", {})
 
     async def totals(self, to: list[str]) -> dict[str, Any]:
-        """What agents count and is looked at only before and after a cell."""
-        return await self.agents.tell(to, "totals", {})
+        """What agents count and is looked at only before and after a cell; of the client its scheduling periods."""
+        assert self._client
+        return {**await self.agents.tell(to, "totals", {}), CLIENT: self._client.periods()}
 
     async def _quiet(self) -> None:
         if self._sampling:
@@ -253,29 +264,49 @@ class Hub:
         try:
             while True:
                 busy, steal, total = machine(stat.read())
-                found = Sample(time.monotonic(), 0, 0, client.cpu(), busy, steal, total, 0, 0, None, None, 0)
+                found = Sample(time.monotonic(), 0, 0, client.cpu(), busy, steal, total, *client.threads())
                 self.outbox.say(sample=found, of=CLIENT)
                 due = max(due + interval, time.monotonic())
                 await asyncio.sleep(due - time.monotonic())
         finally:
             stat.close()
 
+    async def present(self) -> dict[str, Any]:
+        """What had arrived in the files of transfers that have not ended, by their names."""
+        told = await self.agents.tell(self._destinations, "present", {})
+        return {
+            file: self.agents.arrival(name, arrival)
+            for name, files in told.items()
+            for file, arrival in files.items()
+        }
+
     async def _listen_to_client(self) -> None:
         assert self._client
         reader, _ = await asyncio.open_unix_connection(sock=self._client.connections[1], limit=LONGEST)
+        # Files go at once, and at a time: what has arrived must not fill the memory that the next transfers need.
+        # Events are passed on in their order nevertheless.
+        events: asyncio.Queue[asyncio.Task[dict[str, Any]] | None] = asyncio.Queue()
+        self._start(self._pass_on(events))
         while line := await reader.readline():
-            event = json.loads(line)
-            if event["event"] == "end":
-                # At once: what has arrived must not fill the memory that the next transfers need.
-                self._start(self._remove(event["name"]))
-            self.outbox.say(client=event)
+            events.put_nowait(asyncio.create_task(self._completed(json.loads(line))))
+        events.put_nowait(None)
+
+    async def _pass_on(self, events: asyncio.Queue[asyncio.Task[dict[str, Any]] | None]) -> None:
+        while task := await events.get():
+            self.outbox.say(client=await task)
         self.outbox.say(gone=CLIENT)
 
-    async def _remove(self, name: str) -> None:
+    async def _completed(self, event: dict[str, Any]) -> dict[str, Any]:
+        """An event of the client, with what had arrived in the file of a transfer that has ended."""
+        if event["event"] != "end":
+            return event
         try:
-            await self.agents.tell(self._destinations, "remove", {"name": name})
+            told = await self.agents.tell(self._destinations, "remove", {"name": event["name"]})
         except RuntimeError:
-            pass  # who is gone is said elsewhere
+            return event  # who is gone is said elsewhere
+        # The file was at one of them; the others say that nothing arrived.
+        name, arrival = max(told.items(), key=lambda item: item[1][1])
+        return event | {"arrival": self.agents.arrival(name, arrival)}
 
 
 async def main() -> None:

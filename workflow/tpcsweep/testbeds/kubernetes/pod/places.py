@@ -46,10 +46,19 @@ class Sample(NamedTuple):
     """CPU seconds of the machine, as the next two."""
     steal: float
     total: float
-    payload: int
-    """Bytes that ever arrived in the files."""
-    retransmits: int
-    rtt: float | None
+    thread: float | None
+    """Of the servers, or of the client and its tools: see `measure.threads.Busiest`. None before two looks."""
+    waiting: float
+    payload: int = 0
+    """Bytes that ever arrived in the files. The client has neither files nor data connections."""
+    retransmits: int = 0
+    data_busy: float = 0.0
+    """Of all data connections that there ever were, as the next four: see `measure.flows.Flows`."""
+    data_rwnd_limited: float = 0.0
+    data_sndbuf_limited: float = 0.0
+    data_sent: int = 0
+    data_resent: int = 0
+    rtt: float | None = None
     """ms, mean over the data connections of this moment; None without any. So is the next."""
-    cwnd: float | None
-    connections: int
+    cwnd: float | None = None
+    connections: int = 0

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
+import sys
 import time
 from collections.abc import Collection
 
 from tpcsweep.cgroups import parse_periods, parse_usage
 from tpcsweep.measure.files import DestinationFiles
+from tpcsweep.measure.first_bytes import FirstBytes
+from tpcsweep.measure.flows import Followed, means
 from tpcsweep.measure.linux import CounterFile, machine, retransmits
-from tpcsweep.measure.sockets import SocketDiagnostics
+from tpcsweep.measure.sockets import Connection, SocketDiagnostics
+from tpcsweep.measure.threads import Threads, numbered
 from tpcsweep.namespaces import parse_net_dev
 from tpcsweep.testbeds.kubernetes.pod.places import CONTAINED, FILES, Sample
 from tpcsweep.xrootd import EXPORT
@@ -18,6 +23,7 @@ from tpcsweep.xrootd import EXPORT
 FOLDER = FILES / EXPORT.strip("/")
 POLL = 0.05
 RECEIVED = 64
+COUNTERS = 3
 """Bytes that hold the unit which comes with the open files."""
 
 
@@ -27,9 +33,10 @@ class Contained:
     def __init__(self, connections: int = 1) -> None:
         """Wait for it. The first connection is the one that the counters came over."""
         self.connections = [_connected() for _ in range(connections)]
-        unit, files, *_ = socket.recv_fds(self.connections[0], RECEIVED, 2)
+        unit, files, *_ = socket.recv_fds(self.connections[0], RECEIVED, COUNTERS)
         self._unit = float(unit)
-        self._usage, self._stat = files
+        self._usage, self._stat, proc = files
+        self._threads = Threads(proc, lambda: numbered(proc))
 
     def cpu(self) -> float:
         """CPU seconds used."""
@@ -38,6 +45,11 @@ class Contained:
     def periods(self) -> tuple[int, int]:
         """Scheduling periods so far with something to run, and those in which the quota ran out."""
         return parse_periods(os.pread(self._stat, 4096, 0).decode())
+
+    def threads(self) -> tuple[float | None, float]:
+        """Cores that the busiest thread used, None before there were two looks, and threads that wait for a disk."""
+        cores, waiting = self._threads.look()
+        return None if math.isnan(cores) else cores, waiting
 
 
 class Watched:
@@ -52,14 +64,17 @@ class Watched:
         self._net = CounterFile("/proc/net/dev")
         self._snmp = CounterFile("/proc/net/snmp")
         self._sockets = SocketDiagnostics()
-        self.files = DestinationFiles(FOLDER)
+        self._flows = Followed()
+        self.files = DestinationFiles(FOLDER, _first_bytes())
 
     def sample(self) -> Sample:
         """All counters, now."""
         net = parse_net_dev(self._net.read().decode())[self._interface]
         busy, steal, total = machine(self._stat.read())
-        data = [c for c in self._sockets.connections() if c.remote in self._peers] if self._peers else []
-        count = len(data)
+        data = self._connections()
+        flows = self._flows.look(data)
+        rtt, cwnd = means(data) if data else (None, None)
+        thread, waiting = self._contained.threads()
         return Sample(
             time=time.monotonic(),
             received=net["rx_bytes"],
@@ -68,16 +83,31 @@ class Watched:
             busy=busy,
             steal=steal,
             total=total,
+            thread=thread,
+            waiting=waiting,
             payload=self.files.arrived(),
             retransmits=retransmits(self._snmp.read()),
-            rtt=sum(c.rtt for c in data) / count if count else None,
-            cwnd=sum(c.cwnd for c in data) / count if count else None,
-            connections=count,
+            **{f"data_{name}": value for name, value in vars(flows).items()},
+            rtt=rtt,
+            cwnd=cwnd,
+            connections=len(data),
         )
 
     def connected(self) -> bool:
         """Whether a connection to the other side's origins is open."""
-        return any(c.remote in self._peers for c in self._sockets.connections())
+        return bool(self._connections())
+
+    def _connections(self) -> list[Connection]:
+        return [c for c in self._sockets.connections() if c.remote in self._peers] if self._peers else []
+
+
+def _first_bytes() -> FirstBytes | None:
+    """None where the node has no watch left, which others may have used up; transfers then have no first byte."""
+    try:
+        return FirstBytes(FOLDER)
+    except OSError as error:
+        sys.stderr.write(f"when first bytes arrive will not be known: {error}\n")
+        return None
 
 
 def _connected() -> socket.socket:

@@ -1,0 +1,35 @@
+"""The confusion matrix of limits: what cells were built to be bound by, and what the rules found.
+
+python -m benchmarks.limits [ROUNDS]       as root; three minutes a round
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from tpcsweep.variables import LIMITS
+
+from tests.real.constructions import GROUPS, measured
+
+
+def main(rounds: int) -> None:
+    """Print the matrix, and the numbers of every cell that was found otherwise to standard error."""
+    found: Counter[tuple[str, str]] = Counter()
+    for group in list(GROUPS.values()) * rounds:
+        with tempfile.TemporaryDirectory() as folder:
+            for built, one in measured(group, Path(folder)):
+                found[built.limit, one["limit"] or "failed"] += 1
+                if one["limit"] != built.limit:
+                    print(built, one["message"], one["flags"], one["summary"], file=sys.stderr)
+    rows = [name for name in LIMITS if any(name == built for built, _ in found)]
+    columns = [name for name in (*LIMITS, "failed") if any(name == limit for _, limit in found)]
+    print("| built \\ found | " + " | ".join(columns) + " |\n" + "|---" * (len(columns) + 1) + "|")
+    for row in rows:
+        print(f"| `{row}` | " + " | ".join(str(found[row, column] or "") for column in columns) + " |")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1)

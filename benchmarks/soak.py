@@ -1,0 +1,93 @@
+"""What a long cell costs in memory and on disk: readings that are made up, and a cell of real transfers.
+
+python benchmarks/soak.py            as root; six and a half minutes
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import tracemalloc
+
+import numpy as np
+import orjson
+import psutil
+from tpcsweep.measure.cell import measure
+from tpcsweep.measure.readings import Reading, Sampler, goodput, series
+from tpcsweep.measure.steady import analyse
+from tpcsweep.parameters import Parameters
+from tpcsweep.sweep import Measurement
+
+from benchmarks.site import site_of
+
+MADE_UP_SECONDS = 60
+MADE_UP_INTERVAL = 0.001
+HOW = Measurement(until="seconds", seconds=300)
+STEP = 30.0
+
+
+def main() -> None:
+    """Print both tables."""
+    made_up()
+    real()
+
+
+def made_up() -> None:
+    """Readings every millisecond, each a Reading of its own, for a minute: as many as an hour and 40 min at 10 Hz."""
+    print("| made-up readings | kept | MiB for them | CPU ms of a look |\n|---|---|---|---|")
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    with Sampler(_reading, MADE_UP_INTERVAL) as sampler:
+        for second in range(1, MADE_UP_SECONDS + 1):
+            time.sleep(1)
+            if second in (5, 10, 20, 40, 60):
+                held = tracemalloc.get_traced_memory()[0] - before
+                readings = sampler.readings()
+                began = time.thread_time()
+                analyse(goodput(readings), sampler.interval, HOW.confidence)
+                look = 1e3 * (time.thread_time() - began)
+                print(f"| {second * 1000} | {len(readings)} | {held / 2**20:.1f} | {look:.0f} |", flush=True)
+    tracemalloc.stop()
+    found = {name: np.round(values, 6).tolist() for name, values in series(sampler.readings()).items()}
+    count = len(found["time"])
+    print(
+        f"\n{count} samples of {len(found)} columns are {len(orjson.dumps(found)) / 2**20:.1f} MiB of JSON\n"
+    )
+
+
+def _reading() -> Reading:
+    """All counters at values that look like real ones; nothing is shared between two readings."""
+    now = time.monotonic()
+    numbers = {
+        name: (now * 1.1, now * 1.2) if name.endswith(("source_cpu", "destination_cpu")) else now * 1.3e6
+        for name in Reading._fields
+    }
+    return Reading(**{**numbers, "time": now})  # type: ignore[arg-type]
+
+
+def real() -> None:
+    """Resident memory of the process that measures, while it does."""
+    print("| s of a real cell | resident MiB |\n|---|---|")
+    ended = threading.Event()
+
+    def watch() -> None:
+        began, process = time.monotonic(), psutil.Process()
+        while not ended.wait(STEP):
+            print(f"| {time.monotonic() - began:.0f} | {process.memory_info().rss / 2**20:.1f} |", flush=True)
+
+    with site_of(rtt=10.0) as site:
+        thread = threading.Thread(target=watch)
+        thread.start()
+        found = measure(
+            site, Parameters(streams=4, file_size=16 << 20, tool="curl"), HOW, "c", lambda *_: None
+        )
+        ended.set()
+        thread.join()
+    parts = {name: len(orjson.dumps(found[name])) / 2**20 for name in ("samples", "transfers")}
+    counts = f"{len(found['samples']['time'])} samples and {len(found['transfers']['start'])} transfers"
+    print(f"\nIts file: {counts}, {parts['samples']:.2f} and {parts['transfers']:.2f} MiB", file=sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

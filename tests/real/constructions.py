@@ -1,0 +1,214 @@
+"""Cells that are built so that one known thing binds them; `benchmarks.limits` makes a table of what is found."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tpcsweep.cgroups import PERIOD_US, Cgroup
+from tpcsweep.paths import INTERFACE
+from tpcsweep.paths.plan import tbf
+from tpcsweep.sweep import Measurement
+from tpcsweep.testbeds.netns.site import Site
+
+from tests.real.sites import MIB, cell, site_of
+
+HOW = Measurement(min_time=4.0, max_time=4.0)
+KIB = 1 << 10
+
+
+@dataclass(frozen=True)
+class Built:
+    """A cell with a known limit."""
+
+    limit: str
+    parameters: Mapping[str, Any]
+    arranged: Callable[[Site], AbstractContextManager[None]] = field(
+        default=lambda _: contextlib.nullcontext()
+    )
+    """What is done to the deployment for the cell, and undone after it."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Cells of one deployment."""
+
+    deployment: Mapping[str, Any]
+    cells: Sequence[Built]
+
+
+def quota(side: str, cores: float) -> Callable[[Site], AbstractContextManager[None]]:
+    """A CPU quota for `src`, `dst` or `client`, where the deployment has none."""
+
+    @contextlib.contextmanager
+    def arranged(site: Site) -> Iterator[None]:
+        group = site.client_group if side == "client" else site.sides[side].groups[0]
+        _limit(group, round(cores * PERIOD_US))
+        try:
+            yield
+        finally:
+            _limit(group, None)
+
+    return arranged
+
+
+def _limit(group: Cgroup, microseconds: int | None) -> None:
+    folder = group.tree.cpu / group.name
+    if group.tree.version == 2:
+        (folder / "cpu.max").write_text(f"{microseconds or 'max'} {PERIOD_US}")
+    else:
+        (folder / "cpu.cfs_quota_us").write_text(str(microseconds or -1))
+
+
+@contextlib.contextmanager
+def burning(_: Site) -> Iterator[None]:
+    """Processes that want all CPUs several times over."""
+    count = 5 * len(os.sched_getaffinity(0))
+    burners = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for burner in burners:
+            burner.kill()
+            burner.wait()
+
+
+def queue(packets: int) -> Callable[[Site], AbstractContextManager[None]]:
+    """A queue before the path's rate that holds some packets alone."""
+
+    @contextlib.contextmanager
+    def arranged(site: Site) -> Iterator[None]:
+        path = site.link.path
+        whole = tbf(path)
+        small = whole[: whole.index("limit")] + f"limit {packets * path.mtu}b"
+        place = "parent 1:1" if site.link.emulator == "netem" else "root"
+
+        def change(line: str) -> None:
+            lines = [f"qdisc change dev {INTERFACE} {place} handle 10: {line}"]
+            site.commands.batch(["tc", "-n", site.link.near], lines)
+
+        change(small)
+        try:
+            yield
+        finally:
+            change(whole)
+
+    return arranged
+
+
+@contextlib.contextmanager
+def slow_disk(site: Site) -> Iterator[None]:
+    """The destination's files on a disk that writes 10 MB/s, each write before it returns."""
+    side = site.sides["dst"]
+    image = side.files.parent / "image"
+    group = BLKIO / f"{site.prefix}-disk"
+    owner = side.files.stat()
+    with image.open("wb") as file:
+        file.truncate(DISK)
+    site.commands.run(["mkfs.ext4", "-q", "-O", "^has_journal", str(image)])
+    site.commands.run(["mount", "-o", "loop,sync", str(image), str(side.files)])
+    try:
+        (side.files / "lost+found").rmdir()
+        os.chown(side.files, owner.st_uid, owner.st_gid)
+        device = side.files.stat().st_dev
+        group.mkdir()
+        (group / "blkio.throttle.write_bps_device").write_text(
+            f"{os.major(device)}:{os.minor(device)} 10000000"
+        )
+        _move(side.groups[0].pids(), group)
+        try:
+            yield
+        finally:
+            _move(side.groups[0].pids(), BLKIO)
+            group.rmdir()
+    finally:
+        site.commands.run(["umount", "--lazy", str(side.files)])
+        image.unlink()
+
+
+def _move(pids: set[int], group: Path) -> None:
+    for pid in pids:
+        (group / "cgroup.procs").write_text(str(pid))
+
+
+BLKIO = Path("/sys/fs/cgroup/blkio")
+"""Where version 1 has the controller that a slow disk is made with."""
+DISK = 1 << 30
+LARGE = {"tool": "curl", "file_size": 256 * MIB}
+GROUPS = {
+    "bandwidth": Group(
+        {"rtt": 5, "bandwidth": 0.2},
+        [
+            Built("bandwidth", {**LARGE, "streams": 2}),
+            Built("bandwidth", {**LARGE, "streams": 8}),
+            Built("bandwidth", {**LARGE, "streams": 4, "copy_mode": "push"}),
+        ],
+    ),
+    "long path": Group(
+        {"rtt": 100, "bandwidth": 1, "tcp_buffer": MIB},
+        [
+            Built("window", {**LARGE, "streams": 1}),
+            Built("window", {**LARGE, "streams": 4}),
+            Built("window", {**LARGE, "streams": 2, "copy_mode": "push"}),
+            Built("slow_start", {"tool": "curl", "file_size": 64 * KIB, "streams": 1}),
+            Built("slow_start", {"tool": "curl", "file_size": 256 * KIB, "streams": 2}),
+            Built("slow_start", {"tool": "curl", "file_size": 256 * KIB, "streams": 4}),
+        ],
+    ),
+    "loss": Group(
+        {"rtt": 40, "bandwidth": 0.5, "loss": 0.01, "mtu": 1500},
+        [
+            Built("loss", {**LARGE, "streams": 1}),
+            Built("loss", {**LARGE, "streams": 2}),
+            Built("loss", {**LARGE, "streams": 4}),
+        ],
+    ),
+    "queue": Group(
+        {"rtt": 20, "bandwidth": 1},
+        [
+            Built("path_queue", {**LARGE, "streams": 1}, queue(10)),
+            Built("path_queue", {**LARGE, "streams": 2}, queue(8)),
+            Built("path_queue", {**LARGE, "streams": 2, "copy_mode": "push"}, queue(10)),
+        ],
+    ),
+    "quotas": Group(
+        {"rtt": 2, "bandwidth": 1},
+        [
+            Built("cpu_source", {**LARGE, "streams": 1}, quota("src", 0.03)),
+            Built("cpu_source", {**LARGE, "streams": 4}, quota("src", 0.03)),
+            Built("cpu_source", {**LARGE, "streams": 4, "copy_mode": "push"}, quota("src", 0.05)),
+            Built("cpu_destination", {**LARGE, "streams": 1}, quota("dst", 0.05)),
+            Built("cpu_destination", {**LARGE, "streams": 4}, quota("dst", 0.05)),
+            Built("cpu_destination", {**LARGE, "streams": 4, "copy_mode": "push"}, quota("dst", 0.1)),
+            Built("client", {"tool": "gfal-copy", "file_size": 4 * MIB, "streams": 1}, quota("client", 0.1)),
+            Built("client", {"tool": "gfal-copy", "file_size": 4 * MIB, "streams": 4}, quota("client", 0.2)),
+            Built("client", {"tool": "curl", "file_size": MIB, "streams": 4}, quota("client", 0.02)),
+        ],
+    ),
+    "machine": Group(
+        {"rtt": 0, "bandwidth": 5},
+        [Built("machine", {**LARGE, "streams": streams}, burning) for streams in (1, 2, 4)],
+    ),
+}
+
+if BLKIO.is_dir():
+    disks = [
+        Built("disk", {"tool": "curl", "file_size": 64 * MIB, "streams": 1}, slow_disk),
+        Built("disk", {"tool": "curl", "file_size": 64 * MIB, "streams": 4}, slow_disk),
+        Built("disk", {"tool": "curl", "file_size": 64 * MIB, "streams": 2, "copy_mode": "push"}, slow_disk),
+    ]
+    GROUPS["disk"] = Group({"rtt": 2, "bandwidth": 1}, disks)
+
+
+def measured(group: Group, folder: Path) -> Iterator[tuple[Built, dict[str, Any]]]:
+    """Each cell of a deployment with what was found."""
+    with site_of(folder, **group.deployment) as site:
+        for built in group.cells:
+            with built.arranged(site):
+                yield built, cell(site, HOW, **group.deployment, **built.parameters)

@@ -1,0 +1,19 @@
+"""The rules of limits, on real cells that were built so that the answer is known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.real.constructions import GROUPS, measured
+
+pytestmark = pytest.mark.real
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_what_a_cell_was_built_to_be_bound_by_is_found(tmp_path: Path, name: str) -> None:
+    for built, found in measured(GROUPS[name], tmp_path):
+        assert found["status"] == "ok", found["message"]
+        assert found["limit"] == built.limit, (built.parameters, found["summary"])
+        assert found["evidence"][built.limit]["reached"]

@@ -1,0 +1,242 @@
+"""Tools against real servers, clusters of two origins with redirectors: those of one process, and how all fail."""
+
+from __future__ import annotations
+
+import asyncio
+import filecmp
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from tpcsweep import credentials
+from tpcsweep.namespaces import entered
+from tpcsweep.testbeds.netns import state
+from tpcsweep.testbeds.netns.servers import USER
+from tpcsweep.testbeds.netns.site import Site
+from tpcsweep.tools import TOOLS, Credentials, Transfer, Worker
+from tpcsweep.tools.lines import READY, order
+from tpcsweep.tools.native import Copier
+
+from tests.real.sites import MIB, cell, site_of
+
+pytestmark = pytest.mark.real
+
+each = pytest.mark.parametrize("tool", [name for name, tool in TOOLS.items() if isinstance(tool, Worker)])
+
+
+@pytest.fixture(scope="module")
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Two origins and a redirector on each side."""
+    with site_of(tmp_path_factory.mktemp("tools"), origins=2, rtt=2, bandwidth=1) as site:
+        yield site
+
+
+def deployed(site: Site) -> Credentials:
+    """The deployment's own credentials."""
+    return Credentials(state.STATE / site.prefix.removeprefix("tpc-") / "credentials")
+
+
+def copied(
+    site: Site, name: str, transfer: Transfer, home: Path, given: Credentials | None = None, **more: str
+) -> str | None:
+    """How one transfer ends, without the client's help; `more` is added to the tool's environment."""
+    tool, given = TOOLS[name], given or deployed(site)
+    environment = {**tool.environment(given, home), **more}
+    with entered(f"{site.prefix}-client"):
+        if isinstance(tool, Worker):
+            return worked(tool.worker(given), environment, transfer)
+        try:
+            tool.prepare(transfer, given, home)
+        except RuntimeError as error:
+            return str(error)
+        command = tool.command(transfer, given, home)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    return tool.failure(done.returncode, done.stdout + done.stderr)
+
+
+def worked(command: list[str], environment: dict[str, str], transfer: Transfer) -> str | None:
+    """The same by a worker, which ends with its standard input."""
+    with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker:
+        assert worker.stdin
+        assert worker.stdout
+        assert json.loads(worker.stdout.readline()) == READY
+        worker.stdin.write(order(0, transfer))
+        worker.stdin.flush()
+        answer = json.loads(worker.stdout.readline())
+        worker.stdin.close()
+        assert worker.wait(timeout=5) == 0
+    failure: str | None = answer["failure"]
+    return failure
+
+
+def between(site: Site, name: str, arrives: str = "arrived", copy_mode: str = "pull") -> Transfer:
+    """A transfer of a source file from redirector to redirector."""
+    [(source, destination)] = site.pairs("redirector")
+    return Transfer(f"{source}/{name}", f"{destination}/{arrives}", copy_mode)
+
+
+@each
+@pytest.mark.parametrize("copy_mode", ["pull", "push"])
+@pytest.mark.parametrize("endpoint", ["redirector", "direct"])
+def test_what_arrives_is_what_was_sent(clusters: Site, tool: str, copy_mode: str, endpoint: str) -> None:
+    name = clusters.add_source(3 * MIB + 1, "random", 4)
+    run = {"tool": tool, "streams": 4, "pairs": clusters.pairs(endpoint), "file_name": name}
+    clusters.client.run(**run, prefix="same", copy_mode=copy_mode, tcp_streams=1)
+    events = []
+    give_up = time.monotonic() + 20
+    while (len(events) < 8 or {0, 1, 2, 3} - {e["stream"] for e in events}) and time.monotonic() < give_up:
+        events += clusters.client.events()
+        time.sleep(0.02)
+    events += clusters.client.stop()
+    assert [event["failure"] for event in events if event["failure"]] == []
+    assert len(events) >= 8
+    source, arrived = clusters.sides["src"].files / name, clusters.sides["dst"].files
+    assert all(filecmp.cmp(source, arrived / event["name"], shallow=False) for event in events)
+    clusters.settle()
+
+
+@each
+def test_a_cell_is_measured(clusters: Site, tool: str) -> None:
+    found = cell(clusters, tool=tool, streams=6, file_size=8 * MIB)
+    assert found["status"] == "ok"
+    assert 0.2 < found["summary"]["throughput"] < 1.0
+    assert "transfers_failed" not in found["flags"]
+    assert found["summary"]["transfers"] > 6
+    assert found["summary"]["client_cpu"] > 0
+
+
+@each
+def test_connections_inside_a_transfer_are_what_was_asked_for(clusters: Site, tool: str) -> None:
+    found = cell(clusters, tool=tool, endpoint="direct", streams=1, tcp_streams=4, file_size=256 * MIB)
+    assert found["status"] == "ok"
+    assert 4 <= max(found["samples"]["connections"]) <= 5  # and one for the HEAD
+
+
+@pytest.mark.parametrize(
+    ("tool", "copy_mode", "said"),
+    [
+        ("gfal-copy", "pull", "exit code 2 (no such file)"),
+        ("gfal-copy", "push", "exit code 2 (no such file)"),
+        ("gfal2", "pull", "error 5 (Input/output error): TRANSFER ERROR: Copy failed (3rd pull)"),
+        ("gfal2", "push", "error 112 (Host is down): TRANSFER ERROR: Copy failed (3rd push)"),
+        ("curl", "pull", "exit code 0: failure: Remote side failed with status code 404"),
+        ("curl", "push", "exit code 0: Unable to open /data/no-such-file; no such file or directory"),
+        ("native", "pull", "failure: Remote side failed with status code 404"),
+        ("native", "push", "HTTP 400 Unknown: Unable to open /data/no-such-file; no such file or directory"),
+    ],
+)
+def test_a_missing_source_is_said(
+    clusters: Site, tmp_path: Path, tool: str, copy_mode: str, said: str
+) -> None:
+    failure = copied(clusters, tool, between(clusters, "no-such-file", copy_mode=copy_mode), tmp_path)
+    assert said in str(failure)
+    clusters.settle()
+
+
+@pytest.mark.parametrize(
+    ("tool", "said"),
+    [
+        ("gfal-copy", "exit code 17 (destination exists)"),
+        ("gfal2", "error 17 (File exists)"),
+        ("native", "HTTP 412 Unknown: Unable to create /data/taken; file exists"),
+    ],
+)
+def test_a_destination_that_exists_is_left_alone(
+    clusters: Site, tmp_path: Path, tool: str, said: str
+) -> None:
+    there = clusters.sides["dst"].files / "taken"
+    there.write_bytes(b"precious")
+    shutil.chown(there, USER)
+    failure = copied(
+        clusters, tool, between(clusters, clusters.add_source(MIB, "sparse", 1), "taken"), tmp_path
+    )
+    assert said in str(failure)
+    assert there.read_bytes() == b"precious"
+    clusters.settle()
+
+
+@pytest.mark.parametrize(
+    ("tool", "said"),
+    [
+        ("gfal-copy", "exit code 13 (permission denied)"),
+        ("gfal2", "error 13 (Permission denied)"),
+        ("curl", "gave no macaroon: curl: (35)"),
+        ("native", "certificate verify failed"),
+    ],
+)
+def test_a_server_of_another_authority_is_refused(
+    clusters: Site, tmp_path: Path, tool: str, said: str
+) -> None:
+    other = tmp_path / "credentials"
+    credentials.create(other, [], (os.getuid(), os.getgid()))
+    transfer = between(clusters, clusters.add_source(MIB, "sparse", 1))
+    assert said in str(copied(clusters, tool, transfer, tmp_path, Credentials(other)))
+
+
+@pytest.mark.parametrize(
+    ("tool", "said"),
+    [("gfal-copy", "exit code 5 (input/output error)"), ("gfal2", "error 5 (Input/output error)")],
+)
+def test_a_token_that_is_none_gets_the_tools_words(
+    clusters: Site, tmp_path: Path, tool: str, said: str
+) -> None:
+    transfer = between(clusters, clusters.add_source(MIB, "sparse", 1))
+    failure = str(copied(clusters, tool, transfer, tmp_path, BEARER_TOKEN="garbage"))
+    assert said in failure
+    assert "status code 403" in failure
+
+
+def test_a_macaroon_that_is_none_gets_the_servers_words(clusters: Site) -> None:
+    class Forger(Copier):
+        async def _macaroon(self, _: str) -> str:
+            return "garbage"
+
+    async def forged() -> str | None:
+        return await Forger(deployed(clusters)).copy(transfer)
+
+    transfer = between(clusters, clusters.add_source(MIB, "sparse", 1))
+    with entered(f"{clusters.prefix}-client"):
+        assert "HTTP 401 Unknown: Unable to create /data/arrived" in str(asyncio.run(forged()))
+
+
+@each
+def test_a_failing_tool_ends_the_cell_with_its_words(
+    clusters: Site, monkeypatch: pytest.MonkeyPatch, tool: str
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(clusters, "add_source", lambda *_: "no-such-file")
+        found = cell(clusters, tool=tool, streams=2)
+    assert found["status"] == "failed"
+    assert found["summary"]["transfers_failed"] == 6  # two streams, three tries each
+    assert "no" in found["message"].lower()
+    assert cell(clusters, tool=tool, streams=1, file_size=8 * MIB)["status"] == "ok"
+
+
+@each
+def test_nothing_runs_on_after_a_stop(clusters: Site, tool: str) -> None:
+    name = clusters.add_source(512 * MIB, "sparse", 1)
+    run = {"tool": tool, "streams": 3, "pairs": clusters.pairs("redirector"), "file_name": name}
+    clusters.client.run(**run, prefix="stop", copy_mode="pull", tcp_streams=1)
+    give_up = time.monotonic() + 20
+    while clusters.read().connections < 3 and time.monotonic() < give_up:
+        time.sleep(0.02)
+    [worker] = [process for process in psutil.process_iter() if _works(process)]
+    assert [event for event in clusters.client.stop() if event["event"] == "end"] == []
+    assert not worker.is_running()
+    clusters.settle()
+    time.sleep(0.5)
+    assert not clusters.counters.connected()
+    assert list(clusters.sides["dst"].files.iterdir()) == []
+
+
+def _works(process: psutil.Process) -> bool:
+    try:
+        return any("tpcsweep.tools import" in word for word in process.cmdline())
+    except psutil.Error:
+        return False

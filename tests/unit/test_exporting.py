@@ -1,0 +1,172 @@
+"""Datasets as text for dashboards: lines of a monitoring server, and OpenMetrics as its own parser reads it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from tpcsweep import dataset
+from tpcsweep.exporting import ExportError, exposition, lines
+from tpcsweep.exporting.monitoring import megabytes
+from tpcsweep.exporting.openmetrics import UNITS
+from tpcsweep.parameters import Value
+from tpcsweep.variables import FLAGS, SUMMARY
+
+from tests.unit import synthetic
+
+AXES: dict[str, Sequence[Value]] = {
+    "cores": [0.5, None],
+    "rtt": [5.0, 50.0],
+    "streams": [1, 12],
+    "repetition": [1, 2],
+}
+FAILED = {"cores": 0.5, "rtt": 5.0, "streams": 1, "repetition": 1}
+MISSING = {"cores": None, "rtt": 50.0, "streams": 12, "repetition": 2}
+
+
+@pytest.fixture(scope="module")
+def folded(tmp_path_factory: pytest.TempPathFactory) -> dataset.Folded:
+    """A sweep with a cell that failed, one that is missing, and one with a flag; read back from its file."""
+    folder = tmp_path_factory.mktemp("export")
+    steady = {"not_steady": [{"cores": None, "rtt": 5.0, "streams": 1, "repetition": 2}]}
+    files = synthetic.write_sweep(folder, AXES, failed=[FAILED], missing=[MISSING], flagged=steady)
+    made = dataset.fold(files, AXES)
+    dataset.write(made, folder / "dataset.nc")
+    loaded = [xr.load_dataset(folder / "dataset.nc", group=group) for group in (None, "samples")]
+    return dataset.Folded(*loaded, made.transfers)
+
+
+def families(text: str) -> dict[str, Any]:
+    return {family.name: family for family in text_string_to_metric_families(text)}
+
+
+def test_lines_have_the_published_form(folded: dataset.Folded) -> None:
+    found = [line.split(", ") for line in lines(folded.summary, folded.samples)]
+    assert len(found) == 2 * (16 - 2)
+    where = {"cores": np.inf, "rtt": 50, "streams": 12, "repetition": 1}
+    here = folded.summary.sel(where)
+    ended = here.started.values.astype("datetime64[ms]").astype(int) + 1000 * float(here.duration)
+    name = "http_m2m_{}_12s_04m_cores=none_rtt=50"
+    for kind, value in (
+        ("avg", folded.samples.goodput.sel(where).mean()),
+        ("max", here.throughput_max),
+    ):
+        [row] = [row for row in found if row[4] == name.format(kind)]
+        assert row[:4] == [f"{ended:.0f}", "netns", "demo", "source->destination"]
+        assert float(row[5]) == pytest.approx(125 * float(value), rel=1e-5)
+
+
+def test_lines_are_oldest_first_and_tell_all_cells_apart(folded: dataset.Folded) -> None:
+    found = [line.split(", ") for line in lines(folded.summary, folded.samples)]
+    assert [int(row[0]) for row in found] == sorted(int(row[0]) for row in found)
+    assert len({(row[0], row[4]) for row in found}) == len(found)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "begins"),
+    [
+        ({"tool": "iperf3", "tcp_buffer": 8_000_000}, "network_m2m_avg_01s_08m"),
+        ({"tool": "globus-url-copy", "layer": "memory_to_disk"}, "gridftp_m2d_avg_01s_04m"),
+        ({"tool": "xrdcp", "layer": "disk_to_disk"}, "xrootd_d2d_avg_01s_04m"),
+        ({"tool": "gfal-copy", "layer": "memory_to_memory"}, "http_m2m_avg_01s_04m"),
+    ],
+)
+def test_names_say_protocol_and_layer(
+    folded: dataset.Folded, parameters: dict[str, Any], begins: str
+) -> None:
+    summary = folded.summary.assign_coords(parameters)
+    assert any(f", {begins}_" in line for line in lines(summary, folded.samples))
+
+
+def test_buffers_that_look_alike_are_told_apart(tmp_path: Path) -> None:
+    def names(*sizes: int) -> set[str]:
+        axes: dict[str, Sequence[Value]] = {"tcp_buffer": sizes, "repetition": [1]}
+        made = dataset.fold(synthetic.write_sweep(tmp_path / str(sizes), axes), axes)
+        return {line.split(", ")[4] for line in lines(made.summary, made.samples) if "_avg_" in line}
+
+    assert names(4_000_000, 8_000_000) == {"http_m2m_avg_01s_04m", "http_m2m_avg_01s_08m"}
+    assert names(8_000_000, 8 * 2**20) == {
+        "http_m2m_avg_01s_08m_tcp_buffer=8000000",
+        "http_m2m_avg_01s_08m_tcp_buffer=8388608",
+    }
+
+
+@given(st.integers(1, 99))
+def test_whole_megabytes_have_two_digits(count: int) -> None:
+    assert megabytes(count * 10**6) == f"{count:02}"
+    assert megabytes(count * 2**20) == f"{count:02}"
+
+
+def test_the_official_parser_reads_every_figure_with_its_unit(folded: dataset.Folded) -> None:
+    found = families(exposition(folded.summary))
+    for name, variable in SUMMARY.items():
+        unit, scale = UNITS[variable.units]
+        family = found["_".join(filter(None, ("tpcsweep", name, unit)))]
+        assert (family.type, family.unit, family.documentation) == ("gauge", unit, variable.long_name)
+        for sample in family.samples:
+            assert sample.labels["sweep"] == "demo"
+            where = {
+                axis: math.inf if text == "none" else float(text)
+                for axis, text in sample.labels.items()
+                if axis not in ("sweep", "testbed")
+            }
+            assert set(where) == set(AXES)
+            cell = folded.summary.sel(where)
+            assert sample.value == pytest.approx(scale * float(cell[name]), rel=1e-9)
+            ended = cell.started.values.astype("datetime64[ns]").astype(int) / 1e9
+            ended += float(cell.duration.fillna(0))
+            assert float(sample.timestamp) == pytest.approx(ended, abs=1e-3)
+    throughput = found["tpcsweep_throughput_bits_per_second"].samples
+    assert len(throughput) == int((folded.summary.status == 1).sum()) == 14
+
+
+def test_what_failed_and_what_is_flagged_is_said(folded: dataset.Folded) -> None:
+    found = families(exposition(folded.summary))
+    failed = [sample.labels for sample in found["tpcsweep_ok"].samples if sample.value == 0]
+    assert [{axis: labels[axis] for axis in AXES} for labels in failed] == [
+        {"cores": "0.5", "rtt": "5", "streams": "1", "repetition": "1"}
+    ]
+    assert len(found["tpcsweep_ok"].samples) == 15
+    assert found["tpcsweep_flags"].type == "stateset"
+    carried = [sample.labels for sample in found["tpcsweep_flags"].samples if sample.value == 1]
+    assert [labels["tpcsweep_flags"] for labels in carried] == ["not_steady"]
+    assert len(found["tpcsweep_flags"].samples) == 15 * len(FLAGS)
+
+
+def test_what_all_cells_share_is_said_once(folded: dataset.Folded) -> None:
+    [sample] = families(exposition(folded.summary))["tpcsweep_sweep"].samples
+    assert sample.name == "tpcsweep_sweep_info"
+    assert sample.labels["tool"] == "gfal-copy"
+    assert sample.labels["bandwidth"] == "1"
+    assert sample.labels["testbed_kind"] == "netns"
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=20))
+def test_any_text_survives_as_a_label(folded: dataset.Folded, text: str) -> None:
+    summary = folded.summary.isel(rtt=[0], streams=[0], cores=[0]).assign_attrs(cpu=text)
+    [sample] = families(exposition(summary))["tpcsweep_sweep"].samples
+    assert sample.labels["cpu"] == text
+
+
+def test_a_dataset_without_times_is_refused(folded: dataset.Folded) -> None:
+    summary = folded.summary.assign(started=folded.summary.started.where(folded.summary.streams > 1))
+    says = r"does not say when the cell cores=0\.5, rtt=5, streams=1, repetition=1 was measured"
+    with pytest.raises(ExportError, match=says):
+        exposition(summary)
+    with pytest.raises(ExportError, match=says):
+        lines(summary, folded.samples)
+
+
+def test_a_figure_in_an_unknown_unit_is_refused(folded: dataset.Folded) -> None:
+    summary = folded.summary.copy()
+    summary["rtt_idle"] = summary["rtt_idle"].assign_attrs(units="furlong")
+    with pytest.raises(ExportError, match="rtt_idle is in furlong; OpenMetrics is written for Gbit/s, ms"):
+        exposition(summary)

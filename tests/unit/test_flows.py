@@ -1,0 +1,123 @@
+"""Connections come and go; what they did together only grows, and threads are looked at where they are."""
+
+from __future__ import annotations
+
+import math
+import os
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tpcsweep.measure import threads
+from tpcsweep.measure.flows import Followed, means
+from tpcsweep.measure.sockets import Connection, SocketDiagnostics
+from tpcsweep.measure.threads import Busiest, Threads, ThreadStat, numbered, parse_stat, together
+
+STAT = b"17 (a (b) c) D 1 17 17 0 -1 4194304 50 0 0 0 250 120 0 0 20 0 1 0 3 0 0\n"
+
+
+def connection(cookie: int, seconds: float, count: int, rtt: float = 1.0) -> Connection:
+    return Connection(cookie, "10.0.0.1", rtt, 10, 0, 4 * seconds, 2 * seconds, seconds, count, count // 2)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 5), st.integers(1, 5), st.lists(st.integers(0, 1000), min_size=5, max_size=5)
+        )
+    )
+)
+def test_counters_are_the_sums_over_all_connections_that_ever_were(
+    lives: list[tuple[int, int, list[int]]],
+) -> None:
+    """lives: for each connection the look that first sees it, how many do, and what it adds before each."""
+    followed = Followed()
+    seen = 0
+    before = followed.look([])
+    for look in range(12):
+        there = []
+        for cookie, (begins, looks, added) in enumerate(lives):
+            if begins <= look < begins + looks:
+                seen += added[look - begins]
+                there.append(connection(cookie, 0.5, sum(added[: look - begins + 1])))
+        found = followed.look(there)
+        assert found.sent == seen
+        assert all(new >= old for new, old in zip(vars(found).values(), vars(before).values(), strict=True))
+        before = found
+    assert before.busy == pytest.approx(2.0 * len(lives))
+    assert before.rwnd_limited == pytest.approx(1.0 * len(lives))
+
+
+def test_means_are_over_connections() -> None:
+    assert means([connection(1, 0, 0, rtt=1.0), connection(2, 0, 0, rtt=4.0)]) == (2.5, 10)
+    assert all(math.isnan(value) for value in means([]))
+
+
+def test_the_kernel_tells_of_a_connection_that_waits_for_its_reader() -> None:
+    looks = SocketDiagnostics()
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as sender:
+        sender.connect(server.getsockname())
+        reader = server.accept()[0]
+        with reader:
+            sender.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                while True:
+                    sender.send(bytes(1 << 20))  # nobody reads: the receiver's window closes
+            time.sleep(0.2)
+            ours = max(looks.connections(), key=lambda found: found.busy if found.sent else 0)
+            assert ours.remote == "127.0.0.1"
+            assert ours.busy >= ours.rwnd_limited > 0.1
+            assert ours.sent > 65536
+    looks.close()
+
+
+def test_a_stat_is_read_whatever_the_name_of_the_thread() -> None:
+    assert parse_stat(STAT) == ThreadStat(waits=True, ticks=370)
+
+
+def test_the_busiest_thread_is_found_among_processes_that_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "LOOK", 0.0)
+    monkeypatch.setattr(threads, "SHARE", math.inf)
+    proc = os.open("/proc", os.O_RDONLY)
+    assert os.getpid() in numbered(proc)
+    idle, busy = (
+        subprocess.Popen([sys.executable, "-c", f"import time; {what}"], stdin=subprocess.DEVNULL)
+        for what in ("time.sleep(60)", "\nwhile True: pass")
+    )
+    watched = Threads(proc, lambda: [idle.pid, busy.pid, 2**22 + 1])  # no process has that number
+    try:
+        assert math.isnan(watched.look().cores)
+        time.sleep(1.0)
+        used = watched.look().cores
+        assert 0.05 < used < 1.1
+    finally:
+        for process in (idle, busy):
+            process.kill()
+            process.wait()
+    assert watched.look() == Busiest(0.0, 0)
+    os.close(proc)
+
+
+def test_looks_that_take_long_are_far_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "LOOK", 0.0)
+    monkeypatch.setattr(threads, "SHARE", 1e-9)
+    proc = os.open("/proc", os.O_RDONLY)
+    asked: list[int] = []
+
+    def pids() -> list[int]:
+        asked.append(os.getpid())
+        return asked[-1:]
+
+    watched = Threads(proc, pids)
+    assert watched.look() is watched.look()
+    assert len(asked) == 1
+    os.close(proc)
+
+
+def test_servers_together_have_the_busiest_thread_of_any_and_all_that_wait() -> None:
+    assert together([Busiest(0.5, 1), Busiest(0.25, 2)]) == Busiest(0.5, 3)
+    assert math.isnan(together([Busiest(0.5, 1), Busiest(math.nan, 0)]).cores)

@@ -1,0 +1,107 @@
+"""What comes from the pods of a deployment unasked: in this machine's time, in its order, and never too much."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from typing import Any
+
+import pytest
+from tpcsweep.measure import monitoring
+from tpcsweep.measure.history import MOST
+from tpcsweep.testbeds.kubernetes.pod.agent import telling_copies
+from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT, Hub
+from tpcsweep.testbeds.kubernetes.site import Inbox
+
+from tests.unit.test_trust import RECORD, datagram
+
+
+def inbox() -> Inbox:
+    made = Inbox(lambda: None)
+    made.ahead = 1000.0
+    return made
+
+
+def test_times_of_the_client_and_of_copies_become_those_of_this_machine() -> None:
+    found = inbox()
+    found.hear({"client": {"event": "end", "start": 1.0, "end": 2.0, "arrival": [1.5, 7]}})
+    found.hear({"client": {"event": "exhausted"}})
+    found.hear({"copy": ["c.0.0", 1.25, 1.75, 1, 7, 0, "pull"]})
+    lines = found.lines()
+    event = json.loads(next(lines))
+    assert (event["start"], event["end"]) == (1001.0, 1002.0)
+    assert found.arrival(event["arrival"]) == (1001.5, 7)
+    assert json.loads(next(lines)) == {"event": "exhausted"}
+    [copy] = found.copies()
+    assert (copy.begin, copy.end, copy.name) == (1001.25, 1001.75, "c.0.0")
+    assert found.copies() == []
+
+
+def test_a_file_whose_first_byte_nobody_saw_still_has_a_size() -> None:
+    assert inbox().arrival([None, 9]) == (None, 9)
+
+
+def test_samples_are_thinned_alike_and_forgotten_with_their_cell() -> None:
+    found = inbox()
+    for number in range(MOST + 1):
+        for name in ("src1", "dst1"):
+            found.hear({"sample": [float(number)], "of": name})
+    assert found.stride == 2
+    assert {len(kept) for kept in found.samples().values()} == {MOST // 2 + 1}
+    found.forget()
+    assert found.stride == 1
+
+
+def test_events_keep_their_order_though_a_file_takes_long_to_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def pass_on() -> list[dict[str, Any]]:
+        hub = Hub()
+        said: list[dict[str, Any]] = []
+        monkeypatch.setattr(hub.outbox, "say", lambda **message: said.append(message))
+
+        async def tell(_to: list[str], _verb: str, arguments: dict[str, Any]) -> dict[str, Any]:
+            await asyncio.sleep(0.2 if arguments["name"] == "slow" else 0)
+            return {"dst1": [None, 0], "dst2": [5.0, 10]}
+
+        monkeypatch.setattr(hub.agents, "tell", tell)
+        monkeypatch.setattr(hub.agents, "arrival", lambda _name, arrival: arrival)
+        events: asyncio.Queue[Any] = asyncio.Queue()
+        for event in (
+            {"event": "end", "name": "slow"},
+            {"event": "end", "name": "fast"},
+            {"event": "stopped"},
+        ):
+            events.put_nowait(asyncio.create_task(hub._completed(event)))
+        events.put_nowait(None)
+        await hub._pass_on(events)
+        return said
+
+    said = asyncio.run(pass_on())
+    assert [message["client"].get("name") for message in said[:-1]] == ["slow", "fast", None]
+    assert said[0]["client"]["arrival"] == [5.0, 10]  # of the origin that has the file
+    assert said[-1] == {"gone": CLIENT}
+
+
+def test_an_agent_tells_of_copies_as_their_server_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind((monitoring.LOOPBACK, 0))
+        port = free.getsockname()[1]
+    monkeypatch.setattr(monitoring, "MONITOR_PORT", port)
+
+    async def told() -> list[bytes]:
+        lines: list[bytes] = []
+        heard = asyncio.Event()
+
+        class Writer:
+            def write(self, line: bytes) -> None:
+                lines.append(line)
+                heard.set()
+
+        with telling_copies(Writer()), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:  # type: ignore[arg-type]
+            server.sendto(datagram(RECORD), (monitoring.LOOPBACK, port))
+            await asyncio.wait_for(heard.wait(), 10)
+        return lines
+
+    [line] = asyncio.run(told())
+    name, _, _, *rest = json.loads(line)["copy"]
+    assert (name, rest) == ("c7.3.12", [4, 1024, 0, "pull"])

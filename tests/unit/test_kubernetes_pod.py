@@ -1,0 +1,41 @@
+"""What an agent sees of the container beside it, and of the path that it emulates."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from tpcsweep.cgroups import Hierarchy
+from tpcsweep.measure import threads
+from tpcsweep.testbeds.kubernetes.pod import contained, emulation, watched
+
+
+def test_a_container_hands_over_its_counters_and_its_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cpu.stat").write_text("usage_usec 2500000\nnr_periods 10\nnr_throttled 4\n")
+    monkeypatch.setattr(contained, "hierarchy", lambda: Hierarchy(2, tmp_path, tmp_path))
+    monkeypatch.setattr(threads, "LOOK", 0.0)
+    for module in (contained, watched):
+        monkeypatch.setattr(module, "CONTAINED", tmp_path / "socket")
+    server = threading.Thread(target=contained.taken)
+    server.start()
+    found = watched.Contained()
+    server.join()
+    assert found.cpu() == 2.5
+    assert found.periods() == (10, 4)
+    assert found.threads()[0] is None  # before there were two looks
+    give_up = time.monotonic() + 10
+    while not (found.threads()[0] or 0.0) > 0:
+        assert time.monotonic() < give_up
+
+
+@pytest.mark.parametrize(
+    ("drops", "expected"), [({"1:": 9, "40:": 12, "41:": 5}, (12, 5)), ({"1:": 9, "41:": 5}, (5, 5))]
+)
+def test_what_an_emulated_path_drops_for_want_of_room_is_told_apart(
+    drops: dict[str, int], expected: tuple[int, int]
+) -> None:
+    assert emulation.counted(drops) == expected

@@ -1,0 +1,195 @@
+"""The rules of limits: on cells made up so that one thing binds, and on any numbers whatever."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tpcsweep.measure import limits
+from tpcsweep.measure.limits import NONE_FOUND, ORDER, RULES, judge, loss_rate, numbers, ramp_seconds
+from tpcsweep.parameters import Parameters
+from tpcsweep.variables import LIMITS, SUMMARY
+
+NUMBERS = sorted({sign.number for rules in RULES.values() for rule in rules for sign in rule})
+FREE: dict[str, Any] = dict.fromkeys(NUMBERS, 0.0)
+
+MEANS = {
+    "goodput": 0.5,
+    "wire_throughput": 0.51,
+    "rtt_idle": 20.0,
+    "rtt_loaded": 21.0,
+    "busy": 3.9,
+    "rwnd_limited": 0.0,
+    "sndbuf_limited": 0.0,
+    "sent": 0.51,
+    "resent": 0.0,
+    "source_thread": 0.2,
+    "destination_thread": 0.3,
+    "client_thread": 0.0,
+    "source_waiting": 0.0,
+    "destination_waiting": 0.0,
+    "machine_cpu": 0.4,
+    "machine_steal": 0.0,
+}
+SUMMED = {
+    "duration": 10.0,
+    "source_cpu_busiest": 0.2,
+    "destination_cpu_busiest": 0.3,
+    "source_throttled": 0.0,
+    "destination_throttled": 0.0,
+    "path_cpu": 0.1,
+}
+TOTALS = {"client_throttled": 0, "client_periods": 0, "path_drops": 0, "path_queue_drops": 0}
+WANTED = Parameters(streams=4, rtt=20.0, bandwidth=1.0, cores=1.0)
+
+
+def found(
+    means: dict[str, float] | None = None,
+    summed: dict[str, float] | None = None,
+    totals: dict[str, int | None] | None = None,
+    transfers: tuple[float, ...] = (5.0,),
+    **parameters: Any,
+) -> str:
+    """The limit of a cell that nothing binds but what is given."""
+    known: dict[str, Any] = {**SUMMED, **(summed or {})}
+    wanted = WANTED.model_copy(update=parameters)
+    signs = numbers(wanted, known, {**MEANS, **(means or {})}, {**TOTALS, **(totals or {})}, transfers)
+    summary = {n: v if v is not None and math.isfinite(v) else None for n, v in {**known, **signs}.items()}
+    return judge(summary)[0]
+
+
+@pytest.mark.parametrize(
+    ("expected", "cell"),
+    [
+        ("none_found", {}),
+        ("bandwidth", {"means": {"wire_throughput": 0.97}}),
+        ("bandwidth", {"means": {"wire_throughput": 0.97, "machine_cpu": 1.0}}),
+        ("cpu_destination", {"summed": {"destination_cpu_busiest": 0.97}}),
+        ("cpu_destination", {"summed": {"destination_cpu_busiest": 0.45}, "origins": 2, "cores": 0.98}),
+        ("cpu_destination", {"means": {"destination_thread": 0.98, "machine_cpu": 0.97}}),
+        ("cpu_source", {"summed": {"source_throttled": 0.8}}),
+        ("cpu_source", {"summed": {"source_cpu_busiest": 0.99, "destination_cpu_busiest": 0.91}}),
+        ("client", {"totals": {"client_throttled": 80, "client_periods": 90}}),
+        ("disk", {"means": {"destination_waiting": 3.0}}),
+        ("window", {"means": {"rwnd_limited": 3.0}, "tcp_buffer": 2**20}),
+        ("window", {"means": {"sndbuf_limited": 3.0, "machine_cpu": 0.99}, "tcp_buffer": 2**20}),
+        ("window", {"tcp_buffer": 2**19}),  # whatever the kernel says of the waiting
+        # The reader is slow: the window closes, though the buffer would do for the path.
+        ("none_found", {"means": {"rwnd_limited": 3.0, "rtt_idle": 0.1}}),
+        ("slow_start", {"transfers": (0.1, 0.2, 0.25), "file_size": 2**20}),
+        ("none_found", {"transfers": (0.1, 0.2, 0.25), "file_size": 2**20, "means": {"rtt_idle": 0.1}}),
+        ("loss", {"means": {"resent": 0.005}, "totals": {"path_drops": 100}, "mtu": 9000}),
+        ("path_queue", {"means": {"resent": 0.005}, "totals": {"path_drops": 9, "path_queue_drops": 8}}),
+        # A machine that is busy loses packets too, but the reader is what is waited for.
+        (
+            "machine",
+            {"means": {"resent": 0.005, "rwnd_limited": 3.0, "rtt_idle": 0.1, "machine_cpu": 1.0}},
+        ),
+        # Real networks do not say what they drop.
+        ("loss", {"means": {"resent": 0.005}, "totals": {"path_drops": None, "path_queue_drops": None}}),
+        ("none_found", {"means": {"resent": 0.005}, "congestion_control": "bbr"}),
+        ("machine", {"means": {"machine_cpu": 0.9, "machine_steal": 0.08}}),
+        ("machine", {"summed": {"path_cpu": 0.95}}),
+    ],
+)
+def test_what_binds_alone_is_found(expected: str, cell: dict[str, Any]) -> None:
+    assert found(**cell) == expected
+
+
+def test_every_limit_has_rules_a_place_and_a_meaning() -> None:
+    assert [*RULES, NONE_FOUND] and {*RULES, NONE_FOUND} == set(LIMITS)
+    assert sorted(name for equals in ORDER for name in equals) == sorted(RULES)
+    assert set(NUMBERS) <= set(SUMMARY)
+
+
+def test_late_readings_do_not_fill_a_path() -> None:
+    """A reading that was late, and one right after it, in which what was sent meanwhile is seen."""
+    found = {
+        "time": np.array([0.1, 0.2, 1.199, 1.2, 1.3]),
+        "wire_throughput": np.array([0.3, 0.3, 0.1, 200.0, 0.3]),
+        "sent": np.array([1.0, 0.3, 0.3, 0.3, 0.3]),
+        "rtt_loaded": np.array([math.nan, 2.0, math.nan, math.nan, 4.0]),
+        "source_origin_cpu": np.full((2, 5), 0.25),
+        "cwnd": np.full(5, math.nan),
+    }
+    means = limits.means(found, 1)
+    assert means["wire_throughput"] == pytest.approx((0.03 + 0.0999 + 0.2 + 0.03) / 1.2)
+    assert means["sent"] == pytest.approx((0.1 + 0.36) / 1.3)  # in the warm-up too
+    assert means["rtt_loaded"] == pytest.approx(3.0)
+    assert means["source_origin_cpu"] == pytest.approx(0.25)
+    assert math.isnan(means["cwnd"])
+
+
+maybe = st.none() | st.floats(0, 10)
+
+
+@given(st.fixed_dictionaries(dict.fromkeys(NUMBERS, maybe)))
+def test_the_evidence_explains_the_limit(summary: dict[str, float | None]) -> None:
+    limit, evidence = judge(summary)
+    assert json.loads(json.dumps(evidence)) == evidence
+    assert set(evidence) == set(RULES)
+    for name, one in evidence.items():
+        met = [all(sign["reached"] for sign in rule) for rule in one["signs"]]
+        assert one["reached"] == any(met)
+        for rule in one["signs"]:
+            for sign in rule:
+                value = summary[sign["number"]]
+                assert sign["value"] == value
+                assert sign["reached"] == (value is not None and value >= sign["threshold"])
+        if one["reached"]:
+            assert rank(limit) <= rank(name)
+    if limit == NONE_FOUND:
+        assert not any(one["reached"] for one in evidence.values())
+    else:
+        assert evidence[limit]["reached"]
+
+
+def rank(limit: str) -> int:
+    return next((at for at, equals in enumerate(ORDER) if limit in equals), len(ORDER))
+
+
+def test_among_equals_the_furthest_beyond_its_threshold_binds() -> None:
+    for name, other in (("source", "destination"), ("destination", "source")):
+        summary = {**FREE, f"{name}_quota_used": 1.0, f"{other}_quota_used": 0.95}
+        assert judge(summary)[0] == f"cpu_{name}"
+
+
+@given(
+    st.floats(0.5, 300),
+    st.integers(1, 2**34),
+    st.integers(1, 64),
+    st.integers(4096, 2**26),
+    st.floats(0.01, 100),
+)
+def test_a_ramp_takes_no_longer_for_smaller_files_and_longer_on_longer_paths(
+    rtt: float, size: int, streams: int, buffer: int, bandwidth: float
+) -> None:
+    wanted = Parameters(rtt=rtt, file_size=size, streams=streams, tcp_buffer=buffer, bandwidth=bandwidth)
+    took = ramp_seconds(wanted, rtt)
+    assert took >= limits.ROUND_TRIPS["pull"] * rtt / 1000
+    assert ramp_seconds(wanted.model_copy(update={"file_size": max(1, size // 2)}), rtt) <= took
+    assert ramp_seconds(wanted, 2 * rtt) >= took
+
+
+@given(st.floats(1e-7, 0.1), st.floats(0.1, 300), st.sampled_from(["cubic", "reno"]))
+def test_more_loss_or_a_longer_path_leave_less(loss: float, rtt: float, control: str) -> None:
+    wanted = Parameters(congestion_control=control, mtu=1500)
+    rate = loss_rate(wanted, loss, rtt)
+    assert loss_rate(wanted, 2 * loss, rtt) < rate
+    assert loss_rate(wanted, loss, 2 * rtt) < rate
+
+
+def test_the_law_of_loss_is_that_of_the_publications() -> None:
+    reno = Parameters(congestion_control="reno", mtu=1500)
+    # MSS / RTT × √(3/2) / √p
+    assert loss_rate(reno, 1e-4, 100.0) == pytest.approx(1448 * 8e-9 / 0.1 * 1.2247 * 100, rel=1e-3)
+    # RFC 9438, section 5.1, table 1: at an RTT of 0.1 s a loss of 1e-4 leaves CUBIC a window of 187 segments.
+    cubic = loss_rate(Parameters(mtu=1500), 1e-4, 100.0)
+    assert cubic * 0.1 / (1448 * 8e-9) == pytest.approx(187, rel=0.01)
+    assert math.isinf(loss_rate(reno, 0.0, 100.0))
+    assert np.isnan(loss_rate(Parameters(congestion_control="bbr"), 1e-4, 100.0))

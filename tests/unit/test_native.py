@@ -1,0 +1,266 @@
+"""The native tool against a server of a few lines that answers over TLS whatever a test wants."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tpcsweep import credentials
+from tpcsweep.tools import Credentials, Transfer, http1
+from tpcsweep.tools.http1 import HttpError, parse_head
+from tpcsweep.tools.native import Copier, Progress, failure
+
+MACAROON = b'HTTP/1.1 200 OK\r\nContent-Length: 18\r\n\r\n{"macaroon": "m1"}'
+MARKER = "Perf Marker\n Timestamp: 1\n Stripe Index: 0\n Stripe Bytes Transferred: {}\nEnd\n"
+
+
+def chunked(*pieces: str, status: str = "201 Created") -> bytes:
+    chunks = [f"{len(piece):x}\r\n{piece}\r\n".encode() for piece in (*pieces, "")]
+    return f"HTTP/1.1 {status}\r\nTransfer-Encoding: chunked\r\n\r\n".encode() + b"".join(chunks)
+
+
+Answer = Callable[[str], bytes]
+"""What the server sends, of a request's first line; nothing: it closes the connection."""
+
+
+class Server:
+    """Answers macaroon requests with one macaroon, everything else with what the test says."""
+
+    def __init__(self, answer: Answer, answers: int) -> None:
+        self._answer = answer
+        self._answers = answers
+        """How many go over one connection."""
+        self.asked: list[tuple[str, dict[str, str]]] = []
+        self.connections = 0
+        self.url = ""
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            for _ in range(self._answers):
+                first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+                headers = dict(line.split(": ", 1) for line in lines if line)
+                await reader.readexactly(int(headers.get("Content-Length", 0)))
+                self.asked.append((first, headers))
+                answer = MACAROON if first.startswith("POST") else self._answer(first)
+                if not answer:
+                    break
+                writer.write(answer)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        writer.close()
+
+    @property
+    def copies(self) -> list[tuple[str, dict[str, str]]]:
+        return [(first, headers) for first, headers in self.asked if first.startswith("COPY")]
+
+
+@pytest.fixture(scope="module")
+def secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("deployment") / "credentials"
+    credentials.create(folder, ["127.0.0.1"], (os.getuid(), os.getgid()))
+    return folder
+
+
+@asynccontextmanager
+async def serving(secrets: Path, answer: Answer, answers: int = 1000) -> AsyncIterator[Server]:
+    server = Server(answer, answers)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(secrets / "host.pem", secrets / "host.key")
+    async with await asyncio.start_server(server.serve, "127.0.0.1", 0, ssl=tls) as listening:
+        server.url = f"https://127.0.0.1:{listening.sockets[0].getsockname()[1]}/data"
+        yield server
+
+
+def copies(
+    secrets: Path, answer: Answer, count: int = 1, tcp_streams: int = 1, copy_mode: str = "pull"
+) -> tuple[list[str | None], Server]:
+    """One transfer after another; how they ended, and what the server saw."""
+
+    async def run() -> tuple[list[str | None], Server]:
+        async with serving(secrets, answer) as server:
+            copier = Copier(Credentials(secrets))
+            ended = []
+            for number in range(count):
+                transfer = Transfer(
+                    f"{server.url}/source", f"{server.url}/{number}", copy_mode, tcp_streams=tcp_streams
+                )
+                ended.append(await copier.copy(transfer))
+            return ended, server
+
+    return asyncio.run(run())
+
+
+def test_transfers_share_macaroons_and_a_connection(secrets: Path) -> None:
+    ended, server = copies(secrets, lambda _: chunked(MARKER.format(5), "success: Created\n"), count=4)
+    assert ended == [None] * 4
+    assert (
+        len([first for first, _ in server.asked if first.startswith("POST")]) == 1
+    )  # both ends are one here
+    assert server.connections == 2  # one with the user's certificate, one for every COPY
+    first, headers = server.copies[0]
+    assert first == "COPY /data/0 HTTP/1.1"
+    assert headers["Source"] == f"{server.url}/source"
+    assert headers["Authorization"] == headers["TransferHeaderAuthorization"] == "Bearer m1"
+    assert "X-Number-Of-Streams" not in headers
+
+
+def test_push_asks_the_source_and_several_connections_are_asked_for(secrets: Path) -> None:
+    _, server = copies(secrets, lambda _: chunked("success: Created"), copy_mode="push", tcp_streams=4)
+    [(first, headers)] = server.copies
+    assert first == "COPY /data/source HTTP/1.1"
+    assert headers["Destination"] == f"{server.url}/0"
+    assert headers["X-Number-Of-Streams"] == "4"
+
+
+def test_a_redirection_is_followed_with_the_macaroon(secrets: Path) -> None:
+    def answer(first: str) -> bytes:
+        if "tried" in first:
+            return chunked("success: Created")
+        return (
+            b"HTTP/1.1 307 Temporary Redirect\r\nContent-Length: 0\r\nLocation: /data/other?tried=1\r\n\r\n"
+        )
+
+    ended, server = copies(secrets, answer)
+    assert ended == [None]
+    assert [first.split()[1] for first, _ in server.copies] == ["/data/0", "/data/other?tried=1"]
+    assert server.copies[1][1]["Authorization"] == "Bearer m1"
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (chunked(MARKER.format(5), "failure: no space\n"), "failure: no space"),
+        (chunked("not found", status="404 Not Found"), "HTTP 404 Not Found: not found"),
+        (chunked(MARKER.format(5)), "the answer ends without a result: End"),
+        (b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n", "HTTP 403 Forbidden"),
+        (b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n", "the answer ends without a result"),
+        (b"", "the server closed the connection without an answer"),
+        (b"SSH-2.0-OpenSSH\r\n\r\n", "no HTTP/1.1 answer: 'SSH-2.0-OpenSSH'"),
+        (
+            b"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+            r"no chunk begins with b'zz\r\n'",
+        ),
+        (b"HTTP/1.1 307 Moved\r\nContent-Length: 0\r\nLocation: http://other/\r\n\r\n", "redirected to http"),
+        (b"HTTP/1.1 307 Moved\r\nContent-Length: 0\r\nLocation: /data/0\r\n\r\n", "more than 5 times"),
+    ],
+)
+def test_what_is_no_success_is_a_failure_in_the_servers_words(
+    secrets: Path, answer: bytes, said: str
+) -> None:
+    [ended], _ = copies(secrets, lambda _: answer)
+    assert said in str(ended)
+
+
+def test_an_answer_that_breaks_off_is_a_failure_and_the_next_transfer_another_connection(
+    secrets: Path,
+) -> None:
+    answers = [
+        b"HTTP/1.1 201 Created\r\nContent-Length: 50\r\n\r\nsuccess: Cre",
+        b"",
+        chunked("success: Created"),
+    ]
+
+    def answer(_: str) -> bytes:
+        return answers.pop(0)
+
+    async def run() -> list[str | None]:
+        async with serving(secrets, answer) as server:
+            copier = Copier(Credentials(secrets))
+            transfer = Transfer(f"{server.url}/s", f"{server.url}/d", "pull")
+            with pytest.MonkeyPatch.context() as patched:
+                patched.setattr(http1, "PATIENCE", 0.2)
+                first = await copier.copy(transfer)
+            return [first, await copier.copy(transfer), await copier.copy(transfer)]
+
+    first, second, third = asyncio.run(run())
+    assert "has not answered for" in str(first)
+    assert "closed the connection" in str(second)
+    assert third is None
+
+
+def test_a_connection_that_the_server_closed_meanwhile_is_made_again(secrets: Path) -> None:
+    async def run() -> tuple[list[str | None], int]:
+        async with serving(secrets, lambda _: chunked("success: Created"), answers=1) as server:
+            copier = Copier(Credentials(secrets))
+            transfer = Transfer(f"{server.url}/s", f"{server.url}/d", "pull")
+            first = await copier.copy(transfer)
+            await asyncio.sleep(0.1)
+            return [first, await copier.copy(transfer)], len(server.copies)
+
+    assert asyncio.run(run()) == ([None, None], 2)
+
+
+def test_a_transfer_that_may_have_begun_is_not_sent_again(secrets: Path) -> None:
+    answers = [chunked("success: Created"), b""]
+    ended, server = copies(secrets, lambda _: answers.pop(0), count=2)
+    assert ended[0] is None
+    assert "closed the connection without an answer" in str(ended[1])
+    assert len(server.copies) == 2
+
+
+def test_a_server_of_another_authority_is_refused_in_the_words_of_tls(secrets: Path, tmp_path: Path) -> None:
+    other = tmp_path / "credentials"
+    credentials.create(other, ["127.0.0.1"], (os.getuid(), os.getgid()))
+
+    async def run() -> str | None:
+        async with serving(secrets, lambda _: b"") as server:
+            transfer = Transfer(f"{server.url}/s", f"{server.url}/d", "pull")
+            return await Copier(Credentials(other)).copy(transfer)
+
+    assert "certificate verify failed" in str(asyncio.run(run()))
+
+
+def test_a_macaroon_that_is_refused_is_asked_for_again(
+    secrets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "tests.unit.test_native.MACAROON", b"HTTP/1.1 403 No\r\nContent-Length: 4\r\n\r\nnope"
+    )
+    ended, server = copies(secrets, lambda _: b"", count=2)
+    assert all("gave no macaroon: HTTP 403 No: nope" in str(one) for one in ended)
+    assert [first.split()[0] for first, _ in server.asked] == ["POST", "POST"]
+
+
+BODIES = st.lists(
+    st.sampled_from(
+        ["", "Perf Marker", "  Stripe Bytes Transferred: 12", " Stripe Bytes Transferred: 7", "End"]
+    )
+    | st.text(alphabet="ab :1", max_size=8),
+    max_size=12,
+).map(lambda lines: "\n".join(lines).encode())
+
+
+@given(BODIES, st.lists(st.integers(0, 200), max_size=10))
+def test_a_body_says_the_same_in_whatever_pieces_it_comes(body: bytes, cuts: list[int]) -> None:
+    places = sorted({0, len(body), *(cut for cut in cuts if cut < len(body))})
+    whole, pieces = Progress(), Progress()
+    whole.feed(body + b"\n")
+    grown = [pieces.feed(body[a:b]) for a, b in pairwise(places)]
+    grown.append(pieces.feed(b"\n"))
+    assert (pieces.bytes, pieces.last) == (whole.bytes, whole.last)
+    assert any(grown) == (whole.bytes > 0)
+    lines = [line for line in body.split(b"\n") if line.strip()]
+    assert whole.last == (lines[-1] if lines else b"")
+
+
+@given(st.integers(100, 599), st.sampled_from(["success: Created", "failure: no", "", "what?"]))
+def test_only_a_good_status_with_a_good_result_is_a_success(status: int, said: str) -> None:
+    good = 200 <= status < 300 and said.startswith("success:")
+    assert (failure(status, "Reason", said.encode()) is None) == good
+
+
+@given(st.binary(max_size=60))
+def test_a_head_is_parsed_or_refused(text: bytes) -> None:
+    try:
+        assert parse_head(b"HTTP/1.1 " + text).status >= 0
+    except HttpError as error:
+        assert "no HTTP/1.1 answer" in str(error)

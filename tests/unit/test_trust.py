@@ -1,0 +1,340 @@
+"""What says how far a cell can be trusted: monitoring, first bytes, single transfers, fairness, bounded histories."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
+from tpcsweep import dataset, transfer_table
+from tpcsweep.measure import monitoring, transfers, trust
+from tpcsweep.measure.files import Arrival, DestinationFiles
+from tpcsweep.measure.first_bytes import FirstBytes
+from tpcsweep.measure.history import History
+from tpcsweep.measure.monitoring import Copy, parse
+from tpcsweep.measure.readings import Sampler, series
+from tpcsweep.measure.transfers import Transfers, unfinished
+
+from tests.unit import synthetic
+from tests.unit.test_readings import ZERO
+
+HEADER = (
+    b'{"code":"g","pseq":  2,"stod":1795289330,"sid":1,"gs":{"type":"P","tbeg":1795289336,"tend":1795289336}}'
+)
+RECORD = {
+    "TPC": "http",
+    "Client": "anon.0:23@[::10.0.0.1]",
+    "Xeq": {
+        "Beg": "2026-11-21T19:28:43.60931Z",
+        "End": "2026-11-21T19:28:44.260000Z",
+        "RC": 0,
+        "Strm": 4,
+        "Type": "pull",
+        "IPv": 4,
+    },
+    "Src": "https://10.88.1.1:8080/data/sparse.1024",
+    "Dst": "http://host:8080//data/c7.3.12?authz=Bearer%20MDAxabc",
+    "Size": 1024,
+}
+BEGAN = 100.0
+
+
+def datagram(*records: object) -> bytes:
+    return b"\n".join([HEADER, *(json.dumps(record).encode() for record in records)]) + b"\0"
+
+
+def ended(
+    stream: int, number: int, start: float, end: float, failure: str | None = None
+) -> dict[str, object]:
+    names = {"stream": stream, "number": number, "name": f"c.{stream}.{number}"}
+    return {"event": "end", **names, "start": BEGAN + start, "end": BEGAN + end, "failure": failure}
+
+
+def copied(name: str, begin: float = 1.0, size: int = 100, code: int = 0) -> Copy:
+    return Copy(name, BEGAN + begin, BEGAN + begin + 1, 1, size, code, "pull")
+
+
+def table(**columns: list[float]) -> dict[str, np.ndarray]:  # type: ignore[type-arg]
+    return {name: np.array(values, float) for name, values in columns.items()}
+
+
+NONE = table(stream=[], first_byte=[], end=[], size=[])
+
+
+def test_a_record_is_read_with_times_that_are_not_padded() -> None:
+    [copy] = parse(datagram(RECORD), lambda seconds: seconds)
+    assert copy.begin % 60 == pytest.approx(43.060931, abs=1e-5)
+    assert copy.end - copy.begin == pytest.approx(1.199069, abs=1e-5)
+    assert copy.name == "c7.3.12"  # without its token
+    assert (copy.connections, copy.size, copy.code, copy.direction) == (4, 1024, 0, "pull")
+
+
+def test_a_datagram_may_hold_several_records_or_none() -> None:
+    assert len(parse(datagram(RECORD, RECORD), float)) == 2
+    assert parse(datagram(), float) == []
+
+
+@pytest.mark.parametrize("wrong", [b"no JSON", datagram({"TPC": "http"}), datagram({**RECORD, "Xeq": None})])
+def test_what_is_no_record_is_refused_without_its_tokens(wrong: bytes) -> None:
+    with pytest.raises(ValueError, match="not a datagram of XRootD's TPC monitoring") as refused:
+        parse(wrong, float)
+    assert "MDAx" not in str(refused.value)
+
+
+def test_the_clock_of_records_is_that_of_readings() -> None:
+    assert monitoring.clock()(time.time()) == pytest.approx(time.monotonic(), abs=0.1)
+
+
+def test_transfers_and_records_are_joined_by_the_name_of_the_file_whichever_comes_first() -> None:
+    found = Transfers("c", BEGAN)
+    found.copied(copied("c.0.0"))
+    found.add(ended(0, 0, 0.5, 2.5), Arrival(BEGAN + 1.25, 100))
+    found.add(ended(1, 0, 0.5, 2.5), Arrival(None, 0))
+    found.copied(copied("c.1.0", size=90))
+    listed = found.listed()
+    assert listed["xrootd_size"] == [100, 90]
+    assert listed["first_byte"] == [1.25, None]
+    assert listed["xrootd_begin"] == [1.0, 1.0]
+    assert listed["xrootd_direction"] == ["pull", "pull"]
+
+
+def test_records_of_other_cells_and_of_copies_before_the_cell_are_left_out() -> None:
+    found = Transfers("c", BEGAN)
+    for name, begin in (("c1.0.0", 1.0), ("c.0.0", -1.0)):
+        found.copied(copied(name, begin))
+    found.add(ended(0, 0, 0.5, 2.5))
+    assert found.listed()["xrootd_size"] == [None]
+
+
+def test_a_record_is_waited_for_only_as_long_as_it_can_come() -> None:
+    found = Transfers("c", BEGAN)
+    assert found.overdue == -math.inf
+    found.add(ended(0, 0, 0, 2.0))
+    found.add(ended(1, 0, 0, 1.0, failure="exit code 5"))
+    assert found.overdue == BEGAN + 2.0 + monitoring.LATE
+    found.copied(copied("c.0.0"))
+    assert found.overdue == -math.inf  # nobody waits for those of transfers that failed
+
+
+def test_failures_keep_their_words() -> None:
+    found = Transfers("c", BEGAN)
+    for number in range(3):
+        found.add(ended(0, number, 0, 1, "exit code 5" if number else None))
+    found.add({"event": "exhausted"})
+    assert found.exhausted
+    assert found.messages() == {"exit code 5": 2}
+    assert found.listed()["message"] == ["", "exit code 5", "exit code 5"]
+    assert found.listed()["ok"] == [True, False, False]
+
+
+def test_a_cell_lists_so_many_transfers_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transfers, "MOST_ROWS", 10)
+    found = Transfers("c", BEGAN)
+    for number in range(25):
+        found.add(ended(0, number, number, number + 1))
+    assert found.listed()["number"] == list(range(0, 25, 3))
+    assert len(found.columns()["number"]) == 25
+
+
+def test_files_that_are_there_are_transfers_that_have_not_ended() -> None:
+    present = {"ready": Arrival(None, 1), "c.4.2": Arrival(BEGAN + 1, 50), "c0.1.1": Arrival(None, 7)}
+    found = unfinished(present, "c", BEGAN, BEGAN + 5)
+    assert {name: values.tolist() for name, values in found.items()} == {
+        "stream": [4],
+        "first_byte": [1],
+        "end": [5],
+        "size": [50],
+    }
+
+
+@given(st.lists(st.floats(0, 1e15), min_size=1, max_size=50))
+def test_fairness_is_between_one_share_and_all(rates: list[float]) -> None:
+    found = trust.fairness(rates)
+    if max(rates) == 0:
+        assert math.isnan(found)
+    else:
+        assert 1 / len(rates) - 1e-9 <= found <= 1 + 1e-9
+
+
+@given(st.integers(1, 100), st.integers(1, 100), st.floats(1e-3, 1e12))
+def test_fairness_of_some_that_share_evenly_is_their_part(some: int, others: int, rate: float) -> None:
+    assert trust.fairness([rate] * some + [0] * others) == pytest.approx(some / (some + others))
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 4), st.floats(0, 50), st.floats(0.001, 50), st.integers(0, 10**9)),
+        max_size=30,
+    ),
+    st.floats(0, 100),
+)
+def test_bytes_of_streams_are_those_of_their_transfers_however_a_cell_is_divided(
+    rows: list[tuple[int, float, float, int]], middle: float
+) -> None:
+    columns = {
+        "stream": [row[0] for row in rows],
+        "start": [row[1] for row in rows],
+        "first_byte": [row[1] for row in rows],
+        "end": [row[1] + row[2] for row in rows],
+        "size": [row[3] for row in rows],
+    }
+    moved = table(**columns)
+    whole = trust.stream_bytes(moved, NONE, 5, 0, 100)
+    parts = [trust.stream_bytes(moved, NONE, 5, *span) for span in ((0, middle), (middle, 100))]
+    assert whole.sum() == pytest.approx(sum(columns["size"]))
+    assert np.allclose(whole, parts[0] + parts[1])
+
+
+def test_a_transfer_whose_first_byte_nobody_saw_counts_from_its_start() -> None:
+    moved = table(stream=[0], start=[2], first_byte=[math.nan], end=[4], size=[100])
+    rest = table(stream=[1], first_byte=[math.nan], end=[4], size=[60])
+    assert trust.stream_bytes(moved, rest, 2, 3, 4).tolist() == [50, 60]
+
+
+def test_monitoring_agrees_when_each_byte_is_in_both_and_a_lost_record_shows() -> None:
+    moved = table(ok=[1, 1, 0], end=[1, 9, 2], size=[100, 100, 30], xrootd_size=[100, 100, math.nan])
+    assert trust.monitored_share(moved, heard=10) == 1
+    assert not trust.disagrees(1.0)
+    first_lost = moved | table(xrootd_size=[math.nan, 100, math.nan])
+    assert trust.monitored_share(first_lost, heard=10) == 0.5
+    assert trust.disagrees(0.5)
+    last_late = moved | table(xrootd_size=[100, math.nan, math.nan])
+    assert trust.monitored_share(last_late, heard=10) == 1
+    assert trust.monitored_share(last_late, heard=9 + monitoring.LATE) == 0.5
+
+
+def test_of_tools_that_do_not_copy_by_third_party_monitoring_says_nothing() -> None:
+    moved = table(ok=[1], end=[1], size=[100], xrootd_size=[math.nan])
+    assert math.isnan(trust.monitored_share(moved, heard=10))
+    assert not trust.disagrees(None)
+
+
+@given(st.integers(0, 500), st.integers(2, 40))
+def test_a_history_is_bounded_even_and_keeps_the_first(count: int, most: int) -> None:
+    history: History[int] = History(most)
+    for number in range(count):
+        history.add(number)
+    kept = history.entries()
+    assert len(kept) <= most
+    assert kept == list(range(0, count, history.stride))
+    assert history.stride == 1 or len(kept) >= most // 2
+
+
+def test_readings_of_a_long_cell_are_fewer_and_their_rates_the_same() -> None:
+    readings = iter(ZERO._replace(time=0.1 * n, payload=n * 12_500_000) for n in range(10**6))
+    history: History[object] = History(64)
+    for _ in range(1000):
+        history.add(next(readings))
+    found = series(history.entries())  # type: ignore[arg-type]
+    assert len(found["time"]) < 64
+    assert np.allclose(found["goodput"], 1.0)
+    assert np.allclose(np.diff(found["time"]), 0.1 * history.stride)
+
+
+def test_a_sampler_that_is_full_says_what_its_interval_has_become() -> None:
+    with Sampler(lambda: ZERO._replace(time=time.monotonic()), 0.002, most=8) as sampler:
+        time.sleep(0.5)
+    assert len(sampler.readings()) <= 8
+    assert sampler.interval >= 0.004
+
+
+def test_the_first_byte_of_a_file_is_noticed_and_not_its_making(tmp_path: Path) -> None:
+    first = FirstBytes(tmp_path)
+    files = DestinationFiles(tmp_path, first)
+    with (tmp_path / "a").open("wb") as file:
+        time.sleep(0.2)
+        assert first.when("a") is None
+        before = time.monotonic()
+        file.write(b"x" * 10)
+        file.flush()
+        noticed(first, "a")
+        file.write(b"y" * 10)
+    (tmp_path / "at once").write_bytes(b"x")
+    noticed(first, "at once")
+    when, size = files.remove("a")
+    assert when is not None
+    assert when >= before
+    assert size == 20
+    assert first.when("a") is None
+    assert files.present() == {}  # it shows what was sampled
+    files.arrived()
+    assert files.present()["at once"].size == 1
+    first.close()
+
+
+def noticed(first: FirstBytes, name: str) -> None:
+    give_up = time.monotonic() + 10
+    while first.when(name) is None:
+        assert time.monotonic() < give_up
+        time.sleep(0.005)
+
+
+@pytest.fixture
+def groups(tmp_path: Path) -> dataset.Folded:
+    axes = {"streams": [1, 2], "repetition": [1]}
+    return dataset.fold(synthetic.write_sweep(tmp_path, axes), axes)
+
+
+def test_the_dataset_has_what_follows_from_what_cells_list(groups: dataset.Folded) -> None:
+    one = groups.transfers.isel(transfer=2)
+    assert int(one.cell) == 1
+    assert float(one.startup) == 0.5
+    assert float(one.sending) == 3.5
+    assert float(one.rate) == pytest.approx(2**28 * 8e-9 / 4)
+    assert np.isnan(groups.transfers.startup.values[3])
+    assert groups.transfers["size"].attrs["units"] == "B"
+    assert "units" not in groups.transfers.message.attrs
+
+
+def test_a_table_of_transfers_ends_with_sum_and_mean(groups: dataset.Folded) -> None:
+    cell = transfer_table.fastest(groups.summary, groups.transfers)
+    assert cell is not None
+    found = transfer_table.of_cell(groups.transfers, cell)
+    assert list(found.index) == ["1", "2", "sum", "mean"]
+    assert found.loc["sum", "size (B)"] == 2**28
+    assert found.loc["sum", "rate (Gbit/s)"] == pytest.approx(2**28 * 8e-9 / 4)
+    assert found.loc["mean", "total (s)"] == pytest.approx((4 + 4.9) / 2)
+    assert found.loc["2", "message"] == "exit code 5"
+    cells = transfer_table.per_cell(groups.transfers)
+    assert cells["streams"].tolist() == [1, 2]
+    assert cells["transfers"].tolist() == [1, 1]
+
+
+def test_without_transfers_there_is_no_fastest_cell_and_an_empty_table() -> None:
+    places = [np.array([0, 1]), np.array([0, 0])]
+    axes = {"streams": [1, 2], "repetition": [1]}
+    found = dataset.tabulate(axes, places, {"throughput": np.array([1.0, 2.0])}, {}, {}, {})
+    assert transfer_table.fastest(found.summary, found.transfers) is None
+    assert transfer_table.per_cell(found.transfers).empty
+
+
+def test_the_sum_of_rates_is_that_of_streams_which_ran_at_a_time() -> None:
+    names = ("stream", "number", "start", "end", "first_byte", "size", "message")
+    rows = [(0, 0, 0, 1, 0.1, 10**9), (0, 1, 1, 2, 1.1, 10**9), (1, 0, 0, 2, 0.2, 10**9)]
+    columns = dict(zip(names, zip(*[(*row, "") for row in rows], strict=True), strict=True))
+    made = xr.Dataset({name: ("transfer", np.array(values)) for name, values in columns.items()})
+    made = made.assign(startup=made.first_byte - made.start, sending=made.end - made.first_byte)
+    made = made.assign(total=made.end - made.start, cell=("transfer", np.zeros(3, int)))
+    made = made.assign(rate=made["size"] * 8e-9 / made.total)
+    assert transfer_table.of_cell(made, 0).loc["sum", "rate (Gbit/s)"] == pytest.approx(8 + 4)
+
+
+def test_a_cell_that_kept_fewer_samples_stands_beside_one_that_kept_all(tmp_path: Path) -> None:
+    axes = {"streams": [1, 2], "repetition": [1]}
+    specs = synthetic.write_sweep(tmp_path, axes)
+    path = next(iter(specs))
+    cell = json.loads(path.read_bytes())
+    cell["samples"] = {
+        name: [row[3::4] for row in values] if name.endswith("origin_cpu") else values[3::4]
+        for name, values in cell["samples"].items()
+    }
+    path.write_text(json.dumps(cell))
+    found = dataset.fold(specs, axes).samples.goodput
+    assert int(found.sel(streams=1).notnull().sum()) == 30
+    assert int(found.sel(streams=2).notnull().sum()) == 120

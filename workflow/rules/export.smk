@@ -1,0 +1,12 @@
+rule export:
+    input:
+        dataset=f"{RESULTS}/dataset.nc",
+    output:
+        monitoring=f"{RESULTS}/export/monitoring.csv",
+        metrics=f"{RESULTS}/export/openmetrics.txt",
+    log:
+        f"{RESULTS}/logs/export.log",
+    conda:
+        "../../envs/tpcsweep.yaml"
+    script:
+        "../scripts/export.py"

@@ -1,0 +1,22 @@
+"""Write the dataset of the configured sweep for dashboards."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import xarray as xr
+from tpcsweep.exporting import ExportError, exposition, lines
+
+if TYPE_CHECKING:
+    from snakemake.script import snakemake
+
+summary = xr.load_dataset(snakemake.input.dataset)
+samples = xr.load_dataset(snakemake.input.dataset, group="samples")
+try:
+    monitoring, metrics = "".join(f"{line}\n" for line in lines(summary, samples)), exposition(summary)
+except ExportError as error:
+    Path(snakemake.log[0]).write_text(f"{error}\n")
+    sys.exit(str(error))
+Path(snakemake.output.monitoring).write_text(monitoring)
+Path(snakemake.output.metrics).write_text(metrics)
+print("written:", *snakemake.output, sep="\n  ")

@@ -1,0 +1,172 @@
+"""The single transfers of a cell: what the client, the destination's files and XRootD's monitoring say of each."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from array import array
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpcsweep.measure.files import Arrival
+from tpcsweep.measure.monitoring import LATE, Copy
+from tpcsweep.testbeds.clients import Event
+
+MOST_ROWS = 20_000
+"""Transfers that a cell's file lists at most; of more it lists every second, third and so on, evenly."""
+WHOLE = ("stream", "number", "size", "xrootd_connections", "xrootd_size", "xrootd_code")
+"""Columns of whole numbers."""
+TIMES = ("start", "first_byte", "end", "xrootd_begin", "xrootd_end")
+"""Columns of seconds since the cell's start."""
+COLUMNS = (*WHOLE, *TIMES, "ok", "xrootd_direction")
+"""All of them; the last two are numbers here and words in a cell's file."""
+DIRECTIONS = ("pull", "push")
+
+Columns = dict[str, NDArray[np.float64]]
+
+
+class Transfers:
+    """Rows of the transfers that have ended, in columns: 104 bytes each, as an hour may have 10⁵ of them."""
+
+    def __init__(self, prefix: str, began: float) -> None:
+        """`prefix` begins the names of the cell's files; `began` is when the cell did, CLOCK_MONOTONIC."""
+        self._prefix = f"{prefix}."
+        self._began = began
+        self._columns = {name: array("d") for name in COLUMNS}
+        self._failures: dict[int, str] = {}
+        self._waiting: dict[str, int] = {}
+        """Rows without a record of XRootD's, by the names of their files, oldest first."""
+        self._early: dict[str, Copy] = {}
+        """Records whose transfers have not been heard to end."""
+        self.exhausted = False
+        """Every stream has given up."""
+        self.finished = False
+        """Every stream that has not given up has transferred all its files."""
+
+    def add(self, event: Event, arrival: Arrival | None = None) -> None:
+        """Take an event of the client in, with what had arrived in the file of a transfer that has ended."""
+        if event["event"] in ("exhausted", "finished"):
+            setattr(self, event["event"], True)
+        elif event["event"] == "end":
+            self._end(event, arrival or Arrival(None, 0))
+
+    def _end(self, event: Event, arrival: Arrival) -> None:
+        row = len(self)
+        values = {
+            **dict.fromkeys(COLUMNS, math.nan),
+            "stream": event["stream"],
+            "number": event["number"],
+            "start": self._since(event["start"]),
+            "first_byte": math.nan if arrival.first_byte is None else self._since(arrival.first_byte),
+            "end": self._since(event["end"]),
+            "size": arrival.size,
+            "ok": event["failure"] is None,
+        }
+        for name, value in values.items():
+            self._columns[name].append(value)
+        if event["failure"] is not None:
+            self._failures[row] = event["failure"]
+        self._waiting[event["name"]] = row
+        if early := self._early.pop(event["name"], None):
+            self._fill(row, early)
+        # Lost, or of a tool that does not copy by third party:
+        for name in list(itertools.takewhile(self._hopeless, self._waiting)):
+            del self._waiting[name]
+
+    def _hopeless(self, name: str) -> bool:
+        """Whether a record can no longer come, as the last transfer ended long after this one."""
+        ends = self._columns["end"]
+        return ends[-1] - ends[self._waiting[name]] > 2 * LATE
+
+    def copied(self, copy: Copy) -> None:
+        """Take a record of XRootD's in; those of other cells, whose copies end late, are left out."""
+        if not copy.name.startswith(self._prefix) or copy.begin < self._began:
+            return
+        if copy.name in self._waiting:
+            self._fill(self._waiting[copy.name], copy)
+        else:
+            self._early[copy.name] = copy
+
+    def _fill(self, row: int, copy: Copy) -> None:
+        values = {
+            "xrootd_begin": self._since(copy.begin),
+            "xrootd_end": self._since(copy.end),
+            "xrootd_connections": copy.connections,
+            "xrootd_size": copy.size,
+            "xrootd_code": copy.code,
+            "xrootd_direction": DIRECTIONS.index(copy.direction),
+        }
+        for name, value in values.items():
+            self._columns[name][row] = value
+
+    @property
+    def overdue(self) -> float:
+        """When the last record that is missing must have come, CLOCK_MONOTONIC; -inf if none of those that ended well
+        is missing.
+        """
+        end, ok, begin = (self._columns[name] for name in ("end", "ok", "xrootd_begin"))
+        missing = (end[row] for row in self._waiting.values() if ok[row] and math.isnan(begin[row]))
+        return self._began + max(missing, default=-math.inf) + LATE
+
+    def columns(self) -> Columns:
+        """Every column; NaN for what nobody said."""
+        return {name: np.array(values) for name, values in self._columns.items()}
+
+    def seconds(self) -> list[float]:
+        """How long those took that ended well."""
+        start, end, ok = (self._columns[name] for name in ("start", "end", "ok"))
+        return [last - first for first, last, well in zip(start, end, ok, strict=True) if well]
+
+    def messages(self) -> dict[str, int]:
+        """Why transfers failed, and how often."""
+        counted: dict[str, int] = {}
+        for message in self._failures.values():
+            counted[message] = counted.get(message, 0) + 1
+        return counted
+
+    def listed(self) -> dict[str, list[Any]]:
+        """What a cell's file has under `transfers`: lists of one length, null for what nobody said."""
+        rows = range(0, len(self), max(1, math.ceil(len(self) / MOST_ROWS)))
+        listed: dict[str, list[Any]] = {
+            name: [_number(values[row], name) for row in rows] for name, values in self._columns.items()
+        }
+        listed["ok"] = [bool(value) for value in listed["ok"]]
+        directions = listed["xrootd_direction"]
+        listed["xrootd_direction"] = ["" if value is None else DIRECTIONS[int(value)] for value in directions]
+        listed["message"] = [self._failures.get(row, "") for row in rows]
+        return listed
+
+    def __len__(self) -> int:
+        return len(self._columns["stream"])
+
+    def _since(self, moment: float) -> float:
+        return round(moment - self._began, 4)
+
+
+def unfinished(present: Mapping[str, Arrival], prefix: str, began: float, end: float) -> Columns:
+    """Rows of the transfers that had not ended when the cell did: `stream`, `first_byte`, `end` and `size`.
+
+    `present` are the files that were there, of this cell where their names begin with `prefix`; `began` and `end`, s
+    of CLOCK_MONOTONIC, are the cell's. Pure.
+    """
+    rows = [
+        (
+            int(name.removeprefix(f"{prefix}.").partition(".")[0]),
+            math.nan if arrival.first_byte is None else arrival.first_byte - began,
+            end - began,
+            arrival.size,
+        )
+        for name, arrival in present.items()
+        if name.startswith(f"{prefix}.")
+    ]
+    table = np.array(rows, dtype=float).reshape(-1, 4)
+    return dict(zip(("stream", "first_byte", "end", "size"), table.T, strict=True))
+
+
+def _number(value: float, column: str) -> float | int | None:
+    if math.isnan(value):
+        return None
+    return int(value) if column in WHOLE else value

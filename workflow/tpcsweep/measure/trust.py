@@ -1,0 +1,69 @@
+"""How far a cell's figure can be trusted beside its interval: XRootD's own monitoring, and how streams shared. Pure.
+
+Fairness: R. Jain, D. Chiu, W. Hawe (1984), "A quantitative measure of fairness and discrimination for resource
+allocation in shared computer systems", DEC Research Report TR-301: (Σx)² / (n Σx²), between 1/n and 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpcsweep.measure.monitoring import LATE
+from tpcsweep.measure.transfers import Columns
+
+MONITORED = 0.01
+"""XRootD's sum of bytes and that of the files may differ by this share: both count payload, so that they are equal
+unless a record is lost."""
+
+
+def fairness(rates: Sequence[float] | NDArray[np.float64]) -> float:
+    """Jain's index of what each stream got, in any unit; NaN where nobody got anything."""
+    shares = np.asarray(rates, dtype=float)
+    largest = shares.max(initial=0.0)
+    if largest <= 0:
+        return math.nan
+    shares = shares / largest  # squares of bytes in an hour would lose digits
+    return float(shares.sum() ** 2 / (shares.size * (shares**2).sum()))
+
+
+def stream_bytes(
+    ended: Columns, unfinished: Columns, streams: int, begin: float, end: float
+) -> NDArray[np.float64]:
+    """Bytes that each stream brought to the destination between two moments: an array of `streams`.
+
+    ended, unfinished: transfers with `stream`, `first_byte`, `end` (s) and `size` (bytes). A transfer's bytes count as
+    spread evenly from its first byte to its end, which matters only for those that begin or end the span; where
+    nobody saw the first byte, from its `start`, or from `begin` on.
+    """
+    found = np.zeros(streams)
+    for rows in (ended, unfinished):
+        first, last = rows["first_byte"], rows["end"]
+        first = np.where(np.isnan(first), rows.get("start", np.full(first.shape, begin)), first)
+        inside = np.minimum(last, end) - np.maximum(first, begin)
+        share = np.clip(inside / np.maximum(last - first, 1e-9), 0.0, 1.0)
+        np.add.at(found, rows["stream"].astype(int), rows["size"] * share)
+    return found
+
+
+def monitored_share(ended: Columns, heard: float) -> float:
+    """Bytes of the transfers that ended well by XRootD's monitoring, over the bytes counted in their files.
+
+    ended: with `ok`, `end`, `size` and `xrootd_size`. heard: s since the cell's start until which records were heard;
+    transfers whose record may have been still to come count on neither side, one that should have come as nothing.
+    NaN where none came at all: of tools that do not copy by third party.
+    """
+    told = np.isfinite(ended["xrootd_size"])
+    counts = (ended["ok"] > 0) & (told | (ended["end"] <= heard - LATE))
+    size = ended["size"][counts].sum()
+    if not size or not told[counts].any():
+        return math.nan
+    return float(np.nansum(ended["xrootd_size"][counts]) / size)
+
+
+def disagrees(share: float | None) -> bool:
+    """Whether a `monitored_share` is another than it should be; not where there is none."""
+    return share is not None and abs(share - 1) > MONITORED
