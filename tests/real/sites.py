@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import filecmp
 import os
 import signal
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from tpcsweep.sweep import Measurement
 from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.deployment import Needs, deployed
 from tpcsweep.testbeds.netns.site import Site
+from tpcsweep.tools import TOOLS
 
 from tests.real.leftovers import present
 
@@ -43,3 +46,24 @@ def site_of(folder: Path, tools: Sequence[str] = (), streams: int = 1, **paramet
 
 def cell(site: Site, how: Measurement = QUICK, **parameters: Any) -> dict[str, Any]:
     return measure(site, Parameters(**parameters), how, "t", lambda *_: None)
+
+
+def arrives(site: Site, tool: str, tcp_streams: int = 1, endpoint: str = "redirector") -> None:
+    """Copy a file of random bytes and compare."""
+    name = site.add_source(3 * MIB + 1, "random", 1)
+    client = site.client_of(tool)
+    run = {"tool": tool, "streams": 1, "pairs": site.pairs(endpoint), "file_name": name, "prefix": "same"}
+    client.run(**run, copy_mode=TOOLS[tool].copy_modes[0], tcp_streams=tcp_streams, folders=site.folders)
+    events = []
+    give_up = time.monotonic() + 20
+    while not events and time.monotonic() < give_up:
+        events = client.events()
+        time.sleep(0.02)
+    client.stop()
+    assert events[0]["failure"] is None
+    files = (
+        Path(folder) / file for folder, file in zip(site.folders, (name, events[0]["name"]), strict=True)
+    )
+    assert filecmp.cmp(*files, shallow=False)
+    site.settle()
+    assert list(site.sides["dst"].files.iterdir()) == []
