@@ -107,7 +107,7 @@ def by_loop(site: Site, wanted: Parameters, environment: dict[str, str]) -> Foun
     os.killpg(loop.pid, 9)
     loop.wait()
     site.settle()
-    return steady(series(sampler.readings()))
+    return steady(series(sampler.readings(), sampler.interval))
 
 
 def steady(found: dict[str, np.ndarray]) -> Found:

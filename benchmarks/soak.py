@@ -45,11 +45,14 @@ def made_up() -> None:
                 held = tracemalloc.get_traced_memory()[0] - before
                 readings = sampler.readings()
                 began = time.thread_time()
-                analyse(goodput(readings), sampler.interval, HOW.confidence)
+                analyse(goodput(readings, sampler.interval), sampler.interval, HOW.confidence)
                 look = 1e3 * (time.thread_time() - began)
                 print(f"| {second * 1000} | {len(readings)} | {held / 2**20:.1f} | {look:.0f} |", flush=True)
     tracemalloc.stop()
-    found = {name: np.round(values, 6).tolist() for name, values in series(sampler.readings()).items()}
+    found = {
+        name: np.round(values, 6).tolist()
+        for name, values in series(sampler.readings(), sampler.interval).items()
+    }
     count = len(found["time"])
     print(
         f"\n{count} samples of {len(found)} columns are {len(orjson.dumps(found)) / 2**20:.1f} MiB of JSON\n"

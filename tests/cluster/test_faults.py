@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -19,6 +20,13 @@ from tests.cluster.sweeps import ClusterSweep, Space, local_testbed, space
 from tests.real.workflow import ROOT, wait_until
 
 CELLS = {"rtt": "0 ms", "file_size": "8 MiB", "streams": [1, 2], "tool": "curl"}
+MORE = {**CELLS, "streams": [1, 2, 3]}
+KILL = """
+import os, pathlib, signal
+for folder in pathlib.Path("/proc").glob("[0-9]*"):
+    if (folder / "comm").read_text() == "xrootd\\n":
+        os.kill(int(folder.name), signal.SIGSEGV)
+"""
 EIGHT = {"min_time": "8 s", "max_time": "8 s"}
 """Time enough in a cell to break something."""
 ORPHANED = 200.0
@@ -48,20 +56,31 @@ def test_an_api_server_that_restarts_in_a_cell_costs_no_sample(
 
 
 def test_a_client_pod_that_is_deleted(namespace: Space, tmp_path: Path) -> None:
-    sweep, run = measuring(namespace, tmp_path)
+    sweep, run = measuring(namespace, tmp_path, MORE)
     [pod] = namespace.pods(role="client")
     namespace.core.delete_namespaced_pod(pod, namespace.name, grace_period_seconds=0)
-    assert run.wait(90) != 0
-    assert re.search(rf"pod {pod}: Deleted", sweep.output()), sweep.output()
+    assert run.wait(180) == 0, sweep.output()
+    only_the_second_failed(sweep, rf"pod {pod}: Deleted")
+    assert namespace.left() == {}
+
+
+def test_a_server_that_dies(cluster: local.Cluster, namespace: Space, tmp_path: Path) -> None:
+    sweep, run = measuring(namespace, tmp_path, MORE)
+    [pod] = namespace.pods(side="dst")
+    inside = ["exec", f"--namespace={namespace.name}", pod, "--container=servers", "--"]
+    cluster.kubectl(*inside, "/usr/bin/python3", "-c", KILL)
+    assert run.wait(180) == 0, sweep.output()
+    only_the_second_failed(sweep, rf"pod {pod}: .*container servers ended .*xrootd ended with exit code -11")
     assert namespace.left() == {}
 
 
 def test_a_node_that_is_gone(cluster: local.Cluster, namespace: Space, tmp_path: Path) -> None:
-    sweep, run = measuring(namespace, tmp_path)
+    """The deployment that would take the place of the broken one finds no node: that fails the job."""
+    sweep, run = measuring(namespace, tmp_path, MORE, start_time="20 s")
     [pod] = namespace.pods(side="src")
     cluster.stop_kubelet("n1", pods=True)
     try:
-        assert run.wait(180) != 0
+        assert run.wait(300) != 0
         assert re.search(rf"pod {pod}: NodeNotReady: .*n1", sweep.output()), sweep.output()
         assert namespace.left() == {}
     finally:
@@ -119,18 +138,32 @@ def test_credentials_that_end_in_a_cell(
     assert namespace.left() == {}
 
 
-def measuring(namespace: Space, folder: Path) -> tuple[ClusterSweep, subprocess.Popen[bytes]]:
-    """A sweep of two cells, in the midst of the second."""
-    sweep = namespace.sweep(folder, local_testbed(namespace.name), measurement=EIGHT, parameters=CELLS)
+def measuring(
+    namespace: Space, folder: Path, parameters: dict[str, Any] = CELLS, **settings: Any
+) -> tuple[ClusterSweep, subprocess.Popen[bytes]]:
+    """A sweep of several cells, in the midst of the second."""
+    testbed = local_testbed(namespace.name, **settings)
+    sweep = namespace.sweep(folder, testbed, measurement=EIGHT, parameters=parameters)
     run = sweep.start("cells")
 
     def between() -> bool:
-        return "cell 1/2" in sweep.output() or run.poll() is not None
+        return "cell 1/" in sweep.output() or run.poll() is not None
 
     wait_until(between, f"a cell ends: {sweep.output()}", 120)
     assert run.poll() is None, sweep.output()
     time.sleep(2)
     return sweep, run
+
+
+def only_the_second_failed(sweep: ClusterSweep, message: str) -> None:
+    """One cell of three says what broke; the third was measured in another deployment."""
+    cells = [json.loads(path.read_bytes()) for path in sweep.cells()]
+    first, second, third = sorted(cells, key=lambda cell: str(cell["provenance"]["started"]))
+    assert re.search(message, second["message"]), second["message"]
+    assert [cell["status"] for cell in (first, second, third)] == ["ok", "failed", "ok"]
+    assert second["flags"] == ["deployment_broken"]
+    assert first["provenance"]["deployment"] == second["provenance"]["deployment"]
+    assert second["provenance"]["deployment"] != third["provenance"]["deployment"]
 
 
 def _counted(namespace: Space) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tpcsweep.testbeds.clients import Client, ClientError, Event, of_process
+from tpcsweep.testbeds.clients import Client, ClientError, Event, RefusedError, of_process
 from tpcsweep.tools.lines import PACKAGE
 
 DRIVER = """
@@ -197,7 +197,7 @@ def test_a_program_that_is_missing_is_a_failure_with_its_name(process: subproces
 def test_a_tool_that_cannot_begin_is_refused_with_its_words(
     process: subprocess.Popen[bytes], tool: str, said: str
 ) -> None:
-    with pytest.raises(ClientError, match=said):
+    with pytest.raises(RefusedError, match=said):
         run(process, tool, 1, "0")
 
 

@@ -5,8 +5,10 @@ import time
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tpcsweep.measure.linux import machine, retransmits
-from tpcsweep.measure.readings import Reading, Sampler, series
+from tpcsweep.measure.readings import Reading, Sampler, goodput, series
 
 ZERO = Reading(0.0, 0, 0, 0, (0.0, 0.0), (0.0,), *[0] * 11, math.nan, math.nan, 0, *[math.nan] * 3, 0, 0)
 
@@ -26,7 +28,7 @@ def test_rates_come_of_differences() -> None:
         resent=62_500,
         source_thread=0.75,
     )
-    found = series([ZERO, later])
+    found = series([ZERO, later], 0.5)
     assert found["time"] == [0.5]
     assert found["goodput"] == [pytest.approx(1.0)]  # 62.5 MB in half a second is 1 Gbit/s
     assert found["source_cpu"] == [1.5]
@@ -40,7 +42,33 @@ def test_rates_come_of_differences() -> None:
 
 
 def test_a_single_reading_gives_empty_series() -> None:
-    assert all(values.size == 0 for values in series([ZERO]).values())
+    assert all(values.size == 0 for values in series([ZERO], 0.1).values())
+
+
+def test_a_rate_between_late_readings_counts_by_its_length() -> None:
+    # A tenth of a second late, then two within a hundredth of one: 1 Gbit/s all the time but for that instant.
+    at = {0.0: 0, 0.1: 12_500_000, 0.29: 36_250_000, 0.3: 62_500_000, 0.4: 75_000_000}
+    found = series([ZERO._replace(time=time, payload=payload) for time, payload in at.items()], 0.1)
+    assert found["time"] == pytest.approx([0.1, 0.2, 0.3, 0.4])
+    assert found["goodput"].mean() == pytest.approx(75_000_000 * 8e-9 / 0.4)
+    assert found["goodput"][:2] == pytest.approx(1.0)
+    assert goodput(
+        [ZERO._replace(time=time, payload=payload) for time, payload in at.items()], 0.1
+    ) == pytest.approx(found["goodput"])
+
+
+@given(st.lists(st.tuples(st.floats(0.001, 2), st.integers(0, 10**9)), min_size=1, max_size=40))
+def test_nothing_is_lost_or_made_up_between_readings(steps: list[tuple[float, int]]) -> None:
+    readings = [ZERO]
+    for length, payload in steps:
+        last = readings[-1]
+        readings.append(last._replace(time=last.time + length, payload=last.payload + payload))
+    found = series(readings, 0.1)
+    arrived = found["goodput"].sum() * 0.1 / 8e-9
+    largest = max(payload / length for length, payload in steps)
+    assert arrived <= readings[-1].payload * (1 + 1e-9) + 1
+    assert arrived >= readings[-1].payload - 0.1 * largest - 1
+    assert (found["goodput"] <= largest * 8e-9 * (1 + 1e-6) + 1e-9).all()
 
 
 def test_a_sampler_keeps_its_interval_though_reading_takes_time() -> None:

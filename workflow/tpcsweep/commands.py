@@ -46,9 +46,15 @@ class Commands:
         code: int | None = None
         out = err = ""
         try:
-            # Without input an empty one, never the terminal.
+            # Without input an empty one, never the terminal; a session of its own, which Ctrl-C does not reach.
             done = subprocess.run(
-                argv, input=input or "", text=True, capture_output=True, timeout=TIMEOUT, check=False
+                argv,
+                input=input or "",
+                text=True,
+                capture_output=True,
+                timeout=TIMEOUT,
+                check=False,
+                start_new_session=True,
             )
             code, out, err = done.returncode, done.stdout, done.stderr
         except subprocess.TimeoutExpired:

@@ -19,10 +19,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from tpcsweep.xrootd import VALID_HOURS
+
 USER = "alice"
 ROOT_USER = "root"
 """Whom the tools run as, which the root protocol believes."""
-VALID = datetime.timedelta(days=7)
+VALID = datetime.timedelta(hours=VALID_HOURS)
 
 Signed = tuple[x509.Certificate, ec.EllipticCurvePrivateKey]
 

@@ -20,7 +20,10 @@ def context(credentials: Path) -> ssl.SSLContext:
 
 
 def get(address: str, tls: ssl.SSLContext, plain: socket.socket) -> tuple[int, str]:
-    """Status and host of the Location of a GET of the ready file over an unconnected socket; 0 without answer."""
+    """Status and host of the Location of a GET of the ready file over an unconnected socket; 0 without answer.
+
+    Raises ssl.SSLCertVerificationError: waiting does not heal a wrong certificate.
+    """
     plain.settimeout(SECONDS)
     connection = http.client.HTTPSConnection(address, xrootd.PORT)
     try:
@@ -30,6 +33,8 @@ def get(address: str, tls: ssl.SSLContext, plain: socket.socket) -> tuple[int, s
         answer = connection.getresponse()
         host = answer.getheader("Location", "").partition("://")[2].partition("/")[0].partition(":")[0]
         return answer.status, host
+    except ssl.SSLCertVerificationError:
+        raise
     except (OSError, http.client.HTTPException):
         return 0, ""  # not yet
     finally:

@@ -1,56 +1,116 @@
-"""One deployment, one job: deploy, measure the cells that are stale, publish each, tear down."""
+"""One deployment, one job: deploy, measure the cells that are stale, publish each, tear down.
+
+A deployment that breaks is torn down and another one takes its place, for the cells that are left.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
+import itertools
+import shutil
+from collections import deque
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from tpcsweep import progress, provenance, results, testbeds
+from tpcsweep import progress, provenance, results, signals, testbeds
 from tpcsweep.configuration import Configuration, wanted
 from tpcsweep.jobs import specification
-from tpcsweep.measure.cell import Site, measure
+from tpcsweep.measure.cell import BROKEN, Site, measure
 from tpcsweep.progress import Progress
-from tpcsweep.signals import interruptible
 from tpcsweep.sweep import Cell
+from tpcsweep.testbeds import BrokenError
 
 CELL_MARGIN = 60.0
 """Seconds that a cell may take at most beside its longest time of measuring."""
+GIVE_UP_AFTER = 3
+"""Deployments in a row that break without a cell that went well: it is not the cells that break them."""
+REPLACEMENT = "replacement-"
+"""What the log folders of deployments begin with that took the place of broken ones."""
+
+
+class Stale(NamedTuple):
+    """A cell that is to be measured."""
+
+    cell: Cell
+    path: Path
+    spec: dict[str, Any]
+    prefix: str
+    """What the names of its destination files begin with."""
 
 
 def run(configuration: Configuration, deployment: str, logs: Path) -> None:
     """Measure the stale cells of one deployment; nothing is deployed when there are none.
 
-    `logs` is the folder for everything that servers and commands say. Raises what the testbed raises when the
-    deployment fails; a transfer that fails is data and raises nothing.
+    `logs` is the folder for everything that servers and commands say. A transfer that fails is data and raises
+    nothing; so does a server that dies under a cell. Raises what is in `expected` when a deployment does not come up,
+    or when GIVE_UP_AFTER of them have broken in a row.
     """
     cells = configuration.grid.deployments[deployment]
     rescue = _rescue(configuration)
     files = [configuration.cell_file(cell) for cell in cells]
-    todo = [
-        (cell, path, spec)
-        for cell, path in zip(cells, files, strict=True)
+    todo = deque(
+        Stale(cell, path, spec, f"c{number}")
+        for number, (cell, path) in enumerate(zip(cells, files, strict=True))
         for spec in [wanted(configuration, cell)]
         if results.stale(path, spec) and not results.recover(path, spec, rescue)
-    ]
+    )
     if todo:
         shown = Progress(configuration.name, configuration.folder)
         request = testbeds.Request(
             sweep=configuration.name,
             deployment=deployment,
-            parameters=todo[0][0].parameters,
-            tools=sorted({cell.parameters.tool for cell, _, _ in todo}),
-            streams=max(cell.parameters.streams for cell, _, _ in todo),
+            parameters=todo[0].cell.parameters,
+            tools=sorted({stale.cell.parameters.tool for stale in todo}),
+            streams=max(stale.cell.parameters.streams for stale in todo),
             seconds=len(todo) * (configuration.sweep.measurement.bounds[1] + CELL_MARGIN),
             logs=logs,
             stage=shown.stage,
         )
-        testbed = testbeds.of(configuration.testbed.kind)
-        with interruptible(), testbed.deployed(configuration.testbed, request) as site:
-            found = provenance.workflow(site.provenance)
-            for number, (cell, path, spec) in enumerate(todo):
-                _one(site, configuration, cell, path, spec, found, rescue, f"c{number}", shown)
+        with signals.interruptible():
+            _all(configuration, request, todo, shown)
     results.forget(files, rescue)
+
+
+def _all(
+    configuration: Configuration, request: testbeds.Request, todo: deque[Stale], shown: Progress
+) -> None:
+    """Measure cells until none is left, in another deployment whenever one has broken."""
+    logs, in_vain = request.logs, 0
+    for old in logs.glob(f"{REPLACEMENT}*"):
+        shutil.rmtree(old)
+    for replacement in itertools.count(1):
+        with testbeds.of(configuration.testbed.kind).deployed(configuration.testbed, request) as site:
+            well, broken = _cells(site, configuration, todo, shown)
+        if not todo:
+            return
+        in_vain = 0 if well else in_vain + 1
+        if in_vain == GIVE_UP_AFTER:
+            raise BrokenError(f"{in_vain} deployments in a row broke before a cell went well, now: {broken}")
+        signals.heed()  # the teardown has ignored what asks to end
+        shown.stage(f"replacing {request.deployment}: {broken}")
+        request = dataclasses.replace(request, logs=logs / f"{REPLACEMENT}{replacement}")
+        request.logs.mkdir()
+
+
+def _cells(site: Site, configuration: Configuration, todo: deque[Stale], shown: Progress) -> tuple[bool, str]:
+    """Measure and take away the first of the cells, and so on, until none is left or the deployment has broken.
+
+    Returns whether a cell went well, and what has broken. A cell that had not begun by then is left.
+    """
+    found = provenance.workflow(site.provenance)
+    well = False
+    while todo:
+        try:
+            site.check()
+            result = _one(site, configuration, todo[0], found, shown)
+        except BrokenError as error:
+            return well, site.explain(error)
+        todo.popleft()
+        well = well or result["status"] == "ok"
+        if BROKEN in result["flags"]:
+            return well, result["message"]
+    return well, ""
 
 
 def declare(configuration: Configuration) -> str:
@@ -76,26 +136,21 @@ def begin(configuration: Configuration) -> None:
 
 
 def _one(
-    site: Site,
-    configuration: Configuration,
-    cell: Cell,
-    path: Path,
-    spec: dict[str, Any],
-    found: dict[str, Any],
-    rescue: Path,
-    prefix: str,
-    shown: Progress,
-) -> None:
-    shown.begin(cell.path)
+    site: Site, configuration: Configuration, stale: Stale, found: dict[str, Any], shown: Progress
+) -> dict[str, Any]:
+    """Measure and publish a cell; what `measure` has returned. Raises BrokenError where it has not begun."""
+    shown.begin(stale.cell.path)
     started = datetime.datetime.now(datetime.UTC)
-    result = measure(site, cell.parameters, configuration.sweep.measurement, prefix, shown.look)
+    how = configuration.sweep.measurement
+    result = measure(site, stale.cell.parameters, how, stale.prefix, shown.look)
     record = {
-        "format": spec["format"],
+        "format": stale.spec["format"],
         **result,
         "provenance": {"started": started.isoformat(timespec="milliseconds"), **found},
     }
-    results.publish(path, spec, record, rescue)
+    results.publish(stale.path, stale.spec, record, _rescue(configuration))
     shown.end(result["status"], result["summary"]["throughput"], result["message"], result["flags"])
+    return result
 
 
 def _rescue(configuration: Configuration) -> Path:
@@ -105,7 +160,7 @@ def _rescue(configuration: Configuration) -> Path:
 
 def expected(configuration: Configuration) -> tuple[type[Exception], ...]:
     """What may go wrong with a deployment or with reaping, with messages that need no traceback."""
-    return testbeds.of(configuration.testbed.kind).EXPECTED
+    return (*testbeds.of(configuration.testbed.kind).EXPECTED, BrokenError)
 
 
 def reap(configuration: Configuration) -> list[str]:

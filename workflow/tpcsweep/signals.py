@@ -1,4 +1,4 @@
-"""Ending in order: what asks a process to end becomes SystemExit, once, and is ignored while it tidies up."""
+"""Ending in order: what asks a process to end becomes SystemExit, once, and waits while it tidies up."""
 
 from __future__ import annotations
 
@@ -12,24 +12,41 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """What asks a process to end."""
 
 
+_came: list[int] = []
+"""What asked to end while that was ignored."""
+
+
 def ignore() -> None:
-    """From here on nothing but SIGKILL ends this process: a teardown that is interrupted leaves things behind."""
+    """Until `heed`, nothing but SIGKILL ends this process: a teardown that is interrupted leaves things behind.
+
+    Commands that run meanwhile need a session of their own, or Ctrl-C ends them.
+    """
     for number in ENDING:
-        signal.signal(number, signal.SIG_IGN)
+        signal.signal(number, lambda number, _: _came.append(number))
+
+
+def heed() -> None:
+    """From here on what asks to end becomes SystemExit, and so does, at once, what has asked while it was ignored."""
+    for number in ENDING:
+        signal.signal(number, _leave)
+    for first in _came[:1]:
+        _leave(first, None)
+
+
+def _leave(number: int, _frame: object) -> None:
+    ignore()
+    raise SystemExit(128 + number)
 
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
     """Turn SIGINT, SIGTERM and SIGHUP, and the death of the starter, into SystemExit, once, and ignore them then."""
-
-    def leave(number: int, _frame: object) -> None:
-        ignore()
-        raise SystemExit(128 + number)
-
-    before = {number: signal.signal(number, leave) for number in ENDING}
+    before = {number: signal.getsignal(number) for number in ENDING}
+    _came.clear()
     ended = threading.Event()
     threading.Thread(target=_watch_starter, args=(os.getppid(), ended), daemon=True).start()
     try:
+        heed()
         yield
     finally:
         ended.set()

@@ -151,6 +151,7 @@ FLAGS = {
     "counters_disagree": "goodput and the path's counters differ by more than headers explain",
     "monitoring_disagrees": "the bytes of transfers by XRootD's own monitoring are not those in their files",
     "machine_saturated": "the machine's CPUs were all busy: the machine bound the cell, not the setting",
+    "deployment_broken": "a server, the client or the path died or answered no more; another deployment followed",
 }
 
 LIMITS = {

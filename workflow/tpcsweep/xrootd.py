@@ -26,6 +26,10 @@ CMSD_LOGGED_IN = "Waiting for primary server"
 """What an origin's cmsd logs when its admin socket exists. xrootd looks for that socket only every ten seconds,
 so that one started earlier stalls the whole cluster for as long."""
 
+VALID_HOURS = 365 * 24
+"""How long certificates and tokens are valid. They are made for one deployment and go with it, or with its cell: none
+may end before."""
+
 RECEIVE_BUFFER = 1 << 20
 """Bytes that a receive buffer begins with, at most. The kernel's default of 128 KiB leaves its growth to autotuning,
 which on Linux 6.18 may never begin: such a connection stays at 64 KiB per RTT. See docs/paths.md."""
@@ -100,7 +104,7 @@ def configuration(server: Server, credentials: Path, root: bool = False) -> str:
         "http.desthttps yes",
         "http.header2cgi Authorization authz",
         f"macaroons.secretkey {credentials}/macaroon.key",
-        "macaroons.maxduration 86400",
+        f"macaroons.maxduration {VALID_HOURS * 3600}",
         "tpc.trace info error warning",
         f"xrootd.mongstream tpc use flush 1s send json dflthdr {LOOPBACK}:{MONITOR_PORT}",
         *(_ROOT if root else ()),

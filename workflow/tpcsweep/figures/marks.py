@@ -29,6 +29,7 @@ MARKS = {
     "counters_disagree": Mark("P", "counters disagree"),
     "monitoring_disagrees": Mark(">", "XRootD's monitoring disagrees"),
     "machine_saturated": Mark("*", "machine saturated"),
+    "deployment_broken": Mark("h", "deployment broke"),
 }
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,7 +19,8 @@ from tpcsweep.measure.steady import Steady, analyse, enough
 from tpcsweep.measure.transfers import Columns, Transfers, unfinished
 from tpcsweep.parameters import Parameters
 from tpcsweep.sweep import Measurement
-from tpcsweep.testbeds.clients import Client, ClientError, Event
+from tpcsweep.testbeds import BrokenError
+from tpcsweep.testbeds.clients import Client, Event, RefusedError
 
 LOOK = 1.0
 """Seconds between looks at whether a cell may stop."""
@@ -30,6 +32,10 @@ BUSY = 0.95
 PAYLOAD_SHARE = 0.85
 """Goodput over the rate on the path, at least: headers of packets and of TLS and a few per cent of retransmissions
 explain no more."""
+SILENCE = 1.0
+"""Seconds without a byte at a cell's end after which servers and path must show that they still answer."""
+BROKEN = "deployment_broken"
+"""The flag of a cell that has left no usable deployment."""
 COUNTING = 1.005
 """Two counters that are read a millisecond apart differ by this much."""
 
@@ -44,12 +50,31 @@ class Site(Protocol):
     def client_of(self, tool: str, /) -> Client: ...
     def pairs(self, endpoint: str) -> list[tuple[str, str]]: ...
     def add_source(self, size: int, content: str, streams: int, /) -> str: ...
-    def sampler(self, interval: float) -> AbstractContextManager[Readings]: ...
+    def sampler(self, interval: float) -> Readings: ...
     def totals(self) -> dict[str, int | None]: ...
     def received(self, event: Event) -> Arrival: ...
     def present(self) -> dict[str, Arrival]: ...
     def copies(self) -> list[Copy]: ...
     def settle(self) -> None: ...
+    def check(self) -> None: ...
+    def explain(self, error: BrokenError) -> str: ...
+    def ready(self) -> None: ...
+
+
+@dataclass
+class Breakage:
+    """What of a deployment has broken while a cell was measured: the cell says so, and is data."""
+
+    site: Site
+    why: str = ""
+
+    @contextlib.contextmanager
+    def noted(self) -> Iterator[None]:
+        """Take note of what breaks, instead of raising it."""
+        try:
+            yield
+        except BrokenError as error:
+            self.why = self.site.explain(error)
 
 
 def measure(
@@ -62,14 +87,20 @@ def measure(
     """Measure a cell in a deployment that is up; returns `status`, `message`, `flags`, `limit`, `evidence`,
     `summary`, `samples`, `transfers` of the cell's file.
 
-    A tool that cannot transfer is data: its cell has `status: failed`. `prefix` begins the names of the destination
-    files. `show` is called at every look with the figures so far and the seconds spent.
+    A tool that cannot transfer is data: its cell has `status: failed`. So is a deployment that breaks in the midst of
+    the cell; one that breaks afterwards, when transfers are being ended, leaves the figure as it is. Either way the
+    cell has the flag BROKEN, and the deployment must be replaced. `prefix` begins the names of the destination files.
+    `show` is called at every look with the figures so far and the seconds spent.
+
+    Raises BrokenError where the deployment was broken before anything was measured.
     """
     name = site.add_source(wanted.file_size, wanted.source_content, wanted.streams)
     client = site.client_of(wanted.tool)
-    before = site.totals()
-    refusal = ""
-    with site.sampler(how.interval) as sampler:
+    before = after = site.totals()
+    broken = Breakage(site)
+    failure = ""
+    sampler = site.sampler(how.interval)
+    with broken.noted(), sampler:
         began = sampler.readings()[0].time
         transfers = Transfers(prefix, began)
         try:
@@ -85,26 +116,51 @@ def measure(
                 files=how.files,
             )
             _watch(site, client, sampler, how, transfers, show)
-        except ClientError as error:
-            refusal = str(error)
+            site.check()
+        except RefusedError as error:
+            failure = str(error)
     readings = sampler.readings()
-    for event in client.stop():
-        _take(site, transfers, event)
-    rest = unfinished(site.present(), prefix, began, readings[-1].time)
-    after = site.totals()
-    heard = _hear_out(site, transfers) - began
-    site.settle()
-    found = series(readings)
+    if not readings:
+        raise BrokenError(broken.why)
+    failure = failure or broken.why
+    ended = readings[-1].time
+    rest, heard = unfinished({}, prefix, began, ended), ended - began
+    if not broken.why:
+        with broken.noted():
+            for event in client.stop():
+                _take(site, transfers, event)
+            rest = unfinished(site.present(), prefix, began, ended)
+            after = site.totals()
+            heard = _hear_out(site, transfers) - began
+            site.settle()
+            site.check()
+    found = series(readings, sampler.interval)
+    last = found["goodput"][-math.ceil(SILENCE / sampler.interval) :]
+    silent = not (transfers.finished or last.any())
+    # With more time every stream would have given up.
+    transfers.exhausted |= silent and transfers.stuck(wanted.streams)
+    # Who lives may yet not answer, nor may the path.
+    if (silent or transfers.in_vain(wanted.streams)) and not broken.why:
+        with broken.noted():
+            site.ready()
+    if silent:
+        failure = failure or broken.why
     steady = analyse(found["goodput"], sampler.interval, how.confidence)
     totals = _grown(before, after)
     summary = _summary(site, sampler.interval, found, steady, totals)
-    summary |= _of_transfers(
-        transfers.columns(), rest, wanted.streams, steady.warmup, readings[-1].time - began, heard
-    )
+    summary |= _of_transfers(transfers.columns(), rest, wanted.streams, steady.warmup, ended - began, heard)
     sampled = limits.means(found, steady.warmup_samples) | {"rtt_idle": site.rtt_idle}
     signs = limits.numbers(wanted, summary, sampled, totals, transfers.seconds())
     summary |= {name: _number(value) for name, value in signs.items()}
-    return _result(how, wanted.streams, found, steady, summary, transfers, refusal)
+    result = _result(how, wanted.streams, found, steady, summary, transfers, failure)
+    return _marked(result, broken.why) if broken.why else result
+
+
+def _marked(result: dict[str, Any], broken: str) -> dict[str, Any]:
+    """A cell's result, with what of its deployment has broken."""
+    said = result["message"]
+    message = said if broken in said else "; ".join(text for text in (broken, said) if text)
+    return result | {"message": message, "flags": [*result["flags"], BROKEN]}
 
 
 def _watch(
@@ -121,19 +177,26 @@ def _watch(
     looks: list[Steady] = []
     due = began + LOOK
     while not (transfers.exhausted or transfers.finished):
+        site.check()
         now = time.monotonic()
         for event in client.events():
             _take(site, transfers, event)
         _hear(site, transfers)
         if now >= due:
             due += max(LOOK, (now - began) / LOOKS)
-            looks.append(analyse(goodput(sampler.readings()), sampler.interval, how.confidence))
+            looks.append(_look(sampler, how.confidence))
             show(looks[-1], now - began)
             if how.until == "steady" and now - began >= shortest and enough(looks, how.precision):
                 return
         if now - began >= longest:
             return
         time.sleep(min(how.interval, 0.1))
+
+
+def _look(sampler: Readings, confidence: float) -> Steady:
+    """What is known of the goodput so far."""
+    readings, interval = sampler.readings(), sampler.interval
+    return analyse(goodput(readings, interval), interval, confidence)
 
 
 def _take(site: Site, transfers: Transfers, event: Event) -> None:
@@ -172,18 +235,19 @@ def _result(
     steady: Steady,
     summary: Mapping[str, float | int | None],
     transfers: Transfers,
-    refusal: str,
+    failure: str,
 ) -> dict[str, Any]:
-    message = refusal or _most_frequent(transfers.messages())
+    """`failure` is why there is no figure, whatever was seen."""
+    message = failure or _most_frequent(transfers.messages())
     nothing = steady.mean == 0 or not math.isfinite(steady.mean)
     if nothing and not message:
         message = f"no byte arrived within {found['time'][-1] if found['time'].size else 0:.1f} s"
-    failed = bool(refusal) or transfers.exhausted or nothing
+    failed = bool(failure) or transfers.in_vain(streams) or nothing
     limit, evidence = (None, {}) if failed else limits.judge(summary)
     return {
         "status": "failed" if failed else "ok",
         "message": message,
-        "flags": [] if refusal else _flags(how, streams, found, steady, summary),
+        "flags": [] if failure else _flags(how, streams, found, steady, summary),
         "limit": limit,
         "evidence": evidence,
         "summary": summary,
@@ -244,7 +308,7 @@ def _summary(
         periods, throttled = totals[f"{side}_periods"], totals[f"{side}_throttled"]
         rates[f"{side}_throttled"] = throttled / periods if periods and throttled else 0.0
     counts = {
-        "retransmits": int(found["retransmits"].sum()),
+        "retransmits": round(found["retransmits"].sum()),
         "path_drops": totals["path_drops"],
     }
     return {name: _number(value) for name, value in rates.items()} | counts

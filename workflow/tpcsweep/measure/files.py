@@ -37,8 +37,8 @@ class Arrivals(Protocol):
     def remove(self, name: str, /) -> Arrival:
         """Remove the file of a transfer that has ended, where there is one; what had come into it."""
 
-    def clear(self) -> None:
-        """Remove what arrived, between cells."""
+    def clear(self, keep: str = "", /) -> None:
+        """Remove what arrived but for the file `keep`, between cells."""
 
 
 def add_source(folder: Path, size: int, content: str, suffix: str = "") -> str:

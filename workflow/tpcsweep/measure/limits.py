@@ -127,12 +127,10 @@ ORDER: Sequence[Sequence[str]] = (
 def means(found: Series, warmup: int) -> dict[str, float]:
     """Means over time of samples: after so many of warm-up, but of `sent` and `resent` all, as windows remember losses.
 
-    Each sample counts by its length. A machine that is busy leaves the sampler waiting, and a rate over the instant
-    between two readings that were late says nothing. NaN where nothing is known.
+    NaN where nothing is known.
     """
-    seconds = np.diff(found["time"], prepend=0.0)
     first = {name: 0 if name in ("sent", "resent") else warmup for name in found}
-    return {name: _mean(values[..., first[name] :], seconds[first[name] :]) for name, values in found.items()}
+    return {name: _mean(values[..., first[name] :]) for name, values in found.items()}
 
 
 def numbers(
@@ -235,9 +233,9 @@ def _evidence(sign: Sign, summary: Mapping[str, float | int | None]) -> dict[str
     return {"number": sign.number, "value": value, "threshold": sign.threshold, "reached": reached}
 
 
-def _mean(values: NDArray[np.float64], seconds: NDArray[np.float64]) -> float:
-    weights = np.where(np.isfinite(values), seconds, 0.0)
-    return float(np.nansum(values * weights) / weights.sum()) if weights.sum() else math.nan
+def _mean(values: NDArray[np.float64]) -> float:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if known.size else math.nan
 
 
 def _known(value: float | int | None) -> float:

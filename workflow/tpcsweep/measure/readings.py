@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,52 +74,81 @@ class Reading(NamedTuple):
     destination_waiting: float
 
 
-def series(readings: list[Reading]) -> Series:
-    """Rates and states between readings: arrays of len(readings) - 1, and `time`, s since the first reading.
+def series(readings: list[Reading], interval: float) -> Series:
+    """Rates and states every `interval` seconds, and `time`, s since the first reading: arrays of one length.
 
-    Throughputs are Gbit/s, CPU is in cores, the machine's in shares, retransmits a count for each interval, and
-    `busy`, `rwnd_limited` and `sndbuf_limited` how many connections were so, on average over an interval.
-    `source_origin_cpu` and `destination_origin_cpu` have a row for each origin.
+    Counters are interpolated between readings, and states are those of the last one. A busy machine leaves the
+    sampler waiting, and the rate over the instant between two readings that were late would count as much as that
+    over the wait before. Throughputs are Gbit/s, CPU is in cores, the machine's in shares, retransmits a count for
+    each interval, and `busy`, `rwnd_limited` and `sndbuf_limited` how many connections were so, on average over an
+    interval. `source_origin_cpu` and `destination_origin_cpu` have a row for each origin.
     """
     columns = {
         name: np.array([getattr(reading, name) for reading in readings], dtype=float)
         for name in Reading._fields
     }
-    step = {name: np.diff(column, axis=0) for name, column in columns.items()}
-    elapsed, total = step["time"], np.maximum(step["machine_total"], 1e-9)
+    read = columns.pop("time")
+    times = _even(read, interval)
+    last = np.searchsorted(read, times + 1e-9, side="right") - 1
+    step = {
+        name: np.diff(_between(times, read, column), axis=0)
+        for name, column in columns.items()
+        if name not in STATES
+    }
+    total = np.maximum(step["machine_total"], 1e-9)
     return {
-        "time": columns["time"][1:] - columns["time"][:1],
-        "goodput": step["payload"] * 8e-9 / elapsed,
-        "source_throughput": step["source_bytes"] * 8e-9 / elapsed,
-        "wire_throughput": step["wire_bytes"] * 8e-9 / elapsed,
-        **_cores("source", step["source_cpu"], elapsed),
-        **_cores("destination", step["destination_cpu"], elapsed),
-        "client_cpu": step["client_cpu"] / elapsed,
-        "path_cpu": step["path_cpu"] / elapsed,
+        "time": times[1:] - times[:1],
+        "goodput": step["payload"] * 8e-9 / interval,
+        "source_throughput": step["source_bytes"] * 8e-9 / interval,
+        "wire_throughput": step["wire_bytes"] * 8e-9 / interval,
+        **_cores("source", step["source_cpu"], interval),
+        **_cores("destination", step["destination_cpu"], interval),
+        "client_cpu": step["client_cpu"] / interval,
+        "path_cpu": step["path_cpu"] / interval,
         "machine_cpu": step["machine_busy"] / total,
         "machine_steal": step["machine_steal"] / total,
         "retransmits": step["retransmits"],
-        "sent": step["sent"] * 8e-9 / elapsed,
-        "resent": step["resent"] * 8e-9 / elapsed,
-        **{name: step[name] / elapsed for name in ("busy", "rwnd_limited", "sndbuf_limited")},
-        **{name: columns[name][1:] for name in STATES},
+        "sent": step["sent"] * 8e-9 / interval,
+        "resent": step["resent"] * 8e-9 / interval,
+        **{name: step[name] / interval for name in ("busy", "rwnd_limited", "sndbuf_limited")},
+        **{name: columns[name][last[1:]] for name in STATES},
     }
 
 
-def goodput(readings: list[Reading]) -> NDArray[np.float64]:
+def goodput(readings: list[Reading], interval: float) -> NDArray[np.float64]:
     """The series of that name alone, for looks at a cell that goes on."""
-    time, payload = np.array([(reading.time, reading.payload) for reading in readings], dtype=float).T
-    return np.asarray(np.diff(payload) * 8e-9 / np.diff(time))
+    read, payload = np.array([(reading.time, reading.payload) for reading in readings], dtype=float).T
+    return np.asarray(np.diff(_between(_even(read, interval), read, payload)) * 8e-9 / interval)
 
 
-def _cores(side: str, seconds: NDArray[np.float64], elapsed: NDArray[np.float64]) -> Series:
+def _even(read: NDArray[np.float64], interval: float) -> NDArray[np.float64]:
+    """Moments at the same distance, from the first reading to the last. A rounding error must not cost the last."""
+    return np.asarray(read[0] + interval * np.arange(math.floor((read[-1] - read[0]) / interval + 1e-6) + 1))
+
+
+def _between(
+    times: NDArray[np.float64], read: NDArray[np.float64], counter: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """A counter at other times than it was read; counter: (readings,) or (readings, origins)."""
+    if counter.ndim == 1:
+        return np.asarray(np.interp(times, read, counter))
+    return np.stack([np.interp(times, read, one) for one in counter.T], axis=1)
+
+
+def _cores(side: str, seconds: NDArray[np.float64], interval: float) -> Series:
     """CPU of a side: together, and of each of its origins. seconds: (intervals, origins)."""
-    each = seconds.T / elapsed
+    each = seconds.T / interval
     return {f"{side}_cpu": each.sum(axis=0), f"{side}_origin_cpu": each}
 
 
 class Readings(Protocol):
     """What gathers readings while it is entered."""
+
+    def __enter__(self) -> Self:
+        """Begin, with a reading at least."""
+
+    def __exit__(self, *_: object) -> None:
+        """End."""
 
     @property
     def interval(self) -> float:

@@ -40,7 +40,7 @@ class ReceivedBytes:
         """There is no file to remove."""
         return Arrival(None, 0)
 
-    def clear(self) -> None:
+    def clear(self, _keep: str = "", /) -> None:
         """There are no files to remove."""
 
     def close(self) -> None:

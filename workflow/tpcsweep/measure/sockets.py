@@ -19,6 +19,8 @@ _NLM_F_REQUEST_DUMP = 0x301
 _NLMSG_ERROR, _NLMSG_DONE = 2, 3
 _INET_DIAG_INFO = 2
 _ESTABLISHED = 1 << 1
+_UNFINISHED = _ESTABLISHED | 1 << 3 | 1 << 8
+"""ESTABLISHED, SYN_RECV and CLOSE_WAIT (enum in linux/tcp_states.h): somebody here has yet to accept, read or close."""
 
 _HEADER = struct.Struct("=IHHII")
 _REQUEST = struct.Struct("=BBBxI48x")
@@ -68,9 +70,24 @@ class SocketDiagnostics:
 
     def connections(self) -> list[Connection]:
         """All established connections, IPv4 and IPv4 mapped into IPv6. Raises OSError."""
-        found: list[Connection] = []
+        found = (_connection(message) for message in self._dump(_ESTABLISHED, 1 << (_INET_DIAG_INFO - 1)))
+        return [connection for connection in found if connection]
+
+    def unfinished(self, port: int) -> bool:
+        """Whether the server at a local port still has to do with a connection, if only to see that it was closed.
+
+        Raises OSError.
+        """
+        return any(
+            int.from_bytes(message[_ID_OFFSET : _ID_OFFSET + 2], "big") == port
+            for message in self._dump(_UNFINISHED)
+        )
+
+    def _dump(self, states: int, extensions: int = 0) -> list[bytes]:
+        """What the kernel says of each connection in one of the states: a struct inet_diag_msg with attributes."""
+        found: list[bytes] = []
         for family in (socket.AF_INET, socket.AF_INET6):
-            body = _REQUEST.pack(family, socket.IPPROTO_TCP, 1 << (_INET_DIAG_INFO - 1), _ESTABLISHED)
+            body = _REQUEST.pack(family, socket.IPPROTO_TCP, extensions, states)
             size = _HEADER.size + len(body)
             self._socket.send(_HEADER.pack(size, _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST_DUMP, 0, 0) + body)
             done = False
@@ -84,8 +101,8 @@ class SocketDiagnostics:
         self._socket.close()
 
 
-def _parse(data: bytes, found: list[Connection]) -> bool:
-    """Add the connections of one datagram; True when the dump has ended."""
+def _parse(data: bytes, found: list[bytes]) -> bool:
+    """Add the messages of one datagram; True when the dump has ended."""
     offset = 0
     while offset + _HEADER.size <= len(data):
         length, kind, *_ = _HEADER.unpack_from(data, offset)
@@ -96,9 +113,7 @@ def _parse(data: bytes, found: list[Connection]) -> bool:
             if code == errno.ENOENT:  # a kernel without this family: nothing to see
                 return True
             raise OSError(code, f"sock_diag: {os.strerror(code)}")
-        connection = _connection(data[offset + _HEADER.size : offset + length])
-        if connection:
-            found.append(connection)
+        found.append(data[offset + _HEADER.size : offset + length])
         offset += (length + 3) & ~3
     return False
 

@@ -111,6 +111,16 @@ class Transfers:
         missing = (end[row] for row in self._waiting.values() if ok[row] and math.isnan(begin[row]))
         return self._began + max(missing, default=-math.inf) + LATE
 
+    def in_vain(self, streams: int) -> bool:
+        """Whether every one of so many streams has given up, or has had one that failed while none has ended well."""
+        failed_in = set(self._columns["stream"])
+        return self.exhausted or (not any(self._columns["ok"]) and len(failed_in) == streams)
+
+    def stuck(self, streams: int) -> bool:
+        """Whether the last that ended has failed in each of so many streams."""
+        last = dict(zip(self._columns["stream"], self._columns["ok"], strict=True))
+        return len(last) == streams and not any(last.values())
+
     def columns(self) -> Columns:
         """Every column; NaN for what nobody said."""
         return {name: np.array(values) for name, values in self._columns.items()}

@@ -154,10 +154,14 @@ class DelayLine:
 
     def statistics(self) -> tuple[Direction, Direction]:
         """Near to far, and far to near. Costs microseconds. Raises PathError where it has ended."""
-        if not self.alive():
-            raise PathError(f"delay line: process {self.pid} has ended; the path is down")
+        if fault := self.fault():
+            raise PathError(fault)
         words = struct.unpack_from(f"={2 * _WORDS}Q", self._shared(), _WORDS * 8)
         return Direction(*words[:_WORDS]), Direction(*words[_WORDS:])
+
+    def fault(self) -> str | None:
+        """That it has ended; None while it runs."""
+        return None if self.alive() else f"delay line: process {self.pid} has ended; the path is down"
 
     def alive(self) -> bool:
         """Whether the process runs."""

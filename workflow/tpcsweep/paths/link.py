@@ -118,6 +118,10 @@ class Link:
             found[DIRECTIONS[i]] = counted
         return found
 
+    def fault(self) -> str | None:
+        """What has ended that the path needs; None while all is well, and where the kernel itself is the path."""
+        return None if self.line is None else self.line.fault()
+
     def close(self) -> None:
         """Take the path away and end what it started; idempotent. The namespaces stay."""
         if self._closed:

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from tpcsweep.parameters import DeploymentParameters
 
 
+class BrokenError(Exception):
+    """Something of a deployment that was up has died, or does not answer: another deployment must take its place."""
+
+
 @dataclass(frozen=True)
 class Request:
     """One deployment that is to come up."""

@@ -9,14 +9,20 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from tpcsweep.testbeds import BrokenError
+
 START_SECONDS = 20.0
 STOP_SECONDS = 15.0
 
 Event = dict[str, Any]
 
 
-class ClientError(Exception):
+class ClientError(BrokenError):
     """The client died, or does not answer."""
+
+
+class RefusedError(Exception):
+    """A tool cannot begin, in its own words."""
 
 
 class Client:
@@ -42,11 +48,11 @@ class Client:
         self._await("ready", START_SECONDS)
 
     def run(self, **request: object) -> None:
-        """Start the streams of a cell. Raises ClientError with the tool's words where it cannot begin."""
+        """Start the streams of a cell. Raises RefusedError where the tool cannot begin, and ClientError."""
         self._send({"run": request})
         event = self._await(("prepared", "refused"), START_SECONDS)
         if event["event"] == "refused":
-            raise ClientError(event["message"])
+            raise RefusedError(event["message"])
 
     def events(self) -> list[Event]:
         """What happened since the last call. Raises ClientError when the client is gone."""

@@ -9,8 +9,13 @@ import subprocess
 from pathlib import Path
 
 from tpcsweep.tools.base import Credentials, Tool, Transfer, first_line
+from tpcsweep.xrootd import VALID_HOURS
 
-CAVEATS = {"caveats": ["activity:DOWNLOAD,LIST,UPLOAD,MANAGE,DELETE"], "validity": "PT600M"}
+CAVEATS = {
+    "caveats": ["activity:DOWNLOAD,LIST,UPLOAD,MANAGE,DELETE"],
+    # A cell has one macaroon of each end from its first transfer to its last.
+    "validity": f"PT{VALID_HOURS}H",
+}
 
 
 class Curl(Tool):

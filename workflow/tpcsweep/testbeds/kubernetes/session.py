@@ -18,6 +18,7 @@ from kubernetes.stream.ws_client import WSClient
 from urllib3.exceptions import HTTPError
 from websocket import WebSocketException
 
+from tpcsweep.testbeds import BrokenError
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, explain_error
 from tpcsweep.testbeds.kubernetes.objects import POD
 from tpcsweep.testbeds.kubernetes.pod.hub import ORPHANED
@@ -31,7 +32,7 @@ KEEP_ALIVE = 5.0
 """Seconds after which the hub is told what has arrived, and that somebody is there."""
 
 
-class SessionError(Exception):
+class SessionError(BrokenError):
     """The hub cannot be reached, does not answer, or has refused."""
 
 

@@ -15,6 +15,7 @@ from tpcsweep.measure.files import Arrival
 from tpcsweep.measure.history import History
 from tpcsweep.measure.monitoring import Copy
 from tpcsweep.measure.readings import Reading
+from tpcsweep.testbeds import BrokenError
 from tpcsweep.testbeds.clients import Client, Event
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER
@@ -25,6 +26,8 @@ from tpcsweep.xrootd import Server
 SIDES = {"source": "src", "destination": "dst"}
 SETTLE_SECONDS = 0.2
 """Data connections have so long to end by themselves before their servers are started anew."""
+RESTARTED_SECONDS = 2.0
+"""Servers that were started anew have so long to close the connections by which they were asked for a file."""
 POLL = 0.02
 FIRST_SECONDS = 10.0
 NOTICE_SECONDS = 5.0
@@ -56,11 +59,11 @@ class Side:
         return [origin.address for origin in self.origins]
 
 
-class SettleError(Exception):
+class SettleError(BrokenError):
     """Transfers of the last cell do not end."""
 
 
-class FaultError(Exception):
+class FaultError(BrokenError):
     """Something of the deployment has broken; the words are Kubernetes'."""
 
 
@@ -125,13 +128,17 @@ class Inbox:
         with self._lock:
             self._samples.clear()
 
-    def blame(self, error: Exception) -> None:
-        """Raise FaultError if something has broken that explains an error; Kubernetes needs a moment to notice."""
+    def explain(self, error: Exception) -> str | None:
+        """An error by what has broken, if something has; Kubernetes needs a moment to notice."""
         give_up = time.monotonic() + (GONE_SECONDS if self._gone else NOTICE_SECONDS)
         while not (why := self._fault()) and time.monotonic() < give_up:
             time.sleep(POLL)
-        if why:
-            raise FaultError(f"{why} ({error})") from error
+        return f"{why} ({error})" if why else None
+
+    def blame(self, error: Exception) -> None:
+        """Raise FaultError if something has broken that explains an error."""
+        if why := self.explain(error):
+            raise FaultError(why) from error
 
     def check(self) -> None:
         """Raise FaultError where something has broken."""
@@ -289,19 +296,34 @@ class Site:
         """
         everyone = [*self.sides["src"].names, *self.sides["dst"].names]
         give_up = time.monotonic() + SETTLE_SECONDS
-        while busy := [name for name, open_ in self.session.tell(everyone, "connected").items() if open_]:
+        while busy := self._busy(everyone):
             if time.monotonic() > give_up:
                 self._restart(busy)
                 break
             time.sleep(POLL)
         self.session.tell(self.sides["dst"].names, "clear")
 
+    def _busy(self, names: list[str]) -> list[str]:
+        """Those that still copy, or have requests of clients before them."""
+        return [name for name, busy in self.session.tell(names, "busy").items() if busy]
+
     def _restart(self, busy: list[str]) -> None:
         """Of both ends: the end that stays would go on with what it has buffered."""
         self.session.tell(busy, "restart")
         self.ready()
-        if still := [name for name, open_ in self.session.tell(busy, "connected").items() if open_]:
-            raise SettleError(f"connections across the path are still open at {', '.join(still)}")
+        give_up = time.monotonic() + RESTARTED_SECONDS
+        while still := self._busy(busy):
+            if time.monotonic() > give_up:
+                raise SettleError(f"connections of the last cell are still open at {', '.join(still)}")
+            time.sleep(POLL)
+
+    def check(self) -> None:
+        """Raise FaultError where something of the deployment has broken."""
+        self.inbox.check()
+
+    def explain(self, error: BrokenError) -> str:
+        """What has broken, in Kubernetes' words where it knows."""
+        return str(error) if isinstance(error, FaultError) else self.inbox.explain(error) or str(error)
 
     def ready(self) -> None:
         """Wait until all servers deliver. Raises SessionError."""

@@ -134,6 +134,7 @@ class _Deployment:
             arrivals=arrivals,
             monitor=monitor,
             commands=self.commands,
+            health=started,
             provenance=self._provenance(nodes, link, measured, seconds),
             rtt_idle=measured.rtt.median,
         )
@@ -226,11 +227,11 @@ class _Deployment:
         return monitor
 
     def _client(self, node: str, secrets: Path) -> Client:
-        name = "client" if node == "client" else f"client.{node}"
-        home = self.folder / "nodes" / name
+        elsewhere = node != "client"
+        home = self.folder / "nodes" / (f"client.{node}" if elsewhere else node)
         home.mkdir(mode=0o700)
         command = [sys.executable, "-m", "tpcsweep.client", str(secrets), str(home)]
-        return of_process(self.processes.start(node, command, home, stdin=subprocess.PIPE, name=name))
+        return of_process(self.processes.start(node, command, home, subprocess.PIPE, "client" * elsewhere))
 
     def _arrivals(self, sides: dict[str, Side]) -> Arrivals:
         """Without files, what the destination's connections receive."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import os
 import pwd
+import signal
 import socket
 import ssl
 import subprocess
@@ -12,12 +13,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from tpcsweep import probe, xrootd
 from tpcsweep.cgroups import Cgroup, Hierarchy
 from tpcsweep.commands import Commands
 from tpcsweep.namespaces import entered, listening, socket_inside
+from tpcsweep.testbeds import BrokenError
 from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.site import Side
 from tpcsweep.tools import Place, Service, Tool
@@ -28,13 +30,36 @@ USER = "xrootd"
 IDENTITY = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--pdeathsig", "KILL"]
 PLACES: tuple[Place, ...] = ("source", "destination")
 START_SECONDS = 30.0
+ANSWER_SECONDS = 10.0
+"""A server that was ready before, and idles, has so long to answer."""
 POLL = 0.01
 LOG_TAIL = 8
 """Lines of each of a server's logs that an error quotes."""
+LONGEST = 300
+"""Characters of a server's last words."""
 
 
 class DeploymentError(Exception):
     """A server did not come up, and what it said."""
+
+
+class Process(NamedTuple):
+    """A process that lives as long as its deployment."""
+
+    name: str
+    child: subprocess.Popen[bytes]
+    logs: tuple[Path, ...]
+    """Where it may have said something; the first that is not empty counts."""
+
+    def end(self) -> str | None:
+        """How it has ended, and its last words; None while it runs."""
+        code = self.child.poll()
+        if code is None:
+            return None
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        words = next((line for log in self.logs for line in _last_lines(log, 1)), "")
+        said = f"; its last words: {xrootd.without_secrets(words)[:LONGEST]}" if words else ""
+        return f"{self.name} {how}{said}"
 
 
 class Processes:
@@ -45,6 +70,7 @@ class Processes:
     ) -> None:
         self._children = children
         """Those started, for whoever must wait for them in the end."""
+        self._running: list[Process] = []
         self._prefix = prefix
         self._tree = tree
         self._commands = commands
@@ -55,16 +81,17 @@ class Processes:
         command: list[str],
         folder: Path,
         stdin: int | IO[bytes] = subprocess.DEVNULL,
-        name: str = "",
+        program: str = "",
     ) -> subprocess.Popen[bytes]:
         """Start a command; standard output can be read where standard input can be written.
 
-        Its errors go to a log of that name, which is the node's unless given.
+        `program` says which of the node's it is, where there are several.
         """
         group = Cgroup(self._tree, f"{self._prefix}-{node}")
         whole = [*group.entry(), "nsenter", f"--net={state.NETNS / f'{self._prefix}-{node}'}", *command]
         self._commands.note(" ".join(whole) + " &")
-        with (folder / f"stderr.{name or node}.log").open("ab") as errors:
+        stderr = folder / f"stderr.{node}.log"
+        with stderr.open("ab") as errors:
             child = subprocess.Popen(
                 whole,
                 cwd=folder,
@@ -75,11 +102,14 @@ class Processes:
                 start_new_session=True,
             )
         self._children.append(child)
+        own = folder / f"{program}.{node}.log"
+        name = f"{node}: {program}" if program else node
+        self._running.append(Process(name, child, (own, stderr)))
         return child
 
-    def ended(self) -> list[str]:
-        """What has ended although it should not have."""
-        return [str(child.args) for child in self._children if child.poll() is not None]
+    def fault(self) -> str | None:
+        """The first that has ended although it should not have, and its last words; None while all run."""
+        return next((end for process in self._running if (end := process.end())), None)
 
 
 class Servers:
@@ -121,26 +151,36 @@ class Servers:
             self._wait(partial(_says, server), "its cmsd", server)
             self._run(server, "xrootd")
         for origin, service in self._services():
-            name = f"{service.name}.{origin.name}"
             command = [*self._named(), *IDENTITY, *service.command]
-            self._processes.start(origin.name, command, origin.folder, name=name)
+            self._processes.start(origin.name, command, origin.folder, program=service.name)
 
-    def wait(self) -> None:
+    def wait(self, seconds: float = START_SECONDS) -> None:
         """Until every origin has delivered a file, and every redirector has sent somebody to each of its origins.
 
         Raises DeploymentError.
         """
         for origin, service in self._services():
             listening = partial(self._listens, origin, service.port)
-            self._wait(listening, f"{service.name} to listen on port {service.port}", origin)
+            self._wait(listening, f"{service.name} to listen on port {service.port}", origin, seconds)
         context = probe.context(self._credentials)
         for side in self._sides:
             for origin in side.origins:
-                self._wait(partial(self._delivers, origin, context), "an answer to GET", origin)
+                self._wait(partial(self._delivers, origin, context), "an answer to GET", origin, seconds)
             if side.redirector:
                 missing = {origin.address for origin in side.origins}
                 complete = partial(self._redirects, side.redirector, context, missing)
-                self._wait(complete, "a redirection to each of its origins", side.redirector)
+                self._wait(complete, "a redirection to each of its origins", side.redirector, seconds)
+
+    def fault(self) -> str | None:
+        """What of the deployment's processes has ended, and its last words; None while all run."""
+        return self._processes.fault()
+
+    def answer(self) -> None:
+        """Raise BrokenError unless all are still as `wait` has found them."""
+        try:
+            self.wait(ANSWER_SECONDS)
+        except DeploymentError as error:
+            raise BrokenError(str(error).partition("\n")[0]) from error
 
     def _services(self) -> Iterator[tuple[Server, Service]]:
         """What the tools need beside XRootD, each at its origin."""
@@ -173,7 +213,7 @@ class Servers:
 
     def _run(self, server: Server, program: str) -> None:
         files = ["-c", str(server.folder / "xrootd.cfg"), "-l", str(_log(server, program))]
-        self._processes.start(server.name, [*IDENTITY, program, *files], server.folder)
+        self._processes.start(server.name, [*IDENTITY, program, *files], server.folder, program=program)
 
     def _accepts(self, server: Server) -> bool:
         with socket_inside(f"{self._prefix}-{server.name}", socket.AF_INET, socket.SOCK_STREAM) as plain:
@@ -192,14 +232,18 @@ class Servers:
         plain = socket_inside(f"{self._prefix}-client", socket.AF_INET, socket.SOCK_STREAM)
         return probe.get(server.address, context, plain)
 
-    def _wait(self, ready: Callable[[], bool], what: str, server: Server) -> None:
-        give_up = time.monotonic() + START_SECONDS
-        while not ready():
-            ended = self._processes.ended()
-            if ended or time.monotonic() > give_up:
-                why = f"this ended: {ended}" if ended else f"nothing after {START_SECONDS:g} s"
-                raise DeploymentError(f"{server.name}: waited for {what}: {why}\n{_tail(server)}")
-            time.sleep(POLL)
+    def _wait(
+        self, ready: Callable[[], bool], what: str, server: Server, seconds: float = START_SECONDS
+    ) -> None:
+        give_up = time.monotonic() + seconds
+        try:
+            while not ready():
+                why = self.fault() or (f"nothing after {seconds:g} s" if time.monotonic() > give_up else None)
+                if why:
+                    raise DeploymentError(f"{server.name}: waited for {what}: {why}\n{_tail(server)}")
+                time.sleep(POLL)
+        except ssl.SSLCertVerificationError as error:
+            raise DeploymentError(f"{server.name}: waited for {what}: {error}") from None
 
 
 def _log(server: Server, program: str) -> Path:
@@ -217,5 +261,14 @@ def _says(server: Server) -> bool:
 def _tail(server: Server) -> str:
     """The ends of a server's logs, without secrets."""
     logs = sorted(server.folder.glob("*.log"))
-    lines = [line for log in logs for line in log.read_text(errors="replace").splitlines()[-LOG_TAIL:]]
+    lines = [line for log in logs for line in _last_lines(log, LOG_TAIL)]
     return xrootd.without_secrets("\n".join(lines))
+
+
+def _last_lines(log: Path, count: int) -> list[str]:
+    """The last lines of a log that say something; none of a log that is not there."""
+    try:
+        lines = log.read_text(errors="replace").splitlines()
+    except FileNotFoundError:
+        return []
+    return [line for line in lines if line.strip()][-count:]

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from tpcsweep.cgroups import Cgroup, parse_usage
 from tpcsweep.commands import Commands
@@ -19,18 +19,29 @@ from tpcsweep.measure.readings import Reading, Sampler
 from tpcsweep.measure.sockets import Connection, SocketDiagnostics
 from tpcsweep.measure.threads import Threads, together
 from tpcsweep.namespaces import entered, parse_net_dev
-from tpcsweep.paths import Link
+from tpcsweep.paths import Link, PathError, measure_rtt
+from tpcsweep.testbeds import BrokenError
 from tpcsweep.testbeds.clients import Client, Event
 from tpcsweep.testbeds.netns import state, topology
 from tpcsweep.tools import TOOLS, Place
-from tpcsweep.xrootd import Server
+from tpcsweep.xrootd import PORT, READY_FILE, Server
 
 SETTLE_SECONDS = 10.0
 SIDES = {"source": "src", "destination": "dst"}
 
 
-class SettleError(Exception):
+class SettleError(BrokenError):
     """Transfers of the last cell do not end."""
+
+
+class Health(Protocol):
+    """Whether the processes of a deployment are as they should be."""
+
+    def fault(self) -> str | None:
+        """The first that has ended, and its last words; None while all run."""
+
+    def answer(self) -> None:
+        """Raise BrokenError unless every server answers now."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +90,10 @@ class Counters:
             with entered(f"{prefix}-{origin.name}"):
                 self._snmp.append(CounterFile("/proc/thread-self/net/snmp"))
                 self._sockets.append(SocketDiagnostics())
+        self._servers: dict[str, SocketDiagnostics] = {}
+        for origin in (origin for side in sides.values() for origin in side.origins):
+            with entered(f"{prefix}-{origin.name}"):
+                self._servers[origin.name] = SocketDiagnostics()
         self._ports = [f"tpc-{origin.name}" for origin in sides["src"].origins]
         self._remote = {origin.address for origin in sides["dst"].origins}
         self._flows = Followed()
@@ -122,9 +137,14 @@ class Counters:
             destination_waiting=threads["destination"].waiting,
         )
 
-    def connected(self) -> bool:
-        """Whether a source origin still has a connection across the path."""
-        return bool(self._connections())
+    def unfinished(self) -> list[str]:
+        """The origins that still have to do with a connection of a client or of another origin."""
+        return [
+            name
+            for name, server in self._servers.items()
+            # Of tools that bring their own servers there are connections across the path alone.
+            if server.unfinished(PORT) or any(c.remote in self._remote for c in server.connections())
+        ]
 
     def _connections(self) -> list[Connection]:
         """Those of source origins across the path."""
@@ -141,6 +161,7 @@ class Counters:
             *self._snmp,
             *(file for pairs in self._cpu.values() for file, _ in pairs),
             *self._sockets,
+            *self._servers.values(),
         ]
         for file in files:
             file.close()
@@ -169,6 +190,7 @@ class Site:
     arrivals: Arrivals
     monitor: Monitor
     commands: Commands
+    health: Health
     provenance: dict[str, Any]
     rtt_idle: float
     """ms, measured on the path before any cell."""
@@ -251,15 +273,43 @@ class Site:
         """After the client has stopped: end what the servers still copy and remove what arrived.
 
         A server notices only at its next marker, up to 5 s later, that its client has gone, and would load the
-        next cell until then; cutting its data connections ends the copy at once. Raises SettleError.
+        next cell until then; cutting its data connections ends the copy at once. One that lacks CPU has requests
+        before it that it has not even read: it is cut off again and again until it has been through them all.
+        Raises SettleError.
         """
+        give_up = time.monotonic() + SETTLE_SECONDS
+        self._cut()
+        while busy := self.counters.unfinished():
+            if time.monotonic() > give_up:
+                raise SettleError(
+                    f"{', '.join(busy)}: still busy with transfers {SETTLE_SECONDS:g} s after their end"
+                )
+            time.sleep(0.01)
+            self._cut()
+        self.arrivals.clear(READY_FILE)
+
+    def _cut(self) -> None:
         for side, other in (topology.SIDES, topology.SIDES[::-1]):
             for origin in self.sides[side].origins:
                 kill = ["ss", "--kill", "--tcp", "--no-header", "dst", topology.LAN[other]]
                 self.commands.run(["nsenter", f"--net={state.NETNS / f'{self.prefix}-{origin.name}'}", *kill])
-        give_up = time.monotonic() + SETTLE_SECONDS
-        while self.counters.connected():
-            if time.monotonic() > give_up:
-                raise SettleError(f"connections across the path are still open after {SETTLE_SECONDS:g} s")
-            time.sleep(0.01)
-        self.arrivals.clear()
+
+    def check(self) -> None:
+        """Raise BrokenError where a process of the deployment has ended; costs microseconds."""
+        if fault := self.health.fault() or self.link.fault():
+            raise BrokenError(fault)
+
+    def explain(self, error: BrokenError) -> str:
+        """What has broken, where something else shows it."""
+        return self.health.fault() or self.link.fault() or str(error)
+
+    def ready(self) -> None:
+        """Raise BrokenError unless every server and the path answer now."""
+        self.health.answer()
+        address, mtu = self.link.far_address, self.link.path.mtu
+        try:
+            measure_rtt(self.commands, self.link.near, address, mtu)
+        except PathError as error:
+            raise BrokenError(
+                f"the path is down: no ping of {mtu} bytes comes back from {address}"
+            ) from error

@@ -167,7 +167,7 @@ def _unmount(folder: Path) -> None:
     mounts = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
     for mount in reversed(mounts):
         if mount.startswith(f"{folder}/"):
-            subprocess.run(["umount", "--lazy", mount], check=True, capture_output=True)
+            _run(["umount", "--lazy", mount])
 
 
 def _empty_disk(folder: Path) -> None:
@@ -180,7 +180,12 @@ def _empty_disk(folder: Path) -> None:
 def _delete_namespaces(name: str) -> None:
     batch = "".join(f"netns del {path.name}\n" for path in sorted(NETNS.glob(f"{name}-*")))
     if batch:
-        subprocess.run(["ip", "-batch", "-"], input=batch.encode(), check=True, capture_output=True)
+        _run(["ip", "-batch", "-"], batch)
+
+
+def _run(command: list[str], fed: str = "") -> None:
+    # A session of its own, which Ctrl-C does not reach.
+    subprocess.run(command, input=fed.encode(), check=True, capture_output=True, start_new_session=True)
 
 
 def _remove_cgroups(name: str) -> None:

@@ -17,7 +17,7 @@ from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.clients import ClientError
 from tpcsweep.testbeds.netns import deployment, machine, state
 from tpcsweep.testbeds.netns.servers import DeploymentError
-from tpcsweep.testbeds.netns.site import SettleError, Site
+from tpcsweep.testbeds.netns.site import Site
 
 EXPECTED = (
     machine.MachineError,
@@ -25,7 +25,6 @@ EXPECTED = (
     CgroupError,
     DeploymentError,
     PathError,
-    SettleError,
     ClientError,
     state.TeardownError,
     state.BusyError,

@@ -52,7 +52,7 @@ class Agent:
             "present": self.present,
             "clear": self.clear,
             "totals": self.totals,
-            "connected": self.connected,
+            "busy": self.busy,
             "watch": lambda interval: self.watch(interval, writer),
             "unwatch": self.unwatch,
         }
@@ -134,9 +134,9 @@ class Agent:
         """Scheduling periods, throttled ones, and packets that the emulated path dropped, all and for want of room."""
         return [*self._servers.periods(), *await asyncio.to_thread(emulation.drops)]
 
-    async def connected(self) -> bool:
-        """Whether data connections are open."""
-        return self._look().connected()
+    async def busy(self) -> bool:
+        """Whether the server still has to do with a transfer."""
+        return self._look().busy()
 
     async def watch(self, interval: float, writer: asyncio.StreamWriter) -> None:
         """Send a sample at once and then every `interval` seconds."""

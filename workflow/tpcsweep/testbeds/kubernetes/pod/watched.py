@@ -18,7 +18,7 @@ from tpcsweep.measure.sockets import Connection, SocketDiagnostics
 from tpcsweep.measure.threads import Threads, numbered
 from tpcsweep.namespaces import parse_net_dev
 from tpcsweep.testbeds.kubernetes.pod.places import CONTAINED, FILES, Sample
-from tpcsweep.xrootd import EXPORT
+from tpcsweep.xrootd import EXPORT, PORT
 
 FOLDER = FILES / EXPORT.strip("/")
 POLL = 0.05
@@ -93,9 +93,9 @@ class Watched:
             connections=len(data),
         )
 
-    def connected(self) -> bool:
-        """Whether a connection to the other side's origins is open."""
-        return bool(self._connections())
+    def busy(self) -> bool:
+        """Whether the server copies, or has still to do with a client."""
+        return bool(self._connections()) or self._sockets.unfinished(PORT)
 
     def _connections(self) -> list[Connection]:
         return [c for c in self._sockets.connections() if c.remote in self._peers] if self._peers else []

@@ -1,0 +1,351 @@
+"""What a sweep does when something breaks in the middle of a cell: that cell says so, and the others are measured."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import yaml
+from tpcsweep import credentials, runner, xrootd
+from tpcsweep.configuration import load
+from tpcsweep.measure.cell import BROKEN
+from tpcsweep.testbeds import BrokenError
+from tpcsweep.testbeds.netns import state
+from tpcsweep.testbeds.netns.servers import DeploymentError
+from tpcsweep.testbeds.netns.site import Site
+from tpcsweep.xrootd import READY_FILE
+
+from tests.real.leftovers import present
+from tests.real.sites import site_of
+from tests.real.workflow import ROOT
+
+pytestmark = pytest.mark.real
+
+Fault = Callable[[Site], None]
+AFTER = 1.5
+"""Seconds into a cell."""
+CELL = {"interval": "100 ms", "min_time": "4 s", "max_time": "4 s"}
+BASE = {"rtt": "2 ms", "bandwidth": "300 Mbit/s", "file_size": "16 MiB", "streams": 2, "tool": "curl"}
+
+
+@dataclass
+class Sabotage:
+    """A sweep of one deployment, run here, with something done to it in the middle of some of its cells."""
+
+    folder: Path
+    faults: Sequence[Fault | None]
+    """What is done in each cell, in the order in which they are measured."""
+    cells: list[dict[str, Any]] = field(default_factory=list)
+    """What came of them, in that order."""
+    deployments: list[str] = field(default_factory=list)
+    """The deployment of each, as the names of its namespaces begin."""
+    partial: list[list[str]] = field(default_factory=list)
+    """The destination files that each has left to the next cell."""
+
+    def run(self, settings: dict[str, Any] | None = None, how: dict[str, Any] = CELL, **given: Any) -> None:
+        """Measure cells that differ in their repetition, unless parameters say otherwise."""
+        axes = any(isinstance(value, list) for value in given.values())
+        sweep = {
+            "parameters": BASE | given,
+            "measurement": how,
+            "repetitions": 1 if axes else len(self.faults),
+        }
+        (self.folder / "faults.yaml").write_text(yaml.safe_dump(sweep))
+        (self.folder / "testbed.yaml").write_text(yaml.safe_dump({"kind": "netns"} | (settings or {})))
+        names = {"sweep": "faults", "testbed": "testbed"}
+        files = {key: str(self.folder / f"{name}.yaml") for key, name in names.items()}
+        configuration = load(files | {"results": str(self.folder / "results")}, ROOT)
+        runner.begin(configuration)
+        [deployment] = configuration.grid.deployments
+        (self.folder / "logs").mkdir()
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(runner, "measure", self._measure)
+            try:
+                runner.run(configuration, deployment, self.folder / "logs")
+            finally:
+                self._nothing_stays()
+        files_ = [json.loads(path.read_bytes()) for path in configuration.folder.rglob("cells/**/*.json")]
+        assert sorted(map(_figures, files_)) == sorted(map(_figures, self.cells))
+
+    def _measure(self, site: Site, *rest: Any) -> dict[str, Any]:
+        fault = self.faults[len(self.cells)]
+        done = threading.Timer(AFTER, fault or (lambda _: None), [site])
+        done.start()
+        result = _real_measure(site, *rest)
+        done.join()
+        self.cells.append(result)
+        self.deployments.append(site.prefix)
+        files = site.sides["dst"].files.iterdir()
+        self.partial.append([path.name for path in files if path.name != READY_FILE])
+        return result
+
+    def _nothing_stays(self) -> None:
+        found = {name for names in present().values() for name in names}
+        for prefix in self.deployments:
+            assert not [name for name in found if prefix.removeprefix("tpc-") in name]
+            assert not state.processes(prefix)
+
+    def cell(self, number: int) -> dict[str, Any]:
+        """A cell's result, when it is sure that it has left no file to the cell behind it."""
+        whole = BROKEN not in self.cells[number]["flags"]
+        assert not whole or self.partial[number] == []
+        return self.cells[number]
+
+    def replaced(self, number: int) -> bool:
+        """Whether the cell after this one was measured in another deployment."""
+        return self.deployments[number] != self.deployments[number + 1]
+
+
+_real_measure = runner.measure
+
+
+def _figures(cell: dict[str, Any]) -> str:
+    return json.dumps([cell[key] for key in ("status", "message", "flags", "summary")])
+
+
+def killed(node: str, program: str = "xrootd", number: signal.Signals = signal.SIGKILL) -> Fault:
+    def fault(site: Site) -> None:
+        folder = f"{site.prefix.removeprefix('tpc-')}/nodes/{node}"
+        for process in psutil.process_iter(["cmdline"]):
+            command = process.info["cmdline"] or [""]
+            if program in Path(command[0]).name and any(folder in word for word in command):
+                process.send_signal(number)
+
+    return fault
+
+
+def source_removed(site: Site) -> None:
+    for path in site.sides["src"].files.glob("sparse.*"):
+        path.unlink()
+
+
+def path_cut(seconds: float) -> Fault:
+    def fault(site: Site) -> None:
+        rule = ["ip", "-n", f"{site.prefix}-far", "rule"]
+        subprocess.run([*rule, "add", "priority", "1", "blackhole"], check=True)
+        if seconds < float("inf"):
+            time.sleep(seconds)
+            subprocess.run([*rule, "delete", "priority", "1"], check=True)
+
+    return fault
+
+
+def another_authority(site: Site) -> None:
+    """The clients get certificates of an authority that has signed no server's."""
+    ours = state.STATE / site.prefix.removeprefix("tpc-") / "credentials"
+    other = ours.with_name("other")
+    credentials.create(other, [], (0, 0))
+    shutil.rmtree(ours / "ca")
+    shutil.copytree(other / "ca", ours / "ca", symlinks=True)
+    for name in ("ca.pem", "user.pem", "user.key"):
+        (other / name).replace(ours / name)
+
+
+def went_well(cell: dict[str, Any]) -> bool:
+    """A cell that nothing was done to."""
+    whole = cell["status"] == "ok" and not {BROKEN, "transfers_failed"} & set(cell["flags"])
+    return whole and cell["summary"]["transfers"] > 0 and cell["summary"]["throughput"] > 0.05
+
+
+@pytest.fixture(scope="module")
+def one_a_side(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sabotage]:
+    """Every second cell goes wrong."""
+    faults = [
+        killed("dst1", number=signal.SIGSEGV),
+        None,
+        killed("src1"),
+        None,
+        killed("client", "python"),
+        None,
+        path_cut(0.5),
+        source_removed,
+        None,
+        another_authority,
+        None,
+    ]
+    sabotage = Sabotage(tmp_path_factory.mktemp("one"), faults)
+    sabotage.run()
+    yield sabotage
+
+
+def test_all_other_cells_are_measured(one_a_side: Sabotage) -> None:
+    for number, fault in enumerate(one_a_side.faults):
+        assert fault or went_well(one_a_side.cell(number)), one_a_side.cells[number]["message"]
+    assert sum(map(one_a_side.replaced, range(10))) == 4
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [
+        (0, "dst1: xrootd was killed by SIGSEGV; its last words: "),
+        (2, "src1: xrootd was killed by SIGKILL; its last words: "),
+        (4, "client was killed by SIGKILL"),
+    ],
+)
+def test_a_process_that_dies_in_a_cell(one_a_side: Sabotage, number: int, message: str) -> None:
+    cell = one_a_side.cell(number)
+    assert cell["status"] == "failed"
+    assert cell["message"].startswith(message)
+    assert BROKEN in cell["flags"]
+    assert one_a_side.replaced(number)
+    assert len(cell["samples"]["goodput"]) > 5  # what was seen until then
+
+
+def test_the_logs_of_a_broken_deployment_are_kept(one_a_side: Sabotage) -> None:
+    logs = one_a_side.folder / "logs"
+    assert {path.name for path in logs.glob("replacement-*")} == {f"replacement-{n}" for n in range(1, 5)}
+    for folder in (logs, *logs.glob("replacement-*")):
+        assert (folder / "xrootd.dst1.log").stat().st_size
+
+
+def test_a_path_that_is_cut_and_restored(one_a_side: Sabotage) -> None:
+    cell = one_a_side.cell(6)
+    assert cell["status"] == "ok"
+    assert min(cell["samples"]["goodput"][10:]) == 0
+    assert cell["samples"]["goodput"][-1] > 0
+    assert "wide_interval" in cell["flags"]
+    assert not one_a_side.replaced(6)
+
+
+def test_a_source_file_that_is_missing(one_a_side: Sabotage) -> None:
+    cell = one_a_side.cell(7)
+    assert cell["status"] == "failed"
+    assert "no such file" in cell["message"]
+    assert not one_a_side.replaced(7)
+
+
+def test_certificates_that_are_wrong(one_a_side: Sabotage) -> None:
+    cell = one_a_side.cell(9)
+    assert cell["status"] == "failed"
+    assert "certificate verify failed" in cell["message"]
+    assert one_a_side.replaced(9)
+
+
+def test_two_origins_a_side(tmp_path: Path) -> None:
+    """One that is left would go on alone, and be taken for two."""
+    faults = [killed("dst2"), None, killed("dstm"), None, killed("srcm", "cmsd"), source_removed, None]
+    sabotage = Sabotage(tmp_path, faults)
+    sabotage.run(origins=2)
+    for number, who in {0: "dst2: xrootd", 2: "dstm: xrootd", 4: "srcm: cmsd"}.items():
+        assert sabotage.cell(number)["status"] == "failed"
+        assert sabotage.cell(number)["message"].startswith(f"{who} was killed by SIGKILL")
+        assert sabotage.replaced(number)
+    assert all(went_well(sabotage.cell(number)) for number in (1, 3, 6))
+    assert not sabotage.replaced(5)  # all are found to be whole
+
+
+def test_a_server_and_a_path_that_answer_no_more(tmp_path: Path) -> None:
+    faults = [killed("dst1", number=signal.SIGSTOP), None, path_cut(float("inf")), None]
+    sabotage = Sabotage(tmp_path, faults)
+    sabotage.run()
+    for number in (0, 2):
+        assert sabotage.cell(number)["status"] == "failed"
+        assert sabotage.replaced(number)
+        assert went_well(sabotage.cell(number + 1))
+    assert sabotage.cells[0]["message"].startswith("dst1: still busy with transfers")
+    # A server that waits for the path may be noticed before the path is asked.
+    assert re.match("the path is down|src1: still busy|dst1: still busy", sabotage.cells[2]["message"])
+
+
+def test_a_destination_that_is_full(tmp_path: Path) -> None:
+    """The check before a sweep would refuse it: something else has filled the memory."""
+
+    def filled(site: Site) -> None:
+        target = site.sides["dst"].files.parent / "filled"
+        with target.open("wb") as file:
+            for _ in range(10):  # what failing transfers give back is taken too
+                with contextlib.suppress(OSError):
+                    free = shutil.disk_usage(target.parent).free
+                    os.posix_fallocate(file.fileno(), file.seek(0, os.SEEK_END), max(1, free - (1 << 20)))
+                time.sleep(0.1)
+
+    def emptied(site: Site) -> None:
+        (site.sides["dst"].files.parent / "filled").unlink()
+
+    sabotage = Sabotage(tmp_path, [filled, emptied, None])
+    sabotage.run({"memory": "128 MiB"}, {**CELL, "min_time": "6 s", "max_time": "6 s"})
+    full = sabotage.cell(0)
+    assert full["status"] == "failed"
+    assert "exit code" in full["message"]
+    assert went_well(sabotage.cell(2))
+    assert len(set(sabotage.deployments)) == 1
+
+
+def test_a_token_that_expires_in_a_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Curl's is fetched once for a cell; gfal-copy gets its own for each transfer."""
+    configuration = xrootd.configuration
+
+    def expiring(*given: Any) -> str:
+        text, count = re.subn(r"(macaroons\.maxduration) \d+", r"\1 2", configuration(*given))
+        assert count == 1
+        return text
+
+    monkeypatch.setattr(xrootd, "configuration", expiring)
+    sabotage = Sabotage(tmp_path, [None, None])
+    sabotage.run(how={**CELL, "min_time": "8 s", "max_time": "8 s"}, tool=["curl", "gfal-copy"])
+    failed, well = sorted(sabotage.cells, key=went_well)
+    assert failed["status"] == "failed"
+    assert failed["summary"]["transfers"] > 0
+    assert "permission denied" in failed["message"]
+    assert went_well(well)
+    assert len(set(sabotage.deployments)) == 1
+
+
+def test_a_hundred_streams_on_a_tenth_of_a_core(tmp_path: Path) -> None:
+    """Servers are left with requests that they have not read: none of them is carried out in the next cell."""
+    sabotage = Sabotage(tmp_path, [None, None, None, None])
+    sabotage.run(cores=0.1, streams=[100, 99, 2, 1], file_size="1 MiB")
+    for number, cell in enumerate(sabotage.cells):
+        assert sabotage.cell(number) is cell
+        assert cell["status"] == "ok", cell["message"]
+        assert BROKEN not in cell["flags"]
+    assert len(set(sabotage.deployments)) == 1
+
+
+def test_deployments_that_break_again_and_again_fail_their_job(tmp_path: Path) -> None:
+    sabotage = Sabotage(tmp_path, [killed("dst1")] * 4)
+    with pytest.raises(
+        BrokenError, match=r"3 deployments in a row broke .* dst1: xrootd was killed by SIGKILL"
+    ):
+        sabotage.run()
+    assert len(sabotage.cells) == 3  # the fourth will be measured by the next run
+
+
+def test_a_signal_that_comes_while_a_broken_deployment_goes_ends_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*given: Any, **named: Any) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        teardown(*given, **named)
+
+    teardown = state.teardown
+    monkeypatch.setattr(state, "teardown", interrupted)
+    sabotage = Sabotage(tmp_path, [killed("dst1"), None])
+    with pytest.raises(SystemExit) as ended:
+        sabotage.run()
+    assert ended.value.code == 128 + signal.SIGTERM
+    assert len(sabotage.cells) == 1
+
+
+def test_a_server_with_a_wrong_certificate_does_not_come_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = credentials.create
+    monkeypatch.setattr(credentials, "create", lambda folder, _, owner: create(folder, ["192.0.2.1"], owner))
+    began = time.monotonic()
+    with pytest.raises(DeploymentError, match="certificate verify failed"), site_of(tmp_path):
+        pass
+    assert time.monotonic() - began < 20

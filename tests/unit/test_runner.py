@@ -1,0 +1,149 @@
+"""What a job does with deployments that break, on a testbed that is played."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tpcsweep import runner, signals
+from tpcsweep.configuration import Configuration, load
+from tpcsweep.measure.cell import BROKEN
+from tpcsweep.testbeds import BrokenError, Request
+
+ROOT = Path(__file__).resolve().parents[2]
+OK, FAILED, DIED, DIED_LATE, NOT_BEGUN = "ok", "failed", "died", "died late", "not begun"
+BROKE = {DIED, DIED_LATE, NOT_BEGUN}
+
+
+class Played:
+    """A testbed whose cells end as a script says; it ends with cells that go well."""
+
+    EXPECTED = ()
+
+    def __init__(self, script: list[str]) -> None:
+        self.script = iter(script)
+        self.deployments: list[list[str]] = []
+        """How the cells of each have ended."""
+        self.logs: list[Path] = []
+        self.up = False
+
+    @contextlib.contextmanager
+    def deployed(self, _: Any, request: Request) -> Iterator[Any]:
+        """One at a time, and none that has broken is used again."""
+        assert not self.up
+        assert request.logs.is_dir()
+        self.up = True
+        self.deployments.append([])
+        self.logs.append(request.logs)
+        provenance = {"deployment": len(self.deployments), "software": {}}
+        yield SimpleNamespace(provenance=provenance, check=self.check, explain=str)
+        self.up = False
+
+    def check(self) -> None:
+        assert not set(self.deployments[-1]) & BROKE
+
+    def measure(self, *_: Any) -> dict[str, Any]:
+        assert self.up
+        outcome = next(self.script, OK)
+        self.deployments[-1].append(outcome)
+        if outcome == NOT_BEGUN:
+            raise BrokenError("a server is dead")
+        status = "ok" if outcome in (OK, DIED_LATE) else "failed"
+        flags = [BROKEN] if outcome in (DIED, DIED_LATE) else []
+        return {"status": status, "message": outcome, "flags": flags, "summary": {"throughput": 1.0}}
+
+
+@contextlib.contextmanager
+def played(script: list[str], cells: int) -> Iterator[tuple[Played, Configuration, Path]]:
+    testbed = Played(script)
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patched:
+        folder = Path(name)
+        (folder / "logs").mkdir()
+        (folder / "played.yaml").write_text(yaml.safe_dump({"repetitions": cells}))
+        configuration = load(
+            {"sweep": f"{folder}/played.yaml", "testbed": "netns", "results": f"{folder}/results"}, ROOT
+        )
+        runner.begin(configuration)
+        patched.setattr(runner.testbeds, "of", lambda _: testbed)
+        patched.setattr(runner, "measure", testbed.measure)
+        yield testbed, configuration, folder / "logs"
+
+
+def run(configuration: Configuration, logs: Path) -> None:
+    [deployment] = configuration.grid.deployments
+    runner.run(configuration, deployment, logs)
+
+
+def statuses(configuration: Configuration) -> list[str]:
+    files = (configuration.cell_file(cell) for cell in configuration.grid.cells)
+    return [json.loads(path.read_bytes())["status"] for path in files if path.exists()]
+
+
+OUTCOMES = st.lists(st.sampled_from([OK, FAILED, DIED, DIED_LATE, NOT_BEGUN]), max_size=12)
+
+
+@settings(max_examples=30)
+@given(script=OUTCOMES, cells=st.integers(1, 8))
+def test_every_cell_is_measured_once_unless_deployments_break_without_end(
+    script: list[str], cells: int
+) -> None:
+    with played(script, cells) as (testbed, configuration, logs):
+        gave_up = False
+        try:
+            run(configuration, logs)
+        except BrokenError:
+            gave_up = True
+        ended = [outcome for deployment in testbed.deployments for outcome in deployment]
+        begun = [outcome for outcome in ended if outcome != NOT_BEGUN]
+        assert len(statuses(configuration)) == len(begun)
+        assert statuses(configuration).count("ok") == sum(o in (OK, DIED_LATE) for o in begun)
+        in_vain = [not {OK, DIED_LATE} & set(deployment) for deployment in testbed.deployments]
+        last = in_vain[-runner.GIVE_UP_AFTER :]
+        assert gave_up == (len(begun) < cells)
+        assert not gave_up or (len(last) == runner.GIVE_UP_AFTER and all(last))
+        for deployment in testbed.deployments[:-1]:  # nothing is replaced that is whole
+            assert [outcome in BROKE for outcome in deployment] == [False] * (len(deployment) - 1) + [True]
+
+
+def test_each_deployment_has_logs_of_its_own_and_old_ones_go() -> None:
+    with played([OK, DIED, NOT_BEGUN], 4) as (testbed, configuration, logs):
+        (logs / "replacement-7").mkdir()
+        run(configuration, logs)
+        assert testbed.logs == [logs, logs / "replacement-1", logs / "replacement-2"]
+        assert not (logs / "replacement-7").exists()
+
+
+def test_a_cell_says_in_which_deployment_it_was_measured() -> None:
+    with played([OK, DIED], 3) as (_, configuration, logs):
+        run(configuration, logs)
+        files = [json.loads(configuration.cell_file(cell).read_bytes()) for cell in configuration.grid.cells]
+        assert sorted(file["provenance"]["deployment"] for file in files) == [1, 1, 2]
+
+
+def test_what_asks_to_end_while_that_is_ignored_takes_effect_afterwards() -> None:
+    before = [signal.getsignal(number) for number in signals.ENDING]
+    with pytest.raises(SystemExit) as ended, signals.interruptible():
+        signals.ignore()
+        os.kill(os.getpid(), signal.SIGTERM)
+        signals.heed()
+    assert ended.value.code == 128 + signal.SIGTERM
+    assert [signal.getsignal(number) for number in signals.ENDING] == before
+
+
+def test_what_has_asked_to_end_is_forgotten_with_whom_it_was_asked() -> None:
+    with signals.interruptible():
+        signals.ignore()
+        os.kill(os.getpid(), signal.SIGTERM)
+    with signals.interruptible():
+        signals.heed()

@@ -1,0 +1,56 @@
+"""What is said of a process that has died, and which connections a server has still to do with."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tpcsweep.measure.sockets import SocketDiagnostics
+from tpcsweep.testbeds.netns.servers import Process
+
+
+@pytest.mark.parametrize(
+    ("command", "how"),
+    [("kill -SEGV $$", "was killed by SIGSEGV"), ("exit 3", "ended with exit code 3")],
+)
+def test_how_a_process_has_ended_with_its_last_words(tmp_path: Path, command: str, how: str) -> None:
+    own, stderr = tmp_path / "own.log", tmp_path / "stderr.log"
+    with subprocess.Popen(["sh", "-c", f"read go; {command}"], stdin=subprocess.PIPE) as child:
+        process = Process("dst1: xrootd", child, (own, stderr))
+        assert process.end() is None
+        assert child.stdin
+        child.stdin.close()
+        child.wait()
+    assert process.end() == f"dst1: xrootd {how}"
+    stderr.write_text("cannot be configured\n")
+    assert process.end() == f"dst1: xrootd {how}; its last words: cannot be configured"
+    own.write_text("started\nCOPY with Bearer MDAxsecret\n\n")
+    assert process.end() == f"dst1: xrootd {how}; its last words: COPY with Bearer [removed]"
+
+
+def test_a_connection_is_unfinished_until_its_server_has_closed_it() -> None:
+    diagnostics = SocketDiagnostics()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert not diagnostics.unfinished(port)
+        client = socket.create_connection(server.getsockname())
+        assert diagnostics.unfinished(port)  # though nobody has accepted it
+        client.close()
+        accepted, _ = server.accept()
+        assert diagnostics.unfinished(port)  # though the client has gone
+        accepted.close()
+        wait_until(lambda: not diagnostics.unfinished(port))
+    diagnostics.close()
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    for _ in itertools.repeat(None, 500):
+        if condition():
+            return
+        time.sleep(0.01)
+    pytest.fail("not within 5 s")
