@@ -89,7 +89,7 @@ def by_tpcsweep(site: Site, wanted: Parameters, number: int) -> Found:
 
 def by_loop(site: Site, wanted: Parameters, environment: dict[str, str]) -> Found:
     """As the papers do it, watched by the same sampler."""
-    name = site.add_source(wanted.file_size, wanted.source_content)
+    name = site.add_source(wanted.file_size, wanted.source_content, wanted.streams)
     [(source, destination)] = site.pairs("direct")
     group = Cgroup(hierarchy(), f"{site.prefix}-client")
     inside = ["nsenter", f"--net=/run/netns/{site.prefix}-client"]

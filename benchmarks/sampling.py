@@ -61,7 +61,7 @@ def alternating() -> Iterator[bool]:
 @contextlib.contextmanager
 def transferring(site: Site, streams: int) -> Iterator[None]:
     """Streams that are active."""
-    name = site.add_source(FILE, "sparse")
+    name = site.add_source(FILE, "sparse", streams)
     site.client.run(
         tool="curl",
         streams=streams,
@@ -93,7 +93,7 @@ def phase(site: Site, sampling: AbstractContextManager[object], seconds: float =
         while time.monotonic() < began + seconds:
             for event in site.client.events():
                 if event["event"] == "end":
-                    site.remove(event["name"])
+                    site.received(event)
             time.sleep(INTERVAL)
         took, cpu = time.monotonic() - began, time.process_time() - used
         return Phase((site.read().wire_bytes - before) * 8e-9 / took, cpu / took)

@@ -12,10 +12,10 @@ from typing import Any
 from tpcsweep import signals
 from tpcsweep.parameters import Parameters
 from tpcsweep.testbeds.netns import state
-from tpcsweep.testbeds.netns.deployment import deployed
+from tpcsweep.testbeds.netns.deployment import Needs, deployed
 from tpcsweep.testbeds.netns.site import Site
 
-MEMORY = 4 << 30
+NEEDS = Needs(memory=4 << 30)
 
 
 @contextlib.contextmanager
@@ -27,7 +27,7 @@ def site_of(**parameters: Any) -> Iterator[Site]:
         try:
             with (
                 state.exclusive(owner, waiting=print),
-                deployed(Parameters(**parameters), owner, MEMORY) as site,
+                deployed(Parameters(**parameters), owner, NEEDS) as site,
             ):
                 yield site
         finally:

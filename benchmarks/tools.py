@@ -78,7 +78,7 @@ def show(tool: str, streams: int, row: Row) -> None:
 
 def measure(site: Site, tool: str, streams: int) -> Row:
     """Keep streams active until enough transfers have ended."""
-    run = {"pairs": site.pairs("direct"), "file_name": site.add_source(SIZE, "sparse")}
+    run = {"pairs": site.pairs("direct"), "file_name": site.add_source(SIZE, "sparse", streams)}
     wanted = streams + max(ROUNDS * streams, FEWEST)
     clock = time.time() - time.monotonic()
     failed = 0
@@ -98,7 +98,7 @@ def measure(site: Site, tool: str, streams: int) -> Row:
             for event, born in zip(good, births(files), strict=True):
                 ends.append(event["end"])
                 latencies.append(max(0.0, born - clock - event["start"]))  # files are dated by a coarse clock
-                site.remove(event["name"])
+                site.received(event)
     site.client.stop()
     site.settle()
     readings = sampler.readings()

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import psutil
 from tpcsweep import cgroups
+from tpcsweep.testbed_settings import DISK
 from tpcsweep.testbeds.netns import state
 
-PROGRAMS = {"xrootd", "cmsd", "tpc-delayline", "gfal-copy"}
+PROGRAMS = {"xrootd", "cmsd", "tpc-delayline", "gfal-copy", "iperf3", "globus-gridftp-", "xrdcp", "davix-put"}
 
 
 def present() -> dict[str, set[str]]:
@@ -19,6 +20,7 @@ def present() -> dict[str, set[str]]:
         "cgroups": {group.name for group in cgroups.named(cgroups.hierarchy(), "tpc-")},
         "mounts": {mount for mount in mounts if mount.startswith(str(state.STATE))},
         "folders": {str(path) for path in state.leftovers()},
+        "files": {str(path) for path in Path(DISK).glob("*")},
         "processes": {
             f"{process.pid} {process.name()}" for process in psutil.process_iter() if _ours(process)
         },

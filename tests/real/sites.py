@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import filecmp
 import os
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,10 @@ from tpcsweep.measure.cell import measure
 from tpcsweep.parameters import Parameters
 from tpcsweep.sweep import Measurement
 from tpcsweep.testbeds.netns import state
-from tpcsweep.testbeds.netns.deployment import deployed
+from tpcsweep.testbeds.netns.deployment import Needs, deployed
 from tpcsweep.testbeds.netns.site import Site
+from tpcsweep.tools import TOOLS
+from tpcsweep.xrootd import READY_FILE
 
 from tests.real.leftovers import present
 
@@ -25,14 +29,15 @@ LONGER = Measurement(min_time=4.0, max_time=5.0, precision=0.5)
 
 
 @contextlib.contextmanager
-def site_of(folder: Path, **parameters: Any) -> Iterator[Site]:
+def site_of(folder: Path, tools: Sequence[str] = (), streams: int = 1, **parameters: Any) -> Iterator[Site]:
     """A deployment, with the machine's lock; nothing of it may stay."""
+    needs = Needs(memory=2 << 30, tools=tools, streams=streams)
     owner = state.Owner("test", "deployment", os.getpid(), str(folder))
     handlers = {number: signal.getsignal(number) for number in signals.ENDING}
     with state.exclusive(owner, waiting=print):
         before = present()
         try:
-            with deployed(Parameters(**parameters), owner, 2 << 30) as site:
+            with deployed(Parameters(**parameters), owner, needs) as site:
                 yield site
         finally:
             for number, handler in handlers.items():
@@ -42,3 +47,29 @@ def site_of(folder: Path, **parameters: Any) -> Iterator[Site]:
 
 def cell(site: Site, how: Measurement = QUICK, **parameters: Any) -> dict[str, Any]:
     return measure(site, Parameters(**parameters), how, "t", lambda *_: None)
+
+
+def arrives(site: Site, tool: str, tcp_streams: int = 1, endpoint: str = "redirector") -> None:
+    """Copy a file of random bytes and compare."""
+    name = site.add_source(3 * MIB + 1, "random", 1)
+    client = site.client_of(tool)
+    run = {"tool": tool, "streams": 1, "pairs": site.pairs(endpoint), "file_name": name, "prefix": "same"}
+    client.run(**run, copy_mode=TOOLS[tool].copy_modes[0], tcp_streams=tcp_streams, folders=site.folders)
+    events = []
+    give_up = time.monotonic() + 20
+    while not events and time.monotonic() < give_up:
+        events = client.events()
+        time.sleep(0.02)
+    client.stop()
+    assert events[0]["failure"] is None
+    files = (
+        Path(folder) / file for folder, file in zip(site.folders, (name, events[0]["name"]), strict=True)
+    )
+    assert filecmp.cmp(*files, shallow=False)
+    site.settle()
+    assert left(site) == []
+
+
+def left(site: Site) -> list[str]:
+    """Names of the files at the destination, but for the one that tells that its server is ready."""
+    return [path.name for path in site.sides["dst"].files.iterdir() if path.name != READY_FILE]

@@ -12,7 +12,7 @@ from tpcsweep import xrootd
 from tpcsweep.namespaces import entered
 from tpcsweep.testbeds.netns.site import Site
 
-from tests.real.sites import MIB, cell, site_of
+from tests.real.sites import MIB, cell, left, site_of
 
 pytestmark = pytest.mark.real
 
@@ -27,7 +27,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 @pytest.mark.parametrize("copy_mode", ["pull", "push"])
 @pytest.mark.parametrize("tool", ["gfal-copy", "curl"])
 def test_what_arrives_is_what_was_sent(pair: Site, tool: str, copy_mode: str) -> None:
-    name = pair.add_source(3 * MIB + 1, "random")
+    name = pair.add_source(3 * MIB + 1, "random", 1)
     [(source, destination)] = pair.pairs("direct")
     run = {"tool": tool, "streams": 1, "pairs": [(source, destination)], "file_name": name}
     pair.client.run(**run, prefix="same", copy_mode=copy_mode, tcp_streams=1)
@@ -41,7 +41,7 @@ def test_what_arrives_is_what_was_sent(pair: Site, tool: str, copy_mode: str) ->
     files = pair.sides["src"].files / name, pair.sides["dst"].files / events[0]["name"]
     assert filecmp.cmp(*files, shallow=False)
     pair.settle()
-    assert list(pair.sides["dst"].files.iterdir()) == []
+    assert left(pair) == []
 
 
 @pytest.mark.parametrize("tool", ["gfal-copy", "curl"])
@@ -69,7 +69,7 @@ def test_settings_are_as_found(pair: Site) -> None:
 
 
 def test_connections_are_those_that_ss_shows(pair: Site) -> None:
-    name = pair.add_source(64 * MIB, "sparse")
+    name = pair.add_source(64 * MIB, "sparse", 1)
     run = {"tool": "gfal-copy", "streams": 4, "pairs": pair.pairs("direct"), "file_name": name}
     pair.client.run(**run, prefix="ss", copy_mode="pull", tcp_streams=1)
     time.sleep(1)
@@ -105,3 +105,13 @@ def test_a_client_without_credentials_is_refused(pair: Site) -> None:
             ["curl", "-sk", "-w", "%{http_code}", url], capture_output=True, text=True, check=False
         )
     assert answer.stdout.endswith("403")
+
+
+def test_the_root_protocol_gives_access_to_nothing_where_no_tool_speaks_it(pair: Site) -> None:
+    with entered(f"{pair.prefix}-client"):
+        url = (
+            f"root://{pair.sides['src'].origins[0].address}:{xrootd.PORT}/{xrootd.EXPORT}/{xrootd.READY_FILE}"
+        )
+        answer = subprocess.run(["xrdcp", "--silent", url, "-"], capture_output=True, text=True, check=False)
+    assert answer.returncode == 54
+    assert "permission denied" in answer.stderr

@@ -23,7 +23,7 @@ from tpcsweep.tools import TOOLS, Credentials, Transfer, Worker
 from tpcsweep.tools.lines import READY, order
 from tpcsweep.tools.native import Copier
 
-from tests.real.sites import MIB, cell, site_of
+from tests.real.sites import MIB, cell, left, site_of
 
 pytestmark = pytest.mark.real
 
@@ -85,7 +85,7 @@ def between(site: Site, name: str, arrives: str = "arrived", copy_mode: str = "p
 @pytest.mark.parametrize("copy_mode", ["pull", "push"])
 @pytest.mark.parametrize("endpoint", ["redirector", "direct"])
 def test_what_arrives_is_what_was_sent(clusters: Site, tool: str, copy_mode: str, endpoint: str) -> None:
-    name = clusters.add_source(3 * MIB + 1, "random")
+    name = clusters.add_source(3 * MIB + 1, "random", 4)
     run = {"tool": tool, "streams": 4, "pairs": clusters.pairs(endpoint), "file_name": name}
     clusters.client.run(**run, prefix="same", copy_mode=copy_mode, tcp_streams=1)
     events = []
@@ -153,7 +153,9 @@ def test_a_destination_that_exists_is_left_alone(
     there = clusters.sides["dst"].files / "taken"
     there.write_bytes(b"precious")
     shutil.chown(there, USER)
-    failure = copied(clusters, tool, between(clusters, clusters.add_source(MIB, "sparse"), "taken"), tmp_path)
+    failure = copied(
+        clusters, tool, between(clusters, clusters.add_source(MIB, "sparse", 1), "taken"), tmp_path
+    )
     assert said in str(failure)
     assert there.read_bytes() == b"precious"
     clusters.settle()
@@ -173,7 +175,7 @@ def test_a_server_of_another_authority_is_refused(
 ) -> None:
     other = tmp_path / "credentials"
     credentials.create(other, [], (os.getuid(), os.getgid()))
-    transfer = between(clusters, clusters.add_source(MIB, "sparse"))
+    transfer = between(clusters, clusters.add_source(MIB, "sparse", 1))
     assert said in str(copied(clusters, tool, transfer, tmp_path, Credentials(other)))
 
 
@@ -184,7 +186,7 @@ def test_a_server_of_another_authority_is_refused(
 def test_a_token_that_is_none_gets_the_tools_words(
     clusters: Site, tmp_path: Path, tool: str, said: str
 ) -> None:
-    transfer = between(clusters, clusters.add_source(MIB, "sparse"))
+    transfer = between(clusters, clusters.add_source(MIB, "sparse", 1))
     failure = str(copied(clusters, tool, transfer, tmp_path, BEARER_TOKEN="garbage"))
     assert said in failure
     assert "status code 403" in failure
@@ -198,7 +200,7 @@ def test_a_macaroon_that_is_none_gets_the_servers_words(clusters: Site) -> None:
     async def forged() -> str | None:
         return await Forger(deployed(clusters)).copy(transfer)
 
-    transfer = between(clusters, clusters.add_source(MIB, "sparse"))
+    transfer = between(clusters, clusters.add_source(MIB, "sparse", 1))
     with entered(f"{clusters.prefix}-client"):
         assert "HTTP 401 Unknown: Unable to create /data/arrived" in str(asyncio.run(forged()))
 
@@ -218,7 +220,7 @@ def test_a_failing_tool_ends_the_cell_with_its_words(
 
 @each
 def test_nothing_runs_on_after_a_stop(clusters: Site, tool: str) -> None:
-    name = clusters.add_source(512 * MIB, "sparse")
+    name = clusters.add_source(512 * MIB, "sparse", 1)
     run = {"tool": tool, "streams": 3, "pairs": clusters.pairs("redirector"), "file_name": name}
     clusters.client.run(**run, prefix="stop", copy_mode="pull", tcp_streams=1)
     give_up = time.monotonic() + 20
@@ -230,7 +232,7 @@ def test_nothing_runs_on_after_a_stop(clusters: Site, tool: str) -> None:
     clusters.settle()
     time.sleep(0.5)
     assert not clusters.counters.unfinished()
-    assert list(clusters.sides["dst"].files.iterdir()) == []
+    assert left(clusters) == []
 
 
 def _works(process: psutil.Process) -> bool:

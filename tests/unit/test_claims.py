@@ -468,6 +468,17 @@ def test_too_many_streams_must_crash() -> None:
     assert verdict(name, sometimes).outcome is Outcome.OPEN
 
 
+@pytest.mark.parametrize("name", ["usatlas2007.disk_bound", "terena2005.disk"])
+def test_layers_are_compared_although_they_have_no_tool_in_common(name: str) -> None:
+    case = CASES[name]
+
+    def cannot(point: Point) -> bool:
+        return (point["tool"] == "iperf3") != (point["layer"] == "network")
+
+    ds = world({**case.axes, "tool": ["globus-url-copy", "iperf3"]}, case.true, fails=cannot, **case.how)
+    assert verdict(name, ds).outcome is Outcome.HOLDS
+
+
 def test_cores_without_limit_are_no_number_of_cores() -> None:
     ds = case_world("chep2024.server_cap", "true").assign_coords(cores=[math.inf])
     found = verdict("chep2024.server_cap", ds)

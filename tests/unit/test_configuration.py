@@ -23,6 +23,7 @@ from tpcsweep.schemas import FOLDER, schemas
 from tpcsweep.sweep import Measurement
 from tpcsweep.testbed_settings import Kubernetes, Netns, Pair, Paths, Placement
 from tpcsweep.testbeds.netns.limits import Machine, check, this_machine
+from tpcsweep.tools import TOOLS
 from tpcsweep.units import Dimension, Quantity, show
 
 ROOT = Path(__file__).parents[2]
@@ -37,6 +38,8 @@ MACHINE = Machine(
     memory=16 * 2**30,
     smallest_rtt=0.2,
     congestion_controls=["cubic", "reno"],
+    disk=8 * 2**30,
+    disk_kind="ext4",
 )
 
 
@@ -333,7 +336,7 @@ def test_broken_yaml_names_its_line(root: Path) -> None:
         (
             "kind: netns\nmax_rt: 5",
             "max_rt: given an unknown key, allowed: max_rtt? "
-            "one of kind, cpus, max_bandwidth, max_rtt, memory",
+            "one of kind, cpus, max_bandwidth, max_rtt, memory, disk",
         ),
     ],
 )
@@ -406,7 +409,7 @@ def test_everything_that_is_wrong_is_said_at_once(root: Path) -> None:
         (
             "parameters: {tool: gfal}",
             "kind: netns",
-            "parameters.tool: given gfal, allowed: gfal2? one of gfal-copy, curl, gfal2, native",
+            "parameters.tool: given gfal, allowed: gfal2? one of " + ", ".join(TOOLS),
         ),
         (
             "parameters: {tcp_streams: [1, 4], copy_mode: [pull, push]}",
@@ -417,14 +420,14 @@ def test_everything_that_is_wrong_is_said_at_once(root: Path) -> None:
         (
             "parameters: {file_size: 1 GiB, streams: [1, 8], source_content: random}",
             "kind: netns",
-            "parameters.file_size: given 1 GiB with streams 8, source_content random, allowed: "
+            "parameters.file_size: given 1 GiB with streams 8, source_content random, layer memory_to_memory, allowed: "
             "at most 744 MiB: 11 files in 8 GiB (half of what this machine has available)",
         ),
         (
             "parameters: {streams: 2}",
             "{kind: netns, memory: 512 MiB}",
             "parameters.file_size (left out): given 256 MiB with streams 2, source_content sparse, "
-            "allowed: at most 128 MiB: 4 files in 512 MiB (memory in config/testbeds/one.yaml)",
+            "layer memory_to_memory, allowed: at most 128 MiB: 4 files in 512 MiB (memory in config/testbeds/one.yaml)",
         ),
     ],
 )
@@ -455,11 +458,13 @@ def test_require_raises_what_the_limits_of_this_machine_find(root: Path) -> None
 
 
 def test_this_machine_is_described() -> None:
-    machine = this_machine()
+    machine = this_machine("/var/lib/tpcsweep")
     assert machine.cpus >= 1
     assert machine.memory > 2**20
     assert machine.smallest_rtt > 0
     assert machine.congestion_controls
+    assert machine.disk > 0
+    assert this_machine("/dev/shm/not/there").disk_kind == "tmpfs"
 
 
 # --- what is shown

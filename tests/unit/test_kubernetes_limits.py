@@ -16,9 +16,13 @@ from tpcsweep.checks import check, require
 from tpcsweep.configuration import Configuration, ConfigurationError, load, wanted
 from tpcsweep.parameters import Parameters
 from tpcsweep.testbed_settings import KINDS, Kubernetes
+from tpcsweep.tools import TOOLS
 
 ROOT = Path(__file__).parents[2]
 FILE = "config/testbeds/cluster.yaml"
+BY_HTTP = ", ".join(
+    name for name, tool in TOOLS.items() if (tool.place, tool.protocol) == ("client", "https")
+)
 
 NODES = {
     "kind": "kubernetes",
@@ -205,8 +209,8 @@ PATHS = f"the paths in {FILE}"
         (
             {"file_size": "1 GiB", "streams": [1, 8]},
             NODES,
-            "file_size: given 1 GiB with streams 8, source_content sparse, allowed: at most 409 MiB: "
-            f"10 files in 4 GiB (memory in {FILE}, of one origin)",
+            "file_size: given 1 GiB with streams 8, source_content sparse, layer memory_to_memory, allowed: "
+            f"at most 409 MiB: 10 files in 4 GiB (memory in {FILE}, of one origin)",
         ),
         (
             {"origins": [1, 3]},
@@ -215,7 +219,24 @@ PATHS = f"the paths in {FILE}"
             f"{FILE} has 3 of the addresses that more than one origin need, one for the redirector and one for each "
             "of them",
         ),
-        ({"tool": "gfal"}, NODES, "tool: given gfal, allowed: gfal2? one of gfal-copy, curl, gfal2, native"),
+        ({"tool": "gfal"}, NODES, f"tool: given gfal, allowed: gfal2? one of {', '.join(TOOLS)}"),
+        (
+            {"tool": "davix-put", "copy_mode": "push"},
+            NODES,
+            f"tool: given davix-put, allowed: one of {BY_HTTP}: davix-put runs at the source, "
+            "and pods have XRootD's alone, for HTTP",
+        ),
+        (
+            {"tool": "globus-url-copy", "copy_mode": "push"},
+            NODES,
+            f"tool: given globus-url-copy, allowed: one of {BY_HTTP}: globus-url-copy needs servers of gridftp, "
+            "and pods have XRootD's alone, for HTTP",
+        ),
+        (
+            {"layer": "memory_to_disk"},
+            NODES,
+            "layer: given memory_to_disk, allowed: memory_to_memory: the files of pods are in memory",
+        ),
     ],
 )
 def test_what_a_testbed_cannot_do(

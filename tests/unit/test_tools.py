@@ -1,13 +1,24 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tpcsweep.tools import TOOLS, Credentials, Tool, Transfer, Worker
+from tpcsweep.tools import TOOLS, Credentials, Place, Tool, Transfer, Worker
 
 CREDENTIALS, HOME = Credentials(Path("/c")), Path("/home")
 PROGRAMS: dict[str, Tool] = {name: tool for name, tool in TOOLS.items() if not isinstance(tool, Worker)}
+BY_HTTP = {
+    name: tool for name, tool in PROGRAMS.items() if (tool.place, tool.protocol) == ("client", "https")
+}
 PULL = Transfer("https://s/data/f", "https://d/data/g", "pull")
+FILE = Transfer(
+    "https://10.0.0.1:8080/data/f",
+    "https://10.0.0.2:8080/data/g",
+    "push",
+    source_file="/here/f",
+    destination_file="/there/g",
+)
 PUSH = Transfer("https://s/data/f", "https://d/data/g", "push", tcp_streams=1)
 
 
@@ -18,7 +29,70 @@ def test_the_environment_has_nothing_of_the_callers(tool: Tool, monkeypatch: pyt
     assert "somebody's" not in tool.environment(CREDENTIALS, HOME).values()
 
 
-@pytest.mark.parametrize("tool", PROGRAMS.values(), ids=PROGRAMS)
+@pytest.mark.parametrize(
+    ("tool", "ends"),
+    [
+        ("davix-put", ["/here/f", "https://10.0.0.2:8080/data/g"]),
+        ("davix-get", ["https://10.0.0.1:8080/data/f", "/there/g"]),
+        ("xrdcp", ["root://10.0.0.1:8080//data/f", "root://10.0.0.2:8080//data/g"]),
+        ("xrdcp-direct", ["/here/f", "root://10.0.0.2:8080//data/g"]),
+        ("globus-url-copy", ["ftp://10.0.0.1:2811/here/f", "ftp://10.0.0.2:2811/there/g"]),
+    ],
+)
+def test_each_end_is_named_as_the_tool_reaches_it(tool: str, ends: list[str]) -> None:
+    assert TOOLS[tool].command(FILE, CREDENTIALS, HOME)[-2:] == ends
+
+
+@pytest.mark.parametrize("name", ["xrdcp", "xrdcp-direct", "globus-url-copy", "iperf3"])
+def test_streams_inside_a_transfer_are_passed(name: str) -> None:
+    one, four = (TOOLS[name].command(replace(FILE, tcp_streams=n), CREDENTIALS, HOME) for n in (1, 4))
+    assert one != four
+
+
+def test_a_third_party_copy_by_xrdcp_never_goes_through_the_client() -> None:
+    command = TOOLS["xrdcp"].command(FILE, CREDENTIALS, HOME)
+    assert command[command.index("--tpc") + 1] == "only"
+
+
+def test_each_stream_of_iperf3_has_a_server_at_the_destination() -> None:
+    tool = TOOLS["iperf3"]
+    assert tool.services("source", "10.0.0.1", 3) == []
+    services = tool.services("destination", "10.0.0.2", 3)
+    assert [service.port for service in services] == [5201, 5202, 5203]
+    command = tool.command(replace(FILE, stream=2), CREDENTIALS, HOME)
+    assert command[command.index("--client") + 1] == "10.0.0.2"
+    assert command[command.index("--port") + 1] == str(services[2].port)
+
+
+@pytest.mark.parametrize("place", ["source", "destination"])
+def test_gridftp_has_a_server_at_each_side(place: Place) -> None:
+    [service] = TOOLS["globus-url-copy"].services(place, "10.0.0.2", 3)
+    assert "GLOBUS_HOSTNAME=10.0.0.2" in service.command
+
+
+@pytest.mark.parametrize(
+    ("tool", "returncode", "output", "message"),
+    [
+        ("davix-put", 255, "Performing Put\n(Davix::HttpRequest) Error: 403\n", "Error: 403"),
+        ("xrdcp", 54, "\nRun: [ERROR] no such file\0\n", "(the server refused): Run: [ERROR] no such file"),
+        (
+            "globus-url-copy",
+            1,
+            "\nerror: globus_ftp_client\n500 refused\n",
+            "globus_ftp_client | 500 refused",
+        ),
+        ("iperf3", 1, "Connecting\niperf3: error - unable to connect\n", "error - unable to connect"),
+    ],
+)
+def test_failures_are_told_in_the_tools_own_words(
+    tool: str, returncode: int, output: str, message: str
+) -> None:
+    assert TOOLS[tool].failure(0, output) is None
+    assert str(TOOLS[tool].failure(returncode, output)).endswith(message)
+    assert str(TOOLS[tool].failure(returncode, "")).endswith("no message")
+
+
+@pytest.mark.parametrize("tool", BY_HTTP.values(), ids=BY_HTTP)
 def test_both_ends_are_named_in_either_mode(tool: Tool) -> None:
     for transfer in (PULL, PUSH):
         command = " ".join(tool.command(transfer, CREDENTIALS, HOME))

@@ -80,6 +80,10 @@ def test_a_datagram_may_hold_several_records_or_none() -> None:
     assert parse(datagram(), float) == []
 
 
+def test_copies_by_the_root_protocol_are_left_out() -> None:
+    assert len(parse(datagram({**RECORD, "TPC": "xroot", "Size": 0}, RECORD), float)) == 1
+
+
 @pytest.mark.parametrize("wrong", [b"no JSON", datagram({"TPC": "http"}), datagram({**RECORD, "Xeq": None})])
 def test_what_is_no_record_is_refused_without_its_tokens(wrong: bytes) -> None:
     with pytest.raises(ValueError, match="not a datagram of XRootD's TPC monitoring") as refused:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tpcsweep.testbed_settings import DISK
 from tpcsweep.testbeds.netns.limits import this_machine
 
 from tests.real.workflow import ROOT, finished
@@ -20,7 +21,7 @@ def snakemake(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("sweep", [path.stem for path in sorted((ROOT / "config/sweeps").glob("*.yaml"))])
 def test_every_sweep_that_ships_can_be_planned(sweep: str, tmp_path: Path) -> None:
-    if sweep == "tcp" and "bbr" not in this_machine().congestion_controls:
+    if sweep == "tcp" and "bbr" not in this_machine(DISK).congestion_controls:
         pytest.skip("this kernel has no bbr")
     done = snakemake("-n", "--config", f"sweep={sweep}", f"results={tmp_path}")
     assert done.returncode == 0, done.stdout

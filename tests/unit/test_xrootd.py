@@ -43,6 +43,14 @@ def test_cmsd_never_sees_http_or_tls() -> None:
     assert "xrd.tls" not in outside_xrootd(text(origins[0]))
 
 
+def test_the_root_protocol_is_served_where_it_is_asked_for() -> None:
+    _, [origin] = xrootd.side("src", "10.0.0.1", ["10.0.0.1"], FOLDER, ROOT)
+    wanted = xrootd.configuration(origin, SECRETS, True)
+    assert "sec.protocol unix" not in text(origin)
+    assert "sec.protocol unix" in wanted
+    assert "ofs.tpc" not in outside_xrootd(wanted)
+
+
 def test_third_party_copy_comes_with_tls_and_macaroons() -> None:
     _, [origin] = xrootd.side("src", "10.0.0.1", ["10.0.0.1"], FOLDER, ROOT)
     for line in ("xrd.tls ", "http.exthandler xrdtpc", "http.exthandler xrdmacaroons", "macaroons.secretkey"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 from tpcsweep.configuration import Configuration
 from tpcsweep.parameters import DEPLOYMENT, Value, chosen, show_value
@@ -47,23 +47,85 @@ def everywhere(memory: int, memory_of: str) -> list[Rule]:
     def tool(value: str) -> str | None:
         return None if value in TOOLS else suggest(value, TOOLS)
 
+    def files(size: int, streams: int, content: str, layer: str) -> str | None:
+        count = files_of(layer, streams, content).memory
+        if count * size <= memory:
+            return None
+        return f"at most {rounded(memory // count)}: {count} files in {rounded(memory)} ({memory_of})"
+
+    return [
+        Rule(("tool",), tool),
+        *_of_tools(),
+        Rule(("source_content", "layer"), _source_content),
+        Rule(("file_size", "streams", "source_content", "layer"), files),
+    ]
+
+
+class Files(NamedTuple):
+    """How many files of a cell there are at a time."""
+
+    memory: int
+    disk: int
+
+
+def files_of(layer: str, streams: int, content: str) -> Files:
+    """Of both sides together, without sparse ones, which take no room."""
+    # Each stream keeps one file at the destination; two more are being written or deleted meanwhile.
+    arriving, source = streams + 2, int(content == "random")
+    if layer == "memory_to_memory":
+        return Files(arriving + source, 0)
+    if layer == "memory_to_disk":
+        return Files(source, arriving)
+    # From a disk each stream reads a file of its own.
+    return Files(0, arriving + streams) if layer == "disk_to_disk" else Files(0, 0)
+
+
+def _source_content(content: str, layer: str) -> str | None:
+    if content == "random" or layer != "disk_to_disk":
+        return None
+    return "random: holes are not read from a disk"
+
+
+def _of_tools() -> list[Rule]:
+    """What a tool can do. One that is unknown is told by another rule."""
+
     def tcp_streams(count: int, tool: str, copy_mode: str) -> str | None:
         most, why = TOOLS[tool].connections(copy_mode) if tool in TOOLS else (count, "")
         if count <= most:
             return None
         return f"{most if most == 1 else f'at most {most}'}: {why}"
 
-    def file_size(size: int, streams: int, content: str) -> str | None:
-        # Each stream keeps one file at the destination; two more are being written or deleted meanwhile.
-        files = streams + 2 + (content == "random")
-        if files * size <= memory:
+    def copy_mode(value: str, tool: str) -> str | None:
+        modes = TOOLS[tool].copy_modes if tool in TOOLS else (value,)
+        if value in modes:
             return None
-        return f"at most {rounded(memory // files)}: {files} files in {rounded(memory)} ({memory_of})"
+        side = {"pull": "destination", "push": "source"}
+        return " or ".join(f"{mode}: the {side[mode]} opens {tool}'s connections" for mode in modes)
+
+    def layer(value: str, tool: str) -> str | None:
+        if tool not in TOOLS or value in TOOLS[tool].layers:
+            return None
+        able = [name for name, other in TOOLS.items() if value in other.layers]
+        return f"{' or '.join(TOOLS[tool].layers)} with {tool}; {value} needs the tool {' or '.join(able)}"
+
+    def origins(count: int, tool: str) -> str | None:
+        place = TOOLS[tool].place if tool in TOOLS else "client"
+        if count == 1 or place == "client":
+            return None
+        return f"1: {tool} runs at the {place}, in the network and under the CPU quota of its one origin"
+
+    def endpoint(value: str, tool: str, origins: int) -> str | None:
+        protocol = TOOLS[tool].protocol if tool in TOOLS else "https"
+        if value == "direct" or origins == 1 or protocol in ("https", "root"):
+            return None
+        return f"direct: only XRootD has redirectors, and {tool} speaks {protocol}"
 
     return [
-        Rule(("tool",), tool),
         Rule(("tcp_streams", "tool", "copy_mode"), tcp_streams),
-        Rule(("file_size", "streams", "source_content"), file_size),
+        Rule(("copy_mode", "tool"), copy_mode),
+        Rule(("layer", "tool"), layer),
+        Rule(("origins", "tool"), origins),
+        Rule(("endpoint", "tool", "origins"), endpoint),
     ]
 
 

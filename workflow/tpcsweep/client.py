@@ -6,11 +6,12 @@ writes events as lines of JSON to standard output. Standard library only, so tha
 Requests                                         Events
   {"run": {tool, streams, pairs, file_name,        {"event": "prepared"} or {"event": "refused", "message": …}
            prefix, copy_mode, tcp_streams,         {"event": "end", "stream", "number", "name", "start", "end",
-           files: null | n}}                                 "failure": null | "…"}
+           files: null | n, folders}}                        "failure": null | "…"}
   {"stop": {}}                                     {"event": "exhausted"}: every stream has given up
                                                    {"event": "finished"}: every other stream has its `files`
                                                    {"event": "stopped"}: no process is left
 Times are of CLOCK_MONOTONIC, in seconds. `pairs` are (source, destination) base URLs; stream k uses pair k mod n.
+`{stream}` in `file_name` stands for k. `folders` are where the files are on the servers of source and destination.
 End of input stops what runs and ends the client, so that it never outlives whoever started it.
 """
 
@@ -21,6 +22,7 @@ import json
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,13 +51,20 @@ class Run:
     tcp_streams: int
     files: int | None = None
     """How many each stream transfers; None: until it is stopped."""
+    folders: Sequence[str] = ("", "")
 
     def transfer(self, stream: int, number: int) -> Transfer:
         """The transfer `number` of a stream: its destination is a file of its own."""
         source, destination = self.pairs[stream % len(self.pairs)]
-        name = self.destination_name(stream, number)
+        names = self.file_name.format(stream=stream), self.destination_name(stream, number)
         return Transfer(
-            f"{source}/{self.file_name}", f"{destination}/{name}", self.copy_mode, self.tcp_streams
+            f"{source}/{names[0]}",
+            f"{destination}/{names[1]}",
+            self.copy_mode,
+            self.tcp_streams,
+            source_file=f"{self.folders[0]}/{names[0]}",
+            destination_file=f"{self.folders[1]}/{names[1]}",
+            stream=stream,
         )
 
     def destination_name(self, stream: int, number: int) -> str:

@@ -22,16 +22,19 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from tpcsweep.xrootd import VALID_HOURS
 
 USER = "alice"
+ROOT_USER = "root"
+"""Whom the tools run as, which the root protocol believes."""
 VALID = datetime.timedelta(hours=VALID_HOURS)
 
 Signed = tuple[x509.Certificate, ec.EllipticCurvePrivateKey]
 
 
-def create(folder: Path, addresses: Iterable[str], owner: tuple[int, int]) -> None:
+def create(folder: Path, addresses: Iterable[str], owner: tuple[int, int], root: bool = False) -> None:
     """Write ca.pem, ca/ (hashed), host.pem, host.key, user.pem, user.key, macaroon.key, gridmap and authdb.
 
     `addresses` go into the host certificate as IP subject alternative names, without which no client accepts it.
     `owner` is the (uid, gid) of the servers: their secrets are readable by them alone, the user's by root alone.
+    With `root` ROOT_USER may do what the certificate's user may.
     """
     folder.mkdir(mode=0o711)
     authority = _certificate("tpcsweep CA")
@@ -47,7 +50,8 @@ def create(folder: Path, addresses: Iterable[str], owner: tuple[int, int]) -> No
         _write(folder / f"{name}.key", _pem_key(key), 0o400, owner if name == "host" else None)
     _write(folder / "macaroon.key", base64.b64encode(secrets.token_bytes(64)) + b"\n", 0o400, owner)
     _write(folder / "gridmap", f'"/DC=tpcsweep/CN={USER}" {USER}\n'.encode(), 0o644)
-    _write(folder / "authdb", f"u {USER} /data a\n".encode(), 0o644)
+    users = (USER, ROOT_USER) if root else (USER,)
+    _write(folder / "authdb", "".join(f"u {name} /data a\n" for name in users).encode(), 0o644)
 
 
 def _certificate(name: str, authority: Signed | None = None, addresses: Iterable[str] = ()) -> Signed:

@@ -107,6 +107,12 @@ def parse_net_dev(text: str) -> dict[str, dict[str, int]]:
     return found
 
 
+def listening(text: str) -> set[int]:
+    """Ports that something listens on, from the text of /proc/net/tcp (proc(5): address:port in hex, state 0A)."""
+    rows = (line.split() for line in text.splitlines()[1:])
+    return {int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == "0A"}
+
+
 def _setns(descriptor: int, name: str) -> None:
     if _libc.setns(descriptor, CLONE_NEWNET) != 0:
         code = ctypes.get_errno()

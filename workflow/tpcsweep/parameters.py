@@ -69,6 +69,9 @@ class DeploymentParameters(Strict):
         default=64 * 2**20, description="largest TCP buffer of a connection, each for sending and receiving"
     )
     congestion_control: Word = Field(default="cubic", description="TCP congestion control of the servers")
+    layer: Literal["network", "memory_to_memory", "memory_to_disk", "disk_to_disk"] = Field(
+        default="memory_to_memory", description="where the files of source and destination are; network: none"
+    )
 
 
 class Parameters(DeploymentParameters):
@@ -83,7 +86,7 @@ class Parameters(DeploymentParameters):
         description="whom clients ask: the redirector of a side, or its origins in turn; one origin has none",
     )
     tcp_streams: Annotated[int, Quantity(COUNT, at_least=1, at_most=100)] = Field(
-        default=1, description="TCP connections inside one transfer; more than one only with pull"
+        default=1, description="TCP connections inside one transfer, as many as the tool can have"
     )
     file_size: Annotated[int, Quantity(SIZE, at_least=1)] = Field(
         default=256 * 2**20, description="size of each file"

@@ -62,6 +62,7 @@ def run(configuration: Configuration, deployment: str, logs: Path) -> None:
             deployment=deployment,
             parameters=todo[0].cell.parameters,
             tools=sorted({stale.cell.parameters.tool for stale in todo}),
+            streams=max(stale.cell.parameters.streams for stale in todo),
             seconds=len(todo) * (configuration.sweep.measurement.bounds[1] + CELL_MARGIN),
             logs=logs,
             stage=shown.stage,

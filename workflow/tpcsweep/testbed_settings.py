@@ -21,6 +21,10 @@ _IMAGE = re.compile(
 )
 
 
+DISK = "/var/lib/tpcsweep"
+"""Where the netns testbed has files on a disk, unless its file says otherwise."""
+
+
 def _image(text: str) -> str:
     if not _IMAGE.fullmatch(text):
         raise PydanticCustomError(
@@ -68,6 +72,11 @@ class Netns(Strict):
     )
     memory: Annotated[int | None, Quantity(SIZE, at_least=1, null="half of what is available")] = Field(
         default=None, description="memory for files; null: half of what is available"
+    )
+    disk: Annotated[str, Field(pattern="^/")] = Field(
+        default=DISK,
+        strict=True,
+        description="folder on a disk for the files of layers that have one; made where it is missing",
     )
 
     def defaults(self) -> dict[str, Value]:

@@ -75,8 +75,11 @@ def side(
     return redirector or None, origins
 
 
-def configuration(server: Server, credentials: Path) -> str:
-    """The configuration file of a server, read by its xrootd and its cmsd."""
+def configuration(server: Server, credentials: Path, root: bool = False) -> str:
+    """The configuration file of a server, read by its xrootd and its cmsd.
+
+    With `root` it also serves those who speak the root protocol; without, that protocol gives access to nothing.
+    """
     manager = [f"all.manager {server.manager}:{CMSD_PORT}"] if server.manager else []
     cluster = _MANAGER if server.role == "manager" else []
     port = [f"if exec cmsd\nxrd.port {CMSD_PORT}\nfi"] if server.role == "manager" else []
@@ -104,6 +107,7 @@ def configuration(server: Server, credentials: Path) -> str:
         f"macaroons.maxduration {VALID_HOURS * 3600}",
         "tpc.trace info error warning",
         f"xrootd.mongstream tpc use flush 1s send json dflthdr {LOOPBACK}:{MONITOR_PORT}",
+        *(_ROOT if root else ()),
         "fi",
         "xrd.network nodnr",
         "ofs.authorize 1",
@@ -128,6 +132,13 @@ def without_secrets(text: str) -> str:
     """A server's words without the tokens that servers log."""
     return _SECRET.sub(r"\1[removed]", text)
 
+
+_ROOT = [
+    # Who comes says who it is, and is believed: for networks where nobody else comes. See docs/layers.md.
+    "xrootd.seclib libXrdSec.so",
+    "sec.protocol unix",
+    "ofs.tpc pgm /usr/bin/xrdcp --server",
+]
 
 _MANAGER = [
     # The default start-up delay is 90 s; one second is the least.

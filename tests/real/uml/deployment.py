@@ -10,7 +10,7 @@ from tpcsweep.measure.cell import measure
 from tpcsweep.parameters import Parameters
 from tpcsweep.sweep import Measurement
 from tpcsweep.testbeds.netns import state
-from tpcsweep.testbeds.netns.deployment import deployed
+from tpcsweep.testbeds.netns.deployment import Needs, deployed
 
 MIB = 1 << 20
 # One slow CPU: 10 Mbit/s is what it carries beside the servers.
@@ -20,7 +20,7 @@ WANTED = Parameters(rtt=20, bandwidth=0.01, mtu=1500, cores=0.2, file_size=MIB)
 def main() -> None:
     owner = state.Owner("uml", "deployment", os.getpid(), "/run/logs")
     Path(owner.logs).mkdir()
-    with state.exclusive(owner), deployed(WANTED, owner, 64 * MIB) as site:
+    with state.exclusive(owner), deployed(WANTED, owner, Needs(64 * MIB)) as site:
         found = measure(site, WANTED, Measurement(min_time=8, max_time=10), "u", lambda *_: None)
         group = site.sides["dst"].groups[0]
         found["quota"] = (group.tree.cpu / group.name / "cpu.max").read_text().split()

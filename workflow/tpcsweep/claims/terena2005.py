@@ -21,7 +21,7 @@ from tpcsweep.claims.effects import (
     mean_ratio,
 )
 from tpcsweep.claims.predicates import MEASURE_MORE, cell_rows, nothing_there, pair_rows, ratio, said
-from tpcsweep.claims.usatlas2007 import LAYERS, LAYERS_SWEEP
+from tpcsweep.claims.usatlas2007 import LAYERS, LAYERS_SWEEP, of_any_tool
 
 HEADERS = 40
 """Bytes of IPv4 and TCP headers without options in each packet."""
@@ -193,7 +193,8 @@ CLAIMS = (
     Claim(
         "terena2005.disk",
         "disk-to-disk 500 to 536 MB/s where the network carries 7.5 Gbit/s: the servers are the bottleneck",
-        f"mean ratio of disk-to-disk to network, all else equal, on a path of 7.5 Gbit/s or more: {about(0.55)}",
+        "mean ratio of disk-to-disk to network, all else but the tool equal, on a path of 7.5 Gbit/s or more: "
+        f"{about(0.55)}",
         needs=(
             Need("layer", words=LAYERS, sweep=LAYERS_SWEEP),
             Need("bandwidth", low=7.5, sweep="bandwidth: 10 Gbit/s"),
@@ -204,7 +205,7 @@ CLAIMS = (
             "throughput disk-to-disk over that of the network",
             values=("network", "disk_to_disk"),
             room=None,
-            choose=lambda rows: rows[rows["bandwidth"] >= 7.5],
+            choose=lambda rows: of_any_tool(rows[rows["bandwidth"] >= 7.5]),
         ),
     ),
 )

@@ -76,7 +76,12 @@ def _tuned_buffers(cells: Cells) -> Finding:
 
 
 def _one_stream(rows: pd.DataFrame) -> pd.DataFrame:
-    return rows[rows["streams"] == 1]
+    return of_any_tool(rows[rows["streams"] == 1])
+
+
+def of_any_tool(rows: pd.DataFrame) -> pd.DataFrame:
+    """Give rows as if one tool had measured them: the network and disks have none in common."""
+    return rows.assign(tool="any") if "tool" in rows else rows
 
 
 CLAIMS = (
@@ -108,7 +113,8 @@ CLAIMS = (
     Claim(
         "usatlas2007.disk_bound",
         "one-stream iperf 66 MB/s against 2 MB/s disk-to-disk",
-        f"mean ratio of disk-to-disk to network with one stream, all else equal: {_DISK} (published: a thirtieth)",
+        "mean ratio of disk-to-disk to network with one stream, all else but the tool equal: "
+        f"{_DISK} (published: a thirtieth)",
         needs=(
             Need("layer", words=LAYERS, sweep=LAYERS_SWEEP),
             Need("streams", low=1, high=1, sweep="streams: 1"),

@@ -17,7 +17,7 @@ from tpcsweep.sweep import REPETITION, path_text
 
 MB_PER_S = 125.0
 """MB/s of a Gbit/s."""
-MODULES = {"iperf3": "network", "globus-url-copy": "gridftp", "xrdcp": "xrootd"}
+MODULES = {"iperf3": "network", "globus-url-copy": "gridftp", "xrdcp": "xrootd", "xrdcp-direct": "xrootd"}
 """What a tool speaks; the others speak HTTP."""
 LAYERS = {"memory_to_disk": "m2d", "disk_to_disk": "d2d"}
 """What is at both ends; without a layer, and on the others, it is memory."""

@@ -43,12 +43,13 @@ COUNTING = 1.005
 class Site(Protocol):
     """What measuring needs of a deployment."""
 
-    client: Client
     rtt_idle: float
     provenance: Mapping[str, Any]
+    folders: tuple[str, str]
 
+    def client_of(self, tool: str, /) -> Client: ...
     def pairs(self, endpoint: str) -> list[tuple[str, str]]: ...
-    def add_source(self, size: int, content: str) -> str: ...
+    def add_source(self, size: int, content: str, streams: int, /) -> str: ...
     def sampler(self, interval: float) -> Readings: ...
     def totals(self) -> dict[str, int | None]: ...
     def received(self, event: Event) -> Arrival: ...
@@ -93,7 +94,8 @@ def measure(
 
     Raises BrokenError where the deployment was broken before anything was measured.
     """
-    name = site.add_source(wanted.file_size, wanted.source_content)
+    name = site.add_source(wanted.file_size, wanted.source_content, wanted.streams)
+    client = site.client_of(wanted.tool)
     before = after = site.totals()
     broken = Breakage(site)
     failure = ""
@@ -102,17 +104,18 @@ def measure(
         began = sampler.readings()[0].time
         transfers = Transfers(prefix, began)
         try:
-            site.client.run(
+            client.run(
                 tool=wanted.tool,
                 streams=wanted.streams,
                 pairs=site.pairs(wanted.endpoint),
                 file_name=name,
+                folders=site.folders,
                 prefix=prefix,
                 copy_mode=wanted.copy_mode,
                 tcp_streams=wanted.tcp_streams,
                 files=how.files,
             )
-            _watch(site, sampler, how, transfers, show)
+            _watch(site, client, sampler, how, transfers, show)
             site.check()
         except RefusedError as error:
             failure = str(error)
@@ -124,7 +127,7 @@ def measure(
     rest, heard = unfinished({}, prefix, began, ended), ended - began
     if not broken.why:
         with broken.noted():
-            for event in site.client.stop():
+            for event in client.stop():
                 _take(site, transfers, event)
             rest = unfinished(site.present(), prefix, began, ended)
             after = site.totals()
@@ -162,6 +165,7 @@ def _marked(result: dict[str, Any], broken: str) -> dict[str, Any]:
 
 def _watch(
     site: Site,
+    client: Client,
     sampler: Readings,
     how: Measurement,
     transfers: Transfers,
@@ -175,7 +179,7 @@ def _watch(
     while not (transfers.exhausted or transfers.finished):
         site.check()
         now = time.monotonic()
-        for event in site.client.events():
+        for event in client.events():
             _take(site, transfers, event)
         _hear(site, transfers)
         if now >= due:

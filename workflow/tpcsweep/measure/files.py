@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import sys
 import threading
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from tpcsweep.measure.first_bytes import FirstBytes
+
+_GET_FLAGS, _SET_FLAGS, _SYNC = 0x80086601, 0x40086602, 0x8
+"""FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FS_SYNC_FL on 64-bit machines (linux/fs.h)."""
 
 
 class Arrival(NamedTuple):
@@ -20,9 +25,25 @@ class Arrival(NamedTuple):
     """Bytes."""
 
 
-def add_source(folder: Path, size: int, content: str) -> str:
+class Arrivals(Protocol):
+    """What counts the payload that arrives at the destination."""
+
+    def arrived(self) -> int:
+        """Bytes of payload that ever arrived."""
+
+    def present(self) -> dict[str, Arrival]:
+        """What had arrived for transfers that have not ended, by the names of their files."""
+
+    def remove(self, name: str, /) -> Arrival:
+        """Remove the file of a transfer that has ended, where there is one; what had come into it."""
+
+    def clear(self, keep: str = "", /) -> None:
+        """Remove what arrived but for the file `keep`, between cells."""
+
+
+def add_source(folder: Path, size: int, content: str, suffix: str = "") -> str:
     """Make a source file of `size` bytes unless it is there; its name. Sparse files take no memory."""
-    name = f"{content}.{size}"
+    name = f"{content}.{size}{suffix}"
     path = folder / name
     if not path.exists():
         with path.open("wb") as file:
@@ -33,6 +54,35 @@ def add_source(folder: Path, size: int, content: str) -> str:
                 while left:
                     left -= file.write(os.urandom(min(left, 1 << 24)))
     return name
+
+
+def forget(folder: Path) -> None:
+    """Drop the files of a folder from the page cache, so that they are read from the disk (posix_fadvise(2)).
+
+    Pages that are not yet on the disk stay.
+    """
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            file = os.open(entry.path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+            finally:
+                os.close(file)
+
+
+def write_through(folder: Path) -> None:
+    """Have every file made in a folder from now on be written to the disk with each write, as with O_SYNC.
+
+    That is the attribute S of chattr(1), which new files take over. Raises OSError where the file system has none.
+    """
+    directory = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        flags = bytearray(8)
+        fcntl.ioctl(directory, _GET_FLAGS, flags)
+        value = int.from_bytes(flags[:4], sys.byteorder) | _SYNC
+        fcntl.ioctl(directory, _SET_FLAGS, value.to_bytes(4, sys.byteorder) + bytes(4))
+    finally:
+        os.close(directory)
 
 
 class DestinationFiles:

@@ -1,8 +1,9 @@
 """What XRootD's own monitoring says of third-party copies: the `tpc` g-stream, JSON over UDP.
 
 A datagram has a header and a record for each copy, one a line. Times are UTC with microseconds that are not padded:
-"43.60931Z" is 60931 µs after second 43. The size of a copy that failed is what it had moved. Sources: the XRootD
-System Monitoring Reference, and what release 5.5.3 sends.
+"43.60931Z" is 60931 µs after second 43. The size of a copy that failed is what it had moved. Copies by the root
+protocol are left out: all of their records have the size 0. Sources: the XRootD System Monitoring Reference, and what
+release 5.5.3 sends.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def parse(datagram: bytes, monotonic_of: Callable[[float], float]) -> list[Copy]
     """
     try:
         lines = [json.loads(line) for line in datagram.rstrip(b"\0").splitlines() if line.strip()]
-        return [_copy(line, monotonic_of) for line in lines if "TPC" in line]
+        return [_copy(line, monotonic_of) for line in lines if line.get("TPC") == "http"]
     except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
         # Not quoted: what servers say of URLs may hold tokens.
         raise ValueError(f"not a datagram of XRootD's TPC monitoring: {error!r}") from None

@@ -26,8 +26,9 @@ _HEADER = struct.Struct("=IHHII")
 _REQUEST = struct.Struct("=BBBxI48x")
 _ID_OFFSET, _COOKIE_OFFSET, _MESSAGE_SIZE = 4, 44, 72
 _ATTRIBUTE = struct.Struct("=HH")
-_TCP_INFO = struct.Struct("=68xI8xI84xQQQ8xQQ")
-"""Of struct tcp_info: rtt, snd_cwnd, busy_time, rwnd_limited, sndbuf_limited, bytes_sent, bytes_retrans."""
+_TCP_INFO = struct.Struct("=68xI8xI44xQ32xQQQ8xQQ")
+"""Of struct tcp_info: rtt, snd_cwnd, bytes_received, busy_time, rwnd_limited, sndbuf_limited, bytes_sent,
+bytes_retrans."""
 _CWND_END = 84
 _COOKIE = struct.Struct("=Q")
 _MAPPED = b"\0" * 10 + b"\xff\xff"
@@ -44,6 +45,8 @@ class Connection(NamedTuple):
     """Smoothed round-trip time, ms."""
     cwnd: int
     """Congestion window, segments."""
+    received: int
+    """Bytes of data received in order."""
     busy: float
     """Seconds with something to send or unacknowledged, those of the next two included."""
     rwnd_limited: float
@@ -125,7 +128,7 @@ def _connection(message: bytes) -> Connection | None:
     for kind, value in _attributes(message, _MESSAGE_SIZE):
         if kind == _INET_DIAG_INFO and len(value) >= _CWND_END:
             # Older kernels tell less.
-            rtt, cwnd, busy, rwnd_limited, sndbuf_limited, sent, resent = _TCP_INFO.unpack_from(
+            rtt, cwnd, received, busy, rwnd_limited, sndbuf_limited, sent, resent = _TCP_INFO.unpack_from(
                 value.ljust(_TCP_INFO.size, b"\0")
             )
             return Connection(
@@ -133,6 +136,7 @@ def _connection(message: bytes) -> Connection | None:
                 socket.inet_ntoa(address[:4]),
                 rtt / 1000,
                 cwnd,
+                received,
                 busy / 1e6,
                 rwnd_limited / 1e6,
                 sndbuf_limited / 1e6,

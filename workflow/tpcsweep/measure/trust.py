@@ -54,7 +54,7 @@ def monitored_share(ended: Columns, heard: float) -> float:
 
     ended: with `ok`, `end`, `size` and `xrootd_size`. heard: s since the cell's start until which records were heard;
     transfers whose record may have been still to come count on neither side, one that should have come as nothing.
-    NaN where none came at all: of tools that do not copy by third party.
+    NaN where none came at all: of tools that are no third-party copies by HTTP.
     """
     told = np.isfinite(ended["xrootd_size"])
     counts = (ended["ok"] > 0) & (told | (ended["end"] <= heard - LATE))

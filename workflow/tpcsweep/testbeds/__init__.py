@@ -34,6 +34,8 @@ class Request:
     """The folder for everything that servers and commands say."""
     stage: Callable[[str], None]
     """Tells people what is being done or waited for."""
+    streams: int = 1
+    """The most streams that a cell has."""
 
 
 class Testbed(Protocol):

@@ -6,8 +6,13 @@ Standard library only: the client imports this beside the measured transfers, wh
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
+
+Place = Literal["client", "source", "destination"]
+"""Where processes run: at the client, or at the one origin of a side, in its network and under its CPU quota."""
 
 
 @dataclass(frozen=True)
@@ -39,14 +44,31 @@ class Credentials:
 
 @dataclass(frozen=True)
 class Transfer:
-    """One file to be copied by third party."""
+    """One file to be copied."""
 
     source: str
+    """Its https URL, like that of the destination."""
     destination: str
     copy_mode: str
     """`pull`: the destination fetches. `push`: the source sends."""
     tcp_streams: int = 1
     """Connections inside the transfer."""
+    source_file: str = ""
+    """The file's path on the source's origins, for tools that do not ask XRootD for it."""
+    destination_file: str = ""
+    """The same on the destination's."""
+    stream: int = 0
+    """Which of the cell's streams it is of, from 0."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """A server that a tool needs at an origin beside XRootD."""
+
+    name: str
+    port: int
+    """Where it listens: then it is ready."""
+    command: list[str]
 
 
 class Tool:
@@ -56,10 +78,19 @@ class Tool:
     """
 
     name: str
+    place: Place = "client"
+    protocol: Literal["https", "root", "gridftp", "iperf3"] = "https"
+    """What it speaks to the servers. XRootD speaks https and root; other servers are `services`."""
+    copy_modes: Sequence[str] = ("pull", "push")
+    layers: Sequence[str] = ("memory_to_memory", "memory_to_disk", "disk_to_disk")
 
     def connections(self, copy_mode: str) -> tuple[int, str]:
         """The most TCP connections that a transfer can have, and why not more."""
         return (100, "XRootD's limit") if copy_mode == "pull" else (1, "multi-stream is pull only in XRootD")
+
+    def services(self, place: Place, address: str, streams: int) -> Sequence[Service]:
+        """The servers that it needs at an origin of a side, at this address, for cells of so many streams."""
+        return ()
 
     def prepare(self, transfer: Transfer, credentials: Credentials, folder: Path) -> None:
         """Do once for a cell what need not be done for each transfer; `folder` is private to the client.

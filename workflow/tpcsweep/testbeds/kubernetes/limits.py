@@ -6,6 +6,7 @@ from tpcsweep.checks import Rule, broken, emulated, everywhere
 from tpcsweep.configuration import Configuration
 from tpcsweep.problems import Problem, suggest
 from tpcsweep.testbed_settings import Kubernetes
+from tpcsweep.tools import TOOLS
 from tpcsweep.units import RATE, RTT, SIZE, show
 
 LARGEST_RTT = 2000.0
@@ -93,7 +94,22 @@ def _servers(testbed: Kubernetes, file: str) -> list[Rule]:
         known = testbed.congestion_controls
         return None if value in known else f"{suggest(value, known)} (congestion_controls in {file})"
 
+    def tool(value: str) -> str | None:
+        known = TOOLS.get(value)
+        if known is None or (known.place == "client" and known.protocol == "https"):
+            return None
+        able = [name for name, each in TOOLS.items() if each.place == "client" and each.protocol == "https"]
+        why = (
+            f"runs at the {known.place}" if known.place != "client" else f"needs servers of {known.protocol}"
+        )
+        return f"one of {', '.join(able)}: {value} {why}, and pods have XRootD's alone, for HTTP"
+
+    def layer(value: str) -> str | None:
+        return None if value == "memory_to_memory" else "memory_to_memory: the files of pods are in memory"
+
     return [
+        Rule(("tool",), tool),
+        Rule(("layer",), layer),
         Rule(("mtu",), mtu),
         Rule(("tcp_buffer",), tcp_buffer),
         Rule(("congestion_control",), congestion_control),

@@ -18,6 +18,7 @@ from tpcsweep.measure.readings import Reading
 from tpcsweep.testbeds import BrokenError
 from tpcsweep.testbeds.clients import Client, Event
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
+from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER
 from tpcsweep.testbeds.kubernetes.readings import Parts, combine
 from tpcsweep.testbeds.kubernetes.session import RECONNECT_SECONDS, Session
 from tpcsweep.xrootd import Server
@@ -232,6 +233,7 @@ class Site:
     machines: Mapping[str, str]
     provenance: dict[str, Any]
     rtt_idle: float
+    folders: tuple[str, str] = (str(FOLDER), str(FOLDER))
 
     @property
     def parts(self) -> Parts:
@@ -250,8 +252,12 @@ class Site:
         """Samples of all pods every `interval` seconds while it is entered."""
         return RemoteSampler(self.session, self.inbox, self.parts, interval)
 
-    def add_source(self, size: int, content: str) -> str:
-        """Make a source file of `size` bytes at every source origin unless it is there; its name."""
+    def client_of(self, _tool: str) -> WatchedClient:
+        """The one that there is: tools that run elsewhere are refused."""
+        return self.client
+
+    def add_source(self, size: int, content: str, _streams: int) -> str:
+        """Make a source file of `size` bytes at every source origin unless it is there, for all streams; its name."""
         self.inbox.check()
         names = self.session.tell(self.sides["src"].names, "add_source", size=size, content=content)
         return str(next(iter(names.values())))

@@ -9,40 +9,62 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tpcsweep import credentials, provenance, signals, xrootd
 from tpcsweep.cgroups import Cgroup, hierarchy
 from tpcsweep.commands import Commands
+from tpcsweep.measure.files import Arrivals, DestinationFiles, write_through
 from tpcsweep.measure.first_bytes import FirstBytes
 from tpcsweep.measure.monitoring import Monitor
-from tpcsweep.namespaces import socket_inside
+from tpcsweep.measure.received import ReceivedBytes
+from tpcsweep.measure.sockets import SocketDiagnostics
+from tpcsweep.namespaces import entered, socket_inside
 from tpcsweep.parameters import DeploymentParameters
 from tpcsweep.paths import Link, Measured, connect, segmenting, verify
 from tpcsweep.paths import Path as NetworkPath
+from tpcsweep.testbed_settings import DISK
 from tpcsweep.testbeds.clients import Client, of_process
 from tpcsweep.testbeds.netns import servers, state, topology
-from tpcsweep.testbeds.netns.servers import Processes, Servers
+from tpcsweep.testbeds.netns.servers import DeploymentError, Processes, Servers
 from tpcsweep.testbeds.netns.site import Counters, Side, Site
+from tpcsweep.tools import TOOLS, Place
+
+ON_DISK = {"memory_to_disk": ("dst",), "disk_to_disk": topology.SIDES}
+"""The sides whose files are on a disk, by layer."""
+PLACES: dict[Place, str] = {"client": "client", "source": "src1", "destination": "dst1"}
+"""The node of each place where tools run."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a deployment gets of the machine, and for what."""
+
+    memory: int
+    """Bytes for the files of each side that are in memory."""
+    disk: Path = Path(DISK)
+    """The folder for the others."""
+    tools: Sequence[str] = ()
+    """What its cells use: their servers are started, their versions go into the provenance."""
+    streams: int = 1
+    """The most that a cell has."""
 
 
 @contextlib.contextmanager
-def deployed(
-    wanted: DeploymentParameters, owner: state.Owner, memory: int, tools: Iterable[str] = ()
-) -> Iterator[Site]:
+def deployed(wanted: DeploymentParameters, owner: state.Owner, needs: Needs) -> Iterator[Site]:
     """A deployment that is up, verified and ready, for the length of a `with`; the caller holds the machine's lock.
 
-    `memory` bounds the files of each side, bytes; versions of `tools` go into the provenance. Raises
-    DeploymentError, PathError or CommandError when it does not come up, and TeardownError when it does not go;
+    Raises DeploymentError, PathError or CommandError when it does not come up, and TeardownError when it does not go;
     nothing stays behind in either case.
     """
     with contextlib.ExitStack() as undo:  # the last registered is the first to be done
         folder = state.create(owner)
         children: list[subprocess.Popen[bytes]] = []
         undo.callback(state.teardown, folder, children)
-        deployment = _Deployment(folder, wanted, Path(owner.logs), memory, children, tools)
+        deployment = _Deployment(folder, wanted, Path(owner.logs), needs, children)
         undo.callback(deployment.close)
         undo.callback(signals.ignore)
         yield deployment.up()
@@ -56,14 +78,12 @@ class _Deployment:
         folder: Path,
         wanted: DeploymentParameters,
         logs: Path,
-        memory: int,
+        needs: Needs,
         children: list[subprocess.Popen[bytes]],
-        tools: Iterable[str],
     ) -> None:
         self.folder = folder
         self.wanted = wanted
-        self.memory = memory
-        self.tools = tools
+        self.needs = needs
         self.prefix = state.prefix(folder.name)
         self.tree = hierarchy()
         self.commands = Commands(logs / "commands.log")
@@ -90,15 +110,16 @@ class _Deployment:
         measured = verify(link.path, link)
         verified = time.monotonic()
         secrets = self.folder / "credentials"
-        credentials.create(secrets, [node.address for node in nodes], self.owner)
+        tools = [TOOLS[tool] for tool in self.needs.tools]
+        root = any(tool.protocol == "root" for tool in tools)
+        credentials.create(secrets, [node.address for node in nodes], self.owner, root)
         for side in sides.values():
             self._storage(side)
-        monitor = self._monitor(sides)
-        first = FirstBytes(sides["dst"].files)
-        self.opened.callback(first.close)
-        started = Servers(self.prefix, sides.values(), secrets, self.processes)
+        monitor, arrivals = self._monitor(sides), self._arrivals(sides)
+        started = Servers(self.prefix, sides.values(), secrets, self.processes, tools, self.needs.streams)
         started.start()
-        client = self._client(secrets)
+        places = dict.fromkeys(("client", *(tool.place for tool in tools)))
+        clients = {place: self._client(PLACES[place], secrets) for place in places}
         started.wait()
         counters = Counters(self.prefix, sides, groups["client"], groups["path"])
         self.opened.callback(counters.close)
@@ -107,11 +128,11 @@ class _Deployment:
             prefix=self.prefix,
             sides=sides,
             link=link,
-            client=client,
+            clients=clients,
             client_group=groups["client"],
             counters=counters,
+            arrivals=arrivals,
             monitor=monitor,
-            first=first,
             commands=self.commands,
             health=started,
             provenance=self._provenance(nodes, link, measured, seconds),
@@ -127,7 +148,8 @@ class _Deployment:
         addresses = topology.origin_addresses(name, self.wanted.origins)
         redirector, origins = xrootd.side(name, topology.ENTRY[name], addresses, self.folder / "nodes", root)
         groups = tuple(Cgroup(self.tree, f"{self.prefix}-{origin.name}") for origin in origins)
-        return Side(redirector, origins, groups, root / xrootd.EXPORT.strip("/"))
+        disk = name in ON_DISK.get(self.wanted.layer, ())
+        return Side(redirector, origins, groups, root / xrootd.EXPORT.strip("/"), disk)
 
     def _groups(self, sides: dict[str, Side]) -> dict[str, Cgroup]:
         """Make all cgroups. Only origins have a quota: redirectors, client and path are not what is measured."""
@@ -173,12 +195,29 @@ class _Deployment:
 
     def _storage(self, side: Side) -> None:
         root = side.files.parent
-        root.mkdir(parents=True)
-        options = f"size={self.memory},mode=755"
-        self.commands.run(["mount", "-t", "tmpfs", "-o", options, "tpcsweep", str(root)])
+        if side.disk:
+            self._on_disk(root)
+        else:
+            root.mkdir(parents=True)
+            options = f"size={self.needs.memory},mode=755"
+            self.commands.run(["mount", "-t", "tmpfs", "-o", options, "tpcsweep", str(root)])
         side.files.mkdir()
         (side.files / xrootd.READY_FILE).write_bytes(b"\n")
         os.chown(side.files, *self.owner)
+
+    def _on_disk(self, root: Path) -> None:
+        """Make a link that leads to a folder on the disk; the link first, so that what is made can be found."""
+        folder = self.needs.disk / f"{self.folder.name}-{root.name}"
+        root.parent.mkdir(exist_ok=True)
+        root.symlink_to(folder)
+        folder.mkdir(parents=True, mode=0o755)
+        try:
+            write_through(folder)
+        except OSError as error:
+            raise DeploymentError(
+                f"{self.needs.disk}: its file system cannot write through its cache ({error.strerror}); "
+                "`disk` of the testbed must be a folder on one that can, such as ext4, xfs or btrfs"
+            ) from error
 
     def _monitor(self, sides: dict[str, Side]) -> Monitor:
         """Before the servers: what is sent while nobody hears it is lost."""
@@ -187,11 +226,24 @@ class _Deployment:
         self.opened.callback(monitor.close)
         return monitor
 
-    def _client(self, secrets: Path) -> Client:
-        home = self.folder / "nodes" / "client"
+    def _client(self, node: str, secrets: Path) -> Client:
+        elsewhere = node != "client"
+        home = self.folder / "nodes" / (f"client.{node}" if elsewhere else node)
         home.mkdir(mode=0o700)
         command = [sys.executable, "-m", "tpcsweep.client", str(secrets), str(home)]
-        return of_process(self.processes.start("client", command, home, stdin=subprocess.PIPE))
+        return of_process(self.processes.start(node, command, home, subprocess.PIPE, "client" * elsewhere))
+
+    def _arrivals(self, sides: dict[str, Side]) -> Arrivals:
+        """Without files, what the destination's connections receive."""
+        if self.wanted.layer != "network":
+            first = FirstBytes(sides["dst"].files)
+            self.opened.callback(first.close)
+            return DestinationFiles(sides["dst"].files, first)
+        with entered(f"{self.prefix}-{PLACES['destination']}"):
+            diagnostics = SocketDiagnostics()
+        received = ReceivedBytes(diagnostics, [origin.address for origin in sides["src"].origins])
+        self.opened.callback(received.close)
+        return received
 
     def _inside(self, namespace: str, command: list[str]) -> str:
         return self.commands.run(["nsenter", f"--net={state.NETNS / namespace}", *command])
@@ -201,7 +253,7 @@ class _Deployment:
     ) -> dict[str, Any]:
         return {
             **provenance.machine(),
-            "software": provenance.software(self.tools),
+            "software": provenance.software(self.needs.tools),
             "deployment": self.folder.name,
             "path": {"measured": measured.to_dict(), **link.describe()},
             "sysctls": self._sysctls(nodes),

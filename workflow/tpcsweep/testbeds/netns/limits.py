@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from tpcsweep.checks import Rule, broken, emulated, everywhere, rounded
+from tpcsweep.checks import Rule, broken, emulated, everywhere, files_of, rounded
 from tpcsweep.configuration import Configuration
 from tpcsweep.paths import smallest_rtt
 from tpcsweep.problems import Problem, suggest
@@ -17,6 +17,7 @@ from tpcsweep.testbed_settings import Netns
 from tpcsweep.testbeds.netns.machine import emulator
 from tpcsweep.units import CORES, RATE, RTT, SIZE, show
 
+IN_MEMORY = ("tmpfs", "ramfs")
 _CONGESTION_CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 
@@ -30,15 +31,23 @@ class Machine:
     smallest_rtt: float
     """The smallest RTT above 0 that a path can make, in ms."""
     congestion_controls: Collection[str]
+    disk: int
+    """Free bytes where the testbed has its files on a disk."""
+    disk_kind: str
+    """The file system there."""
 
 
-def this_machine() -> Machine:
-    """What this machine offers, as far as the process may use it."""
+def this_machine(disk: str) -> Machine:
+    """What this machine offers, as far as the process may use it; `disk` is a folder that need not be there yet."""
+    there = next(folder for folder in (Path(disk), *Path(disk).parents) if folder.is_dir()).resolve()
+    kinds = {Path(mount.mountpoint): mount.fstype for mount in psutil.disk_partitions(all=True)}
     return Machine(
         cpus=len(os.sched_getaffinity(0)),
         memory=psutil.virtual_memory().available,
         smallest_rtt=smallest_rtt(emulator()),
         congestion_controls=tuple(_CONGESTION_CONTROLS.read_text().split()),
+        disk=psutil.disk_usage(str(there)).free,
+        disk_kind=next((kinds[mount] for mount in (there, *there.parents) if mount in kinds), ""),
     )
 
 
@@ -46,7 +55,7 @@ def check(configuration: Configuration, machine: Machine | None = None) -> list[
     """Everything that the sweep asks for and the testbed cannot do on a machine, which is this one unless given."""
     testbed, file = configuration.testbed, configuration.testbed_file
     assert isinstance(testbed, Netns)
-    machine = machine or this_machine()
+    machine = machine or this_machine(testbed.disk)
     memory, memory_of = (
         (testbed.memory, f"memory in {file}")
         if testbed.memory
@@ -92,10 +101,25 @@ def _rules(testbed: Netns, file: str, machine: Machine) -> list[Rule]:
     def congestion_control(value: str) -> str | None:
         return None if value in machine.congestion_controls else suggest(value, machine.congestion_controls)
 
+    def layer(value: str) -> str | None:
+        if "disk" not in value or machine.disk_kind not in IN_MEMORY:
+            return None
+        disk = f"{testbed.disk} (disk in {file}) is on {machine.disk_kind}, which is memory"
+        return f"network or memory_to_memory: {disk}"
+
+    def files(size: int, streams: int, content: str, layer: str) -> str | None:
+        count = files_of(layer, streams, content).disk
+        if count * size <= machine.disk:
+            return None
+        where = f"{testbed.disk} (disk in {file})"
+        return f"at most {rounded(machine.disk // count)}: {count} files in {rounded(machine.disk)}, free at {where}"
+
     return [
         Rule(("cores",), cores),
         Rule(("rtt",), rtt),
         Rule(("bandwidth",), bandwidth),
         *emulated(),
         Rule(("congestion_control",), congestion_control),
+        Rule(("layer",), layer),
+        Rule(("file_size", "streams", "source_content", "layer"), files),
     ]

@@ -10,7 +10,7 @@ import socket
 import ssl
 import subprocess
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -18,13 +18,17 @@ from typing import IO, NamedTuple
 from tpcsweep import probe, xrootd
 from tpcsweep.cgroups import Cgroup, Hierarchy
 from tpcsweep.commands import Commands
-from tpcsweep.namespaces import socket_inside
+from tpcsweep.namespaces import entered, listening, socket_inside
 from tpcsweep.testbeds import BrokenError
 from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.site import Side
+from tpcsweep.tools import Place, Service, Tool
 from tpcsweep.xrootd import Server
 
 USER = "xrootd"
+# Should the job be killed, its servers go with it; reaping then finds only what does not run.
+IDENTITY = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--pdeathsig", "KILL"]
+PLACES: tuple[Place, ...] = ("source", "destination")
 START_SECONDS = 30.0
 ANSWER_SECONDS = 10.0
 """A server that was ready before, and idles, has so long to answer."""
@@ -111,11 +115,21 @@ class Processes:
 class Servers:
     """The XRootD servers of both sides."""
 
-    def __init__(self, prefix: str, sides: Iterable[Side], credentials: Path, processes: Processes) -> None:
+    def __init__(
+        self,
+        prefix: str,
+        sides: Iterable[Side],
+        credentials: Path,
+        processes: Processes,
+        tools: Iterable[Tool],
+        streams: int,
+    ) -> None:
         self._prefix = prefix
         self._sides = list(sides)
         self._credentials = credentials
         self._processes = processes
+        self._tools = list(tools)
+        self._streams = streams
 
     def start(self) -> None:
         """Redirectors first, then the origins' cmsd, then their xrootd: any other order stalls for ten seconds.
@@ -136,12 +150,18 @@ class Servers:
         for server in (origin for origin in origins if "cmsd" in origin.programs):
             self._wait(partial(_says, server), "its cmsd", server)
             self._run(server, "xrootd")
+        for origin, service in self._services():
+            command = [*self._named(), *IDENTITY, *service.command]
+            self._processes.start(origin.name, command, origin.folder, program=service.name)
 
     def wait(self, seconds: float = START_SECONDS) -> None:
         """Until every origin has delivered a file, and every redirector has sent somebody to each of its origins.
 
         Raises DeploymentError.
         """
+        for origin, service in self._services():
+            listening = partial(self._listens, origin, service.port)
+            self._wait(listening, f"{service.name} to listen on port {service.port}", origin, seconds)
         context = probe.context(self._credentials)
         for side in self._sides:
             for origin in side.origins:
@@ -162,18 +182,38 @@ class Servers:
         except DeploymentError as error:
             raise BrokenError(str(error).partition("\n")[0]) from error
 
+    def _services(self) -> Iterator[tuple[Server, Service]]:
+        """What the tools need beside XRootD, each at its origin."""
+        for side, place in zip(self._sides, PLACES, strict=True):
+            for origin in side.origins:
+                for tool in self._tools:
+                    for service in tool.services(place, origin.address, self._streams):
+                        yield origin, service
+
+    def _named(self) -> list[str]:
+        """A prefix for a command that looks up the names of its own addresses, which no resolver here has."""
+        hosts = self._credentials.parent / "hosts"
+        origins = (origin for side in self._sides for origin in side.origins)
+        hosts.write_text(
+            "127.0.0.1 localhost\n" + "".join(f"{origin.address} {origin.name}\n" for origin in origins)
+        )
+        bind = 'mount --bind "$0" /etc/hosts && exec "$@"'
+        return ["unshare", "--mount", "sh", "-c", bind, str(hosts)]
+
+    def _listens(self, server: Server, port: int) -> bool:
+        with entered(f"{self._prefix}-{server.name}"):
+            return port in listening(Path("/proc/thread-self/net/tcp").read_text())
+
     def _configure(self, server: Server) -> None:
         user = pwd.getpwnam(USER)
         server.folder.mkdir(parents=True)
         os.chown(server.folder, user.pw_uid, user.pw_gid)
-        (server.folder / "xrootd.cfg").write_text(xrootd.configuration(server, self._credentials))
+        root = any(tool.protocol == "root" for tool in self._tools)
+        (server.folder / "xrootd.cfg").write_text(xrootd.configuration(server, self._credentials, root))
 
     def _run(self, server: Server, program: str) -> None:
-        # Should the job be killed, its servers go with it; reaping then finds only what does not run.
-        identity = [f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--pdeathsig", "KILL"]
         files = ["-c", str(server.folder / "xrootd.cfg"), "-l", str(_log(server, program))]
-        command = ["setpriv", *identity, program, *files]
-        self._processes.start(server.name, command, server.folder, program=program)
+        self._processes.start(server.name, [*IDENTITY, program, *files], server.folder, program=program)
 
     def _accepts(self, server: Server) -> bool:
         with socket_inside(f"{self._prefix}-{server.name}", socket.AF_INET, socket.SOCK_STREAM) as plain:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from tpcsweep.cgroups import Cgroup, parse_usage
 from tpcsweep.commands import Commands
-from tpcsweep.measure.files import Arrival, DestinationFiles, add_source
-from tpcsweep.measure.first_bytes import FirstBytes
+from tpcsweep.measure.files import Arrival, Arrivals, add_source, forget
 from tpcsweep.measure.flows import Followed, means
 from tpcsweep.measure.linux import CounterFile, machine, retransmits
 from tpcsweep.measure.monitoring import Copy, Monitor
@@ -23,6 +23,7 @@ from tpcsweep.paths import Link, PathError, measure_rtt
 from tpcsweep.testbeds import BrokenError
 from tpcsweep.testbeds.clients import Client, Event
 from tpcsweep.testbeds.netns import state, topology
+from tpcsweep.tools import TOOLS, Place
 from tpcsweep.xrootd import PORT, READY_FILE, Server
 
 SETTLE_SECONDS = 10.0
@@ -52,6 +53,8 @@ class Side:
     groups: tuple[Cgroup, ...]
     """One for each origin."""
     files: Path
+    disk: bool = False
+    """Whether they are on a disk, and not in memory."""
 
     @property
     def servers(self) -> list[Server]:
@@ -101,7 +104,7 @@ class Counters:
             "client": [Threads(self._proc, client.pids)],
         }
 
-    def read(self, files: DestinationFiles) -> Reading:
+    def read(self, arrivals: Arrivals) -> Reading:
         """One reading. Raises OSError when something of the deployment has gone."""
         near, far = parse_net_dev(self._near.read().decode()), parse_net_dev(self._far.read().decode())
         busy, steal, total = machine(self._stat.read())
@@ -112,7 +115,7 @@ class Counters:
         cpu = {name: _seconds(counted) for name, counted in self._cpu.items()}
         return Reading(
             time=time.monotonic(),
-            payload=files.arrived(),
+            payload=arrivals.arrived(),
             source_bytes=sum(near[port]["rx_bytes"] for port in self._ports),
             wire_bytes=far[topology.PATH_INTERFACE]["rx_bytes"],
             source_cpu=cpu["source"],
@@ -136,7 +139,12 @@ class Counters:
 
     def unfinished(self) -> list[str]:
         """The origins that still have to do with a connection of a client or of another origin."""
-        return [name for name, server in self._servers.items() if server.unfinished(PORT)]
+        return [
+            name
+            for name, server in self._servers.items()
+            # Of tools that bring their own servers there are connections across the path alone.
+            if server.unfinished(PORT) or any(c.remote in self._remote for c in server.connections())
+        ]
 
     def _connections(self) -> list[Connection]:
         """Those of source origins across the path."""
@@ -175,20 +183,32 @@ class Site:
     prefix: str
     sides: dict[str, Side]
     link: Link
-    client: Client
+    clients: Mapping[Place, Client]
+    """By where the tools run; that of `client` is always there."""
     client_group: Cgroup
     counters: Counters
+    arrivals: Arrivals
     monitor: Monitor
-    first: FirstBytes
     commands: Commands
     health: Health
     provenance: dict[str, Any]
     rtt_idle: float
     """ms, measured on the path before any cell."""
-    files: DestinationFiles = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.files = DestinationFiles(self.sides["dst"].files, self.first)
+    @property
+    def client(self) -> Client:
+        """The one outside of both sides."""
+        return self.clients["client"]
+
+    def client_of(self, tool: str) -> Client:
+        """The one that is where a tool runs."""
+        return self.clients[TOOLS[tool].place]
+
+    @property
+    def folders(self) -> tuple[str, str]:
+        """Where the files of source and destination are."""
+        source, destination = (str(self.sides[side].files) for side in topology.SIDES)
+        return source, destination
 
     def pairs(self, endpoint: str) -> list[tuple[str, str]]:
         """(source, destination) base URLs, of the redirectors or of the origins one by one."""
@@ -196,15 +216,25 @@ class Site:
 
     def read(self) -> Reading:
         """All counters, now."""
-        return self.counters.read(self.files)
+        return self.counters.read(self.arrivals)
 
     def sampler(self, interval: float) -> Sampler:
         """Reads all counters every `interval` seconds while it is entered."""
         return Sampler(self.read, interval)
 
-    def add_source(self, size: int, content: str) -> str:
-        """Make a source file of `size` bytes unless it is there; its name. Sparse files take no memory."""
-        return add_source(self.sides["src"].files, size, content)
+    def add_source(self, size: int, content: str, streams: int) -> str:
+        """Make a source file of `size` bytes unless it is there; its name. Sparse files take no memory.
+
+        From a disk each stream reads a file of its own, whose name has its number where the name here has `{stream}`:
+        of one that all read, all but the first would find the bytes in memory.
+        """
+        source = self.sides["src"]
+        if not source.disk:
+            return add_source(source.files, size, content)
+        for stream in range(streams):
+            add_source(source.files, size, content, f".{stream}")
+        forget(source.files)
+        return f"{content}.{size}.{{stream}}"
 
     def totals(self) -> dict[str, int | None]:
         """Counters that are looked at only before and after a cell: packets dropped, periods, throttled periods."""
@@ -223,12 +253,17 @@ class Site:
         return found
 
     def received(self, event: Event) -> Arrival:
-        """Remove the destination file of a transfer that has ended; what had arrived in it."""
-        return self.files.remove(event["name"])
+        """Remove the destination file of a transfer that has ended; what had arrived in it.
+
+        The next transfer reads from the disk again.
+        """
+        if self.sides["src"].disk:
+            forget(self.sides["src"].files)
+        return self.arrivals.remove(event["name"])
 
     def present(self) -> dict[str, Arrival]:
         """What had arrived in the files of transfers that have not ended, when it was last sampled."""
-        return self.files.present()
+        return self.arrivals.present()
 
     def copies(self) -> list[Copy]:
         """What XRootD's own monitoring has said since the last call."""
@@ -251,7 +286,7 @@ class Site:
                 )
             time.sleep(0.01)
             self._cut()
-        self.files.clear(keep=READY_FILE)
+        self.arrivals.clear(READY_FILE)
 
     def _cut(self) -> None:
         for side, other in (topology.SIDES, topology.SIDES[::-1]):

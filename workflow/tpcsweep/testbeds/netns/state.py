@@ -110,6 +110,7 @@ def teardown(folder: Path, children: list[subprocess.Popen[bytes]] | None = None
         lambda: _kill(name, children or []),
         lambda: _save_logs(folder),
         lambda: _unmount(folder),
+        lambda: _empty_disk(folder),
         lambda: _delete_namespaces(name),
         lambda: _remove_cgroups(name),
         lambda: shutil.rmtree(folder),
@@ -167,6 +168,13 @@ def _unmount(folder: Path) -> None:
     for mount in reversed(mounts):
         if mount.startswith(f"{folder}/"):
             _run(["umount", "--lazy", mount])
+
+
+def _empty_disk(folder: Path) -> None:
+    """Remove the files of sides that are on a disk; links in the folder lead there."""
+    for link in folder.glob("data/*"):
+        if link.is_symlink() and link.exists():
+            shutil.rmtree(link.resolve())
 
 
 def _delete_namespaces(name: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 
@@ -41,7 +42,8 @@ def deployed(settings: Netns, request: Request) -> Iterator[Site]:
             state.teardown(leftover)
         request.stage(f"deploying {request.deployment}")
         memory = settings.memory or psutil.virtual_memory().available // 2
-        with deployment.deployed(request.parameters, owner, memory, request.tools) as site:
+        needs = deployment.Needs(memory, Path(settings.disk), request.tools, request.streams)
+        with deployment.deployed(request.parameters, owner, needs) as site:
             yield site
 
 

@@ -20,7 +20,8 @@ SIDES = ("src", "dst")
 ENTRY = {"src": "10.88.1.1", "dst": "10.88.2.1"}
 LAN = {"src": "10.88.1.0/24", "dst": "10.88.2.0/24"}
 GATEWAY = {"src": "10.88.1.254", "dst": "10.88.2.254"}
-CLIENT = {"src": "10.88.1.253", "dst": "10.88.2.253"}
+CLIENT = "10.88.3.1"
+"""On both LANs the same: the root protocol's third-party copies go by who comes from where."""
 LINK = {"src": "10.88.0.1", "dst": "10.88.0.2"}
 ROUTER = {"src": "near", "dst": "far"}
 ORIGIN = {"src": "10.88.1.{}", "dst": "10.88.2.{}"}
@@ -75,7 +76,12 @@ def lan_commands(prefix: str, nodes: list[Node], mtu: int) -> Iterator[tuple[str
     for node in nodes:
         yield (
             f"{prefix}-{node.name}",
-            ["link set lo up", f"addr add {node.address}/24 dev {INTERFACE}", f"link set {INTERFACE} up"],
+            [
+                "link set lo up",
+                f"addr add {node.address}/24 dev {INTERFACE}",
+                f"link set {INTERFACE} up",
+                f"route add {CLIENT} dev {INTERFACE}",
+            ],
         )
     yield (
         f"{prefix}-client",
@@ -83,7 +89,11 @@ def lan_commands(prefix: str, nodes: list[Node], mtu: int) -> Iterator[tuple[str
         + [
             line
             for side in SIDES
-            for line in (f"addr add {CLIENT[side]}/24 dev tpc-{side}", f"link set tpc-{side} up")
+            for line in (
+                f"addr add {CLIENT}/32 dev tpc-{side}",
+                f"link set tpc-{side} up",
+                f"route add {LAN[side]} dev tpc-{side} src {CLIENT}",
+            )
         ],
     )
 

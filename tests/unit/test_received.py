@@ -1,0 +1,62 @@
+"""Bytes counted by connections instead of files."""
+
+from __future__ import annotations
+
+import socket
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tpcsweep.measure.received import ReceivedBytes
+from tpcsweep.measure.sockets import Connection, SocketDiagnostics
+
+
+class Seen(SocketDiagnostics):
+    """Diagnostics that see what they are told."""
+
+    def __init__(self) -> None:
+        self.now: list[Connection] = []
+
+    def connections(self) -> list[Connection]:
+        return self.now
+
+
+def connection(cookie: int, received: int, remote: str = "10.0.0.1") -> Connection:
+    counters = dict.fromkeys(Connection._fields, 0)
+    return Connection(**{**counters, "remote": remote, "received": received, "cookie": cookie})
+
+
+@given(st.lists(st.dictionaries(st.integers(0, 4), st.integers(0, 1000), max_size=5), min_size=1, max_size=8))
+def test_the_count_never_falls_and_forgets_no_connection(looks: list[dict[int, int]]) -> None:
+    seen = Seen()
+    counted = ReceivedBytes(seen, ["10.0.0.1"])
+    totals: dict[int, int] = {}
+    before = 0
+    for grown in looks:
+        for cookie, more in grown.items():
+            totals[cookie] = totals.get(cookie, 0) + more
+        seen.now = [connection(cookie, totals[cookie]) for cookie in grown]
+        assert counted.arrived() == sum(totals.values()) >= before
+        before = counted.arrived()
+
+
+def test_connections_of_others_do_not_count() -> None:
+    seen = Seen()
+    seen.now = [connection(1, 10), connection(2, 100, remote="10.0.0.9")]
+    assert ReceivedBytes(seen, ["10.0.0.1"]).arrived() == 10
+
+
+def test_the_kernel_counts_payload() -> None:
+    diagnostics = SocketDiagnostics()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        near = socket.create_connection(server.getsockname())
+        far, _ = server.accept()
+        counts = []
+        for size in (12345, 54321):
+            near.sendall(b"x" * size)
+            far.recv(size, socket.MSG_WAITALL)
+            counts.append({found.cookie: found.received for found in diagnostics.connections()})
+        near.close()
+        far.close()
+    diagnostics.close()
+    before, after = counts
+    assert 54321 in {after[cookie] - before[cookie] for cookie in before.keys() & after.keys()}

@@ -1,0 +1,88 @@
+"""What a tool cannot do is refused before anything is deployed, with the reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tpcsweep.tools import TOOLS
+
+from tests.unit.test_configuration import problems, root
+
+__all__ = ["root"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        (
+            "tool: davix-put",
+            "copy_mode (left out): given pull with tool davix-put, allowed: "
+            "push: the source opens davix-put's connections",
+        ),
+        (
+            "tool: davix-get, tcp_streams: 2",
+            "tcp_streams: given 2 with tool davix-get, copy_mode pull, allowed: "
+            "1: davix-get moves a file with one request",
+        ),
+        (
+            "tool: xrdcp, tcp_streams: 16",
+            "tcp_streams: given 16 with tool xrdcp, copy_mode pull, allowed: "
+            "at most 15: the limit of xrdcp --streams",
+        ),
+        (
+            "tool: davix-get, origins: [1, 2]",
+            "origins[1]: given 2 with tool davix-get, allowed: 1: davix-get runs at the destination, "
+            "in the network and under the CPU quota of its one origin",
+        ),
+        (
+            "tool: globus-url-copy, copy_mode: push, origins: 2",
+            "endpoint (left out): given redirector with tool globus-url-copy, origins 2, allowed: "
+            "direct: only XRootD has redirectors, and globus-url-copy speaks gridftp",
+        ),
+        (
+            "layer: network",
+            "layer: given network with tool gfal-copy, allowed: memory_to_memory or memory_to_disk or "
+            "disk_to_disk with gfal-copy; network needs the tool iperf3",
+        ),
+        (
+            "tool: iperf3, copy_mode: push",
+            "layer (left out): given memory_to_memory with tool iperf3, allowed: "
+            "network with iperf3; memory_to_memory needs the tool "
+            + " or ".join(name for name in TOOLS if name != "iperf3"),
+        ),
+        (
+            "layer: disk_to_disk",
+            "source_content (left out): given sparse with layer disk_to_disk, allowed: "
+            "random: holes are not read from a disk",
+        ),
+        (
+            "layer: disk_to_disk, source_content: random, streams: 4, file_size: 1 GiB",
+            "file_size: given 1 GiB with streams 4, source_content random, layer disk_to_disk, allowed: "
+            "at most 819 MiB: 10 files in 8 GiB, free at /var/lib/tpcsweep (disk in config/testbeds/one.yaml)",
+        ),
+    ],
+)
+def test_what_a_tool_cannot_do(root: Path, parameters: str, message: str) -> None:
+    assert problems(root, f"parameters: {{{parameters}}}") == [
+        f"config/sweeps/one.yaml: parameters.{message}"
+    ]
+
+
+def test_memory_is_no_disk(root: Path) -> None:
+    assert problems(root, "parameters: {layer: memory_to_disk}", disk_kind="tmpfs") == [
+        "config/sweeps/one.yaml: parameters.layer: given memory_to_disk, allowed: network or memory_to_memory: "
+        "/var/lib/tpcsweep (disk in config/testbeds/one.yaml) is on tmpfs, which is memory"
+    ]
+
+
+def test_files_on_a_disk_need_no_memory(root: Path) -> None:
+    sweep = "parameters: {layer: disk_to_disk, source_content: random, file_size: 512 MiB}"
+    assert problems(root, sweep, memory=1024) == []
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_every_tool_can_be_had(root: Path, name: str) -> None:
+    tool = TOOLS[name]
+    sweep = f"parameters: {{tool: {name}, copy_mode: {tool.copy_modes[0]}, layer: {tool.layers[0]}}}"
+    assert problems(root, sweep) == []
