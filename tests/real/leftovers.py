@@ -30,7 +30,10 @@ def present() -> dict[str, set[str]]:
 def _ours(process: psutil.Process) -> bool:
     try:
         command = process.cmdline()
-    except psutil.Error:
+        here = Path(f"/proc/{process.pid}/ns/pid").readlink() == Path("/proc/self/ns/pid").readlink()
+    except (psutil.Error, OSError):
+        return False
+    if not here:  # of a container or of a cluster beside the test
         return False
     return process.status() != psutil.STATUS_ZOMBIE and (
         process.name() in PROGRAMS
