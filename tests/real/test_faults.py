@@ -344,8 +344,6 @@ def test_a_server_with_a_wrong_certificate_does_not_come_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create = credentials.create
-    monkeypatch.setattr(credentials, "create", lambda folder, _, owner: create(folder, ["192.0.2.1"], owner))
-    began = time.monotonic()
+    monkeypatch.setattr(credentials, "create", lambda folder, _, *rest: create(folder, ["192.0.2.1"], *rest))
     with pytest.raises(DeploymentError, match="certificate verify failed"), site_of(tmp_path):
-        pass
-    assert time.monotonic() - began < 20
+        pass  # not after the time that servers have to start, which has another message
