@@ -21,7 +21,7 @@ from tpcsweep.testbeds.netns.site import Site
 from tpcsweep.tools import TOOLS
 from tpcsweep.xrootd import READY_FILE
 
-from tests.real.leftovers import present
+from tests.real.leftovers import present, stayed
 
 MIB = 1 << 20
 QUICK = Measurement(min_time=1.0, max_time=2.0, precision=0.5)
@@ -42,7 +42,7 @@ def site_of(folder: Path, tools: Sequence[str] = (), streams: int = 1, **paramet
         finally:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
-            assert present() == before
+            assert stayed(before) == {}
 
 
 def cell(site: Site, how: Measurement = QUICK, **parameters: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import xarray as xr
 from tpcsweep.configuration import load, wanted
 from tpcsweep.results import publish
 
-from tests.real.leftovers import present
+from tests.real.leftovers import present, stayed
 from tests.real.workflow import ROOT, Sweep, finished
 from tests.unit import synthetic
 
@@ -34,7 +34,7 @@ def explored(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
     before = present()
     done = explore(sweep)
     assert "cells measured, estimated error" in done
-    assert present() == before
+    assert stayed(before) == {}
     return sweep
 
 

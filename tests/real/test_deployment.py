@@ -16,7 +16,7 @@ from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.servers import DeploymentError
 from tpcsweep.testbeds.netns.testbed import reap
 
-from tests.real.leftovers import present
+from tests.real.leftovers import present, stayed
 from tests.real.sites import LONGER, MIB, cell, site_of
 
 pytestmark = pytest.mark.real
@@ -75,7 +75,7 @@ def test_a_deployment_that_was_killed_at_its_very_beginning_is_reaped() -> None:
     state.STATE.mkdir(mode=0o711, exist_ok=True)
     (state.STATE / "ffffff").mkdir()  # not even an owner was written
     assert reap(Netns(kind="netns")) == ["ffffff (owner unknown)"]
-    assert present() == before
+    assert stayed(before) == {}
 
 
 def test_a_deployment_that_is_up_is_not_reaped(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from tests.real.leftovers import present
+from tests.real.leftovers import present, stayed
 from tests.real.workflow import Sweep
 
 pytestmark = pytest.mark.real
@@ -50,7 +50,7 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
     before = present()
     done = sweep.run()
     assert done.returncode == 0, done.stdout
-    assert present() == before
+    assert stayed(before) == {}
     return sweep
 
 
