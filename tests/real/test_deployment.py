@@ -49,10 +49,9 @@ def test_loss_is_seen_as_retransmissions(tmp_path: Path) -> None:
 def test_a_server_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     configuration = xrootd.configuration
     monkeypatch.setattr(xrootd, "configuration", lambda *a: configuration(*a) + "xrd.port nonsense\n")
-    began = time.monotonic()
-    with pytest.raises(DeploymentError, match="nonsense"), site_of(tmp_path, rtt=0):
+    with pytest.raises(DeploymentError, match="nonsense") as error, site_of(tmp_path, rtt=0):
         pass
-    assert time.monotonic() - began < 10
+    assert "nothing after" not in str(error.value)  # it was not waited for
 
 
 def test_logs_are_kept_without_tokens(tmp_path: Path) -> None:
