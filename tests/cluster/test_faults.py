@@ -64,6 +64,15 @@ def test_a_client_pod_that_is_deleted(namespace: Space, tmp_path: Path) -> None:
     assert namespace.left() == {}
 
 
+def test_an_origin_pod_that_is_deleted(namespace: Space, tmp_path: Path) -> None:
+    sweep, run = measuring(namespace, tmp_path, MORE)
+    [pod] = namespace.pods(role="origin", side="dst")
+    namespace.core.delete_namespaced_pod(pod, namespace.name, grace_period_seconds=0)
+    assert run.wait(180) == 0, sweep.output()
+    only_the_second_failed(sweep, rf"pod {pod}: Deleted")
+    assert namespace.left() == {}
+
+
 def test_a_server_that_dies(cluster: local.Cluster, namespace: Space, tmp_path: Path) -> None:
     sweep, run = measuring(namespace, tmp_path, MORE)
     [pod] = namespace.pods(side="dst")

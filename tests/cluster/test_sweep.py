@@ -130,19 +130,6 @@ def nodes(provenance: dict[str, Any]) -> set[str]:
     return {pod["node"] for name, pod in pods.items() if name != "client"}
 
 
-def test_a_pod_that_is_deleted_in_a_cell_fails_the_deployment_and_says_so(
-    namespace: Space, tmp_path: Path
-) -> None:
-    sweep, run = started(namespace, tmp_path)
-    [origin] = namespace.pods(role="origin", side="dst")
-    namespace.core.delete_namespaced_pod(origin, namespace.name, grace_period_seconds=0)
-    wait_until(lambda: run.poll() is not None, "snakemake ends", 90)
-    assert run.returncode != 0
-    assert origin in sweep.output()
-    assert "Deleted" in sweep.output()
-    assert namespace.left() == {}
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_signal_to_snakemake_leaves_nothing_behind(
     namespace: Space, tmp_path: Path, number: signal.Signals
