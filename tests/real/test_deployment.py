@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import ssl
 import time
 from pathlib import Path
 
@@ -13,11 +14,13 @@ from tpcsweep.measure.cell import measure
 from tpcsweep.parameters import Parameters
 from tpcsweep.testbed_settings import Netns
 from tpcsweep.testbeds.netns import state
-from tpcsweep.testbeds.netns.servers import DeploymentError
+from tpcsweep.testbeds.netns.servers import DeploymentError, Servers
 from tpcsweep.testbeds.netns.testbed import reap
+from tpcsweep.xrootd import Server
 
 from tests.real.leftovers import present, stayed
 from tests.real.sites import LONGER, MIB, cell, site_of
+from tests.real.workflow import wait_until
 
 pytestmark = pytest.mark.real
 
@@ -52,6 +55,26 @@ def test_a_server_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(DeploymentError, match="nonsense") as error, site_of(tmp_path, rtt=0):
         pass
     assert "nothing after" not in str(error.value)  # it was not waited for
+
+
+def test_a_server_that_crashes_as_it_comes_up_is_started_again_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delivers = Servers._delivers
+    crashes = iter(["dst1"])
+
+    def crashing(self: Servers, server: Server, context: ssl.SSLContext) -> bool:
+        if next(crashes, None):
+            [pid] = self._sides[1].groups[0].pids()
+            os.kill(pid, signal.SIGSEGV)
+            wait_until(lambda: self.fault() is not None, "it is dead")
+            return False
+        return delivers(self, server, context)
+
+    monkeypatch.setattr(Servers, "_delivers", crashing)
+    with site_of(tmp_path, rtt=0) as site:
+        assert cell(site, streams=1, file_size=MIB)["status"] == "ok"
+    assert "dst1: xrootd was killed by SIGSEGV" in (tmp_path / "commands.log").read_text()
 
 
 def test_logs_are_kept_without_tokens(tmp_path: Path) -> None:

@@ -50,6 +50,8 @@ class Process(NamedTuple):
     child: subprocess.Popen[bytes]
     logs: tuple[Path, ...]
     """Where it may have said something; the first that is not empty counts."""
+    again: Callable[[], object] | None = None
+    """Starts it once more; None for what has been."""
 
     def end(self) -> str | None:
         """How it has ended, and its last words; None while it runs."""
@@ -104,8 +106,18 @@ class Processes:
         self._children.append(child)
         own = folder / f"{program}.{node}.log"
         name = f"{node}: {program}" if program else node
-        self._running.append(Process(name, child, (own, stderr)))
+        again = partial(self.start, node, command, folder, program=program) if program else None
+        self._running.append(Process(name, child, (own, stderr), again))
         return child
+
+    def revive(self) -> None:
+        """Start again, once, the programs that have crashed: XRootD 5.5.3 does now and then as it comes up."""
+        for process in list(self._running):
+            if process.again and process.child.poll() == -signal.SIGSEGV:
+                self._commands.note(f"# {process.end()}; started again")
+                self._running.remove(process)
+                process.again()
+                self._running[-1] = self._running[-1]._replace(again=None)
 
     def fault(self) -> str | None:
         """The first that has ended although it should not have, and its last words; None while all run."""
@@ -130,6 +142,8 @@ class Servers:
         self._processes = processes
         self._tools = list(tools)
         self._streams = streams
+        self._up = False
+        """Whether all have been found to answer: who crashes from then on is a fault."""
 
     def start(self) -> None:
         """Redirectors first, then the origins' cmsd, then their xrootd: any other order stalls for ten seconds.
@@ -170,6 +184,7 @@ class Servers:
                 missing = {origin.address for origin in side.origins}
                 complete = partial(self._redirects, side.redirector, context, missing)
                 self._wait(complete, "a redirection to each of its origins", side.redirector, seconds)
+        self._up = True
 
     def fault(self) -> str | None:
         """What of the deployment's processes has ended, and its last words; None while all run."""
@@ -238,6 +253,8 @@ class Servers:
         give_up = time.monotonic() + seconds
         try:
             while not ready():
+                if not self._up:
+                    self._processes.revive()
                 why = self.fault() or (f"nothing after {seconds:g} s" if time.monotonic() > give_up else None)
                 if why:
                     raise DeploymentError(f"{server.name}: waited for {what}: {why}\n{_tail(server)}")
