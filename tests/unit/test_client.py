@@ -43,6 +43,8 @@ class Works(Worker):
         return {"PATH": "/usr/bin:/bin", "PYTHONPATH": sys.argv[1]}
     def worker(self, credentials):
         return [sys.executable, "-c", self.code]
+    def versions(self):
+        return {}
 
 client.PAUSE = 0.01
 client.TOOLS.update(sleeps=Sleeps(), refuses=Refuses(), missing=Missing())

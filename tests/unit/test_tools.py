@@ -4,10 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tpcsweep.tools import TOOLS, Credentials, Place, Tool, Transfer, Worker
+from tpcsweep.tools import TOOLS, Credentials, Place, Program, Tool, Transfer
 
 CREDENTIALS, HOME = Credentials(Path("/c")), Path("/home")
-PROGRAMS: dict[str, Tool] = {name: tool for name, tool in TOOLS.items() if not isinstance(tool, Worker)}
+PROGRAMS = {name: tool for name, tool in TOOLS.items() if isinstance(tool, Program)}
 BY_HTTP = {
     name: tool for name, tool in PROGRAMS.items() if (tool.place, tool.protocol) == ("client", "https")
 }
@@ -40,22 +40,22 @@ def test_the_environment_has_nothing_of_the_callers(tool: Tool, monkeypatch: pyt
     ],
 )
 def test_each_end_is_named_as_the_tool_reaches_it(tool: str, ends: list[str]) -> None:
-    assert TOOLS[tool].command(FILE, CREDENTIALS, HOME)[-2:] == ends
+    assert PROGRAMS[tool].command(FILE, CREDENTIALS, HOME)[-2:] == ends
 
 
 @pytest.mark.parametrize("name", ["xrdcp", "xrdcp-direct", "globus-url-copy", "iperf3"])
 def test_streams_inside_a_transfer_are_passed(name: str) -> None:
-    one, four = (TOOLS[name].command(replace(FILE, tcp_streams=n), CREDENTIALS, HOME) for n in (1, 4))
+    one, four = (PROGRAMS[name].command(replace(FILE, tcp_streams=n), CREDENTIALS, HOME) for n in (1, 4))
     assert one != four
 
 
 def test_a_third_party_copy_by_xrdcp_never_goes_through_the_client() -> None:
-    command = TOOLS["xrdcp"].command(FILE, CREDENTIALS, HOME)
+    command = PROGRAMS["xrdcp"].command(FILE, CREDENTIALS, HOME)
     assert command[command.index("--tpc") + 1] == "only"
 
 
 def test_each_stream_of_iperf3_has_a_server_at_the_destination() -> None:
-    tool = TOOLS["iperf3"]
+    tool = PROGRAMS["iperf3"]
     assert tool.services("source", "10.0.0.1", 3) == []
     services = tool.services("destination", "10.0.0.2", 3)
     assert [service.port for service in services] == [5201, 5202, 5203]
@@ -87,9 +87,9 @@ def test_gridftp_has_a_server_at_each_side(place: Place) -> None:
 def test_failures_are_told_in_the_tools_own_words(
     tool: str, returncode: int, output: str, message: str
 ) -> None:
-    assert TOOLS[tool].failure(0, output) is None
-    assert str(TOOLS[tool].failure(returncode, output)).endswith(message)
-    assert str(TOOLS[tool].failure(returncode, "")).endswith("no message")
+    assert PROGRAMS[tool].failure(0, output) is None
+    assert str(PROGRAMS[tool].failure(returncode, output)).endswith(message)
+    assert str(PROGRAMS[tool].failure(returncode, "")).endswith("no message")
 
 
 @pytest.mark.parametrize("tool", BY_HTTP.values(), ids=BY_HTTP)
@@ -123,7 +123,7 @@ def test_curl_fails_by_the_body_even_with_exit_code_0() -> None:
     tool = PROGRAMS["curl"]
     assert tool.failure(0, "Perf Marker\nEnd\nsuccess: Created\n") is None
     assert "failure: rejected" in str(tool.failure(0, "Perf Marker\nEnd\nfailure: rejected\n"))
-    assert tool.failure(7, "") == "exit code 7: no answer"
+    assert tool.failure(7, "") == "exit code 7: no message"
 
 
 def test_curl_asks_the_active_end() -> None:

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import IO
 
-from tpcsweep.tools import Credentials, Tool, Transfer, Worker
+from tpcsweep.tools import Credentials, Program, Tool, Transfer, Worker
 from tpcsweep.tools.lines import READY, order
 
 Copy = Callable[[Transfer], Awaitable[str | None]]
@@ -69,7 +69,7 @@ async def copying(
     if isinstance(tool, Worker):
         async with _by_one(tool, credentials, folder, processes) as copy:
             yield copy
-    else:
+    elif isinstance(tool, Program):
         try:
             tool.prepare(first, credentials, folder)
         except RuntimeError as error:
@@ -77,7 +77,7 @@ async def copying(
         yield _by_many(tool, credentials, folder, processes)
 
 
-def _by_many(tool: Tool, credentials: Credentials, folder: Path, processes: Processes) -> Copy:
+def _by_many(tool: Program, credentials: Credentials, folder: Path, processes: Processes) -> Copy:
     """A process for each transfer."""
 
     async def copy(transfer: Transfer) -> str | None:

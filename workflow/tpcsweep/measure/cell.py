@@ -14,7 +14,7 @@ import numpy as np
 from tpcsweep.measure import limits, trust
 from tpcsweep.measure.files import Arrival
 from tpcsweep.measure.monitoring import Copy
-from tpcsweep.measure.readings import Readings, Series, goodput, series
+from tpcsweep.measure.readings import Readings, Series, goodput, mean, series
 from tpcsweep.measure.steady import Steady, analyse, enough
 from tpcsweep.measure.transfers import Columns, Transfers, unfinished
 from tpcsweep.parameters import Parameters
@@ -284,7 +284,7 @@ def _summary(
         "throughput": steady.mean,
         "throughput_low": steady.low,
         "throughput_high": steady.high,
-        "throughput_average": _average(found),
+        "throughput_average": mean(found["goodput"]),
         "throughput_max": _largest_mean(found["goodput"], second),
         "duration": found["time"][-1] if found["time"].size else 0.0,
         "warmup": steady.warmup,
@@ -300,10 +300,10 @@ def _summary(
         "machine_steal",
         "rtt_loaded",
     )
-    rates |= {name: _mean(kept[name]) for name in means}
+    rates |= {name: mean(kept[name]) for name in means}
     for side in ("source", "destination"):
         rates[f"{side}_cpu_busiest"] = max(
-            (_mean(each) for each in kept[f"{side}_origin_cpu"]), default=math.nan
+            (mean(each) for each in kept[f"{side}_origin_cpu"]), default=math.nan
         )
         periods, throttled = totals[f"{side}_periods"], totals[f"{side}_throttled"]
         rates[f"{side}_throttled"] = throttled / periods if periods and throttled else 0.0
@@ -331,7 +331,7 @@ def _flags(
         "files_missing": how.files is not None and (summary["transfers"] or 0) < how.files * streams,
         "counters_disagree": _disagree(found, kept),
         "monitoring_disagrees": trust.disagrees(summary["xrootd_share"]),
-        "machine_saturated": _mean(kept["machine_cpu"]) + _mean(kept["machine_steal"]) >= BUSY,
+        "machine_saturated": mean(kept["machine_cpu"]) + mean(kept["machine_steal"]) >= BUSY,
     }
     return [name for name, raised in flags.items() if raised]
 
@@ -343,7 +343,7 @@ def _disagree(found: Series, kept: Series) -> bool:
     filled before.
     """
     more = found["goodput"].sum() > found["wire_throughput"].sum() * COUNTING
-    return bool(more or _mean(kept["goodput"]) < PAYLOAD_SHARE * _mean(kept["wire_throughput"]))
+    return bool(more or mean(kept["goodput"]) < PAYLOAD_SHARE * mean(kept["wire_throughput"]))
 
 
 def _most_frequent(messages: Mapping[str, int]) -> str:
@@ -353,12 +353,6 @@ def _most_frequent(messages: Mapping[str, int]) -> str:
     return f"{times} × {message}" if times > 1 else message
 
 
-def _average(found: Series) -> float:
-    """Goodput over the whole cell; readings are not evenly spaced where the machine was busy."""
-    time = found["time"]
-    return float((found["goodput"] * np.diff(time, prepend=0.0)).sum() / time[-1]) if time.size else math.nan
-
-
 def _largest_mean(values: np.ndarray[Any, np.dtype[np.float64]], length: int) -> float:
     """The largest mean of `length` values in a row; of all of them where there are fewer."""
     if values.size == 0:
@@ -366,12 +360,6 @@ def _largest_mean(values: np.ndarray[Any, np.dtype[np.float64]], length: int) ->
     length = min(length, values.size)
     sums = np.cumsum(np.concatenate(([0.0], values)))
     return float((sums[length:] - sums[:-length]).max() / length)
-
-
-def _mean(values: np.ndarray[Any, np.dtype[np.float64]]) -> float:
-    """The mean without NaN; NaN of nothing."""
-    kept = values[np.isfinite(values)]
-    return float(kept.mean()) if kept.size else math.nan
 
 
 def _number(value: float) -> float | None:

@@ -12,10 +12,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from tpcsweep.measure.readings import Series
+from tpcsweep.measure.readings import Series, mean
 from tpcsweep.parameters import Parameters
 
 NONE_FOUND = "none_found"
@@ -130,7 +127,7 @@ def means(found: Series, warmup: int) -> dict[str, float]:
     NaN where nothing is known.
     """
     first = {name: 0 if name in ("sent", "resent") else warmup for name in found}
-    return {name: _mean(values[..., first[name] :]) for name, values in found.items()}
+    return {name: mean(values[..., first[name] :]) for name, values in found.items()}
 
 
 def numbers(
@@ -231,11 +228,6 @@ def _evidence(sign: Sign, summary: Mapping[str, float | int | None]) -> dict[str
     value = summary[sign.number]
     reached = value is not None and value >= sign.threshold
     return {"number": sign.number, "value": value, "threshold": sign.threshold, "reached": reached}
-
-
-def _mean(values: NDArray[np.float64]) -> float:
-    known = values[np.isfinite(values)]
-    return float(known.mean()) if known.size else math.nan
 
 
 def _known(value: float | int | None) -> float:

@@ -121,6 +121,12 @@ def goodput(readings: list[Reading], interval: float) -> NDArray[np.float64]:
     return np.asarray(np.diff(_between(_even(read, interval), read, payload)) * 8e-9 / interval)
 
 
+def mean(values: NDArray[np.float64]) -> float:
+    """Of those that are known; NaN of nothing."""
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if known.size else math.nan
+
+
 def _even(read: NDArray[np.float64], interval: float) -> NDArray[np.float64]:
     """Moments at the same distance, from the first reading to the last. A rounding error must not cost the last."""
     return np.asarray(read[0] + interval * np.arange(math.floor((read[-1] - read[0]) / interval + 1e-6) + 1))

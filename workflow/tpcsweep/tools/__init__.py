@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tpcsweep.tools.base import Credentials, Place, Service, Tool, Transfer, Worker
+from tpcsweep.tools.base import Credentials, Place, Program, Service, Tool, Transfer, Worker
 from tpcsweep.tools.curl import Curl
 from tpcsweep.tools.davix_get import DavixGet
 from tpcsweep.tools.davix_put import DavixPut
@@ -14,7 +14,7 @@ from tpcsweep.tools.native import Native
 from tpcsweep.tools.xrdcp import Xrdcp
 from tpcsweep.tools.xrdcp_direct import XrdcpDirect
 
-__all__ = ["TOOLS", "Credentials", "Place", "Service", "Tool", "Transfer", "Worker"]
+__all__ = ["TOOLS", "Credentials", "Place", "Program", "Service", "Tool", "Transfer", "Worker"]
 
 TOOLS: dict[str, Tool] = {
     tool.name: tool

@@ -6,6 +6,7 @@ Standard library only: the client imports this beside the measured transfers, wh
 from __future__ import annotations
 
 import subprocess
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,8 +72,8 @@ class Service:
     command: list[str]
 
 
-class Tool:
-    """A program that copies one file. Methods are pure but for `prepare` and `versions`.
+class Tool(ABC):
+    """What moves files. Methods are pure but for `prepare` and `versions`.
 
     What has a value here is that of a third-party copy by HTTP; a tool says what of it is different.
     """
@@ -92,38 +93,45 @@ class Tool:
         """The servers that it needs at an origin of a side, at this address, for cells of so many streams."""
         return ()
 
+    def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
+        """The whole environment of the tool's processes."""
+        return base_environment(folder)
+
+    @abstractmethod
+    def versions(self) -> dict[str, str]:
+        """Names and versions of the software that the tool consists of."""
+
+
+class Program(Tool):
+    """A tool that is a process for each transfer."""
+
     def prepare(self, transfer: Transfer, credentials: Credentials, folder: Path) -> None:
         """Do once for a cell what need not be done for each transfer; `folder` is private to the client.
 
         Raises RuntimeError where the tool cannot begin, with its own words.
         """
 
-    def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
-        """The whole environment of the tool's processes."""
-        return base_environment(folder)
-
+    @abstractmethod
     def command(self, transfer: Transfer, credentials: Credentials, folder: Path) -> list[str]:
         """The command line of one transfer, free of secrets."""
-        raise NotImplementedError
 
+    @abstractmethod
     def failure(self, returncode: int, output: str) -> str | None:
         """Why a transfer failed, in the tool's own words; None where it ended well."""
-        raise NotImplementedError
-
-    def versions(self) -> dict[str, str]:
-        """Names and versions of the software that the tool consists of."""
-        raise NotImplementedError
 
 
 class Worker(Tool):
-    """A tool that is one process for all transfers of a cell; it speaks with the client as `tools/lines.py` has it.
+    """A tool that is one process for all transfers of a cell; it speaks with the client as `tools/lines.py` has it."""
 
-    It is asked neither for `command` nor for `failure`.
-    """
-
+    @abstractmethod
     def worker(self, credentials: Credentials) -> list[str]:
         """The command line of the process, free of secrets."""
-        raise NotImplementedError
+
+
+def last_lines(output: str, count: int = 1) -> str:
+    """The last lines of what a program said, for people; what there is where it said nothing."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    return " | ".join(lines[-count:])[:300] or "no message"
 
 
 def base_environment(folder: Path) -> dict[str, str]:

@@ -8,7 +8,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from tpcsweep.tools.base import Credentials, Tool, Transfer, first_line
+from tpcsweep.tools.base import Credentials, Program, Transfer, first_line, last_lines
 from tpcsweep.xrootd import VALID_HOURS
 
 CAVEATS = {
@@ -18,7 +18,7 @@ CAVEATS = {
 }
 
 
-class Curl(Tool):
+class Curl(Program):
     """`curl -X COPY`."""
 
     name = "curl"
@@ -85,8 +85,7 @@ class Curl(Tool):
         """The body decides: a third-party copy may fail after its 201 was sent."""
         if returncode == 0 and re.search(r"^success: ", output, re.MULTILINE):
             return None
-        last = [line for line in output.splitlines() if line.strip()][-1:]
-        return f"exit code {returncode}: {last[0][:300] if last else 'no answer'}"
+        return f"exit code {returncode}: {last_lines(output)}"
 
     def versions(self) -> dict[str, str]:
         """curl with its libraries."""

@@ -10,14 +10,15 @@ from pathlib import Path
 from tpcsweep.tools.base import (
     Credentials,
     Place,
-    Tool,
+    Program,
     Transfer,
     base_environment,
+    last_lines,
     package_versions,
 )
 
 
-class DavixPut(Tool):
+class DavixPut(Program):
     """`davix-put FILE URL`."""
 
     name = "davix-put"
@@ -42,8 +43,7 @@ class DavixPut(Tool):
         """Its last line; the exit code says no more than that it failed."""
         if returncode == 0:
             return None
-        lines = [line.strip() for line in output.splitlines() if line.strip()]
-        return f"exit code {returncode}: {lines[-1][:300] if lines else 'no message'}"
+        return f"exit code {returncode}: {last_lines(output)}"
 
     def versions(self) -> dict[str, str]:
         """davix and its library."""

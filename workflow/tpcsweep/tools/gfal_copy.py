@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tpcsweep.tools.base import Credentials, Tool, Transfer, base_environment, package_versions
+from tpcsweep.tools.base import Credentials, Program, Transfer, base_environment, package_versions
 
 EXIT_CODES = {
     2: "no such file",
@@ -20,7 +20,7 @@ EXIT_CODES = {
 """gfal-copy ends with the errno of what went wrong."""
 
 
-class GfalCopy(Tool):
+class GfalCopy(Program):
     """`gfal-copy --copy-mode pull|push`."""
 
     name = "gfal-copy"

@@ -14,17 +14,17 @@ from urllib.parse import urlsplit
 from tpcsweep.tools.base import (
     Credentials,
     Place,
+    Program,
     Service,
-    Tool,
     Transfer,
-    base_environment,
+    last_lines,
     package_versions,
 )
 
 PORT = 2811
 
 
-class GlobusUrlCopy(Tool):
+class GlobusUrlCopy(Program):
     """`globus-url-copy ftp://source ftp://destination`."""
 
     name = "globus-url-copy"
@@ -54,10 +54,6 @@ class GlobusUrlCopy(Tool):
             )
         ]
 
-    def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
-        """Nothing special."""
-        return base_environment(folder)
-
     def command(self, transfer: Transfer, credentials: Credentials, folder: Path) -> list[str]:
         """Buffers are the kernel's, bounded by tcp_buffer: -tcp-bs would end their growing, at net.core.wmem_max."""
         parallel = ["-p", str(transfer.tcp_streams)] if transfer.tcp_streams > 1 else []
@@ -74,8 +70,7 @@ class GlobusUrlCopy(Tool):
         """Its last lines, which have the server's words."""
         if returncode == 0:
             return None
-        lines = [line.strip() for line in output.splitlines() if line.strip()]
-        return f"exit code {returncode}: {' | '.join(lines[-2:])[:300] or 'no message'}"
+        return f"exit code {returncode}: {last_lines(output, 2)}"
 
     def versions(self) -> dict[str, str]:
         """Client and server."""

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tpcsweep.tools.base import Credentials, Place, Service, Tool, Transfer, package_versions
+from tpcsweep.tools.base import Credentials, Place, Program, Service, Transfer, package_versions
 
 FIRST_PORT = 5201
 PROGRAM = "/usr/bin/iperf3"
 
 
-class Iperf3(Tool):
+class Iperf3(Program):
     """`iperf3 --client`, sending."""
 
     name = "iperf3"

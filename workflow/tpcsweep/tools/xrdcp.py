@@ -12,7 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tpcsweep.tools.base import Credentials, Tool, Transfer, base_environment, package_versions
+from tpcsweep.tools.base import Credentials, Program, Transfer, base_environment, last_lines, package_versions
 
 EXIT_CODES = {
     50: "a mistake in the call, or a local error",
@@ -27,7 +27,7 @@ MOST_CONNECTIONS = 15
 """XRootD configuration reference, ofs.tpc streams; xrdcp(1), --streams."""
 
 
-class Xrdcp(Tool):
+class Xrdcp(Program):
     """`xrdcp --tpc only`."""
 
     name = "xrdcp"
@@ -54,9 +54,8 @@ class Xrdcp(Tool):
         if returncode == 0:
             return None
         # What a server said ends with a zero byte.
-        lines = [line for line in output.replace("\0", "").splitlines() if line.strip()]
         meaning = EXIT_CODES.get(returncode, "see xrdcp(1)")
-        return f"exit code {returncode} ({meaning}): {lines[-1][:300] if lines else 'no message'}"
+        return f"exit code {returncode} ({meaning}): {last_lines(output.replace(chr(0), ''))}"
 
     def versions(self) -> dict[str, str]:
         """The client and its library."""
