@@ -7,14 +7,14 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from tpcsweep.measure import limits, trust
 from tpcsweep.measure.files import Arrival
 from tpcsweep.measure.monitoring import Copy
-from tpcsweep.measure.readings import Readings, Series, goodput, mean, series
+from tpcsweep.measure.readings import Reading, Readings, Series, goodput, mean, series
 from tpcsweep.measure.steady import Steady, analyse, enough
 from tpcsweep.measure.transfers import Columns, Transfers, unfinished
 from tpcsweep.parameters import Parameters
@@ -77,6 +77,24 @@ class Breakage:
             self.why = self.site.explain(error)
 
 
+class Seen(NamedTuple):
+    """What a cell has shown, before anything is made of it."""
+
+    readings: list[Reading]
+    interval: float
+    """Seconds between readings."""
+    transfers: Transfers
+    rest: Columns
+    """Those that had not ended."""
+    heard: float
+    """Until when XRootD's monitoring was heard, s since the cell's start."""
+    totals: Mapping[str, int | None]
+    failure: str
+    """Why there is no figure, whatever was seen."""
+    broken: str
+    """What of the deployment has broken."""
+
+
 def measure(
     site: Site,
     wanted: Parameters,
@@ -94,6 +112,19 @@ def measure(
 
     Raises BrokenError where the deployment was broken before anything was measured.
     """
+    seen = _gather(site, wanted, how, prefix, show)
+    result = _result(seen, wanted, how, site.rtt_idle)
+    return _marked(result, seen.broken) if seen.broken else result
+
+
+def _gather(
+    site: Site,
+    wanted: Parameters,
+    how: Measurement,
+    prefix: str,
+    show: Callable[[Steady, float], None],
+) -> Seen:
+    """Run the transfers of a cell and end them, and see whether the deployment is still whole."""
     name = site.add_source(wanted.file_size, wanted.source_content, wanted.streams)
     client = site.client_of(wanted.tool)
     before = after = site.totals()
@@ -119,7 +150,7 @@ def measure(
             site.check()
         except RefusedError as error:
             failure = str(error)
-    readings = sampler.readings()
+    readings, interval = sampler.readings(), sampler.interval
     if not readings:
         raise BrokenError(broken.why)
     failure = failure or broken.why
@@ -134,8 +165,7 @@ def measure(
             heard = _hear_out(site, transfers) - began
             site.settle()
             site.check()
-    found = series(readings, sampler.interval)
-    last = found["goodput"][-math.ceil(SILENCE / sampler.interval) :]
+    last = goodput(readings, interval)[-math.ceil(SILENCE / interval) :]
     silent = not (transfers.finished or last.any())
     # With more time every stream would have given up.
     transfers.exhausted |= silent and transfers.stuck(wanted.streams)
@@ -145,15 +175,7 @@ def measure(
             site.ready()
     if silent:
         failure = failure or broken.why
-    steady = analyse(found["goodput"], sampler.interval, how.confidence)
-    totals = _grown(before, after)
-    summary = _summary(site, sampler.interval, found, steady, totals)
-    summary |= _of_transfers(transfers.columns(), rest, wanted.streams, steady.warmup, ended - began, heard)
-    sampled = limits.means(found, steady.warmup_samples) | {"rtt_idle": site.rtt_idle}
-    signs = limits.numbers(wanted, summary, sampled, totals, transfers.seconds())
-    summary |= {name: _number(value) for name, value in signs.items()}
-    result = _result(how, wanted.streams, found, steady, summary, transfers, failure)
-    return _marked(result, broken.why) if broken.why else result
+    return Seen(readings, interval, transfers, rest, heard, _grown(before, after), failure, broken.why)
 
 
 def _marked(result: dict[str, Any], broken: str) -> dict[str, Any]:
@@ -228,16 +250,17 @@ def _grown(before: Mapping[str, int | None], after: Mapping[str, int | None]) ->
     return {name: None if old is None or new is None else new - old for name, old, new in pairs}
 
 
-def _result(
-    how: Measurement,
-    streams: int,
-    found: Series,
-    steady: Steady,
-    summary: Mapping[str, float | int | None],
-    transfers: Transfers,
-    failure: str,
-) -> dict[str, Any]:
-    """`failure` is why there is no figure, whatever was seen."""
+def _result(seen: Seen, wanted: Parameters, how: Measurement, rtt_idle: float) -> dict[str, Any]:
+    """What the cell's file has of what was seen. Pure."""
+    transfers, streams, failure = seen.transfers, wanted.streams, seen.failure
+    found = series(seen.readings, seen.interval)
+    steady = analyse(found["goodput"], seen.interval, how.confidence)
+    duration = seen.readings[-1].time - seen.readings[0].time
+    summary = _summary(rtt_idle, seen.interval, found, steady, seen.totals)
+    summary |= _of_transfers(transfers.columns(), seen.rest, streams, steady.warmup, duration, seen.heard)
+    sampled = limits.means(found, steady.warmup_samples) | {"rtt_idle": rtt_idle}
+    signs = limits.numbers(wanted, summary, sampled, seen.totals, transfers.seconds())
+    summary |= {name: _number(value) for name, value in signs.items()}
     message = failure or _most_frequent(transfers.messages())
     nothing = steady.mean == 0 or not math.isfinite(steady.mean)
     if nothing and not message:
@@ -272,7 +295,7 @@ def _of_transfers(
 
 
 def _summary(
-    site: Site,
+    rtt_idle: float,
     interval: float,
     found: Series,
     steady: Steady,
@@ -288,7 +311,7 @@ def _summary(
         "throughput_max": _largest_mean(found["goodput"], second),
         "duration": found["time"][-1] if found["time"].size else 0.0,
         "warmup": steady.warmup,
-        "rtt_idle": site.rtt_idle,
+        "rtt_idle": rtt_idle,
     }
     means = (
         "wire_throughput",
