@@ -57,7 +57,7 @@ def test_what_was_asked_for_was_measured_and_the_rest_is_predicted(explored: Swe
     cells = [str(path.relative_to(explored.results / "cells").with_suffix("")) for path in explored.cells()]
     assert sorted(asked) == cells
     ds = xr.load_dataset(explored.results / "adaptive" / "dataset.nc")
-    assert int((ds.status == 1).sum()) == len(cells)
+    assert int((ds.status > 0).sum()) == len(cells)  # a server that crashes, as XRootD can, fails a cell
     assert int(ds.throughput_predicted.notnull().sum()) == 16
     assert float(ds.throughput_predicted.max()) < 0.6  # of a path of 0.5 Gbit/s
     assert {path.name for path in (explored.results / "adaptive" / "figures").iterdir()} >= {
