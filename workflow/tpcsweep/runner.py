@@ -140,7 +140,10 @@ def begin(configuration: Configuration) -> None:
 def _one(
     site: Deployment, configuration: Configuration, stale: Stale, found: dict[str, Any], shown: Progress
 ) -> dict[str, Any]:
-    """Measure and publish a cell; what the testbed's `measure` has returned. Raises BrokenError where it has not begun."""
+    """Measure and publish a cell; what the testbed's `measure` has returned.
+
+    Raises BrokenError where it has not begun.
+    """
     shown.begin(stale.cell.path)
     started = datetime.datetime.now(datetime.UTC)
     how = configuration.sweep.measurement

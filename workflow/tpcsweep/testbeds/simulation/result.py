@@ -1,4 +1,4 @@
-"""What the file of a simulated cell has: the figures that a model knows, and null for all that only a measurement does."""
+"""What the file of a simulated cell has: the figures that a model knows, and null for what only measurements tell."""
 
 from __future__ import annotations
 

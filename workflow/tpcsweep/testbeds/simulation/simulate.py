@@ -54,7 +54,7 @@ def simulate(cell):
     for number in range(cell["origins"]):
         origins.append(zone.create_host(f"origin{number}", 1))
         pools.append(zone.create_link(f"pool{number}", 1.0))
-        for phase, sink, cap in zip(phases, sinks, caps):
+        for phase, sink, cap in zip(phases, sinks, caps, strict=True):
             links = [cap, pools[-1], shared] if phase["gbit"] else [cap]
             zone.add_route(
                 origins[-1].netpoint, sink.netpoint, None, None, [LinkInRoute(link) for link in links], True
@@ -68,7 +68,7 @@ def simulate(cell):
         rates = [1 / (cost / side["core_rate"] + side["per_gbit"]) for side in cell["sides"]]
         pool = min([cell["interface"], *(rate * cell["cores"] for rate in rates)])
         stream = min([cell["stream"], *(rate * cell["one"] for rate in rates)])
-        for phase, cap in zip(phases, caps):
+        for phase, cap in zip(phases, caps, strict=True):
             if not phase["gbit"]:
                 cap.set_bandwidth(TICK)
             else:
@@ -150,6 +150,12 @@ def summarized(cell, pieces, ends):
     }
 
 
+def say(what):
+    """Write a line."""
+    sys.stdout.write(json.dumps(what) + "\n")
+    sys.stdout.flush()
+
+
 def answer(line):
     """Simulate a cell in a fork, whose answer is a line of its own."""
     child = os.fork()
@@ -157,9 +163,7 @@ def answer(line):
         code = 1
         try:
             resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
-            text = json.dumps(simulate(json.loads(line)))
-            sys.stdout.write(text + "\n")
-            sys.stdout.flush()
+            say(simulate(json.loads(line)))
             code = 0
         except BaseException:
             traceback.print_exc()
@@ -170,10 +174,10 @@ def answer(line):
     if status:
         code = os.waitstatus_to_exitcode(status)
         why = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-        print(json.dumps({"error": why}), flush=True)
+        say({"error": why})
 
 
 if __name__ == "__main__":
-    print(json.dumps({"simgrid": simgrid.simgrid_version}), flush=True)
+    say({"simgrid": simgrid.simgrid_version})
     for one in sys.stdin:
         answer(one)
