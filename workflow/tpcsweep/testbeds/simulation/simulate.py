@@ -68,7 +68,8 @@ def simulate(cell: dict[str, Any]) -> dict[str, Any]:
         cost = 1 + cell["spill"] * x / (1 + x)
         rates = [1 / (cost / side["core_rate"] + side["per_gbit"]) for side in cell["sides"]]
         pool = min([cell["interface"], *(rate * cell["cores"] for rate in rates)])
-        stream = min([cell["stream"], *(rate * cell["one"] for rate in rates)])
+        core = min(side["core_rate"] for side in cell["sides"]) / cost
+        stream = min(cell["stream"], core * cell["one"])
         for phase, cap in zip(phases, caps, strict=True):
             if not phase["gbit"]:
                 cap.set_bandwidth(TICK)
