@@ -316,6 +316,7 @@ def groups(tmp_path_factory: pytest.TempPathFactory) -> dataset.Folded:
     }
     configuration = sweep(folder, **asked)
     assert not check(configuration)
+    runner.begin(configuration)
     for deployment in configuration.grid.deployments:
         logs = folder / "logs" / deployment
         logs.mkdir(parents=True)
