@@ -65,9 +65,11 @@ def test_the_parameters_behind_cells_are_found_or_said_not_to_be_determined() ->
     found, ratio, _ = fitted()
     assert ratio == pytest.approx(RATIO)
     sure = {name for name, determined in found.determined.items() if determined}
-    assert {"core_rate_destination", "window_share", "redirector_rtts", "saturation"} <= sure
+    well_known = {"core_rate_destination", "window_share", "redirector_rtts", "saturation"}
+    assert well_known <= sure
     for name in sure:
-        assert found.values[name] == pytest.approx(TRUTH[name], rel=0.25), name
+        # Round trips of set-up and of slow start differ by the size of files alone.
+        assert found.values[name] == pytest.approx(TRUTH[name], rel=0.15 if name in well_known else 0.5), name
 
 
 def test_what_is_written_is_a_testbed_with_the_fitted_values(tmp_path: Path) -> None:
