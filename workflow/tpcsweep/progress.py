@@ -6,8 +6,10 @@ import json
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tpcsweep.measure.steady import Steady
+if TYPE_CHECKING:
+    from tpcsweep.measure.steady import Steady
 
 BLANK = "\r\x1b[K"
 FILE = ".progress"

@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tpcsweep.measure.steady import Steady
 from tpcsweep.parameters import Parameters
 from tpcsweep.sweep import Measurement
 from tpcsweep.testbed_settings import Simulation
@@ -19,6 +18,9 @@ from tpcsweep.testbeds.simulation.draws import spread
 from tpcsweep.testbeds.simulation.engine import Engine, SimulationError
 from tpcsweep.testbeds.simulation.plan import plan
 from tpcsweep.testbeds.simulation.result import Around, result
+
+if TYPE_CHECKING:
+    from tpcsweep.measure.steady import Steady
 
 EXPECTED = (SimulationError,)
 
