@@ -409,7 +409,12 @@ class _Columns:
         records = [orjson.loads(record) for record in self.records]
         known = ~np.isnat(self.started)
         started = self.started[known]
-        ended = started + np.nan_to_num(self.figures["duration"][known]).astype("timedelta64[s]")
+        # What is simulated is not the time that it took.
+        ended = (
+            started
+            if simulated
+            else started + np.nan_to_num(self.figures["duration"][known]).astype("timedelta64[s]")
+        )
         software: dict[str, set[str]] = {}
         for record in records:
             for name, version in (record.get("software") or {}).items():

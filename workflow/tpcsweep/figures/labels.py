@@ -87,6 +87,12 @@ def how(summary: xr.Dataset) -> str:
     return f"simulated on {testbed}" if kind == SIMULATED else f"measured on {testbed}"
 
 
+def rate_label(summary: xr.Dataset, what: str = "throughput") -> str:
+    """Give the label of an axis with throughputs, which says so where they were not measured."""
+    of = "simulated " if summary.attrs["testbed_kind"] == SIMULATED else ""
+    return f"{of}{what} (Gbit/s)"
+
+
 def confidence(summary: xr.Dataset) -> str:
     """Give the confidence of the intervals in percent."""
     return f"{100 * float(summary.attrs['measurement_confidence']):g} %"

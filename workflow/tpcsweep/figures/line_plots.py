@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from tpcsweep.figures.grid import arrange, positions, spaced, values_of
-from tpcsweep.figures.labels import band_note, mean_note, tick_labels, title_of, wrapped
+from tpcsweep.figures.labels import band_note, mean_note, rate_label, tick_labels, title_of, wrapped
 from tpcsweep.figures.marks import MARKS, mark_handles, present
 from tpcsweep.figures.panels import COLOURS, finish, label_axes, lay_out, styled
 
@@ -59,7 +59,7 @@ def lines(summary: xr.Dataset, chosen: tuple[str, str] | None = None) -> Figure:
             axes.set_ylim(0, 1.08 * max(top, limit or 0) or 1)
             axes.set_xlim(x[0] - 0.05 * (np.ptp(x) or 1), x[-1] + 0.05 * (np.ptp(x) or 1))
             label_axes(axes, grid.x, None)
-            axes.set_ylabel("throughput (Gbit/s)")
+            axes.set_ylabel(rate_label(summary))
             axes.set_title(wrapped([title_of(where)], 36))
             axes.grid(visible=True, alpha=0.3)
         handles: list[Any] = []

@@ -10,7 +10,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from tpcsweep.figures.grid import Grid, arrange, positions, spaced
-from tpcsweep.figures.labels import axis_label, mean_note, tick_labels, title_of, wrapped
+from tpcsweep.figures.labels import axis_label, mean_note, rate_label, tick_labels, title_of, wrapped
 from tpcsweep.figures.marks import MARKS, mark_handles, present
 from tpcsweep.figures.panels import COLOURS, colour_scale, finish, lay_out, placeholder, styled
 
@@ -65,7 +65,7 @@ def surface(summary: xr.Dataset) -> Figure:
             axes.tick_params(pad=0, labelsize=7.5)
             axes.set_xlabel(axis_label(x_name), labelpad=2)
             axes.set_ylabel(axis_label(y_name), labelpad=4)
-            axes.set_zlabel("throughput (Gbit/s)", labelpad=2)
+            axes.set_zlabel(rate_label(summary), labelpad=2)
             axes.set_title(wrapped([title_of(where)], 40), y=1.0)
         if grid.cells["throughput"].isnull().any():
             notes.insert(0, "What has no value is marked on the floor.")

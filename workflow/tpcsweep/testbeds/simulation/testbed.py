@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tpcsweep.parameters import Parameters
+from tpcsweep.simulation_parameters import Physics
 from tpcsweep.sweep import Measurement
 from tpcsweep.testbed_settings import Simulation
 from tpcsweep.testbeds import BrokenError, Request
@@ -37,7 +38,16 @@ class Site:
         """What cells are computed with. No host, kernel or CPU: they have no part in it."""
         return {
             "software": {"simgrid": self.engine.version},
-            "simulation": self.settings.model_dump(mode="json", exclude={"kind", "base", "memory"}),
+            "simulation": {
+                **self.settings.model_dump(mode="json", include={"inputs", "queues", "draws"}),
+                "parameters": {
+                    name: [
+                        getattr(self.settings.parameters, name).value,
+                        *getattr(self.settings.parameters, name).range,
+                    ]
+                    for name in Physics.model_fields
+                },
+            },
         }
 
     def check(self) -> None:
