@@ -36,15 +36,13 @@ class Site:
     @property
     def provenance(self) -> Mapping[str, Any]:
         """What cells are computed with. No host, kernel or CPU: they have no part in it."""
+        known = self.settings.parameters
         return {
             "software": {"simgrid": self.engine.version},
             "simulation": {
                 **self.settings.model_dump(mode="json", include={"inputs", "queues", "draws"}),
                 "parameters": {
-                    name: [
-                        getattr(self.settings.parameters, name).value,
-                        *getattr(self.settings.parameters, name).range,
-                    ]
+                    name: [getattr(known, name).value, *getattr(known, name).range]
                     for name in Physics.model_fields
                 },
             },
