@@ -224,7 +224,9 @@ GROUPS = {
         [
             Built("none_found", {"tool": "curl", "file_size": 4 * MIB, "streams": 1}, resting),
             Built("none_found", {"tool": "curl", "file_size": 4 * MIB, "streams": 2}, resting),
-            Built("none_found", {"tool": "curl", "file_size": MIB, "streams": 2, "copy_mode": "push"}, resting),
+            Built(
+                "none_found", {"tool": "curl", "file_size": MIB, "streams": 2, "copy_mode": "push"}, resting
+            ),
         ],
     ),
     "threads": Group(
