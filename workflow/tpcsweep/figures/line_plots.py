@@ -103,7 +103,7 @@ def _mark_line(
     }
     axes.scatter(x[chosen & ~gap], y[chosen & ~gap], s=58, linewidth=1.2, **look)
     at = x[chosen & gap]
-    floor = np.full(at.shape, 0.04 + 0.05 * (line % 18))
+    floor = np.full(at.shape, 0.03 + 0.02 * (line % 9))
     axes.scatter(at, floor, s=40, linewidth=1.2, transform=axes.get_xaxis_transform(), clip_on=False, **look)
 
 
