@@ -229,13 +229,6 @@ GROUPS = {
             ),
         ],
     ),
-    "threads": Group(
-        {"rtt": 0, "bandwidth": 5},
-        [
-            Built("cpu_destination", {**LARGE, "streams": 1}),
-            Built("client", {"tool": "native", "file_size": KIB, "streams": 64}),
-        ],
-    ),
     "machine": Group(
         {"rtt": 0, "bandwidth": 5},
         # More streams are more threads, which get enough of the CPUs to fill the path now and then.
