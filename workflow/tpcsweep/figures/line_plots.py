@@ -44,7 +44,9 @@ def lines(summary: xr.Dataset, chosen: tuple[str, str] | None = None) -> Figure:
         x = positions(grid.cells, grid.x) if grid.x else np.zeros(1)
         for axes, where in panels:
             low, middle, high = (grid.plane(n, where) for n in ("low", "throughput", "high"))
-            for row, colour in enumerate(palette):
+            for row, (value, colour) in enumerate(zip(names, palette, strict=True)):
+                if grid.empty({**where, grid.y: value} if grid.y else where):
+                    continue
                 style = "-" if row % 2 == 0 else "--"
                 axes.fill_between(x, low[row], high[row], color=colour, alpha=0.22, linewidth=0)
                 # A band has no width at a single point.
@@ -103,7 +105,7 @@ def _mark_line(
     }
     axes.scatter(x[chosen & ~gap], y[chosen & ~gap], s=58, linewidth=1.2, **look)
     at = x[chosen & gap]
-    floor = np.full(at.shape, 0.04 + 0.05 * (line % 18))
+    floor = np.full(at.shape, 0.03 + 0.02 * (line % 9))
     axes.scatter(at, floor, s=40, linewidth=1.2, transform=axes.get_xaxis_transform(), clip_on=False, **look)
 
 
