@@ -21,7 +21,7 @@ for number, group in enumerate(SETTINGS.grid.groups, start=1):
         conda:
             "../../envs/tpcsweep.yaml"
         resources:
-            testbed=1,
+            testbed=JOBS.testbed,
         script:
             "../scripts/deployment.py"
 

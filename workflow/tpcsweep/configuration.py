@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -224,7 +225,11 @@ def wanted(configuration: Configuration, cell: Cell) -> dict[str, Any]:
         "parameters": cell.parameters.model_dump(),
         "repetition": cell.repetition,
         "measurement": configuration.sweep.measurement.model_dump(),
-        "testbed": {"name": configuration.testbed_name, "kind": configuration.testbed.kind},
+        "testbed": {
+            "name": configuration.testbed_name,
+            "kind": configuration.testbed.kind,
+            **({"digest": configuration.testbed.digest} if configuration.testbed.simulated else {}),
+        },
     }
 
 
@@ -248,12 +253,39 @@ def _sweep(name: str, root: Path) -> tuple[str, str, Sweep]:
 def _testbed(name: str, root: Path) -> tuple[str, str, Testbed]:
     path = _find("testbed", name, root)
     file = _shown(path, root)
-    content = yaml_file.read(path, file)
+    content = _on_base(yaml_file.read(path, file), file, root)
     kind = content.get("kind")
     if kind not in list(KINDS):
         given = repr(kind) if "kind" in content else "nothing"
         raise ConfigurationError([Problem("kind", given, suggest(str(kind), KINDS), file)])
     return path.stem, file, _validated(KINDS[kind], content, file)
+
+
+def _on_base(content: dict[str, Any], file: str, root: Path, above: tuple[str, ...] = ()) -> dict[str, Any]:
+    """A simulated testbed's content, over that of its base: parameter by parameter, and the inputs of both."""
+    base = content.get("base")
+    if content.get("kind") != "simulation" or not isinstance(base, str):
+        return content
+    try:
+        path = _find("base", base, root, folder="testbeds")
+    except ConfigurationError as error:
+        raise ConfigurationError([replace(p, file=file) for p in error.problems]) from error
+    shown = _shown(path, root)
+    if shown in (file, *above):
+        raise ConfigurationError([Problem("base", repr(base), "a file that is not based on this one", file)])
+    below = _on_base(yaml_file.read(path, shown), shown, root, (file, *above))
+    if below.get("kind") != "simulation":
+        raise ConfigurationError([Problem("base", repr(base), "a testbed of kind simulation", file)])
+    parts = [part.get("parameters") for part in (below, content)]
+    inputs = [part.get("inputs") or [] for part in (below, content)]
+    return {
+        **below,
+        **content,
+        "parameters": {
+            name: value for part in parts if isinstance(part, dict) for name, value in part.items()
+        },
+        "inputs": list(dict.fromkeys(itertools.chain(*inputs))),
+    }
 
 
 def _sides(run: Run, root: Path) -> tuple[Side, Side] | None:

@@ -33,6 +33,9 @@ FORMAT = 1
 STATUS = ("missing", "ok", "failed")
 """Meanings of the values of the variable `status`, from 0."""
 
+SIMULATED = "simulation"
+"""The kind of testbed in datasets that no measurement is in: their files, figures and tables all say so."""
+
 IMPORTED = "imported"
 """The kind of testbed in datasets of measurements from elsewhere; see `outside`."""
 
@@ -47,6 +50,10 @@ _THROUGHPUT = {
     "throughput_high",
     "throughput_average",
     "throughput_max",
+}
+_SPREAD = {
+    f"throughput_{end}": f"{word} end of the throughput's spread over random parameter sets"
+    for end, word in (("low", "lower"), ("high", "upper"))
 }
 _DERIVED = ("cell", "startup", "sending", "total", "rate")
 """Of `variables.TRANSFERS` those that cells' files have not: the others tell them."""
@@ -295,6 +302,11 @@ class _Columns:
         content: dict[str, Any] = {
             name: (dimensions, values, _attributes(SUMMARY[name])) for name, values in self.figures.items()
         }
+        if attributes["testbed_kind"] == SIMULATED:
+            content = {
+                name: (*head, about | {"long_name": f"simulated: {_SPREAD.get(name, about['long_name'])}"})
+                for name, (*head, about) in content.items()
+            }
         content["status"] = (
             dimensions,
             self.status,
@@ -391,7 +403,7 @@ class _Columns:
     def about_sweep(self) -> dict[str, Any]:
         """Give the attributes of a summary that was folded from cells."""
         spec = self.fixed
-        simulated = spec["testbed"]["kind"] == "simulation"
+        simulated = spec["testbed"]["kind"] == SIMULATED
         records = [orjson.loads(record) for record in self.records]
         known = ~np.isnat(self.started)
         started = self.started[known]
@@ -416,7 +428,18 @@ class _Columns:
                 name: ", ".join(sorted({str(record[name]) for record in records if record.get(name)}))
                 for name in ("host", "kernel", "cpu", "commit")
             },
+            **(_of_simulation(records) if simulated else {}),
         }
+
+
+def _of_simulation(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Attributes that simulated datasets have besides."""
+    inputs = dict.fromkeys(claim for record in records for claim in record["simulation"]["inputs"])
+    return {
+        "comment": "Simulated: computed from a model, not measured. throughput_low and throughput_high span "
+        "random parameter sets within their stated ranges (variable provenance_record); docs/simulation.md.",
+        "claims_used_as_inputs": " ".join(inputs),
+    }
 
 
 def _transfer_columns(

@@ -21,6 +21,8 @@ class Jobs:
 
     def __init__(self, configuration: Configuration) -> None:
         self._grid = configuration.grid
+        self.testbed = 0 if configuration.testbed.simulated else 1
+        """How much of the resource of that name a job takes: what is computed keeps no testbed from others."""
 
     def priority(self, wildcards: Wildcards) -> int:
         """The place of a deployment in the shuffled order, the highest first."""

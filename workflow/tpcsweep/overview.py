@@ -9,7 +9,7 @@ from rich.table import Table
 
 from tpcsweep.configuration import Configuration
 from tpcsweep.parameters import Value, show_value
-from tpcsweep.sweep import REPETITION, Cell, expected_seconds
+from tpcsweep.sweep import REPETITION, Cell, computing_seconds, expected_seconds
 
 
 def summary(configuration: Configuration) -> str:
@@ -72,6 +72,9 @@ def _count(number: int, what: str) -> str:
 
 def _expected(configuration: Configuration) -> str:
     testbed = configuration.testbed
+    if testbed.simulated:
+        seconds = computing_seconds(configuration.grid, testbed.deploy_seconds, testbed.cell_seconds)
+        return f"simulated: about {_duration(seconds)} of CPU time"
     low, high = expected_seconds(configuration.grid, testbed.deploy_seconds, testbed.cell_seconds)
     return f"about {_duration(low)} to {_duration(high)}"
 

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 from tpcsweep import progress, provenance, results, signals, testbeds
 from tpcsweep.configuration import Configuration, wanted
 from tpcsweep.jobs import specification
-from tpcsweep.measure.cell import BROKEN, Site, measure
+from tpcsweep.measure.cell import BROKEN
 from tpcsweep.progress import Progress
 from tpcsweep.sweep import Cell
-from tpcsweep.testbeds import BrokenError
+from tpcsweep.testbeds import BrokenError, Deployment
 
 CELL_MARGIN = 60.0
 """Seconds that a cell may take at most beside its longest time of measuring."""
@@ -93,7 +93,9 @@ def _all(
         request.logs.mkdir()
 
 
-def _cells(site: Site, configuration: Configuration, todo: deque[Stale], shown: Progress) -> tuple[bool, str]:
+def _cells(
+    site: Deployment, configuration: Configuration, todo: deque[Stale], shown: Progress
+) -> tuple[bool, str]:
     """Measure and take away the first of the cells, and so on, until none is left or the deployment has broken.
 
     Returns whether a cell went well, and what has broken. A cell that had not begun by then is left.
@@ -136,12 +138,16 @@ def begin(configuration: Configuration) -> None:
 
 
 def _one(
-    site: Site, configuration: Configuration, stale: Stale, found: dict[str, Any], shown: Progress
+    site: Deployment, configuration: Configuration, stale: Stale, found: dict[str, Any], shown: Progress
 ) -> dict[str, Any]:
-    """Measure and publish a cell; what `measure` has returned. Raises BrokenError where it has not begun."""
+    """Measure and publish a cell; what the testbed's `measure` has returned.
+
+    Raises BrokenError where it has not begun.
+    """
     shown.begin(stale.cell.path)
     started = datetime.datetime.now(datetime.UTC)
     how = configuration.sweep.measurement
+    measure = testbeds.of(configuration.testbed.kind).measure
     result = measure(site, stale.cell.parameters, how, stale.prefix, shown.look)
     record = {
         "format": stale.spec["format"],

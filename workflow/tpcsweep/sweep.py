@@ -29,7 +29,17 @@ from tpcsweep.parameters import (
 from tpcsweep.problems import ConfigurationError, Problem
 from tpcsweep.units import COUNT, DURATION, FRACTION, Quantity, canonical, show
 
-__all__ = ["Cell", "Grid", "Group", "Measurement", "Parameters", "Sweep", "expand", "expected_seconds"]
+__all__ = [
+    "Cell",
+    "Grid",
+    "Group",
+    "Measurement",
+    "Parameters",
+    "Sweep",
+    "computing_seconds",
+    "expand",
+    "expected_seconds",
+]
 
 ONLY_DEPLOYMENT = "deployment=only"
 """The path of the deployment where no axis changes it: a path must not be empty."""
@@ -288,9 +298,14 @@ def expected_seconds(grid: Grid, deploy_seconds: float, cell_seconds: float = 0.
     A deployment costs `deploy_seconds` to bring up and tear down, a cell `cell_seconds` beside its measuring.
     """
     cells, measurement = len(grid.cells), grid.sweep.measurement
-    base = len(grid.deployments) * deploy_seconds + cells * cell_seconds
+    base = computing_seconds(grid, deploy_seconds, cell_seconds)
     shortest, longest = measurement.bounds
     return base + cells * shortest, base + cells * longest
+
+
+def computing_seconds(grid: Grid, deploy_seconds: float, cell_seconds: float) -> float:
+    """What a sweep takes beside measuring: all of it where cells are computed."""
+    return len(grid.deployments) * deploy_seconds + len(grid.cells) * cell_seconds
 
 
 def _as_lists(selection: Strict) -> dict[str, tuple[Value, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from ipaddress import ip_interface
@@ -12,6 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from tpcsweep.parameters import Strict, Value, Word
 from tpcsweep.problems import Fault, refuse
+from tpcsweep.simulation_parameters import Physics
 from tpcsweep.units import CORES, COUNT, DURATION, RATE, RTT, SIZE, Quantity, show
 
 _DOMAIN = r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::[0-9]+)?"
@@ -54,6 +56,8 @@ def _list(values: Iterable[str]) -> str:
 class Netns(Strict):
     """Network namespaces on this machine."""
 
+    simulated: ClassVar[bool] = False
+    """Whether cells are computed: at once, side by side, and never to be mixed with measured ones."""
     deploy_seconds: ClassVar[float] = 6.0
     """Time to bring a deployment up, verify its path and tear it down, for the expected duration."""
     cell_seconds: ClassVar[float] = 1.0
@@ -187,6 +191,7 @@ def _network(place: tuple[str | int, ...], pair: Pair) -> Iterator[Fault]:
 class Kubernetes(Strict):
     """Pods of a Kubernetes cluster."""
 
+    simulated: ClassVar[bool] = False
     deploy_seconds: ClassVar[float] = 20.0
     cell_seconds: ClassVar[float] = 1.0
 
@@ -270,8 +275,52 @@ class Kubernetes(Strict):
         return found
 
 
-Testbed = Netns | Kubernetes
+class Simulation(Strict):
+    """A model of servers and path, computed: nothing is deployed and nothing is measured."""
+
+    simulated: ClassVar[bool] = True
+    deploy_seconds: ClassVar[float] = 3.0
+    cell_seconds: ClassVar[float] = 0.1
+
+    kind: Literal["simulation"] = Field(description="a model of servers and path, computed")
+    base: str | None = Field(
+        default=None,
+        strict=True,
+        description="testbed of this kind that has what is not given here: a file in config/testbeds, or a path that "
+        "ends in .yaml",
+    )
+    inputs: tuple[Annotated[str, Field(strict=True)], ...] = Field(
+        default=(),
+        description="claims that values were chosen by: no predictions; those of the base count too",
+    )
+    memory: Annotated[int, Quantity(SIZE, at_least=1)] = Field(
+        default=4 * 10**12, description="memory for files, of both sides together"
+    )
+    queues: Literal["origin", "path"] = Field(
+        default="origin", description="what has a queue with queue_limit of its own: each origin, or the path"
+    )
+    draws: Annotated[int, Quantity(COUNT, at_least=20, at_most=10_000)] = Field(
+        default=200, description="random parameter sets behind each interval"
+    )
+    parameters: Physics = Field(description="what servers, set-up and path are like")
+
+    def defaults(self) -> dict[str, Value]:
+        """What parameters are that a sweep leaves out, where the testbed says so."""
+        return {}
+
+    @property
+    def digest(self) -> str:
+        """What stands for everything that cells are computed from: another one makes them stale."""
+        text = self.model_dump_json(exclude={"base", "memory"})
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+Testbed = Netns | Kubernetes | Simulation
 """Any testbed's settings."""
 
-KINDS: dict[str, type[Netns] | type[Kubernetes]] = {"netns": Netns, "kubernetes": Kubernetes}
+KINDS: dict[str, type[Netns] | type[Kubernetes] | type[Simulation]] = {
+    "netns": Netns,
+    "kubernetes": Kubernetes,
+    "simulation": Simulation,
+}
 """The kinds of testbeds, by the name that `kind` gives them."""

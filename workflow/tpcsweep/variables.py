@@ -164,6 +164,7 @@ LIMITS = {
     "slow_start": "the files were too small for the path: handshakes and slow start took most of their time",
     "path_queue": "a queue of the path lost packets before the path was full",
     "loss": "packets lost at random kept TCP's windows small",
+    "server": "a server's own ceiling, whatever its cores; simulated cells alone have it",
     "machine": "the machine's CPUs were all busy, or the path's emulator was",
     "none_found": "nothing that is looked for",
 }

@@ -9,7 +9,7 @@ from typing import Any
 
 import xarray as xr
 
-from tpcsweep.dataset import IMPORTED, describe
+from tpcsweep.dataset import IMPORTED, SIMULATED, describe
 from tpcsweep.figures.grid import REPETITION, Grid, values_of
 from tpcsweep.parameters import Parameters, quantity, show_value
 
@@ -63,6 +63,8 @@ def mean_note(summary: xr.Dataset) -> str:
     count = summary.sizes.get(REPETITION, 1)
     if summary.attrs["testbed_kind"] == IMPORTED:
         return f"Throughput as found, mean of up to {count} measurements of a cell."
+    if summary.attrs["testbed_kind"] == SIMULATED:
+        return "Simulated goodput at the destination: computed from a model, not measured."
     of = f", mean of {count} repetitions; a cell is marked if any of them is" if count > 1 else ""
     return f"Mean goodput at the destination after warm-up{of}."
 
@@ -71,6 +73,8 @@ def band_note(summary: xr.Dataset) -> str:
     """Say what bands and bars span."""
     if not summary["throughput_low"].notnull().any():
         return "Bands and bars: from the smallest to the largest measurement."
+    if summary.attrs["testbed_kind"] == SIMULATED:
+        return f"Bands and bars: {confidence(summary)} of random parameter sets within their stated ranges."
     of = " of any repetition" if summary.sizes.get(REPETITION, 1) > 1 else ""
     return f"Bands and bars: {confidence(summary)} confidence interval{of}."
 
@@ -80,7 +84,7 @@ def how(summary: xr.Dataset) -> str:
     kind, testbed = summary.attrs["testbed_kind"], summary.attrs["testbed"]
     if kind == IMPORTED:
         return f"measured elsewhere, imported from {testbed}"
-    return "simulated" if kind == "simulation" else f"measured on {testbed}"
+    return f"simulated on {testbed}" if kind == SIMULATED else f"measured on {testbed}"
 
 
 def confidence(summary: xr.Dataset) -> str:

@@ -29,6 +29,7 @@ COLOURS = {
     "cpu_destination": "#FFAABB",
     "client": "#AA3377",
     "disk": "#997755",
+    "server": "#BB5566",
     "path_queue": "#CCBB44",
     "loss": "#EEDD88",
     "machine": "#777777",

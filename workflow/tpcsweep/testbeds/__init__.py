@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 if TYPE_CHECKING:
-    from tpcsweep.measure.cell import Site
-    from tpcsweep.parameters import DeploymentParameters
+    from collections.abc import Mapping
+
+    from tpcsweep.measure.steady import Steady
+    from tpcsweep.parameters import DeploymentParameters, Parameters
+    from tpcsweep.sweep import Measurement
 
 
 class BrokenError(Exception):
@@ -38,14 +41,39 @@ class Request:
     """The most streams that a cell has."""
 
 
+class Deployment(Protocol):
+    """What a run needs of a deployment that is up; what measuring needs of it is the testbed's own affair."""
+
+    @property
+    def provenance(self) -> Mapping[str, Any]:
+        """Where and with what its cells are measured, as found."""
+
+    def check(self) -> None:
+        """Raises BrokenError where something of it has died."""
+
+    def explain(self, error: BrokenError) -> str:
+        """What has broken, for people."""
+
+
 class Testbed(Protocol):
     """A kind of testbed."""
 
     EXPECTED: tuple[type[Exception], ...]
     """What may go wrong, with messages that need no traceback."""
 
-    def deployed(self, settings: Any, request: Request) -> AbstractContextManager[Site]:
+    def deployed(self, settings: Any, request: Request) -> AbstractContextManager[Any]:
         """A deployment that is up and verified for the length of a `with`; nothing stays behind, however it ends."""
+
+    def measure(
+        self,
+        site: Any,
+        wanted: Parameters,
+        how: Measurement,
+        prefix: str,
+        show: Callable[[Steady, float], None],
+        /,
+    ) -> dict[str, Any]:
+        """Measure a cell in a deployment that is up, or compute it; see `measure.cell.measure`."""
 
     def reap(self, settings: Any) -> list[str]:
         """Remove what dead owners have left; returns what it was."""

@@ -6,6 +6,7 @@ import contextlib
 import json
 from collections.abc import Iterator
 
+from tpcsweep.measure.cell import measure as measure
 from tpcsweep.paths import PathError
 from tpcsweep.testbed_settings import Kubernetes, Pair, Placement
 from tpcsweep.testbeds import Request

@@ -11,6 +11,7 @@ import psutil
 
 from tpcsweep.cgroups import CgroupError
 from tpcsweep.commands import CommandError
+from tpcsweep.measure.cell import measure as measure
 from tpcsweep.paths import PathError
 from tpcsweep.testbed_settings import Netns
 from tpcsweep.testbeds import Request

@@ -1,0 +1,1 @@
+"""The simulated testbed: cells computed from a model of servers and path; docs/simulation.md has its formulas."""

@@ -1,0 +1,78 @@
+"""The process that simulates the cells of a deployment with SimGrid, one after another."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+PYTHON = "/usr/bin/python3"
+"""Debian's: python3-simgrid is a package for it, and PyPI's has no wheels for Linux."""
+PROGRAM = Path(__file__).with_name("simulate.py")
+
+
+class SimulationError(Exception):
+    """SimGrid is not there, or has ended without an answer."""
+
+
+class Engine:
+    """SimGrid, waiting for cells."""
+
+    def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
+        self._process = process
+        self._log = log
+        self.version = str(self._answer()["simgrid"])
+
+    def simulate(self, cell: Mapping[str, Any]) -> dict[str, Any]:
+        """What `simulate.summarized` says of a cell that `plan` has made. Raises SimulationError."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(cell) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise self._error("has ended") from None
+        return self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise self._error("has ended")
+        found: dict[str, Any] = json.loads(line)
+        if "error" in found:
+            raise self._error(found["error"])
+        return found
+
+    def _error(self, why: str) -> SimulationError:
+        said = self._log.read_text(errors="replace").strip().splitlines()
+        last = f": {said[-1]}" if said else ""
+        return SimulationError(f"{PYTHON} {PROGRAM.name}: {why}{last} (see {self._log})")
+
+
+@contextlib.contextmanager
+def started(logs: Path) -> Iterator[Engine]:
+    """The process for the length of a `with`. Raises SimulationError where SimGrid is missing."""
+    log = logs / "simgrid.log"
+    with log.open("w") as errors, contextlib.ExitStack() as stack:
+        try:
+            process = stack.enter_context(
+                subprocess.Popen(
+                    [PYTHON, "-u", str(PROGRAM)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=errors,
+                    text=True,
+                )
+            )
+        except OSError as error:
+            raise SimulationError(f"{PYTHON} cannot be run: {error.strerror}") from error
+        stack.callback(process.kill)
+        try:
+            engine = Engine(process, log)
+        except SimulationError as error:
+            install = "is python3-simgrid installed (apt-get install python3-simgrid)?"
+            raise SimulationError(f"{error}; {install}") from error
+        yield engine

@@ -1,0 +1,70 @@
+"""What a sweep may ask for of the simulated testbed: what its model knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tpcsweep.checks import Rule, broken, everywhere
+from tpcsweep.configuration import Configuration
+from tpcsweep.parameters import show_value
+from tpcsweep.problems import Problem
+from tpcsweep.testbed_settings import Simulation
+from tpcsweep.tools import TOOLS
+from tpcsweep.units import CORES, show
+
+ALIKE = ("tool", "copy_mode", "source_content")
+"""Parameters whose values the model does not tell apart: as axes they would show that nothing changes."""
+
+
+def check(configuration: Configuration) -> list[Problem]:
+    """Everything that the sweep asks for and the model does not know."""
+    testbed, file = configuration.testbed, configuration.testbed_file
+    assert isinstance(testbed, Simulation)
+    rules = [*_rules(testbed, file), *everywhere(testbed.memory, f"memory in {file}")]
+    return [*_axes(configuration), *broken(rules, configuration)]
+
+
+def _axes(configuration: Configuration) -> Iterator[Problem]:
+    for name in ALIKE:
+        values = configuration.grid.axes.get(name, ())
+        if len(values) > 1:
+            given = ", ".join(show_value(name, value) for value in values)
+            allowed = "one value: the model does not tell them apart"
+            yield Problem(f"parameters.{name}", given, allowed, configuration.sweep_file)
+
+
+def _rules(testbed: Simulation, file: str) -> list[Rule]:
+    most = testbed.parameters.host_cores.value
+    assert most is not None
+
+    def cores(value: float | None) -> str | None:
+        if value is None or value <= most:
+            return None
+        return f"at most {show(most, CORES)} (host_cores in {file})"
+
+    def loss(value: float) -> str | None:
+        return None if value == 0 else "0: lost packets are not modelled"
+
+    def congestion_control(value: str) -> str | None:
+        return None if value == "cubic" else "cubic: others are not modelled"
+
+    def layer(value: str) -> str | None:
+        return None if value == "memory_to_memory" else "memory_to_memory: disks are not modelled"
+
+    def tool(value: str) -> str | None:
+        able = [name for name, one in TOOLS.items() if one.protocol == "https" and one.place == "client"]
+        if value in able or value not in TOOLS:
+            return None
+        return f"{' or '.join(able)}: third-party copies over HTTPS are modelled, and nothing else"
+
+    def tcp_streams(value: int) -> str | None:
+        return None if value == 1 else "1: several connections in one transfer are not modelled"
+
+    return [
+        Rule(("cores",), cores),
+        Rule(("loss",), loss),
+        Rule(("congestion_control",), congestion_control),
+        Rule(("layer",), layer),
+        Rule(("tool",), tool),
+        Rule(("tcp_streams",), tcp_streams),
+    ]

@@ -1,0 +1,169 @@
+"""The model of a cell: what a transfer takes and what each part of site and path lets through. Pure, over arrays.
+
+Throughputs are in Gbit/s, sizes in Gbit, times in s; docs/simulation.md derives every formula. Cells and parameters
+are arrays that broadcast: (cells,) beside (draws, 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpcsweep.parameters import Parameters
+from tpcsweep.simulation_parameters import Physics
+
+Array = NDArray[np.float64]
+
+HEADERS = 52
+"""Bytes of IPv4 and TCP headers with timestamps, in each packet."""
+TLS = 16384 / (16384 + 22)
+"""Payload of a TLS 1.3 record of the largest size (RFC 8446, section 5): header 5, type 1, tag 16 bytes."""
+GBIT = 8e-9
+"""Of a byte."""
+
+
+class Cells(NamedTuple):
+    """The parameters of cells that the model knows, in the units of `Parameters`; no limit is inf."""
+
+    streams: Array
+    origins: Array
+    cores: Array
+    rtt: Array
+    bandwidth: Array
+    queue_limit: Array
+    mtu: Array
+    tcp_buffer: Array
+    file_size: Array
+    redirected: Array
+    """1 where redirectors are asked: more than one origin, and not direct."""
+
+
+class Terms(NamedTuple):
+    """What bounds cells at some throughput."""
+
+    setup: Array
+    """Seconds of a transfer before its first byte."""
+    rounds: Array
+    """Round trips of slow start."""
+    ramp: Array
+    """Gbit that slow start moves."""
+    stream: Array
+    """What a stream reaches at most after slow start."""
+    window: Array
+    """What its window leaves it."""
+    demand: Array
+    """What all streams would reach by themselves."""
+    ceilings: Mapping[str, Array]
+    """What each part lets through, all its instances together."""
+
+
+def cells_of(parameters: Iterable[Parameters]) -> Cells:
+    """Columns of some cells."""
+
+    def limit(value: float | None) -> float:
+        return np.inf if value is None else value
+
+    rows = [
+        (
+            one.streams,
+            one.origins,
+            limit(one.cores),
+            one.rtt,
+            one.bandwidth,
+            limit(one.queue_limit),
+            one.mtu,
+            one.tcp_buffer,
+            one.file_size,
+            one.origins > 1 and one.endpoint == "redirector",
+        )
+        for one in parameters
+    ]
+    return Cells(*np.array(rows, dtype=float).reshape(-1, len(Cells._fields)).T)
+
+
+def central(physics: Physics) -> dict[str, Array]:
+    """The values of parameters, each an array without dimensions; null is inf."""
+    found = {name: getattr(physics, name).value for name in Physics.model_fields}
+    return {name: np.array(np.inf if value is None else value, dtype=float) for name, value in found.items()}
+
+
+def round_trip(cells: Cells, p: Mapping[str, Array]) -> Array:
+    """RTT in s: never below what the site has without any emulation."""
+    return np.maximum(cells.rtt, p["base_rtt"]) / 1000
+
+
+def payload_share(cells: Cells, p: Mapping[str, Array]) -> Array:
+    """Payload over bytes on the path."""
+    return TLS * (cells.mtu - HEADERS) / (cells.mtu + p["framing"])
+
+
+def used_origins(cells: Cells) -> Array:
+    """Origins that have a stream: streams are dealt out to them in turn."""
+    return np.minimum(cells.origins, cells.streams)
+
+
+def instance_cores(cells: Cells, p: Mapping[str, Array]) -> Array:
+    """Cores that an origin has and can use."""
+    return np.minimum(np.minimum(cells.cores, p["host_cores"]) / cells.origins, p["instance_cores"])
+
+
+def slowdown(cells: Cells, p: Mapping[str, Array]) -> Array:
+    """CPU of an origin over what is left of it when more streams are runnable than cores: 1 + α·(n − 1).
+
+    A quota below one core still runs on one: what contends is threads for cores, not shares of a core.
+    """
+    a_core = cells.streams / used_origins(cells) / np.maximum(instance_cores(cells, p), 1)
+    return 1 + p["contention"] * np.maximum(0, a_core - 1)
+
+
+def spilling(throughput: Array, cells: Cells, p: Mapping[str, Array]) -> Array:
+    """What a byte costs over what it costs while data under way fit into the last-level cache: 1 + γ·x/(1 + x)."""
+    x = throughput * round_trip(cells, p) / 8 * 1000 / p["cache"]
+    return 1 + p["spill"] * x / (1 + x)
+
+
+def core_rate(side: str, cost: Array, cells: Cells, p: Mapping[str, Array]) -> Array:
+    """Gbit/s of a core, with what each file costs spread over its bytes; cost: of `spilling`."""
+    return 1 / (cost / p[f"core_rate_{side}"] + p["setup_cpu"] / (cells.file_size * GBIT))
+
+
+def terms(throughput: Array, cells: Cells, p: Mapping[str, Array], queues: str) -> Terms:
+    """What bounds cells while they have a throughput, which decides how much of their data leaves the cache."""
+    rtt, share, used = round_trip(cells, p), payload_share(cells, p), used_origins(cells)
+    cores, cost, file = instance_cores(cells, p), spilling(throughput, cells, p), cells.file_size * GBIT
+    rates = {side: core_rate(side, cost, cells, p) for side in ("source", "destination")}
+    window = p["window_share"] * cells.tcp_buffer * GBIT / rtt
+    nic = p["nic_rate"] * share
+    one = np.minimum(1, cores)
+    stream = np.minimum.reduce(
+        np.broadcast_arrays(
+            window, rates["source"] * one, rates["destination"] * one, nic, cells.bandwidth * share
+        )
+    )
+    setup = (
+        p["setup_time"]
+        + p["setup_rtts"] * rtt
+        + cells.redirected * (p["redirector_time"] + p["redirector_rtts"] * rtt)
+        + p["setup_cpu"] / one
+    )
+    first = p["initial_window"] * (cells.mtu - HEADERS) * GBIT
+    # The window doubles each round trip until the stream's rate is reached or the file is sent (RFC 5681).
+    rounds = np.log2(np.minimum(np.maximum(stream * rtt / first, 1), 1 + file / first))
+    ramp = first * (2**rounds - 1)
+    demand = cells.streams * file / (setup + rounds * rtt + (file - ramp) / stream)
+    packet = np.where(np.isinf(p["queue_packet"]), cells.mtu, p["queue_packet"]) - HEADERS
+    count = used if queues == "origin" else np.ones_like(used)
+    queue = p["queue_use"] * count * cells.queue_limit * packet * GBIT / (p["queue_delay"] * rtt)
+    pools = used * cores / slowdown(cells, p)
+    ceilings = {
+        "cpu_source": pools * rates["source"],
+        "cpu_destination": pools * rates["destination"],
+        "interface": used * nic,
+        "server": p["server_rate"],
+        "path": cells.bandwidth * share * p["saturation"],
+        "path_queue": queue,
+    }
+    return Terms(setup, rounds, ramp, stream, window, demand, ceilings)

@@ -1,0 +1,94 @@
+"""What `simulate` gets of a cell: how many streams it has to simulate, and what caps them. Pure."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tpcsweep.parameters import Parameters
+from tpcsweep.simulation_parameters import Physics
+from tpcsweep.testbeds.simulation.fluid import least
+from tpcsweep.testbeds.simulation.model import (
+    GBIT,
+    Terms,
+    cells_of,
+    central,
+    instance_cores,
+    round_trip,
+    slowdown,
+    terms,
+    used_origins,
+)
+
+MOST = 32
+"""Streams that are simulated one by one; of more, origins that are alike are simulated once, and their streams in
+groups that move together."""
+
+
+def plan(wanted: Parameters, physics: Physics, queues: str, interval: float) -> dict[str, Any]:
+    """A cell for `simulate`: rates in Gbit/s, sizes in Gbit, times in s."""
+    cells, p = cells_of([wanted]), central(physics)
+    begin = least(terms(np.zeros(1), cells, p, queues))
+    at = terms(begin, cells, p, queues)
+    used, rtt, file = int(used_origins(cells)[0]), float(round_trip(cells, p)[0]), wanted.file_size * GBIT
+    origins, streams, weight = dealt(wanted.streams, used)
+    times = used / origins
+    ceiling = {name: float(np.ravel(value)[0]) for name, value in at.ceilings.items()}
+    queue, interface = ceiling["path_queue"], ceiling["interface"] / used
+    shared = min(ceiling["path"], ceiling["server"])
+    cores = float(instance_cores(cells, p)[0])
+    throughput = float(least(at)[0])
+    return {
+        "origins": origins,
+        "streams": streams,
+        "weight": weight,
+        "times": times,
+        "phases": _phases(at, rtt, file),
+        "file": file,
+        "cores": cores / float(slowdown(cells, p)[0]),
+        "one": min(1.0, cores),
+        "sides": [
+            {"core_rate": float(p[f"core_rate_{side}"]), "per_gbit": float(p["setup_cpu"]) / file}
+            for side in ("source", "destination")
+        ],
+        "spill": float(p["spill"]),
+        "spill_per_gbit": rtt / 8 * 1000 / float(p["cache"]),
+        "stream": min(float(at.window[0]), interface, wanted.bandwidth),
+        "interface": _finite(min(interface, queue / used) if queues == "origin" else interface),
+        "shared": _finite((shared if queues == "origin" else min(shared, queue)) / times),
+        "guess": throughput,
+        "cycle": wanted.streams * file / throughput,
+        "interval": interval,
+    }
+
+
+def dealt(streams: int, used: int) -> tuple[int, list[int], float]:
+    """How many origins are simulated, the origin of each simulated stream, and how many real ones each stands for."""
+    if streams <= MOST:
+        return used, [number % used for number in range(streams)], 1.0
+    each = min(MOST, math.ceil(streams / used))
+    origins = max(1, min(used, MOST // each))
+    return origins, [number % origins for number in range(each * origins)], streams / used / each
+
+
+def _phases(at: Terms, rtt: float, file: float) -> list[dict[str, float]]:
+    """Set-up, slow start up to its last round trip, that round trip, and the rest at whatever rate there is (0 s)."""
+    rounds, ramp = float(at.rounds[0]), float(at.ramp[0])
+    found = [{"seconds": float(at.setup[0]), "gbit": 0.0}]
+    last = 0.0
+    if rounds > 1:  # half of the last window, and so half of all with the first
+        last = ramp / 2 * (1 + 1 / (2**rounds - 1))
+        found.append({"seconds": (rounds - 1) * rtt, "gbit": ramp - last})
+        found.append({"seconds": rtt, "gbit": last})
+    elif ramp > 0:
+        found.append({"seconds": rounds * rtt, "gbit": ramp})
+    if file - ramp > 1e-6 * file:
+        found.append({"seconds": 0.0, "gbit": file - ramp})
+    return found
+
+
+def _finite(value: float) -> float:
+    """JSON knows no infinity, and SimGrid wants a bandwidth."""
+    return min(value, 1e6)

@@ -1,0 +1,123 @@
+"""What the file of a simulated cell has: the figures that a model knows, and null for what only measurements tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tpcsweep.measure.limits import NONE_FOUND, RAMP
+from tpcsweep.parameters import Parameters
+from tpcsweep.testbeds.simulation.model import GBIT, Terms
+from tpcsweep.variables import SUMMARY, TRANSFERS
+
+REACHED = 0.95
+"""Share of a ceiling, or of what the streams demand, from which on it binds."""
+LIMIT_OF = {
+    "cpu_source": "cpu_source",
+    "cpu_destination": "cpu_destination",
+    "interface": "bandwidth",
+    "server": "server",
+    "path": "bandwidth",
+    "path_queue": "path_queue",
+}
+"""What a cell's limit is called that one of `Terms.ceilings` bounds."""
+_DERIVED = ("cell", "startup", "sending", "total", "rate")
+
+
+class Around(NamedTuple):
+    """What of a cell follows from its parameters alone."""
+
+    cores: float
+    """Of a side, as far as its origins can use them."""
+    share: float
+    """Payload over bytes on the path."""
+    rtt: float
+    """In ms."""
+    spread: tuple[float, float]
+    """Ends of the interval over the throughput."""
+
+
+def result(wanted: Parameters, found: Mapping[str, Any], at: Terms, around: Around) -> dict[str, Any]:
+    """A cell's result, as `measure.cell.measure` gives one.
+
+    found: what `simulate` says. at: the terms of the one cell at its throughput.
+    """
+    throughput, wire = found["throughput"], found["throughput"] / around.share
+    used = {name: throughput / float(np.ravel(value)[0]) for name, value in at.ceilings.items()}
+    ramp = _ramp(wanted, at, around.rtt)
+    limit, evidence = judge(used, throughput / float(at.demand[0]), ramp, at)
+    rates = np.array(found["rates"])
+    summary = dict.fromkeys(SUMMARY) | {
+        "throughput": throughput,
+        "throughput_low": throughput * around.spread[0],
+        "throughput_high": throughput * around.spread[1],
+        "throughput_average": found["average"],
+        "throughput_max": max(found["goodput"]),
+        "wire_throughput": wire,
+        "duration": found["duration"],
+        "warmup": found["warmup"],
+        "path_used": wire / wanted.bandwidth,
+        "window_used": throughput / wanted.streams / float(at.window[0]),
+        "ramp": ramp,
+        "rtt_idle": around.rtt,
+        "fairness": float(rates.sum() ** 2 / rates.size / (rates**2).sum()),
+        "transfers": found["transfers"],
+        "transfers_failed": 0,
+    }
+    for side in ("source", "destination"):
+        busy = min(1.0, used[f"cpu_{side}"])
+        summary |= {f"{side}_cpu": busy * around.cores, f"{side}_quota_used": busy if wanted.cores else None}
+    return {
+        "status": "ok",
+        "message": "",
+        "flags": [],
+        "limit": limit,
+        "evidence": evidence,
+        "summary": {name: _number(value) for name, value in summary.items()},
+        "samples": {
+            "time": [_number((place + 1) * found["step"]) for place in range(len(found["goodput"]))],
+            "goodput": [_number(value) for value in found["goodput"]],
+        },
+        "transfers": {name: [] for name in TRANSFERS if name not in _DERIVED},
+    }
+
+
+def judge(used: Mapping[str, float], demanded: float, ramp: float, at: Terms) -> tuple[str, dict[str, Any]]:
+    """What bounds a cell, and the evidence: shares used of every ceiling, and of what the streams demand.
+
+    Where no ceiling does, the streams themselves do: by their set-up and slow start, by their windows, or by the one
+    core that moves a stream's bytes.
+    """
+    shares = {**used, "demand": demanded}
+    evidence = {
+        name: {
+            "reached": share >= REACHED,
+            "signs": [
+                [{"number": name, "value": _number(share), "threshold": REACHED, "reached": share >= REACHED}]
+            ],
+        }
+        for name, share in shares.items()
+    }
+    first = max(shares, key=shares.__getitem__)
+    if shares[first] < REACHED:
+        return NONE_FOUND, evidence
+    if first != "demand":
+        return LIMIT_OF[first], evidence
+    if ramp >= RAMP:
+        return "slow_start", evidence
+    if at.stream[0] >= at.window[0]:
+        return "window", evidence
+    return max(("cpu_source", "cpu_destination"), key=used.__getitem__), evidence
+
+
+def _ramp(wanted: Parameters, at: Terms, rtt: float) -> float:
+    """Share of a transfer's time that set-up and slow start take when nothing is shared."""
+    waits = float(at.setup[0] + at.rounds[0] * rtt / 1000)
+    rest = (wanted.file_size * GBIT - float(at.ramp[0])) / float(at.stream[0])
+    return waits / (waits + rest)
+
+
+def _number(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.6g}")
