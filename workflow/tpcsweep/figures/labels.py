@@ -79,6 +79,12 @@ def band_note(summary: xr.Dataset) -> str:
     return f"Bands and bars: {confidence(summary)} confidence interval{of}."
 
 
+def throughput_label(summary: xr.Dataset) -> str:
+    """Name an axis of throughputs."""
+    simulated = summary.attrs["testbed_kind"] == SIMULATED
+    return "simulated throughput (Gbit/s)" if simulated else "throughput (Gbit/s)"
+
+
 def how(summary: xr.Dataset) -> str:
     """Say how the throughput came about: simulated, imported, or measured on which testbed."""
     kind, testbed = summary.attrs["testbed_kind"], summary.attrs["testbed"]

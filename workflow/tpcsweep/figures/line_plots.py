@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from tpcsweep.figures.grid import Grid, arrange, positions, spaced, values_of
-from tpcsweep.figures.labels import band_note, mean_note, tick_labels, title_of, wrapped
+from tpcsweep.figures.labels import band_note, mean_note, throughput_label, tick_labels, title_of, wrapped
 from tpcsweep.figures.marks import MARKS, mark_handles, present
 from tpcsweep.figures.panels import COLOURS, finish, label_axes, lay_out, styled
 
@@ -42,7 +42,7 @@ def lines(summary: xr.Dataset, chosen: tuple[str, str] | None = None) -> Figure:
         top = float(np.nan_to_num(np.fmax(grid.cells["high"], grid.cells["throughput"])).max())
         limit = bandwidth_line(summary, top)
         for axes, where in panels:
-            curves(axes, grid, where, palette, top, limit)
+            curves(axes, grid, where, palette, top, limit, throughput_label(summary))
         finish(
             figure,
             summary,
@@ -65,10 +65,12 @@ def curves(
     palette: Sequence[tuple[float, ...]],
     top: float,
     limit: float | None,
+    label: str,
 ) -> None:
     """Draw a panel: throughput over x with its intervals, a curve for each value of y.
 
     top: the largest throughput of all panels, Gbit/s. limit: the path's bandwidth, where it is to be drawn.
+    label: of y.
     """
     x = positions(grid.cells, grid.x) if grid.x else np.zeros(1)
     low, middle, high = (grid.plane(n, where) for n in ("low", "throughput", "high"))
@@ -87,7 +89,7 @@ def curves(
     axes.set_ylim(0, 1.08 * max(top, limit or 0) or 1)
     axes.set_xlim(x[0] - 0.05 * (np.ptp(x) or 1), x[-1] + 0.05 * (np.ptp(x) or 1))
     label_axes(axes, grid.x, None)
-    axes.set_ylabel("throughput (Gbit/s)")
+    axes.set_ylabel(label)
     axes.set_title(wrapped([title_of(where)], 36))
     axes.grid(visible=True, alpha=0.3)
 

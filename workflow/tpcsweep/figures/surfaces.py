@@ -10,7 +10,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from tpcsweep.figures.grid import Grid, arrange, positions, spaced
-from tpcsweep.figures.labels import axis_label, mean_note, tick_labels, title_of, wrapped
+from tpcsweep.figures.labels import axis_label, mean_note, throughput_label, tick_labels, title_of, wrapped
 from tpcsweep.figures.marks import MARKS, mark_handles, present
 from tpcsweep.figures.panels import COLOURS, colour_scale, finish, lay_out, placeholder, styled
 
@@ -37,7 +37,7 @@ def surface(summary: xr.Dataset) -> Figure:
         figure, panels, notes = lay_out(grid, 3.7, 3.0, projection="3d")
         norm = colour_scale(grid.cells)
         for plain, where in panels:
-            panel(cast("Axes3D", plain), grid, where, norm)
+            panel(cast("Axes3D", plain), grid, where, norm, throughput_label(summary))
         if grid.cells["throughput"].isnull().any():
             notes.insert(0, "What has no value is marked on the floor.")
         notes.insert(0, mean_note(summary))
@@ -45,8 +45,8 @@ def surface(summary: xr.Dataset) -> Figure:
     return figure
 
 
-def panel(axes: Axes3D, grid: Grid, where: Mapping[str, Any], norm: Normalize) -> None:
-    """Draw one surface with its marks; x and y of the grid are axes of two values or more."""
+def panel(axes: Axes3D, grid: Grid, where: Mapping[str, Any], norm: Normalize, label: str) -> None:
+    """Draw one surface with its marks; x and y of the grid are axes of two values or more. label: of z."""
     x_name, y_name = cast("str", grid.x), cast("str", grid.y)
     x, y = positions(grid.cells, x_name), positions(grid.cells, y_name)
     across, along = np.meshgrid(x, y)
@@ -75,7 +75,7 @@ def panel(axes: Axes3D, grid: Grid, where: Mapping[str, Any], norm: Normalize) -
     axes.tick_params(pad=0, labelsize=7.5)
     axes.set_xlabel(axis_label(x_name), labelpad=2)
     axes.set_ylabel(axis_label(y_name), labelpad=4)
-    axes.set_zlabel("throughput (Gbit/s)", labelpad=2)
+    axes.set_zlabel(label, labelpad=2)
     axes.set_title(wrapped([title_of(where)], 40), y=1.0)
 
 

@@ -17,10 +17,6 @@ from tpcsweep.claims.effects import CONFIDENCE, Interval
 INPUT = "input"
 """The verdict on a claim by which the parameters of a simulation were chosen: it could not come out otherwise."""
 
-ENGINE = 0.02
-"""Half of the interval of a simulated cell over its throughput where parameters are taken as they are: the engine's
-own error, and less than the smallest effect that counts (claims.effects.MARGIN)."""
-
 
 @dataclass(frozen=True)
 class Carried:
@@ -62,17 +58,15 @@ class Carried:
 def carried(summary: xr.Dataset, claims: Sequence[str], draws: Iterable[xr.Dataset] = ()) -> list[Carried]:
     """Judge some claims on a dataset, and on those of other parameter sets where it is simulated.
 
-    The intervals of simulated cells are those of random parameter sets, in which all cells move together: taken for
-    errors of single cells they would hide every comparison. So each set is judged by itself, and the interval of an
-    effect holds `CONFIDENCE` of what it is in them.
+    In a random parameter set all cells move together, so that each set is judged by itself; the interval of an effect
+    then holds `CONFIDENCE` of what it is in them.
 
     Raises:
         KeyError: for a claim that is unknown.
     """
-    simulated = summary.attrs["testbed_kind"] == "simulation"
-    verdicts = _judge(_sharp(summary) if simulated else summary, claims)
+    verdicts = _judge(summary, claims)
     inputs = set(str(summary.attrs.get("claims_used_as_inputs", "")).split())
-    others = [_judge(_sharp(draw), claims) for draw in draws]
+    others = [_judge(draw, claims) for draw in draws]
     found = []
     for place, verdict in enumerate(verdicts):
         theirs = [other[place] for other in others]
@@ -87,21 +81,15 @@ def carried(summary: xr.Dataset, claims: Sequence[str], draws: Iterable[xr.Datas
     return found
 
 
-def _sharp(summary: xr.Dataset) -> xr.Dataset:
-    """A simulated dataset whose cells are as sure as the engine computes them."""
-    throughput = summary["throughput"]
-    ends = {"throughput_low": (1 - ENGINE) * throughput, "throughput_high": (1 + ENGINE) * throughput}
-    return summary.assign(ends)
-
-
 def _spread(effect: Effect | None, others: Sequence[Verdict]) -> Effect | None:
     """An effect with the interval that it has in other parameter sets."""
     values = [one.effect.interval.value for one in others if one.effect is not None]
     if effect is None or not values:
         return effect
     tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile([*values, effect.interval.value], [tail, 1 - tail])
-    return replace(effect, interval=Interval(effect.interval.value, float(low), float(high)))
+    low, high = np.quantile(values, [tail, 1 - tail])
+    middle = effect.interval.value
+    return replace(effect, interval=Interval(middle, min(middle, float(low)), max(middle, float(high))))
 
 
 def unmeasured(claims: Sequence[str], data: str, command: str) -> list[Carried]:

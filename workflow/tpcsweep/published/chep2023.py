@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from tpcsweep.figures.grid import arrange, positions
-from tpcsweep.figures.labels import band_note, mean_note, title_of
+from tpcsweep.figures.labels import band_note, mean_note, throughput_label, title_of
 from tpcsweep.figures.marks import mark_handles
 from tpcsweep.figures.panels import colour_scale, styled
 from tpcsweep.figures.surfaces import panel
@@ -31,7 +31,7 @@ def _surfaces(data: Data, shown: Shown) -> Figure:
         across, along = np.meshgrid(x, y)
         for one, where in zip(axes.flat, (where for row in panels for where in row), strict=True):
             place = cast("Axes3D", one)
-            panel(place, grid, where, norm)
+            panel(place, grid, where, norm, throughput_label(data.summary))
             place.set_title(title_of(where), fontsize=8, y=1.0)
             low, high = (grid.plane(name, where) for name in ("low", "high"))
             ends = zip(across.flat, along.flat, low.flat, high.flat, strict=True)
