@@ -3,7 +3,10 @@ import sys
 from tpcsweep.planning.question import Question
 
 
-report: "../report/workflow.rst"
+report:
+    "../report/simulated.rst"
+    if SETTINGS.measures and SETTINGS.testbed.simulated
+    else "../report/workflow.rst"
 
 
 rule surface:

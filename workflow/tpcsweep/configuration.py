@@ -228,7 +228,7 @@ def wanted(configuration: Configuration, cell: Cell) -> dict[str, Any]:
         "testbed": {
             "name": configuration.testbed_name,
             "kind": configuration.testbed.kind,
-            **({"digest": configuration.testbed.digest} if configuration.testbed.simulated else {}),
+            **configuration.testbed.identity,
         },
     }
 

@@ -149,6 +149,8 @@ def table(summary: xr.Dataset) -> pd.DataFrame:
     frame = summary[["status", *names, "flags", "message"]].reset_coords(drop=True).to_dataframe()
     frame["status"] = [STATUS[value] for value in frame["status"]]
     frame["flags"] = [flag_words(value) for value in frame["flags"]]
+    if summary.attrs["testbed_kind"] == SIMULATED:
+        frame["data"] = "simulated"
     return frame.reset_index()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import AfterValidator, ConfigDict, Field
@@ -34,27 +35,35 @@ class Estimate(Strict):
         )
 
 
-def _in(unit: str, *, null: bool = False, positive: bool = False, share: bool = False) -> AfterValidator:
-    """Refuse another unit, a range that does not hold the value, and values that mean nothing."""
+@dataclass(frozen=True)
+class _Check:
+    """Refuses another unit, a range that does not hold the value, and values that mean nothing."""
 
-    def check(estimate: Estimate) -> Estimate:
+    unit: str
+    null: bool = False
+    positive: bool = False
+    share: bool = False
+
+    def __call__(self, estimate: Estimate) -> Estimate:
         value, (low, high) = estimate.value, estimate.range
-        if estimate.unit != unit:
-            _refuse(f"unit {estimate.unit!r}", repr(unit))
+        if estimate.unit != self.unit:
+            _refuse(f"unit {estimate.unit!r}", repr(self.unit))
         if value is None or low is None or high is None:
-            if not null:
-                _refuse("null", f"a number of {unit}")
+            if not self.null:
+                _refuse("null", f"a number of {self.unit}")
             if (value, estimate.low, estimate.high) != (None, None, None):
                 _refuse("null with a range", "null alone, or a number in a range")
             return estimate
         if not low <= value <= high:
             _refuse(f"{value:g} in a range from {low:g} to {high:g}", "low ≤ value ≤ high")
-        if low < 0 or (positive and low == 0) or (share and high > 1):
-            allowed = "above 0" if positive else "at least 0"
-            _refuse(f"{low:g} to {high:g}", f"{allowed} and at most 1" if share else allowed)
+        if low < 0 or (self.positive and low == 0) or (self.share and high > 1):
+            allowed = "above 0" if self.positive else "at least 0"
+            _refuse(f"{low:g} to {high:g}", f"{allowed} and at most 1" if self.share else allowed)
         return estimate
 
-    return AfterValidator(check)
+
+def _in(unit: str, **bounds: bool) -> AfterValidator:
+    return AfterValidator(_Check(unit, **bounds))
 
 
 def _refuse(given: str, allowed: str) -> None:
@@ -103,3 +112,7 @@ class Physics(Strict):
         description="what a queue limit counts as one packet; null: the MTU"
     )
     base_rtt: Annotated[Estimate, _in("ms", positive=True)] = Field(description="least RTT of a path")
+
+
+UNITS = {name: field.metadata[0].func.unit for name, field in Physics.model_fields.items()}
+"""The unit of each parameter."""

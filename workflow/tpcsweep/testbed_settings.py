@@ -83,6 +83,11 @@ class Netns(Strict):
         description="folder on a disk for the files of layers that have one; made where it is missing",
     )
 
+    @property
+    def identity(self) -> dict[str, str]:
+        """What of it a cell is measured under, beside its name: nothing, as cells say what was found."""
+        return {}
+
     def defaults(self) -> dict[str, Value]:
         """What parameters are that a sweep leaves out, where the testbed says so."""
         return {}
@@ -265,6 +270,11 @@ class Kubernetes(Strict):
         if len(controls) > 1:
             yield ("congestion_controls",), _list(controls), f"the one that the nodes use, {cannot}"
 
+    @property
+    def identity(self) -> dict[str, str]:
+        """What of it a cell is measured under, beside its name: nothing, as cells say what was found."""
+        return {}
+
     def defaults(self) -> dict[str, Value]:
         """What parameters are that a sweep leaves out: those of the first path, where it is a real one."""
         found: dict[str, Value] = {"mtu": self.mtu, "congestion_control": self.congestion_controls[0]}
@@ -309,10 +319,10 @@ class Simulation(Strict):
         return {}
 
     @property
-    def digest(self) -> str:
+    def identity(self) -> dict[str, str]:
         """What stands for everything that cells are computed from: another one makes them stale."""
         text = self.model_dump_json(exclude={"base", "memory"})
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return {"digest": hashlib.sha256(text.encode()).hexdigest()[:16]}
 
 
 Testbed = Netns | Kubernetes | Simulation

@@ -21,7 +21,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests  # type: ignore[import-untyped]
 
 from tpcsweep.comparing.sides import shown
-from tpcsweep.dataset import STATUS, flag_words
+from tpcsweep.dataset import SIMULATED, STATUS, flag_words
 from tpcsweep.parameters import Parameters, Value
 from tpcsweep.sweep import REPETITION
 
@@ -150,7 +150,9 @@ def compare(base: xr.Dataset, new: xr.Dataset, names: tuple[str, str] = ("base",
     alignment = align(base, new)
     sides = [_side(one, alignment.axes) for one in (base, new)]
     cells = _cells(alignment.axes, *sides)
-    return Comparison(*names, alignment, cells, combined(cells))
+    simulated = [one.attrs.get("testbed_kind") == SIMULATED for one in (base, new)]
+    called = [f"{name} (simulated)" if is_so else name for name, is_so in zip(names, simulated, strict=True)]
+    return Comparison(called[0], called[1], alignment, cells, combined(cells))
 
 
 def align(base: xr.Dataset, new: xr.Dataset) -> Alignment:

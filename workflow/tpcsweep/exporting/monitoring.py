@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from tpcsweep.dataset import STATUS
+from tpcsweep.dataset import SIMULATED, STATUS
 from tpcsweep.exporting.cells import cells
 from tpcsweep.sweep import REPETITION, path_text
 
@@ -42,10 +42,16 @@ def lines(summary: xr.Dataset, samples: xr.Dataset) -> list[str]:
             continue
         average = np.nanmean(goodput.isel(cell.index).values)
         for kind, value in (("avg", average), ("max", here["throughput_max"].item())):
-            where = [str(summary.attrs["testbed"]), str(summary.attrs["sweep"]), "source->destination"]
+            where = [_site(summary), str(summary.attrs["sweep"]), "source->destination"]
             called = "_".join([name(here, kind), *(f"{n}={path_text(cell.axes[n])}" for n in suffixed)])
             found.append(", ".join([f"{cell.ended * 1e3:.0f}", *where, called, f"{value * MB_PER_S:.6g}"]))
     return found
+
+
+def _site(summary: xr.Dataset) -> str:
+    """The testbed, which says so itself where nothing was measured."""
+    testbed = str(summary.attrs["testbed"])
+    return f"simulated:{testbed}" if summary.attrs["testbed_kind"] == SIMULATED else testbed
 
 
 def name(cell: xr.Dataset, kind: str) -> str:

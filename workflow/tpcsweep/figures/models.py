@@ -130,12 +130,12 @@ def against_measured(observations: Observations, fits: Mapping[str, Fit]) -> Fig
             below.scatter(measured, (measured - estimate) / error, c=colour, s=14, cmap=COLOURS, linewidth=0)
             below.axhline(0, color="#555555", linewidth=1, linestyle=":")
             below.set_yscale("symlog", linthresh=3)
-            below.set_xlabel("measured (Gbit/s)")
+            below.set_xlabel(f"{observations.how} (Gbit/s)")
         grid[0, 0].set_ylabel("fitted (Gbit/s)")
         grid[1, 0].set_ylabel("residual (standard errors)")
         if drawn is not None and not isinstance(colour, str):
             figure.colorbar(drawn, ax=grid, label=axis_label("rtt"), shrink=0.6)
-        _name(figure, f"Fitted against measured: {observations.label}")
+        _name(figure, f"Fitted against {observations.how}: {observations.label}")
     return figure
 
 
@@ -200,7 +200,7 @@ def interactive_surface(observations: Observations, fit: Predictor) -> go.Figure
         )  # fmt: skip
         figure.add_scatter3d(
             x=part[layout.x], y=part[layout.lines], z=part["throughput"].round(4),
-            mode="markers", marker={"size": 3, "color": "black"}, visible=place == 0, name="measured",
+            mode="markers", marker={"size": 3, "color": "black"}, visible=place == 0, name=observations.how,
         )  # fmt: skip
     buttons = [
         {

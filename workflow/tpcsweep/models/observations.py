@@ -12,7 +12,7 @@ import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 from scipy import stats
 
-from tpcsweep.dataset import STATUS, flagged
+from tpcsweep.dataset import SIMULATED, STATUS, flagged
 from tpcsweep.models.base import UNSAID, Points
 from tpcsweep.parameters import CELL
 from tpcsweep.variables import FLAGS
@@ -50,6 +50,8 @@ class Observations:
     axes: tuple[str, ...]
     """Names of the parameters with several values, in the dataset's order; `repetition` is none of them."""
     label: str = ""
+    how: str = "measured"
+    """How the throughput came about: measured or simulated."""
     """What was measured, for figures: sweep demo, measured on netns."""
 
     def __len__(self) -> int:
@@ -124,9 +126,9 @@ def observe(ds: xr.Dataset) -> Observations:
     frame["point"] = _key(grouped, axes, len(frame))
     frame["deployment"] = _key(grouped, [name for name in axes if name not in CELL], len(frame))
     frame["error"], frame["level"] = _errors(frame, float(ds.attrs.get("measurement_confidence", 0.95)))
-    how = "simulated" if ds.attrs.get("testbed_kind") == "simulation" else "measured"
+    how = "simulated" if ds.attrs.get("testbed_kind") == SIMULATED else "measured"
     label = f"sweep {ds.attrs.get('sweep', '?')}, {how} on {ds.attrs.get('testbed', '?')}"
-    return Observations(frame, axes, label)
+    return Observations(frame, axes, label, how)
 
 
 def complete(frame: pd.DataFrame | Points) -> Points:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
-import xarray as xr
 
 from tpcsweep.simulation_parameters import Physics
 from tpcsweep.testbeds.simulation.fluid import solve
@@ -41,8 +38,3 @@ def spread(cells: Cells, physics: Physics, queues: str, count: int, confidence: 
     tail = (1 - confidence) / 2
     low, high = np.quantile(np.broadcast_to(throughput, (count, middle.size)), [tail, 1 - tail], axis=0)
     return np.minimum(low / middle, 1), np.maximum(high / middle, 1)
-
-
-def datasets(summary: xr.Dataset) -> Iterator[xr.Dataset]:
-    """A simulated dataset under each of its testbed's parameter sets: the throughput is that of the fixed point."""
-    raise NotImplementedError

@@ -51,7 +51,7 @@ class Terms(NamedTuple):
     ramp: Array
     """Gbit that slow start moves."""
     stream: Array
-    """What a stream reaches at most after slow start."""
+    """What a stream reaches at most after slow start, alone on everything that it passes."""
     window: Array
     """What its window leaves it."""
     demand: Array
@@ -136,13 +136,21 @@ def terms(throughput: Array, cells: Cells, p: Mapping[str, Array], queues: str) 
     cores, cost, file = instance_cores(cells, p), spilling(throughput, cells, p), cells.file_size * GBIT
     rates = {side: core_rate(side, cost, cells, p) for side in ("source", "destination")}
     window = p["window_share"] * cells.tcp_buffer * GBIT / rtt
-    nic = p["nic_rate"] * share
     one = np.minimum(1, cores)
-    stream = np.minimum.reduce(
-        np.broadcast_arrays(
-            window, rates["source"] * one, rates["destination"] * one, nic, cells.bandwidth * share
-        )
-    )
+    packet = np.where(np.isinf(p["queue_packet"]), cells.mtu, p["queue_packet"]) - HEADERS
+    queue = p["queue_use"] * cells.queue_limit * packet * GBIT / (p["queue_delay"] * rtt)
+    pool = cores / slowdown(cells, p)
+    each = {
+        "cpu_source": pool * rates["source"],
+        "cpu_destination": pool * rates["destination"],
+        "interface": p["nic_rate"] * share,
+    }
+    shared = {"server": p["server_rate"], "path": cells.bandwidth * share * p["saturation"]}
+    (each if queues == "origin" else shared)["path_queue"] = queue
+    # One core moves the bytes of a stream (its set-up takes time of its own), and nothing on its way lets more through.
+    core = one * np.minimum(p["core_rate_source"], p["core_rate_destination"]) / cost
+    passed = [value for name, value in {**each, **shared}.items() if not name.startswith("cpu")]
+    stream = np.minimum.reduce(np.broadcast_arrays(window, core, *passed))
     setup = (
         p["setup_time"]
         + p["setup_rtts"] * rtt
@@ -154,16 +162,5 @@ def terms(throughput: Array, cells: Cells, p: Mapping[str, Array], queues: str) 
     rounds = np.log2(np.minimum(np.maximum(stream * rtt / first, 1), 1 + file / first))
     ramp = first * (2**rounds - 1)
     demand = cells.streams * file / (setup + rounds * rtt + (file - ramp) / stream)
-    packet = np.where(np.isinf(p["queue_packet"]), cells.mtu, p["queue_packet"]) - HEADERS
-    count = used if queues == "origin" else np.ones_like(used)
-    queue = p["queue_use"] * count * cells.queue_limit * packet * GBIT / (p["queue_delay"] * rtt)
-    pools = used * cores / slowdown(cells, p)
-    ceilings = {
-        "cpu_source": pools * rates["source"],
-        "cpu_destination": pools * rates["destination"],
-        "interface": used * nic,
-        "server": p["server_rate"],
-        "path": cells.bandwidth * share * p["saturation"],
-        "path_queue": queue,
-    }
+    ceilings = {**{name: used * value for name, value in each.items()}, **shared}
     return Terms(setup, rounds, ramp, stream, window, demand, ceilings)

@@ -36,8 +36,12 @@ def plan(wanted: Parameters, physics: Physics, queues: str, interval: float) -> 
     origins, streams, weight = dealt(wanted.streams, used)
     times = used / origins
     ceiling = {name: float(np.ravel(value)[0]) for name, value in at.ceilings.items()}
-    queue, interface = ceiling["path_queue"], ceiling["interface"] / used
+    interface, queue = ceiling["interface"] / used, ceiling["path_queue"]
     shared = min(ceiling["path"], ceiling["server"])
+    if queues == "origin":
+        interface = min(interface, queue / used)
+    else:
+        shared = min(shared, queue)
     cores = float(instance_cores(cells, p)[0])
     throughput = float(least(at)[0])
     return {
@@ -55,9 +59,9 @@ def plan(wanted: Parameters, physics: Physics, queues: str, interval: float) -> 
         ],
         "spill": float(p["spill"]),
         "spill_per_gbit": rtt / 8 * 1000 / float(p["cache"]),
-        "stream": min(float(at.window[0]), interface, wanted.bandwidth),
-        "interface": _finite(min(interface, queue / used) if queues == "origin" else interface),
-        "shared": _finite((shared if queues == "origin" else min(shared, queue)) / times),
+        "stream": _finite(float(at.window[0])),
+        "interface": _finite(interface),
+        "shared": _finite(shared / times),
         "guess": throughput,
         "cycle": wanted.streams * file / throughput,
         "interval": interval,

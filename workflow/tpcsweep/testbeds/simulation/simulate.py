@@ -15,8 +15,9 @@ import resource
 import signal
 import sys
 import traceback
+from typing import Any
 
-import simgrid
+import simgrid  # type: ignore[import-not-found]
 from simgrid import Actor, Comm, Engine, Link, LinkInRoute, NetZone
 
 SIMULATED = 6
@@ -31,7 +32,7 @@ TICK = 1e6
 GOLDEN = 0.6180339887498949
 
 
-def simulate(cell):
+def simulate(cell: dict[str, Any]) -> dict[str, Any]:
     """Throughput of a cell in Gbit/s, and its course."""
     gbit = 1e9 / 8
     engine = Engine(
@@ -61,13 +62,14 @@ def simulate(cell):
             )
     zone.seal()
 
-    def allow(throughput):
+    def allow(throughput: float) -> None:
         """Set what depends on the cost of a byte, for a throughput of the whole cell."""
         x = throughput * cell["spill_per_gbit"]
         cost = 1 + cell["spill"] * x / (1 + x)
         rates = [1 / (cost / side["core_rate"] + side["per_gbit"]) for side in cell["sides"]]
         pool = min([cell["interface"], *(rate * cell["cores"] for rate in rates)])
-        stream = min([cell["stream"], *(rate * cell["one"] for rate in rates)])
+        core = min(side["core_rate"] for side in cell["sides"]) / cost
+        stream = min(cell["stream"], core * cell["one"])
         for phase, cap in zip(phases, caps, strict=True):
             if not phase["gbit"]:
                 cap.set_bandwidth(TICK)
@@ -77,16 +79,17 @@ def simulate(cell):
         for link in pools:
             link.set_bandwidth(pool * gbit)
 
-    pieces, ends = [], []
+    pieces: list[tuple[float, float, float]] = []
+    ends: list[list[float]] = []
 
-    def run():
+    def run() -> None:
         count = len(cell["streams"])
         allow(cell["guess"])
         at, began, done = [-1] * count, [0.0] * count, [0] * count
         ends.extend([] for _ in range(count))
         host = [origins[origin] for origin in cell["streams"]]
 
-        def start(number):
+        def start(number: int) -> Any:
             phase = phases[at[number]]
             began[number] = engine.clock
             size = phase["gbit"] * cell["weight"] * gbit if phase["gbit"] else phase["seconds"] * TICK
@@ -123,7 +126,9 @@ def simulate(cell):
     return summarized(cell, pieces, ends)
 
 
-def summarized(cell, pieces, ends):
+def summarized(
+    cell: dict[str, Any], pieces: list[tuple[float, float, float]], ends: list[list[float]]
+) -> dict[str, Any]:
     """What a cell's simulation amounts to: each stream counts with whole transfers, after the warm-up."""
     scale = cell["weight"] * cell["times"]
     rates = [(len(times) - WARMUP) * cell["file"] / (times[-1] - times[WARMUP - 1]) for times in ends]
@@ -150,13 +155,13 @@ def summarized(cell, pieces, ends):
     }
 
 
-def say(what):
+def say(what: dict[str, Any]) -> None:
     """Write a line."""
     sys.stdout.write(json.dumps(what) + "\n")
     sys.stdout.flush()
 
 
-def answer(line):
+def answer(line: str) -> None:
     """Simulate a cell in a fork, whose answer is a line of its own."""
     child = os.fork()
     if child == 0:

@@ -1,0 +1,388 @@
+"""The simulated testbed: the model against closed forms, SimGrid against the fixed point, labels, refusals."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from tpcsweep import dataset, figures, runner, simulated
+from tpcsweep.checks import check
+from tpcsweep.claims import CLAIMS, judge
+from tpcsweep.comparing.comparison import compare
+from tpcsweep.configuration import Configuration, load, wanted
+from tpcsweep.models.observations import observe
+from tpcsweep.parameters import Parameters
+from tpcsweep.problems import ConfigurationError
+from tpcsweep.simulation_parameters import Estimate, Physics
+from tpcsweep.testbed_settings import Simulation
+from tpcsweep.testbeds.simulation import engine
+from tpcsweep.testbeds.simulation.draws import drawn, spread
+from tpcsweep.testbeds.simulation.engine import Engine, SimulationError
+from tpcsweep.testbeds.simulation.fluid import solve
+from tpcsweep.testbeds.simulation.model import HEADERS, TLS, cells_of, central
+from tpcsweep.testbeds.simulation.plan import MOST, dealt, plan
+
+from tests.unit import synthetic
+
+ROOT = Path(__file__).parents[2]
+SHIPPED = ("simulation", "simulation-chep2023")
+CLOSE = 0.02
+APART = 0.1
+"""Between SimGrid and the fixed point; docs/simulation.md has how far apart they were found."""
+
+
+def testbed(name: str = "simulation") -> Simulation:
+    found = load({"sweep": "smoke", "testbed": name}, ROOT).testbed
+    assert isinstance(found, Simulation)
+    return found
+
+
+PHYSICS = testbed().parameters
+
+
+def given_values(**values: float | None) -> Physics:
+    """The shipped parameters with other values, each for certain."""
+    known = {
+        name: Estimate(value=value, unit=getattr(PHYSICS, name).unit, source="made up")
+        for name, value in values.items()
+    }
+    return PHYSICS.model_copy(update=known)
+
+
+AT_ONCE = given_values(setup_time=0, setup_rtts=0, setup_cpu=0, spill=0)
+
+
+def fixed_point(one: Parameters, physics: Physics = PHYSICS, queues: str = "path") -> float:
+    return float(solve(cells_of([one]), central(physics), queues)[0][0])
+
+
+@pytest.fixture(scope="module")
+def simgrid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    with engine.started(tmp_path_factory.mktemp("simgrid")) as running:
+        yield running
+
+
+def by_simgrid(simgrid: Engine, one: Parameters, physics: Physics = PHYSICS, queues: str = "path") -> float:
+    return float(simgrid.simulate(plan(one, physics, queues, 0.1))["throughput"])
+
+
+LARGE = 10**12
+CLOSED = {
+    "a stream's window over its RTT": (
+        Parameters(rtt=50, tcp_buffer=16 * 2**20, bandwidth=100, file_size=LARGE, streams=4),
+        AT_ONCE,
+        4 * PHYSICS.window_share.value * 16 * 2**20 * 8e-9 / 0.05,
+    ),
+    "the path's payload": (
+        Parameters(rtt=1, bandwidth=10, mtu=1500, file_size=LARGE, streams=20, tcp_buffer=2**28),
+        AT_ONCE,
+        10 * TLS * (1500 - HEADERS) / 1538 * PHYSICS.saturation.value,
+    ),
+    "one core": (
+        Parameters(cores=1, rtt=1, bandwidth=400, file_size=LARGE, tcp_buffer=2**28),
+        AT_ONCE,
+        PHYSICS.core_rate_source.value,
+    ),
+    "set-up, then a core": (
+        Parameters(cores=1, rtt=0, bandwidth=400, file_size=10**8, tcp_buffer=2**28),
+        given_values(setup_time=0.3, setup_rtts=0, setup_cpu=0, spill=0, initial_window=1e6),
+        0.8 / (0.3 + 0.8 / PHYSICS.core_rate_source.value),
+    ),
+    "round trips of set-up and slow start": (
+        # 90 segments and 630: the file is sent in log2(1 + 63) round trips after 6.
+        Parameters(rtt=100, bandwidth=400, file_size=630 * (9000 - HEADERS), tcp_buffer=2**30),
+        given_values(setup_time=0, setup_rtts=6, setup_cpu=0, spill=0),
+        630 * (9000 - HEADERS) * 8e-9 / ((6 + 6) * 0.1),
+    ),
+    "netem's limit over its delay": (
+        Parameters(rtt=100, bandwidth=100, queue_limit=1000, file_size=LARGE, streams=50, tcp_buffer=2**28),
+        given_values(setup_time=0, setup_rtts=0, setup_cpu=0, spill=0, queue_delay=1, queue_use=1),
+        1000 * (9000 - HEADERS) * 8e-9 / 0.1,
+    ),
+    "cores that an instance cannot use": (
+        Parameters(origins=2, cores=64, rtt=0, bandwidth=400, file_size=LARGE, streams=200),
+        given_values(
+            setup_time=0,
+            setup_rtts=0,
+            setup_cpu=0,
+            spill=0,
+            contention=0,
+            instance_cores=8,
+            core_rate_source=2,
+        ),
+        2 * 8 * 2.0,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CLOSED)
+def test_simple_cases_are_their_closed_forms(simgrid: Engine, case: str) -> None:
+    one, physics, expected = CLOSED[case]
+    assert fixed_point(one, physics) == pytest.approx(expected, rel=CLOSE)
+    assert by_simgrid(simgrid, one, physics) == pytest.approx(expected, rel=CLOSE)
+
+
+def test_simgrid_and_the_fixed_point_agree_over_a_grid(simgrid: Engine) -> None:
+    for name in SHIPPED:
+        settings = testbed(name)
+        for streams, origins, cores, rtt, limit in (
+            (1, 1, 8, 0.1, None),
+            (3, 2, 16, 10, None),
+            (7, 8, 64, 120, 1000),
+            (24, 4, 16, 30, None),
+            (60, 2, 128, 3, None),
+            (200, 8, 32, 60, 1000),
+            (520, 4, 128, 120, None),
+        ):
+            one = Parameters(
+                streams=streams,
+                origins=origins,
+                cores=cores,
+                rtt=rtt,
+                queue_limit=limit,
+                bandwidth=200,
+                file_size=10**9,
+                tcp_buffer=2**29,
+            )
+            physics, queues = settings.parameters, settings.queues
+            expected = fixed_point(one, physics, queues)
+            assert by_simgrid(simgrid, one, physics, queues) == pytest.approx(expected, rel=APART), one
+
+
+CELL = st.builds(
+    Parameters,
+    streams=st.integers(1, 600),
+    origins=st.sampled_from([1, 2, 4, 8]),
+    cores=st.sampled_from([None, 0.1, 1, 16, 128]),
+    rtt=st.floats(0, 300),
+    bandwidth=st.floats(0.1, 800),
+    queue_limit=st.sampled_from([None, 10, 1000]),
+    mtu=st.sampled_from([1500, 9000]),
+    tcp_buffer=st.integers(2**16, 2**31),
+    file_size=st.integers(2**10, 10**11),
+    endpoint=st.sampled_from(["redirector", "direct"]),
+)
+
+
+@given(CELL, st.sampled_from(["origin", "path"]))
+def test_the_fixed_point_is_one_and_keeps_below_every_ceiling(one: Parameters, queues: str) -> None:
+    cells, p = cells_of([one]), central(PHYSICS)
+    throughput, at = solve(cells, p, queues)
+    assert throughput[0] > 0
+    for ceiling in (at.demand, *at.ceilings.values()):
+        assert throughput[0] <= float(np.ravel(ceiling)[0]) * (1 + 1e-6)
+    larger = one.model_copy(update={"bandwidth": one.bandwidth * 2})
+    # A wider path spills more data out of the cache, and never so many that less arrives.
+    assert fixed_point(larger, queues=queues) >= throughput[0] * (1 - 1e-6)
+
+
+@given(st.integers(1, 2000), st.sampled_from([1, 2, 4, 8]))
+def test_what_is_simulated_stands_for_every_stream(streams: int, origins: int) -> None:
+    used = min(streams, origins)
+    simulated_origins, places, weight = dealt(streams, used)
+    assert len(places) <= MOST
+    assert set(places) == set(range(simulated_origins))
+    assert len(places) * weight * used / simulated_origins == pytest.approx(streams)
+
+
+def test_a_simulation_that_fails_says_why(simgrid: Engine) -> None:
+    with pytest.raises(SimulationError, match="KeyError"):
+        simgrid.simulate({"phases": []})
+    assert by_simgrid(simgrid, Parameters()) > 0  # the next is simulated all the same
+
+
+def test_without_simgrid_it_is_said_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "PROGRAM", tmp_path / "missing.py")
+    with pytest.raises(SimulationError, match="apt-get install python3-simgrid"), engine.started(tmp_path):
+        pass
+
+
+def test_draws_stay_in_their_ranges_and_intervals_hold_the_value() -> None:
+    for name, values in drawn(PHYSICS, 100).items():
+        low, high = getattr(PHYSICS, name).range
+        if low is not None and low != high:
+            assert low <= values.min() < values.max() <= high
+    cells = cells_of([Parameters(streams=streams, rtt=20) for streams in (1, 10, 100)])
+    low, high = spread(cells, PHYSICS, "path", 100, 0.95)
+    assert (low < 1).all()
+    assert (high > 1).all()
+    certain = PHYSICS.model_copy(
+        update={
+            name: getattr(PHYSICS, name).model_copy(update={"low": None, "high": None})
+            for name in Physics.model_fields
+        }
+    )
+    assert np.allclose(spread(cells, certain, "path", 20, 0.95), 1)
+
+
+ESTIMATE = {"value": 2, "low": 1, "high": 3, "unit": "s", "source": "made up"}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"unit": "ms"}, "unit 'ms', allowed: 's'"),
+        ({"low": 2.5}, "2 in a range from 2.5 to 3"),
+        ({"low": -1}, "at least 0"),
+        ({"value": None}, "null, allowed: a number of s"),
+        ({"source": ""}, "source"),
+    ],
+)
+def test_estimates_that_mean_nothing_are_refused(
+    tmp_path: Path, change: Mapping[str, Any], said: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        on_base(tmp_path, parameters={"setup_time": ESTIMATE | change})
+
+
+def on_base(folder: Path, **content: Any) -> Configuration:
+    path = folder / "mine.yaml"
+    path.write_text(yaml.safe_dump({"kind": "simulation", "base": "simulation", **content}))
+    return load({"sweep": "smoke", "testbed": str(path), "results": str(folder / "results")}, ROOT)
+
+
+def test_a_testbed_has_what_its_base_has_and_it_does_not_say(tmp_path: Path) -> None:
+    mine = on_base(tmp_path, parameters={"setup_time": ESTIMATE}, inputs=["chep2023.saturate"]).testbed
+    assert isinstance(mine, Simulation)
+    assert mine.parameters == PHYSICS.model_copy(update={"setup_time": Estimate.model_validate(ESTIMATE)})
+    assert mine.inputs == (*testbed().inputs, "chep2023.saturate")
+
+
+@pytest.mark.parametrize(
+    ("base", "said"),
+    [("mine.yaml", "not based on this one"), ("netns", "of kind simulation"), ("nowhere", "base")],
+)
+def test_a_base_that_is_none_is_refused(tmp_path: Path, base: str, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        on_base(tmp_path, base=str(tmp_path / base) if base.endswith(".yaml") else base)
+
+
+def test_other_parameters_make_cells_stale(tmp_path: Path) -> None:
+    one, other = on_base(tmp_path), on_base(tmp_path, parameters={"setup_time": ESTIMATE})
+    assert wanted(one, one.grid.cells[0]) != wanted(other, other.grid.cells[0])
+    assert wanted(one, one.grid.cells[0]) == json.loads(json.dumps(wanted(one, one.grid.cells[0])))
+
+
+def test_inputs_of_shipped_testbeds_are_claims() -> None:
+    for name in SHIPPED:
+        assert set(testbed(name).inputs) <= set(CLAIMS)
+
+
+def sweep(folder: Path, **parameters: Any) -> Configuration:
+    path = folder / "asked.yaml"
+    path.write_text(yaml.safe_dump({"parameters": parameters}))
+    settings = {"sweep": str(path), "testbed": "simulation", "results": str(folder / "results")}
+    return load(settings, ROOT)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"loss": 0.01}, "lost packets are not modelled"),
+        ({"layer": "disk_to_disk"}, "disks are not modelled"),
+        ({"congestion_control": "bbr"}, "others are not modelled"),
+        ({"tool": "iperf3", "layer": "network"}, "third-party copies over HTTPS"),
+        ({"tool": ["curl", "gfal-copy"]}, "does not tell them apart"),
+        ({"tcp_streams": 4, "tool": "curl"}, "several connections"),
+        ({"cores": 500}, "host_cores in config/testbeds/simulation.yaml"),
+        ({"file_size": "4 TB"}, "memory in config/testbeds/simulation.yaml"),
+    ],
+)
+def test_what_the_model_does_not_know_is_refused(
+    tmp_path: Path, parameters: dict[str, Any], said: str
+) -> None:
+    assert said in " ".join(map(str, check(sweep(tmp_path, **parameters))))
+
+
+@pytest.fixture(scope="module")
+def groups(tmp_path_factory: pytest.TempPathFactory) -> dataset.Folded:
+    """A small sweep, simulated as a run does it."""
+    folder = tmp_path_factory.mktemp("sweep")
+    asked = {
+        "streams": [1, 8],
+        "rtt": [1, 60],
+        "origins": [1, 2],
+        "cores": 8,
+        "bandwidth": 20,
+        "file_size": "1 GB",
+    }
+    configuration = sweep(folder, **asked)
+    assert not check(configuration)
+    for deployment in configuration.grid.deployments:
+        logs = folder / "logs" / deployment
+        logs.mkdir(parents=True)
+        runner.run(configuration, deployment, logs)
+    specifications = {
+        configuration.cell_file(cell): wanted(configuration, cell) for cell in configuration.grid.cells
+    }
+    return dataset.fold(list(specifications), configuration.grid.axes, specifications)
+
+
+def test_a_simulated_dataset_says_so(groups: dataset.Folded, tmp_path: Path) -> None:
+    summary = groups.summary
+    assert summary.attrs["testbed_kind"] == "simulation"
+    assert "simulated" in summary.attrs["title"]
+    assert summary.attrs["claims_used_as_inputs"].split() == list(testbed().inputs)
+    assert "simulated" in summary.throughput.attrs["long_name"]
+    assert summary.attrs["host"] == ""
+    dataset.write_table(summary, tmp_path / "cells.csv")
+    assert all("simulated" in row for row in (tmp_path / "cells.csv").read_text().splitlines()[1:])
+    assert {verdict.data for verdict in judge(summary)} == {"simulated"}
+
+
+def test_a_simulated_dataset_has_what_the_model_knows_and_no_more(groups: dataset.Folded) -> None:
+    summary = groups.summary
+    assert (summary.status == dataset.STATUS.index("ok")).all()
+    assert (summary.throughput_low <= summary.throughput).all()
+    assert (summary.throughput <= summary.throughput_high).all()
+    assert (summary.limit != "").all()
+    assert summary.retransmits.isnull().all()
+    assert groups.samples.goodput.notnull().any("time").all()
+
+
+def test_nothing_simulated_is_drawn_without_the_word(groups: dataset.Folded) -> None:
+    summary = groups.summary
+    against = summary.assign_attrs(testbed_kind="netns", testbed="netns")
+    observations = observe(summary)
+    drawn_figures = [
+        *(
+            draw(summary)
+            for draw in (figures.heatmap, figures.surface, figures.lines, figures.cpu, figures.limits)
+        ),
+        figures.series(summary, groups.samples),
+        *(draw(compare(against, summary)) for draw in (figures.forest, figures.ratios)),
+    ]
+    for figure in drawn_figures:
+        title = " ".join(text.get_text() for text in figure.texts)
+        assert "simulated" in title
+    assert observations.how == "simulated"
+    assert "simulated" in observations.label
+
+
+def test_simulated_and_measured_cells_are_never_folded_together(tmp_path: Path) -> None:
+    axes: dict[str, Any] = {"streams": [1, 2], "repetition": [1]}
+    files = synthetic.write_sweep(tmp_path / "measured", axes, missing=[{"streams": 2}])
+    files |= synthetic.write_sweep(tmp_path / "simulated", axes, kind="simulation", missing=[{"streams": 1}])
+    with pytest.raises(dataset.DatasetError, match="kind"):
+        dataset.fold(files, axes)
+
+
+def test_datasets_under_drawn_parameters_spread_around_the_simulated_one(groups: dataset.Folded) -> None:
+    summary = groups.summary
+    found = list(simulated.datasets(summary))
+    assert len(found) == testbed().draws
+    throughput = xr.concat([one.throughput for one in found], "draw")
+    assert (throughput.min("draw") < summary.throughput).all()
+    assert (throughput.max("draw") > summary.throughput).all()
+    middle = solve(simulated.columns_of(summary), central(PHYSICS), testbed().queues)[0]
+    assert np.allclose(middle, summary.throughput.values.ravel(), rtol=APART)
+    with pytest.raises(ValueError, match="not a simulated dataset"):
+        simulated.settings_of(summary.assign_attrs(testbed_kind="netns"))

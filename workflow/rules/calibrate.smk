@@ -1,0 +1,12 @@
+rule calibrate:
+    input:
+        dataset=f"{RESULTS}/dataset.nc",
+    output:
+        parameters=f"{RESULTS}/calibration.yaml",
+        table=f"{RESULTS}/calibration.csv",
+    log:
+        f"{RESULTS}/logs/calibrate.log",
+    conda:
+        "../../envs/tpcsweep.yaml"
+    script:
+        "../scripts/calibrate.py"
