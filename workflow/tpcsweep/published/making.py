@@ -21,8 +21,8 @@ from tpcsweep.published.base import Data, PublishedFigure, Shown
 from tpcsweep.published.carried import Carried, carried, unmeasured
 from tpcsweep.published.layout import board, close
 from tpcsweep.published.scaling import factor, scaled, written
+from tpcsweep.simulated import datasets
 from tpcsweep.sweep import Sweep
-from tpcsweep.testbeds.simulation.draws import datasets
 
 DRAWS = 40
 """Random parameter sets that simulated data are judged under."""
