@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from mpl_toolkits.mplot3d import Axes3D  # type: ignore[import-untyped]
 
 
+_TICKS = [0, 1, 3, -1]  # of RTTs, whose labels would cover each other
+
+
 def _surfaces(data: Data, shown: Shown) -> Figure:
     """Draw a surface over streams × RTT for each cores × origins, with its interval at each point."""
     grid = arrange(data.summary, ("streams", "rtt"))
@@ -33,6 +36,7 @@ def _surfaces(data: Data, shown: Shown) -> Figure:
             place = cast("Axes3D", one)
             panel(place, grid, where, norm, throughput_label(data.summary))
             place.set_title(title_of(where), fontsize=8, y=1.0)
+            place.set_yticks(y[_TICKS], [f"{grid.cells['rtt'].values[at]:g}" for at in _TICKS], fontsize=6.5)
             low, high = (grid.plane(name, where) for name in ("low", "high"))
             ends = zip(across.flat, along.flat, low.flat, high.flat, strict=True)
             for at, by, bottom, top in ends:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -14,6 +14,7 @@ import yaml
 from matplotlib.figure import Figure
 
 from tpcsweep import yaml_file
+from tpcsweep.dataset import SIMULATED
 from tpcsweep.figures import save
 from tpcsweep.figures.labels import how
 from tpcsweep.figures.panels import styled
@@ -58,27 +59,34 @@ def make(figure: PublishedFigure, how_to: Making) -> Path:
         MakingError: when the inner Snakemake did not make the dataset.
         ConfigurationError: for a scale that is none, or by which the sweep cannot be scaled.
     """
-    notes: tuple[str, ...] = ()
+    scale, notes = None, ()
     if figure.source is not None:
         found = _imported(figure.source, how_to)
-    elif figure.not_simulated and how_to.testbed is None:
+    elif figure.not_simulated and (how_to.testbed is None or _kind(how_to.testbed) == SIMULATED):
         found = _there(how_to.results / figure.name, how_to.also / str(figure.like))
     else:
+        scale = how_to.scale
         found, notes = _swept(figure, how_to)
     if found is None:
         return _placeholder(figure, how_to)
     data = Data(found)
-    title = f"{figure.title}; {how(data.summary)}" + (
-        f", scaled {how_to.scale}" if notes or how_to.scale else ""
-    )
-    if notes:
-        title += f" (bandwidth, cores, files and buffers × {how_to.scale}; {'; '.join(notes)})"
+    shown = judged(figure, data, scale, notes)
+    folder = found.parent if found.is_relative_to(how_to.results) else how_to.results / figure.name
+    testbed = str(data.summary.attrs["testbed"])
+    return _write(figure, folder, figure.draw(data, shown), shown.claims, testbed, scale)
+
+
+def judged(figure: PublishedFigure, data: Data, scale: str | None = None, notes: Sequence[str] = ()) -> Shown:
+    """What a figure says of its data: how they came about, at which scale, and the verdicts on its claims.
+
+    notes: what scaling has left out.
+    """
+    title = f"{figure.title}; {how(data.summary)}"
+    if scale is not None:
+        left = "".join(f"; {note}" for note in notes)
+        title += f", scaled {scale}: bandwidth, cores, files and buffers × {scale}{left}"
     claims = carried(data.summary, figure.claims, _draws(data))
-    shown = Shown(title, (_about(data),), tuple(claims))
-    with_file = found.parent if found.is_relative_to(how_to.results) else how_to.results / figure.name
-    return _write(
-        figure, with_file, figure.draw(data, shown), claims, data.summary.attrs["testbed"], how_to.scale
-    )
+    return Shown(title, (_about(data),), tuple(claims))
 
 
 def command(figure: PublishedFigure) -> str:
@@ -102,8 +110,7 @@ def _swept(figure: PublishedFigure, how_to: Making) -> tuple[Path, tuple[str, ..
         sweep = str(file)
     config = {"sweep": sweep, "testbed": testbed, "results": str(how_to.results)}
     # As `Configuration.folder`, which is for testbeds of any kind: only those of kind netns have the bare name.
-    kind = yaml_file.read(_testbed_file(testbed), testbed).get("kind")
-    folder = how_to.results / (name if kind == "netns" else f"{name}@{Path(testbed).stem}")
+    folder = how_to.results / (name if _kind(testbed) == "netns" else f"{name}@{Path(testbed).stem}")
     return _run(how_to, config, folder / "dataset.nc"), notes
 
 
@@ -130,12 +137,14 @@ def _there(*folders: Path) -> Path | None:
 
 def _draws(data: Data) -> Iterator[xr.Dataset]:
     """A simulated dataset under other parameter sets; nothing of a measured one."""
-    simulated = data.summary.attrs["testbed_kind"] == "simulation"
+    simulated = data.summary.attrs["testbed_kind"] == SIMULATED
     return islice(datasets(data.summary), DRAWS) if simulated else iter(())
 
 
-def _testbed_file(testbed: str) -> Path:
-    return Path(testbed if testbed.endswith(".yaml") else f"config/testbeds/{testbed}.yaml")
+def _kind(testbed: str) -> str:
+    """The kind of a testbed; raises ConfigurationError where its file cannot be read."""
+    file = testbed if testbed.endswith(".yaml") else f"config/testbeds/{testbed}.yaml"
+    return str(yaml_file.read(Path(file), file).get("kind"))
 
 
 def _about(data: Data) -> str:
@@ -163,7 +172,7 @@ def _write(
     figure: PublishedFigure,
     folder: Path,
     drawn: Figure,
-    claims: list[Carried],
+    claims: Sequence[Carried],
     testbed: str | None,
     scale: str | None,
 ) -> Path:
