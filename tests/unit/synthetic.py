@@ -109,6 +109,11 @@ def cell(spec: Mapping[str, Any], status: str = "ok", flags: Sequence[str] = ())
             "kernel": "6.1.0",
             "cpu": "a CPU",
             "software": {"xrootd": "5.9.0", "gfal2": "2.23.0"},
+            **(
+                {"simulation": {"inputs": ["chep2024.server_cap"]}}
+                if spec["testbed"]["kind"] == "simulation"
+                else {}
+            ),
             "path": {"rtt": parameters["rtt"] + 0.05},
             "sysctls": {"net.ipv4.tcp_rmem": "4096 131072 67108864"},
             "commit": "0123abc",

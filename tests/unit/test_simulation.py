@@ -39,13 +39,13 @@ APART = 0.1
 """Between SimGrid and the fixed point; docs/simulation.md has how far apart they were found."""
 
 
-def testbed(name: str = "simulation") -> Simulation:
+def shipped(name: str = "simulation") -> Simulation:
     found = load({"sweep": "smoke", "testbed": name}, ROOT).testbed
     assert isinstance(found, Simulation)
     return found
 
 
-PHYSICS = testbed().parameters
+PHYSICS = shipped().parameters
 
 
 def given_values(**values: float | None) -> Physics:
@@ -132,7 +132,7 @@ def test_simple_cases_are_their_closed_forms(simgrid: Engine, case: str) -> None
 
 def test_simgrid_and_the_fixed_point_agree_over_a_grid(simgrid: Engine) -> None:
     for name in SHIPPED:
-        settings = testbed(name)
+        settings = shipped(name)
         for streams, origins, cores, rtt, limit in (
             (1, 1, 8, 0.1, None),
             (3, 2, 16, 10, None),
@@ -253,7 +253,7 @@ def test_a_testbed_has_what_its_base_has_and_it_does_not_say(tmp_path: Path) -> 
     mine = on_base(tmp_path, parameters={"setup_time": ESTIMATE}, inputs=["chep2023.saturate"]).testbed
     assert isinstance(mine, Simulation)
     assert mine.parameters == PHYSICS.model_copy(update={"setup_time": Estimate.model_validate(ESTIMATE)})
-    assert mine.inputs == (*testbed().inputs, "chep2023.saturate")
+    assert mine.inputs == (*shipped().inputs, "chep2023.saturate")
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ def test_other_parameters_make_cells_stale(tmp_path: Path) -> None:
 
 def test_inputs_of_shipped_testbeds_are_claims() -> None:
     for name in SHIPPED:
-        assert set(testbed(name).inputs) <= set(CLAIMS)
+        assert set(shipped(name).inputs) <= set(CLAIMS)
 
 
 def sweep(folder: Path, **parameters: Any) -> Configuration:
@@ -316,6 +316,7 @@ def groups(tmp_path_factory: pytest.TempPathFactory) -> dataset.Folded:
     }
     configuration = sweep(folder, **asked)
     assert not check(configuration)
+    runner.begin(configuration)
     for deployment in configuration.grid.deployments:
         logs = folder / "logs" / deployment
         logs.mkdir(parents=True)
@@ -330,7 +331,7 @@ def test_a_simulated_dataset_says_so(groups: dataset.Folded, tmp_path: Path) -> 
     summary = groups.summary
     assert summary.attrs["testbed_kind"] == "simulation"
     assert "simulated" in summary.attrs["title"]
-    assert summary.attrs["claims_used_as_inputs"].split() == list(testbed().inputs)
+    assert summary.attrs["claims_used_as_inputs"].split() == list(shipped().inputs)
     assert "simulated" in summary.throughput.attrs["long_name"]
     assert summary.attrs["host"] == ""
     dataset.write_table(summary, tmp_path / "cells.csv")
@@ -378,11 +379,11 @@ def test_simulated_and_measured_cells_are_never_folded_together(tmp_path: Path) 
 def test_datasets_under_drawn_parameters_spread_around_the_simulated_one(groups: dataset.Folded) -> None:
     summary = groups.summary
     found = list(simulated.datasets(summary))
-    assert len(found) == testbed().draws
+    assert len(found) == shipped().draws
     throughput = xr.concat([one.throughput for one in found], "draw")
     assert (throughput.min("draw") < summary.throughput).all()
     assert (throughput.max("draw") > summary.throughput).all()
-    middle = solve(simulated.columns_of(summary), central(PHYSICS), testbed().queues)[0]
+    middle = solve(simulated.columns_of(summary), central(PHYSICS), shipped().queues)[0]
     assert np.allclose(middle, summary.throughput.values.ravel(), rtol=APART)
     with pytest.raises(ValueError, match="not a simulated dataset"):
         simulated.settings_of(summary.assign_attrs(testbed_kind="netns"))

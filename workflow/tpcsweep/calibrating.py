@@ -19,6 +19,7 @@ from tpcsweep.dataset import SIMULATED
 from tpcsweep.models.base import Model, Parameter, Points
 from tpcsweep.models.fit import RESAMPLES, Fit, fit
 from tpcsweep.models.observations import Observations, observe
+from tpcsweep.parameters import Parameters
 from tpcsweep.simulation_parameters import UNITS, Physics
 from tpcsweep.testbeds.simulation.fluid import solve
 from tpcsweep.testbeds.simulation.model import Cells
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 
 PARAMETERS = (
     Parameter("setup_time", "s", "wall time of a transfer without round trips", 1e-3, 5, 0.1, "log"),
-    Parameter("setup_rtts", "1", "round trips before the first byte", 0, 40, 6, needs=("rtt",)),
+    # Of files of one size, round trips of the set-up and a smaller window cannot be told apart: then what was found
+    # with files of one byte (measure.limits).
+    Parameter("setup_rtts", "1", "before the first byte", 0, 40, 6, needs=("rtt", "file_size"), neutral=6),
     Parameter("setup_cpu", "s", "CPU of each side for a transfer", 1e-4, 1, 0.02, "log", needs=("cores",)),
     Parameter(
         "redirector_rtts", "1", "what redirectors add", 0, 60, 13, needs=("rtt", "origins"), neutral=13
@@ -96,7 +99,12 @@ def observed(summary: xr.Dataset) -> tuple[Observations, float]:
         raise CalibrationError("this dataset is simulated: parameters are fitted to measured cells alone")
     found = observe(summary)
     redirected = (found.frame["endpoint"] == "redirector") & (found.frame["origins"] > 1)
-    frame = found.frame.assign(redirected=redirected.astype(float))
+    # Older datasets do not tell of parameters that came later; they had their defaults.
+    defaults = {
+        name: np.inf if one.default is None else one.default for name, one in Parameters.model_fields.items()
+    }
+    lacking = {name: defaults[name] for name in Cells._fields if name in defaults and name not in found.frame}
+    frame = found.frame.assign(redirected=redirected.astype(float), **lacking)
     used = summary["destination_cpu"] / summary["source_cpu"]
     ratio = float(used.median()) if bool(used.notnull().any()) else 1.0
     return replace(found, frame=frame), ratio
