@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+Colour = tuple[float, float, float]
+
 _MOST_LINES = 12
 _MOST_TICKS = 6
 
@@ -53,16 +55,16 @@ def lines(summary: xr.Dataset, chosen: tuple[str, str] | None = None) -> Figure:
     return figure
 
 
-def colours(count: int) -> list[tuple[float, ...]]:
+def colours(count: int) -> list[Colour]:
     """Give a colour for each of some curves, without the yellow end, which is faint on white."""
-    return [tuple(colour[:3]) for colour in mpl.colormaps[COLOURS](np.linspace(0, 0.8, count))]
+    return [(red, green, blue) for red, green, blue, _ in mpl.colormaps[COLOURS](np.linspace(0, 0.8, count))]
 
 
 def curves(
     axes: Axes,
     grid: Grid,
     where: Mapping[str, Any],
-    palette: Sequence[tuple[float, ...]],
+    palette: Sequence[Colour],
     top: float,
     limit: float | None,
     label: str,
@@ -94,13 +96,14 @@ def curves(
     axes.grid(visible=True, alpha=0.3)
 
 
-def curve_handles(grid: Grid, palette: Sequence[tuple[float, ...]], limit: float | None) -> list[Line2D]:
+def curve_handles(grid: Grid, palette: Sequence[Colour], limit: float | None) -> list[Line2D]:
     """Give the legend entries of curves."""
-    names = values_of(grid.cells, grid.y) if grid.y else []
-    handles = [
-        Line2D([], [], color=colour, linestyle="-" if at % 2 == 0 else "--", label=title_of({grid.y: value}))
-        for at, (colour, value) in enumerate(zip(palette, names, strict=False))
-    ]
+    handles = []
+    if grid.y:
+        handles = [
+            Line2D([], [], color=c, linestyle="-" if at % 2 == 0 else "--", label=title_of({grid.y: value}))
+            for at, (c, value) in enumerate(zip(palette, values_of(grid.cells, grid.y), strict=True))
+        ]
     if limit is not None:
         handles.append(Line2D([], [], color="#555555", linestyle=":", label="bandwidth of the path"))
     return [*handles, *mark_handles(grid, "none")]
@@ -112,7 +115,7 @@ def _mark_line(
     x: NDArray[np.float64],
     y: NDArray[np.float64],
     chosen: NDArray[Any],
-    colour: tuple[float, ...],
+    colour: Colour,
     line: int,
 ) -> None:
     """Put hollow marks around points; what has no value is marked near the floor, each line at its height."""

@@ -59,7 +59,8 @@ def make(figure: PublishedFigure, how_to: Making) -> Path:
         MakingError: when the inner Snakemake did not make the dataset.
         ConfigurationError: for a scale that is none, or by which the sweep cannot be scaled.
     """
-    scale, notes = None, ()
+    scale: str | None = None
+    notes: tuple[str, ...] = ()
     if figure.source is not None:
         found = _imported(figure.source, how_to)
     elif figure.not_simulated and (how_to.testbed is None or _kind(how_to.testbed) == SIMULATED):
@@ -98,7 +99,8 @@ def command(figure: PublishedFigure) -> str:
 def _swept(figure: PublishedFigure, how_to: Making) -> tuple[Path, tuple[str, ...]]:
     """The dataset of a sweep, measured or simulated as far as it is not there yet; and what its scaling left out."""
     testbed = how_to.testbed or figure.testbed
-    sweep, name, notes = f"config/published/{figure.name}.yaml", figure.name, ()
+    sweep, name = f"config/published/{figure.name}.yaml", figure.name
+    notes: tuple[str, ...] = ()
     if how_to.scale is not None:
         asked = Sweep.model_validate(yaml_file.read(Path(sweep), sweep))
         smaller, notes = scaled(asked, factor(how_to.scale))

@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 import pandas as pd  # type: ignore[import-untyped]
 from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
 
 from tpcsweep.claims import CLAIMS
 from tpcsweep.figures import save
@@ -108,7 +109,7 @@ def drawn(verdicts: pd.DataFrame) -> Figure:
             colLabels=list(_HEAD),
             colWidths=wide,
             cellLoc="left",
-            bbox=(0, 0, 1, 1),
+            bbox=Bbox.unit(),
         )
         text.auto_set_font_size(False)
         text.set_fontsize(7.5)

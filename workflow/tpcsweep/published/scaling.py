@@ -154,7 +154,7 @@ def _on_site(given: dict[str, list[Value]], notes: list[str]) -> None:
 def _starved(given: dict[str, list[Value]]) -> list[dict[str, Any]]:
     """What leaves out the cells whose origins have too little CPU."""
     cores, origins = given.get("cores", []), given.get("origins", [1])
-    found = []
+    found: list[dict[str, Any]] = []
     for count in origins:
         assert isinstance(count, int)
         few = [value for value in cores if isinstance(value, float) and value / count < FEWEST_CORES]
