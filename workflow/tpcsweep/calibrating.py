@@ -164,22 +164,16 @@ def _entry(name: str, found: Fit, ratio: float, of: str) -> str:
     if name in HELD:
         value, source = HELD[name]
         return _estimate(name, (value, value, value), source)
+    known, times, more = name, 1.0, ""
     if name == "core_rate_source":
-        times, source = (
-            ratio,
-            f"fitted to {of}: {ratio:.3g} × core_rate_destination, by the CPU that both sides used",
-        )
-    else:
-        times, source = 1.0, f"fitted to {of}, 95 % interval"
-    known = "core_rate_destination" if name == "core_rate_source" else name
-    one = next(parameter for parameter in PARAMETERS if parameter.name == known)
-    value = found.values[known]
-    low, high = (found.low[known], found.high[known]) if found.determined[known] else (one.low, one.high)
+        known, times = "core_rate_destination", ratio
+        more = f"; {ratio:.3g} times that of the destination, by the CPU that both used"
     if not found.determined[known]:
-        source = (
-            f"{source.removesuffix(', 95 % interval')}, which do not determine it: {found.reasons[known]}"
-        )
-    return _estimate(name, (value * times, min(low, value) * times, max(high, value) * times), source)
+        more += f"; not determined by them: {found.reasons[known]}"
+    value = found.values[known]
+    ends = (value, min(found.low[known], value), max(found.high[known], value))
+    value, low, high = (end * times for end in ends)
+    return _estimate(name, (value, low, high), f"fitted to {of}, 95 % interval{more}")
 
 
 def _estimate(name: str, values: tuple[float | None, float | None, float | None], source: str) -> str:
