@@ -17,7 +17,7 @@ from tpcsweep import yaml_file
 from tpcsweep.dataset import SIMULATED
 from tpcsweep.figures import save
 from tpcsweep.figures.labels import how
-from tpcsweep.figures.panels import styled
+from tpcsweep.figures.panels import in_common, styled
 from tpcsweep.published.base import Data, PublishedFigure, Shown
 from tpcsweep.published.carried import Carried, carried, unmeasured
 from tpcsweep.published.layout import board, close
@@ -27,6 +27,8 @@ from tpcsweep.sweep import Sweep
 
 DRAWS = 40
 """Random parameter sets that simulated data are judged under."""
+
+_OTHER = "Not at the published scale: a smaller sweep than config/published/{name}.yaml stands in for it."
 
 Run = Callable[[Mapping[str, Any], str], int]
 """Runs a Snakemake with this configuration for one target; returns its exit code."""
@@ -87,7 +89,8 @@ def judged(figure: PublishedFigure, data: Data, scale: str | None = None, notes:
         left = "".join(f"; {note}" for note in notes)
         title += f", scaled {scale}: bandwidth, cores, files and buffers × {scale}{left}"
     claims = carried(data.summary, figure.claims, _draws(data))
-    return Shown(title, (_about(data),), tuple(claims))
+    other = [_OTHER.format(name=figure.name)] if data.summary.attrs["sweep"] == figure.like else []
+    return Shown(title, (_about(data), *other), tuple(claims))
 
 
 def command(figure: PublishedFigure) -> str:
@@ -152,7 +155,7 @@ def _kind(testbed: str) -> str:
 def _about(data: Data) -> str:
     attributes = data.summary.attrs
     cells = int(data.summary["throughput"].notnull().sum())
-    return f"Sweep {attributes['sweep']}, testbed {attributes['testbed']}, {cells} cells."
+    return f"Sweep {attributes['sweep']}, testbed {attributes['testbed']}, {cells} cells; {in_common(data.summary)}."
 
 
 def _placeholder(figure: PublishedFigure, how_to: Making) -> Path:

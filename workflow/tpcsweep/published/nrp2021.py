@@ -37,6 +37,7 @@ def _against_rtt(data: Data, shown: Shown) -> Figure:
                 capsize=2,
             )
         one.set_xscale("log")
+        one.xaxis.set_major_formatter("{x:g}")
         one.set(xlabel="RTT (ms)", ylabel="throughput (Gbit/s)", ylim=(0, None))
         one.legend(fontsize=8)
         one.grid(visible=True, alpha=0.3)
