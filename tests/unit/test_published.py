@@ -7,6 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 import yaml
 from hypothesis import given
@@ -302,3 +303,23 @@ def test_the_report_has_every_claim_and_every_figure_without_a_network(
     assert len(again) == len(rows)
     for name in ("verdicts.csv", "verdicts.png"):
         assert (tmp_path / name).stat().st_size > 0
+
+
+def test_the_notebook_runs_on_its_own_and_has_no_outputs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    notebook = nbformat.read(ROOT / "notebooks/published.ipynb", as_version=4)
+    nbformat.validate(notebook)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert not any(cell.outputs or cell.execution_count for cell in code)
+    assert "parameters" in code[0].metadata.tags
+    found = configuration("chep2024_fig7", tmp_path / "results/published")
+    simulated.write(found, found.folder / "dataset.nc")
+    (tmp_path / "notebooks").mkdir()
+    monkeypatch.chdir(tmp_path / "notebooks")
+    space: dict[str, Any] = {}
+    for cell in code:
+        exec(cell.source, space)
+    assert (tmp_path / "results/published/notebook/chep2024_fig7.png").is_file()
+    said = capsys.readouterr().out
+    assert "chep2024.near_limit" in said or "Markdown" in said

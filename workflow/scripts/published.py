@@ -35,7 +35,7 @@ with interruptible():
             failed.append(f"{name}: {error}")
             print(failed[-1], file=sys.stderr)
     if asked.everything:
-        write(folder, made)
+        write(folder, made, [Path(file) for file in snakemake.input])
         print(f"written: {folder / 'report.html'}, {folder / 'verdicts.csv'}")
 if failed:
     sys.exit("\n".join(["these figures could not be made:", *failed]))

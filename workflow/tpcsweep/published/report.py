@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
+import os
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -56,8 +57,11 @@ def table(made: Sequence[Path]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def write(folder: Path, made: Mapping[str, Path]) -> None:
-    """Write verdicts.csv, .json, .png, .svg and report.html; made: pictures by figure."""
+def write(folder: Path, made: Mapping[str, Path], others: Sequence[Path] = ()) -> None:
+    """Write verdicts.csv, .json, .png, .svg and report.html.
+
+    made: pictures by figure. others: files of other targets, which the page leads to.
+    """
     verdicts = table(list(made.values()))
     verdicts.to_csv(folder / "verdicts.csv", index=False, float_format="%.6g")
     rows = [
@@ -67,7 +71,8 @@ def write(folder: Path, made: Mapping[str, Path]) -> None:
     content = orjson.dumps(rows, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     (folder / "verdicts.json").write_bytes(content)
     save(drawn(verdicts), folder, "verdicts")
-    (folder / "report.html").write_text(_page(verdicts, made))
+    links = "".join(f'<li><a href="{_link(file, folder)}">{file.name}</a></li>' for file in others)
+    (folder / "report.html").write_text(_page(verdicts, made, links))
 
 
 def effect(row: Mapping[str, Any]) -> str:
@@ -125,7 +130,11 @@ def drawn(verdicts: pd.DataFrame) -> Figure:
     return figure
 
 
-def _page(verdicts: pd.DataFrame, made: Mapping[str, Path]) -> str:
+def _link(file: Path, folder: Path) -> str:
+    return html.escape(os.path.relpath(file, folder))
+
+
+def _page(verdicts: pd.DataFrame, made: Mapping[str, Path], links: str) -> str:
     """A page that needs no network: its pictures are in it."""
     lines = "".join(
         "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in _cells(row)) + "</tr>\n"
@@ -137,7 +146,7 @@ def _page(verdicts: pd.DataFrame, made: Mapping[str, Path]) -> str:
         for name, path in made.items()
     )
     head_ = "".join(f"<th>{name}</th>" for name in _HEAD)
-    return _PAGE.format(head=head_, lines=lines, pictures=pictures)
+    return _PAGE.format(head=head_, lines=lines, pictures=pictures, links=links)
 
 
 _PAGE = """<!DOCTYPE html>
@@ -150,5 +159,6 @@ img{{max-width:100%}}</style></head><body>
 so; "input" is a claim by which parameters of the simulation were chosen, and no prediction.</p>
 <table><tr>{head}</tr>
 {lines}</table>
+<ul>{links}</ul>
 {pictures}</body></html>
 """
