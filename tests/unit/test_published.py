@@ -25,10 +25,20 @@ from tpcsweep.published.making import Making, MakingError, make
 from tpcsweep.published.report import table, write
 from tpcsweep.published.scaling import FEWEST_CORES, MOST_STREAMS, factor, scaled, written
 from tpcsweep.sweep import Sweep, expand
+from tpcsweep.testbeds.netns import limits as netns
+from tpcsweep.testbeds.netns.limits import Machine
 
 from tests.real.workflow import ROOT
 from tests.unit import simulated
 
+MACHINE = Machine(
+    cpus=2,
+    memory=8 * 2**30,
+    smallest_rtt=0.2,
+    congestion_controls=("cubic",),
+    disk=40 * 2**30,
+    disk_kind="ext4",
+)
 SWEPT = [figure.name for figure in FIGURES.values() if figure.source is None]
 SIMULATED = [figure.name for figure in FIGURES.values() if not figure.not_simulated]
 
@@ -209,6 +219,14 @@ def test_what_cannot_be_scaled_is_refused_with_the_reason(
 def test_a_scale_is_a_fraction_of_at_most_one(text: str) -> None:
     with pytest.raises(ConfigurationError, match="a fraction such as 1/200"):
         factor(text)
+
+
+@pytest.mark.parametrize("name", SIMULATED)
+def test_what_is_scaled_can_be_measured_on_two_cpus(name: str, tmp_path: Path) -> None:
+    smaller, _ = scaled(sweep(name), Fraction(1, 300))
+    (tmp_path / "smaller.yaml").write_text(yaml.safe_dump(written(smaller)))
+    found = load({"sweep": f"{tmp_path}/smaller.yaml", "testbed": "netns"}, ROOT)
+    assert netns.check(found, MACHINE) == []
 
 
 # --- figures and report
