@@ -4,8 +4,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpcsweep.adaptive.rounds import RoundError, Rounds, command, draw, list_cells, start
+from tpcsweep.adaptive.rounds import RoundError, Rounds, draw, list_cells
 from tpcsweep.configuration import load
+from tpcsweep.inner import command, start
 from tpcsweep.signals import interruptible
 
 if TYPE_CHECKING:
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
 settings = load(snakemake.config, Path())
 asked = snakemake.params
 chosen = Path(snakemake.log[0]).with_name("adaptive_cells.json").resolve()
-argv = command(asked.python, asked.snakefile, snakemake.config, asked.testbeds, chosen)
+config = {**snakemake.config, "only": chosen}
+argv = command(asked.python, asked.snakefile, config, asked.testbeds, ["cells"])
 
 
 def measure(cells):

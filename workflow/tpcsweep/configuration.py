@@ -69,6 +69,12 @@ class Run(Question):
     fail_below: Annotated[float | None, Quantity(FRACTION, above=0, at_most=1, null="never")] = Field(
         default=None, description="new over base below which a comparison fails; null: never"
     )
+    scale: str | None = Field(
+        default=None,
+        strict=True,
+        pattern=r"^1/[1-9][0-9]*$",
+        description="what published figures' bandwidths, cores, files and buffers are multiplied by, such as 1/200",
+    )
     only: str | None = Field(
         default=None,
         strict=True,

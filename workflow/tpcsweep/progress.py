@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -78,6 +79,7 @@ class Progress:
 
 
 def _write(folder: Path, run: dict[str, float]) -> None:
-    beside = folder / f"{FILE}.part"
+    # Deployments that are simulated are so side by side.
+    beside = folder / f"{FILE}.{os.getpid()}.part"
     beside.write_text(json.dumps(run))
     beside.replace(folder / FILE)

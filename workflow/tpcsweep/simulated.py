@@ -52,7 +52,7 @@ def settings_of(summary: xr.Dataset) -> Simulation:
     """The testbed that a dataset was simulated on, as its cells tell. Raises ValueError."""
     if summary.attrs.get("testbed_kind") != SIMULATED:
         raise ValueError("not a simulated dataset: it has no parameter sets")
-    told = {orjson.dumps(orjson.loads(one)["simulation"]) for one in summary["provenance_record"].values}
+    told = {orjson.dumps(orjson.loads(str(one))["simulation"]) for one in summary["provenance_record"].values}
     if len(told) != 1:
         raise ValueError(f"cells of {len(told)} sets of parameters: run snakemake again on one testbed")
     settings = orjson.loads(told.pop())

@@ -7,13 +7,10 @@ cells that are there already are used and not measured again.
 from __future__ import annotations
 
 import datetime
-import os
-import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from signal import SIGINT
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,7 +35,6 @@ from tpcsweep.adaptive.choice import (
 from tpcsweep.configuration import Configuration, wanted
 from tpcsweep.models.baseline import fit_process
 from tpcsweep.models.observations import NothingMeasuredError, observe
-from tpcsweep.signals import held
 from tpcsweep.sweep import REPETITION, Cell
 
 if TYPE_CHECKING:
@@ -291,40 +287,6 @@ def draw(folder: Path) -> None:
     shown = completed(summary) if "throughput_predicted" in summary else summary
     figures.save(figures.heatmap(shown), folder / "figures", "surface")
     figures.save(figures.rounds(summary, log), folder / "figures", "rounds")
-
-
-def command(python: str, snakefile: str, config: Mapping[str, Any], testbeds: int, only: Path) -> list[str]:
-    """The Snakemake that measures the cells that a file lists, by the workflow's own rules, and no others."""
-    given = [f"{name}={value}" for name, value in {**config, "only": only}.items()]
-    return [
-        *(
-            python,
-            "-m",
-            "snakemake",
-            "--snakefile",
-            snakefile,
-            "--nolock",
-            "--quiet",
-            "rules",
-            "host",
-            "progress",
-        ),
-        *("--resources", f"testbed={testbeds}", "--config", *given, "--", "cells"),
-    ]
-
-
-def start(argv: Sequence[str]) -> None:
-    """Run a Snakemake to its end, well or not; it is ended in order when this process is to end."""
-    child: subprocess.Popen[bytes] | None = None
-    try:
-        with held():  # or the end may come when it runs and is not yet known here
-            # In a session of its own: Ctrl-C reaches it once, from here.
-            child = subprocess.Popen(argv, start_new_session=True)
-        child.wait()
-    finally:
-        if child and child.poll() is None:
-            os.killpg(child.pid, SIGINT)
-            child.wait()
 
 
 def list_cells(path: Path, cells: Sequence[Cell]) -> Path:

@@ -165,10 +165,12 @@ def peak(levels: Sequence[float], errors: Sequence[float], comparisons: int = 1)
     tail = (1 - CONFIDENCE) / (len(steps) * comparisons)
     strict, once = stats.norm.isf(tail), stats.norm.isf((1 - CONFIDENCE) / comparisons)
 
-    rises = {k for (i, k) in steps if -drop[i, k] > strict * noise[i, k]}
-    falls = [step for step in steps if drop[step] > strict * noise[step]]
-    after_rise = [step for step in falls if step[0] in rises]
     margin = math.log(1 + MARGIN)
+    # Without noise, as of a simulation, any difference would count.
+    bar = {step: strict * noise[step] or margin for step in steps}
+    rises = {k for (i, k) in steps if -drop[i, k] > bar[i, k]}
+    falls = [step for step in steps if drop[step] > bar[step]]
+    after_rise = [step for step in falls if step[0] in rises]
     never_falls = all(drop[step] + once * noise[step] < margin for step in steps)
     never_rises = all(-drop[step] + once * noise[step] < margin for step in steps)
     decision = True if after_rise else False if never_falls or never_rises else None
@@ -176,7 +178,7 @@ def peak(levels: Sequence[float], errors: Sequence[float], comparisons: int = 1)
     def clearness(step: tuple[int, int]) -> float:
         return drop[step] / noise[step] if noise[step] > 0 else math.copysign(math.inf, drop[step])
 
-    step = max(after_rise or falls or steps, key=clearness)
+    step = max(after_rise or falls or steps, key=lambda step: (clearness(step), drop[step]))
     half = strict * noise[step]
     ends = (math.exp(drop[step] + sign * half) for sign in (0, -1, 1))
     return Peak(decision, step, Interval(*ends), bool(falls))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from tpcsweep.figures.grid import arrange, positions, spaced, values_of
+from tpcsweep.figures.grid import Grid, arrange, positions, spaced, values_of
 from tpcsweep.figures.labels import band_note, mean_note, rate_label, tick_labels, title_of, wrapped
 from tpcsweep.figures.marks import MARKS, mark_handles, present
 from tpcsweep.figures.panels import COLOURS, finish, label_axes, lay_out, styled
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
+
+Colour = tuple[float, float, float]
 
 _MOST_LINES = 12
 _MOST_TICKS = 6
@@ -35,54 +38,78 @@ def lines(summary: xr.Dataset, chosen: tuple[str, str] | None = None) -> Figure:
     if grid.size(grid.y) > _MOST_LINES and grid.size(grid.y) > grid.size(grid.x):
         grid = replace(grid, x=grid.y, y=grid.x)
     names = values_of(grid.cells, grid.y) if grid.y else [None]
-    # Without the yellow end, which is faint on white.
-    palette = [tuple(colour[:3]) for colour in mpl.colormaps[COLOURS](np.linspace(0, 0.8, len(names)))]
+    palette = colours(len(names))
     with styled():
         figure, panels, notes = lay_out(grid, 3.4, 2.7)
         top = float(np.nan_to_num(np.fmax(grid.cells["high"], grid.cells["throughput"])).max())
-        limit = _limit(summary, top)
-        x = positions(grid.cells, grid.x) if grid.x else np.zeros(1)
+        limit = bandwidth_line(summary, top)
         for axes, where in panels:
-            low, middle, high = (grid.plane(n, where) for n in ("low", "throughput", "high"))
-            for row, (value, colour) in enumerate(zip(names, palette, strict=True)):
-                if grid.empty({**where, grid.y: value} if grid.y else where):
-                    continue
-                style = "-" if row % 2 == 0 else "--"
-                axes.fill_between(x, low[row], high[row], color=colour, alpha=0.22, linewidth=0)
-                # A band has no width at a single point.
-                axes.vlines(x, low[row], high[row], color=colour, linewidth=1)
-                axes.plot(x, middle[row], style, color=colour, marker=".", markersize=6, linewidth=1.5)
-                for name in present(grid.cells):
-                    _mark_line(axes, name, x, middle[row], grid.plane(name, where)[row], colour, row)
-            if limit is not None:
-                axes.axhline(limit, color="#555555", linestyle=":", linewidth=1)
-            ticks = spaced(x, _MOST_TICKS)
-            axes.set_xticks(x[ticks], np.array(tick_labels(grid, grid.x))[ticks])
-            axes.set_ylim(0, 1.08 * max(top, limit or 0) or 1)
-            axes.set_xlim(x[0] - 0.05 * (np.ptp(x) or 1), x[-1] + 0.05 * (np.ptp(x) or 1))
-            label_axes(axes, grid.x, None)
-            axes.set_ylabel(rate_label(summary))
-            axes.set_title(wrapped([title_of(where)], 36))
-            axes.grid(visible=True, alpha=0.3)
-        handles: list[Any] = []
-        if grid.y:
-            handles += [
-                Line2D(
-                    [], [], color=c, linestyle="-" if i % 2 == 0 else "--", label=title_of({grid.y: value})
-                )
-                for i, (c, value) in enumerate(zip(palette, names, strict=True))
-            ]
-        if limit is not None:
-            handles.append(Line2D([], [], color="#555555", linestyle=":", label="bandwidth of the path"))
-        handles += mark_handles(grid, "none")
+            curves(axes, grid, where, palette, top, limit, rate_label(summary))
         finish(
             figure,
             summary,
             "Throughput",
             [f"{mean_note(summary)} {band_note(summary)}", *notes],
-            handles,
+            curve_handles(grid, palette, limit),
         )
     return figure
+
+
+def colours(count: int) -> list[Colour]:
+    """Give a colour for each of some curves, without the yellow end, which is faint on white."""
+    return [(red, green, blue) for red, green, blue, _ in mpl.colormaps[COLOURS](np.linspace(0, 0.8, count))]
+
+
+def curves(
+    axes: Axes,
+    grid: Grid,
+    where: Mapping[str, Any],
+    palette: Sequence[Colour],
+    top: float,
+    limit: float | None,
+    label: str,
+) -> None:
+    """Draw a panel: throughput over x with its intervals, a curve for each value of y.
+
+    top: the largest throughput of all panels, Gbit/s. limit: the path's bandwidth, where it is to be drawn.
+    label: of y.
+    """
+    x = positions(grid.cells, grid.x) if grid.x else np.zeros(1)
+    low, middle, high = (grid.plane(n, where) for n in ("low", "throughput", "high"))
+    names = values_of(grid.cells, grid.y) if grid.y else [None]
+    for row, (value, colour) in enumerate(zip(names, palette, strict=True)):
+        if grid.empty({**where, grid.y: value} if grid.y else where):
+            continue
+        style = "-" if row % 2 == 0 else "--"
+        axes.fill_between(x, low[row], high[row], color=colour, alpha=0.22, linewidth=0)
+        # A band has no width at a single point.
+        axes.vlines(x, low[row], high[row], color=colour, linewidth=1)
+        axes.plot(x, middle[row], style, color=colour, marker=".", markersize=6, linewidth=1.5)
+        for name in present(grid.cells):
+            _mark_line(axes, name, x, middle[row], grid.plane(name, where)[row], colour, row)
+    if limit is not None:
+        axes.axhline(limit, color="#555555", linestyle=":", linewidth=1)
+    ticks = spaced(x, _MOST_TICKS)
+    axes.set_xticks(x[ticks], np.array(tick_labels(grid, grid.x))[ticks])
+    axes.set_ylim(0, 1.08 * max(top, limit or 0) or 1)
+    axes.set_xlim(x[0] - 0.05 * (np.ptp(x) or 1), x[-1] + 0.05 * (np.ptp(x) or 1))
+    label_axes(axes, grid.x, None)
+    axes.set_ylabel(label)
+    axes.set_title(wrapped([title_of(where)], 36))
+    axes.grid(visible=True, alpha=0.3)
+
+
+def curve_handles(grid: Grid, palette: Sequence[Colour], limit: float | None) -> list[Line2D]:
+    """Give the legend entries of curves."""
+    handles = []
+    if grid.y:
+        handles = [
+            Line2D([], [], color=c, linestyle="-" if at % 2 == 0 else "--", label=title_of({grid.y: value}))
+            for at, (c, value) in enumerate(zip(palette, values_of(grid.cells, grid.y), strict=True))
+        ]
+    if limit is not None:
+        handles.append(Line2D([], [], color="#555555", linestyle=":", label="bandwidth of the path"))
+    return [*handles, *mark_handles(grid, "none")]
 
 
 def _mark_line(
@@ -91,7 +118,7 @@ def _mark_line(
     x: NDArray[np.float64],
     y: NDArray[np.float64],
     chosen: NDArray[Any],
-    colour: tuple[float, float, float],
+    colour: Colour,
     line: int,
 ) -> None:
     """Put hollow marks around points; what has no value is marked near the floor, each line at its height."""
@@ -109,7 +136,7 @@ def _mark_line(
     axes.scatter(at, floor, s=40, linewidth=1.2, transform=axes.get_xaxis_transform(), clip_on=False, **look)
 
 
-def _limit(summary: xr.Dataset, top: float) -> float | None:
+def bandwidth_line(summary: xr.Dataset, top: float) -> float | None:
     """Give the path's bandwidth where it is one and drawing it leaves the lines readable."""
     if "bandwidth" not in summary or summary["bandwidth"].dims:
         return None

@@ -61,13 +61,14 @@ def finish(
     figure: Figure, summary: xr.Dataset, what: str, notes: Sequence[str], handles: Sequence[Any] = ()
 ) -> None:
     """Add title, what all cells have in common, notes and one legend; the figure grows by their height."""
-    shared = [
-        f"{words(str(name))} {value_text(str(name), summary[name].item())}"
-        for name in summary.coords
-        if not summary[name].dims
-    ]
     title = f"{what}: sweep {summary.attrs['sweep']}, {how(summary)}"
-    head(figure, title, [", ".join(shared), *notes], handles)
+    head(figure, title, [in_common(summary), *notes], handles)
+
+
+def in_common(summary: xr.Dataset) -> str:
+    """Say what all cells have in common."""
+    names = (str(name) for name in summary.coords if not summary[name].dims)
+    return ", ".join(f"{words(name)} {value_text(name, summary[name].item())}" for name in names)
 
 
 def head(figure: Figure, title: str, notes: Sequence[str], handles: Sequence[Any] = ()) -> None:

@@ -15,6 +15,7 @@ from tpcsweep.figures.marks import MARKS, mark_handles, present
 from tpcsweep.figures.panels import COLOURS, colour_scale, finish, lay_out, placeholder, styled
 
 if TYPE_CHECKING:
+    from matplotlib.colors import Normalize
     from mpl_toolkits.mplot3d import Axes3D  # type: ignore[import-untyped]
     from numpy.typing import NDArray
 
@@ -32,46 +33,50 @@ def surface(summary: xr.Dataset) -> Figure:
             "There is no surface to draw: it takes two axes with two values or more, and this sweep has "
             + (f"one ({grid.x})." if grid.size(grid.x) > 1 else "none."),
         )
-    x_name, y_name = cast("str", grid.x), cast("str", grid.y)
     with styled():
         figure, panels, notes = lay_out(grid, 3.7, 3.0, projection="3d")
         norm = colour_scale(grid.cells)
-        x, y = positions(grid.cells, x_name), positions(grid.cells, y_name)
-        across, along = np.meshgrid(x, y)
         for plain, where in panels:
-            axes = cast("Axes3D", plain)
-            axes.computed_zorder = False  # a mark must not hide behind the surface
-            values = grid.plane("throughput", where)
-            axes.plot_surface(
-                across,
-                along,
-                values,
-                cmap=COLOURS,
-                norm=norm,
-                rstride=1,
-                cstride=1,
-                edgecolor="#333333",
-                linewidth=0.4,
-                alpha=0.9,
-            )
-            axes.scatter(across, along, values, s=7, color="black", depthshade=False, zorder=3)
-            _mark_surface(axes, grid, where, across, along, values)
-            for at, name, set_ticks in ((x, x_name, axes.set_xticks), (y, y_name, axes.set_yticks)):
-                ticks = spaced(at, _MOST_TICKS)
-                set_ticks(at[ticks], np.array(tick_labels(grid, name))[ticks])
-            axes.set_zlim(0, norm.vmax)
-            axes.view_init(elev=24, azim=-128)
-            axes.set_box_aspect((1, 1, 0.75), zoom=0.97)
-            axes.tick_params(pad=0, labelsize=7.5)
-            axes.set_xlabel(axis_label(x_name), labelpad=2)
-            axes.set_ylabel(axis_label(y_name), labelpad=4)
-            axes.set_zlabel(rate_label(summary), labelpad=2)
-            axes.set_title(wrapped([title_of(where)], 40), y=1.0)
+            panel(cast("Axes3D", plain), grid, where, norm, rate_label(summary))
         if grid.cells["throughput"].isnull().any():
             notes.insert(0, "What has no value is marked on the floor.")
         notes.insert(0, mean_note(summary))
         finish(figure, summary, "Throughput surface", notes, mark_handles(grid, _VIVID))
     return figure
+
+
+def panel(axes: Axes3D, grid: Grid, where: Mapping[str, Any], norm: Normalize, label: str) -> None:
+    """Draw one surface with its marks; x and y of the grid are axes of two values or more. label: of z."""
+    x_name, y_name = cast("str", grid.x), cast("str", grid.y)
+    x, y = positions(grid.cells, x_name), positions(grid.cells, y_name)
+    across, along = np.meshgrid(x, y)
+    axes.computed_zorder = False  # a mark must not hide behind the surface
+    values = grid.plane("throughput", where)
+    axes.plot_surface(
+        across,
+        along,
+        values,
+        cmap=COLOURS,
+        norm=norm,
+        rstride=1,
+        cstride=1,
+        edgecolor="#333333",
+        linewidth=0.4,
+        alpha=0.9,
+    )
+    axes.scatter(across, along, values, s=7, color="black", depthshade=False, zorder=3)
+    _mark_surface(axes, grid, where, across, along, values)
+    for at, name, set_ticks in ((x, x_name, axes.set_xticks), (y, y_name, axes.set_yticks)):
+        ticks = spaced(at, _MOST_TICKS)
+        set_ticks(at[ticks], np.array(tick_labels(grid, name))[ticks])
+    axes.set_zlim(0, norm.vmax)
+    axes.view_init(elev=24, azim=-128)
+    axes.set_box_aspect((1, 1, 0.75), zoom=0.97)
+    axes.tick_params(pad=0, labelsize=7.5)
+    axes.set_xlabel(axis_label(x_name), labelpad=2)
+    axes.set_ylabel(axis_label(y_name), labelpad=4)
+    axes.set_zlabel(label, labelpad=2)
+    axes.set_title(wrapped([title_of(where)], 40), y=1.0)
 
 
 def _mark_surface(

@@ -1,0 +1,47 @@
+"""Datasets of the simulation's fixed point, for tests of what comes after simulating."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from tpcsweep import dataset
+from tpcsweep.configuration import Configuration
+from tpcsweep.testbed_settings import Simulation
+from tpcsweep.testbeds.simulation.draws import spread
+from tpcsweep.testbeds.simulation.fluid import solve
+from tpcsweep.testbeds.simulation.model import cells_of, central
+
+
+def write(configuration: Configuration, path: Path) -> Path:
+    """Write the dataset of a configuration whose testbed simulates, without simulating a transfer."""
+    settings, grid = configuration.testbed, configuration.grid
+    assert isinstance(settings, Simulation)
+    cells = cells_of(cell.parameters for cell in grid.cells)
+    throughput = solve(cells, central(settings.parameters), settings.queues)[0]
+    low, high = spread(cells, settings.parameters, settings.queues, 20, 0.95)
+    axes = {name: list(values) for name, values in grid.axes.items()}
+    places = [
+        np.array([values.index(cell.axes[name]) for cell in grid.cells]) for name, values in axes.items()
+    ]
+    figures = {
+        "throughput": throughput,
+        "throughput_low": throughput * low,
+        "throughput_high": throughput * high,
+        "duration": np.full(len(grid.cells), float(configuration.sweep.measurement.bounds[1])),
+    }
+    fixed = {
+        name: value for name, value in grid.cells[0].parameters.model_dump().items() if name not in grid.axes
+    }
+    record = {"simulation": settings.model_dump(mode="json", exclude={"kind", "base", "memory"})}
+    attributes = {
+        "title": "a test's",
+        "sweep": configuration.name,
+        "testbed": configuration.testbed_name,
+        "testbed_kind": "simulation",
+        "measurement_confidence": 0.95,
+        "claims_used_as_inputs": " ".join(settings.inputs),
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    dataset.write(dataset.tabulate(axes, places, figures, fixed, record, attributes), path)
+    return path

@@ -1,0 +1,343 @@
+"""Figures of publications: their sweeps, their scaling, the claims beside them, and what is never invented."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.figure import Figure
+from tpcsweep import yaml_file
+from tpcsweep.checks import check
+from tpcsweep.claims import CLAIMS
+from tpcsweep.configuration import Configuration, load
+from tpcsweep.problems import ConfigurationError
+from tpcsweep.published import ELSEWHERE, FIGURES
+from tpcsweep.published.base import Data, Shown
+from tpcsweep.published.carried import carried
+from tpcsweep.published.making import Making, MakingError, make
+from tpcsweep.published.report import table, write
+from tpcsweep.published.scaling import FEWEST_CORES, MOST_STREAMS, factor, scaled, written
+from tpcsweep.sweep import Sweep, expand
+from tpcsweep.testbeds.netns import limits as netns
+from tpcsweep.testbeds.netns.limits import Machine
+
+from tests.real.workflow import ROOT
+from tests.unit import simulated
+
+MACHINE = Machine(
+    cpus=2,
+    memory=8 * 2**30,
+    smallest_rtt=0.2,
+    congestion_controls=("cubic",),
+    disk=40 * 2**30,
+    disk_kind="ext4",
+)
+SWEPT = [figure.name for figure in FIGURES.values() if figure.source is None]
+SIMULATED = [figure.name for figure in FIGURES.values() if not figure.not_simulated]
+
+
+def sweep(name: str) -> Sweep:
+    file = ROOT / f"config/published/{name}.yaml"
+    return Sweep.model_validate(yaml_file.read(file, file.name))
+
+
+def configuration(name: str, results: Path | str = "results") -> Configuration:
+    config = {"sweep": f"config/published/{name}.yaml", "results": str(results)}
+    return load({**config, "testbed": FIGURES[name].testbed}, ROOT)
+
+
+# --- sweeps
+
+
+def test_every_sweep_is_of_a_figure_and_the_other_way_round() -> None:
+    assert {path.stem for path in (ROOT / "config/published").glob("*.yaml")} == set(SWEPT)
+
+
+@pytest.mark.parametrize("name", SIMULATED)
+def test_what_is_simulated_can_be(name: str) -> None:
+    assert check(configuration(name)) == []
+
+
+def test_the_grid_of_2023_has_the_published_axes() -> None:
+    grid = expand(sweep("chep2023_fig4"))
+    assert len(grid.cells) >= 2000
+    ends = {name: (min(values), max(values)) for name, values in grid.axes.items()}  # type: ignore[type-var]
+    assert ends["streams"] == (1, 520)
+    assert ends["rtt"] == (0.1, 120)
+    assert ends["cores"] == (8, 128)
+    assert ends["origins"] == (1, 8)
+    [main] = [cell for cell in expand(sweep("chep2023_fig3")).cells if cell.value("streams") == 520]
+    assert (main.value("rtt"), main.value("bandwidth"), main.value("origins")) == (3, 400, 13)
+
+
+@pytest.mark.parametrize(
+    ("name", "origins", "cores", "bandwidth"),
+    [
+        ("chep2024_fig4", {2}, {32}, {100}),
+        ("chep2024_fig5", {4}, {64}, {100, 200}),
+        ("chep2024_fig6", {8}, {128}, {200}),
+        ("chep2024_fig7", {8}, {128}, {200, 400}),
+        ("chep2024_fig8", {8}, {128}, {400}),
+    ],
+)
+def test_figures_of_2024_have_the_published_set_up(
+    name: str, origins: set[int], cores: set[int], bandwidth: set[int]
+) -> None:
+    cells = expand(sweep(name)).cells
+    for key, values in (("origins", origins), ("cores", cores), ("bandwidth", bandwidth)):
+        assert {cell.value(key) for cell in cells} == values
+    assert {cell.value("file_size") for cell in cells} == {4 * 10**9}
+    assert {cell.value("tcp_buffer") for cell in cells} == {10**9}
+    assert {cell.value("mtu") for cell in cells} == {9000}
+
+
+def test_the_tests_of_2007_have_the_published_streams_and_buffers() -> None:
+    grid = expand(sweep("usatlas2007"))
+    assert grid.axes["streams"] == (1, 2, 4, 8, 12)
+    assert grid.axes["tcp_buffer"] == (4_000_000, 8_000_000)
+    assert {cell.value("layer") for cell in grid.cells} == {
+        "network",
+        "memory_to_memory",
+        "memory_to_disk",
+        "disk_to_disk",
+    }
+
+
+# --- claims
+
+
+def test_every_claim_is_carried_by_a_figure_or_said_not_to_be() -> None:
+    shown = {name for figure in FIGURES.values() for name in figure.claims}
+    assert shown | set(ELSEWHERE) == set(CLAIMS)
+    assert not shown & set(ELSEWHERE)
+
+
+@pytest.mark.parametrize("name", SIMULATED)
+def test_a_figure_has_the_axes_that_its_claims_need(name: str, tmp_path: Path) -> None:
+    data = Data(simulated.write(configuration(name, tmp_path), tmp_path / "dataset.nc"))
+    for claim in carried(data.summary, FIGURES[name].claims):
+        assert "the dataset has" not in claim.verdict.reason, claim.verdict.reason
+        assert claim.verdict.data == "simulated"
+
+
+def test_a_claim_that_chose_a_parameter_is_an_input_and_agreement_is_counted(tmp_path: Path) -> None:
+    data = Data(simulated.write(configuration("chep2024_fig8", tmp_path), tmp_path / "dataset.nc"))
+    half = data.summary.assign(throughput=data.summary["throughput"] / 2)
+    [cap] = carried(data.summary, ["chep2024.server_cap"], [data.summary, half, half])
+    assert (cap.word, cap.role, cap.verdict.outcome.value) == ("input", "input", "holds")
+    assert (cap.agree, cap.draws) == (1, 3)
+    assert cap.verdict.effect is not None
+    assert cap.verdict.effect.interval.low < 200 < cap.verdict.effect.interval.high
+    other = data.summary.assign_attrs(claims_used_as_inputs="")
+    assert carried(other, ["chep2024.server_cap"])[0].role == "prediction"
+
+
+# --- scaling
+
+FACTORS = st.integers(1, 400).map(lambda count: Fraction(1, count))
+
+
+@given(by=FACTORS, name=st.sampled_from(SIMULATED))
+def test_one_factor_scales_every_rate_and_size(by: Fraction, name: str) -> None:
+    before = sweep(name)
+    try:
+        after, _ = scaled(before, by)
+    except ConfigurationError as error:
+        assert "allowed" in str(error)
+        return
+    ours, theirs = expand(before).axes, expand(after).axes
+    first, scaled_first = expand(before).cells[0], expand(after).cells[0]
+    for key in ("bandwidth", "cores"):
+        if key in ours:
+            assert theirs[key] == pytest.approx([value * by for value in ours[key]])  # type: ignore[operator]
+        else:
+            assert scaled_first.value(key) == pytest.approx(first.value(key) * by)  # type: ignore[operator]
+    for key in ("file_size", "tcp_buffer"):
+        assert scaled_first.value(key) == round(first.value(key) * by)  # type: ignore[operator]
+    streams = [value for value in ours["streams"] if value <= MOST_STREAMS or by == 1]  # type: ignore[operator]
+    kept = theirs.get("streams", (scaled_first.value("streams"),))
+    assert list(kept) == streams
+    if by < 1:
+        for cell in expand(after).cells:
+            assert cell.value("cores") / cell.value("origins") >= FEWEST_CORES  # type: ignore[operator]
+
+
+@given(by=FACTORS, name=st.sampled_from(SIMULATED))
+def test_what_is_written_is_what_was_scaled(by: Fraction, name: str) -> None:
+    try:
+        after, _ = scaled(sweep(name), by)
+    except ConfigurationError:
+        return
+    again = Sweep.model_validate(yaml.safe_load(yaml.safe_dump(written(after))))
+    assert [c.path for c in expand(again).cells] == [c.path for c in expand(after).cells]
+    assert again.measurement == after.measurement
+
+
+def test_the_factor_one_leaves_a_sweep_as_it_is() -> None:
+    after, notes = scaled(sweep("chep2023_fig4"), Fraction(1))
+    assert after == sweep("chep2023_fig4")
+    assert notes == ()
+
+
+def test_what_a_smaller_machine_has_not_is_said() -> None:
+    after, notes = scaled(sweep("chep2023_fig4"), Fraction(1, 200))
+    text = "; ".join(notes)
+    for part in (
+        "without queue_limit 1000",
+        f"streams up to {MOST_STREAMS} of 520",
+        "RTT 0 added for 0.1 ms",
+    ):
+        assert part in text
+    assert expand(after).cells[0].value("queue_limit") is None
+
+
+@pytest.mark.parametrize(
+    ("parameters", "by", "message"),
+    [
+        ({"bandwidth": "1 Gbit/s", "tcp_buffer": "4 MB"}, "1/200", "a scale of at least 1/61"),
+        ({"cores": 8}, "1/20", "it is what is scaled"),
+        ({"bandwidth": 10, "cores": [None, 8]}, "1/20", "what has no limit has no scale"),
+        ({"bandwidth": 10, "streams": [100, 200]}, "1/20", "each stream is a process on this machine"),
+        ({"bandwidth": 10, "cores": 1, "origins": 8}, "1/20", "0.04 cores for each origin"),
+    ],
+)
+def test_what_cannot_be_scaled_is_refused_with_the_reason(
+    parameters: dict[str, Any], by: str, message: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        scaled(Sweep.model_validate({"parameters": parameters}), factor(by))
+
+
+@pytest.mark.parametrize("text", ["2/1", "0/5", "1/0", "much"])
+def test_a_scale_is_a_fraction_of_at_most_one(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="a fraction such as 1/200"):
+        factor(text)
+
+
+@pytest.mark.parametrize("name", SIMULATED)
+def test_what_is_scaled_can_be_measured_on_two_cpus(name: str, tmp_path: Path) -> None:
+    smaller, _ = scaled(sweep(name), Fraction(1, 300))
+    (tmp_path / "smaller.yaml").write_text(yaml.safe_dump(written(smaller)))
+    found = load({"sweep": f"{tmp_path}/smaller.yaml", "testbed": "netns"}, ROOT)
+    assert netns.check(found, MACHINE) == []
+
+
+# --- figures and report
+
+
+def words(figure: Figure) -> str:
+    """Everything that a figure says."""
+    return "\n".join(text.get_text() for text in figure.findobj(lambda one: hasattr(one, "get_text")))
+
+
+def making(results: Path, **more: Any) -> Making:
+    return Making(results, lambda _config, _target: 0, also=results, **more)
+
+
+@pytest.mark.parametrize("name", ["chep2024_fig4", "chep2024_fig8", "chep2023_fig3"])
+def test_a_simulated_figure_says_so_everywhere(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    found = configuration(name, tmp_path)
+    data = Data(simulated.write(found, found.folder / "dataset.nc"))
+    drawn = FIGURES[name].draw(data, Shown("a title; simulated on x", (), tuple(carried(data.summary, []))))
+    assert "simulated throughput (Gbit/s)" in words(drawn)
+    assert "computed from a model, not measured" in " ".join(words(drawn).split())
+    picture = make(FIGURES[name], making(tmp_path))
+    rows = json.loads(picture.with_suffix(".json").read_text())
+    assert [row["claim"] for row in rows] == list(FIGURES[name].claims)
+    assert {row["data"] for row in rows} == {"simulated"}
+    assert all(row["draws"] for row in rows)
+
+
+@pytest.mark.parametrize("name", ["usatlas2007", "cambridge", "nrp2021"])
+def test_what_is_not_simulated_says_what_it_needs_and_shows_nothing(name: str, tmp_path: Path) -> None:
+    def never(_config: object, _target: object) -> int:
+        raise AssertionError("nothing is to be measured unasked")
+
+    picture = make(FIGURES[name], Making(tmp_path, never, also=tmp_path))
+    svg = picture.with_suffix(".svg").read_text()
+    assert "<!-- needs" in svg or "needs" in svg
+    rows = json.loads(picture.with_suffix(".json").read_text())
+    assert {row["verdict"] for row in rows} == {"not testable here"}
+    assert {row["to_test"] for row in rows} == {
+        f"snakemake {name} --config " + ("file=PATH" if name == "nrp2021" else "testbed=netns")
+    }
+    assert all(row["value"] is None for row in rows)
+
+
+def test_a_run_that_fails_makes_no_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    with pytest.raises(MakingError, match=r"chep2024_fig8@simulation/dataset\.nc"):
+        make(FIGURES["chep2024_fig8"], Making(tmp_path, lambda _config, _target: 1, also=tmp_path))
+
+
+def test_a_scaled_sweep_is_another_sweep_in_a_file_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    asked: list[Any] = []
+    with pytest.raises(MakingError):
+        make(
+            FIGURES["chep2024_fig4"],
+            Making(
+                tmp_path,
+                lambda *given: asked.append(given) or 1,
+                testbed="netns",
+                scale="1/200",
+                also=tmp_path,
+            ),
+        )
+    [(config, target)] = asked
+    assert target == f"{tmp_path}/chep2024_fig4_scaled_1_200/dataset.nc"
+    smaller = yaml.safe_load(Path(config["sweep"]).read_text())
+    assert smaller["parameters"]["bandwidth"] == 0.5
+    assert smaller["parameters"]["cores"] == 0.16
+
+
+def test_the_report_has_every_claim_and_every_figure_without_a_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    found = configuration("chep2024_fig8", tmp_path)
+    simulated.write(found, found.folder / "dataset.nc")
+    made = {name: make(FIGURES[name], making(tmp_path)) for name in ("chep2024_fig8", "nrp2021")}
+    write(tmp_path, made)
+    rows = table(list(made.values()))
+    assert set(rows["claim"]) == {"chep2024.server_cap", "nrp2021.xrootd_vs_gridftp", *ELSEWHERE}
+    page = (tmp_path / "report.html").read_text()
+    assert "http" not in page.split("<body>")[1].split("base64")[0]
+    assert page.count("data:image/png;base64,") == 2
+    assert "simulated" in page
+    again = json.loads((tmp_path / "verdicts.json").read_text())
+    assert len(again) == len(rows)
+    for name in ("verdicts.csv", "verdicts.png"):
+        assert (tmp_path / name).stat().st_size > 0
+
+
+def test_the_notebook_runs_on_its_own_and_has_no_outputs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    notebook = nbformat.read(ROOT / "notebooks/published.ipynb", as_version=4)
+    nbformat.validate(notebook)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert not any(cell.outputs or cell.execution_count for cell in code)
+    assert "parameters" in code[0].metadata.tags
+    found = configuration("chep2024_fig7", tmp_path / "results/published")
+    simulated.write(found, found.folder / "dataset.nc")
+    (tmp_path / "notebooks").mkdir()
+    monkeypatch.chdir(tmp_path / "notebooks")
+    space: dict[str, Any] = {}
+    for cell in code:
+        exec(cell.source, space)
+    assert (tmp_path / "results/published/notebook/chep2024_fig7.png").is_file()
+    said = capsys.readouterr().out
+    assert "chep2024.near_limit" in said or "Markdown" in said

@@ -1,0 +1,58 @@
+import sys
+
+from tpcsweep.published import FIGURES
+
+# What was asked for on the command line or by a profile: config.yaml names the testbed of sweeps, not of figures.
+ASKED = workflow.config_settings.overwrite_config
+
+# The results of other targets that reproduce publications; `snakemake published` makes them too.
+OTHER_PUBLICATIONS = []
+
+
+# Without outputs, so that they always run: what is left to measure is read from the cells' files.
+for figure in FIGURES:
+
+    rule:
+        name:
+            figure
+        log:
+            f"{SETTINGS.run.results}/published/logs/{figure}.log",
+        localrule: True
+        conda:
+            "../../envs/tpcsweep.yaml"
+        params:
+            python=sys.executable,
+            snakefile=workflow.main_snakefile,
+            testbeds=workflow.global_resources["testbed"].value,
+            folder=f"{SETTINGS.run.results}/published",
+            also=SETTINGS.run.results,
+            figures=[figure],
+            everything=False,
+            testbed=ASKED.get("testbed"),
+            scale=SETTINGS.run.scale,
+            file=SETTINGS.run.file,
+        script:
+            "../scripts/published.py"
+
+
+rule published:
+    input:
+        OTHER_PUBLICATIONS,
+    log:
+        f"{SETTINGS.run.results}/published/logs/published.log",
+    localrule: True
+    conda:
+        "../../envs/tpcsweep.yaml"
+    params:
+        python=sys.executable,
+        snakefile=workflow.main_snakefile,
+        testbeds=workflow.global_resources["testbed"].value,
+        folder=f"{SETTINGS.run.results}/published",
+        also=SETTINGS.run.results,
+        figures=list(FIGURES),
+        everything=True,
+        testbed=ASKED.get("testbed"),
+        scale=SETTINGS.run.scale,
+        file=SETTINGS.run.file,
+    script:
+        "../scripts/published.py"

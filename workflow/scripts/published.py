@@ -1,0 +1,41 @@
+"""Make figures of publications: their data by inner Snakemakes, then the figures and their claims' verdicts."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tpcsweep.inner import command, start
+from tpcsweep.problems import ConfigurationError
+from tpcsweep.published import FIGURES
+from tpcsweep.published.making import Making, MakingError, make
+from tpcsweep.published.report import write
+from tpcsweep.signals import interruptible
+
+if TYPE_CHECKING:
+    from snakemake.script import snakemake
+
+asked = snakemake.params
+folder = Path(asked.folder)
+folder.mkdir(parents=True, exist_ok=True)
+
+
+def run(config, target):
+    """One job a deployment, as in every sweep."""
+    return start(command(asked.python, asked.snakefile, config, asked.testbeds, [target]))
+
+
+how_to = Making(folder, run, asked.testbed, asked.scale, asked.file, Path(asked.also))
+made, failed = {}, []
+with interruptible():
+    for name in asked.figures:
+        try:
+            made[name] = make(FIGURES[name], how_to)
+            print(f"{name}: {made[name]}")
+        except (ConfigurationError, MakingError) as error:
+            failed.append(f"{name}: {error}")
+            print(failed[-1], file=sys.stderr)
+    if asked.everything:
+        write(folder, made, [Path(file) for file in snakemake.input])
+        print(f"written: {folder / 'report.html'}, {folder / 'verdicts.csv'}")
+if failed:
+    sys.exit("\n".join(["these figures could not be made:", *failed]))

@@ -1,0 +1,69 @@
+"""What a published figure is: the data that it is made of, the claims that it carries, and how it is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import xarray as xr
+from matplotlib.figure import Figure
+
+from tpcsweep.dataset import TRANSFERS_GROUP
+from tpcsweep.published.carried import Carried
+
+
+@dataclass(frozen=True)
+class Data:
+    """A dataset, each group read when it is needed."""
+
+    file: Path
+
+    @cached_property
+    def summary(self) -> xr.Dataset:
+        """The cells."""
+        return xr.load_dataset(self.file)
+
+    @cached_property
+    def samples(self) -> xr.Dataset:
+        """Their time series."""
+        return xr.load_dataset(self.file, group="samples")
+
+    @cached_property
+    def transfers(self) -> xr.Dataset:
+        """Their single transfers."""
+        return xr.load_dataset(self.file, group=TRANSFERS_GROUP)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a figure says beside its data."""
+
+    title: str
+    notes: tuple[str, ...]
+    claims: tuple[Carried, ...]
+
+
+@dataclass(frozen=True)
+class PublishedFigure:
+    """A figure or table of a publication, and how it is made here."""
+
+    name: str
+    """The target that makes it; config/published/NAME.yaml is its sweep, unless it has a source."""
+    title: str
+    claims: tuple[str, ...]
+    draw: Callable[[Data, Shown], Figure]
+    testbed: str = "simulation"
+    """The testbed that it is made on unless another is asked for."""
+    source: str | None = None
+    """The file in config/imports by which it is made of data from elsewhere."""
+    not_simulated: str = ""
+    """Why no simulation stands in for a measurement; empty where one does."""
+    like: str | None = None
+    """A sweep in config/sweeps whose dataset is drawn where it is there and that of the published sweep is not."""
+
+    @property
+    def publication(self) -> str:
+        """The publication that it is of, as the claims' identifiers have it."""
+        return self.name.split("_")[0]

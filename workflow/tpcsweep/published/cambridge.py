@@ -1,0 +1,119 @@
+"""Concurrent davix flows: rate against flows, rate against time, and the table of single transfers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+from matplotlib.figure import Figure
+
+from tpcsweep.dataset import STATUS
+from tpcsweep.figures.labels import band_note
+from tpcsweep.figures.line_plots import colours
+from tpcsweep.figures.panels import styled
+from tpcsweep.published.base import Data, PublishedFigure, Shown
+from tpcsweep.published.layout import board, close
+
+PUBLISHED = {1: 8.0, 5: 25.0, 10: 53.0}
+"""Total rate in Gbit/s by flows."""
+
+_SHOWN = (1, 2, 5, 10)  # flows whose rates are drawn against time
+_BINS = 40
+
+
+def flows(data: Data) -> pd.DataFrame:
+    """Give the table of the transfers of the most flows, one a row: the first that each flow ended well.
+
+    Columns: startup, sending and total in s, rate in Gbit/s; then the rows `sum` and `mean`, the sum of rates alone.
+    """
+    transfers = data.transfers.to_dataframe().reset_index()
+    most = transfers[(transfers["streams"] == transfers["streams"].max()) & (transfers["ok"] == 1)]
+    most = most[most["repetition"] == most["repetition"].min()]
+    first = most.sort_values(["stream", "number"]).drop_duplicates("stream")
+    table = first.set_index("stream")[["startup", "sending", "total", "rate"]]
+    table.index = table.index.map(str)
+    mean = table.mean()
+    table.loc["sum"] = [np.nan, np.nan, np.nan, table["rate"].sum()]
+    table.loc["mean"] = mean
+    return table
+
+
+def rates(data: Data, count: int) -> tuple[Any, Any]:
+    """Give the total rate of so many flows against time: each transfer's bytes spread evenly over its sending.
+
+    Returns ends of bins, in s, and rates in them, in Gbit/s.
+    """
+    transfers = data.transfers.to_dataframe().reset_index()
+    part = transfers[(transfers["streams"] == count) & (transfers["ok"] == 1)]
+    part = part[part["repetition"] == part["repetition"].min()].dropna(subset=["first_byte"])
+    edges = np.linspace(0, part["end"].max() if len(part) else 1.0, _BINS + 1)
+    total = np.zeros(_BINS)
+    for start, end, size in part[["first_byte", "end", "size"]].itertuples(index=False):
+        inside = np.clip(np.minimum(edges[1:], end) - np.maximum(edges[:-1], start), 0, None)
+        total += inside * size * 8e-9 / max(end - start, 1e-9)
+    return edges[1:], total / np.diff(edges)
+
+
+def _flows(data: Data, shown: Shown) -> Figure:
+    summary = data.summary
+    ok = summary["status"] == STATUS.index("ok")
+    found = summary.where(ok)[["throughput", "throughput_low", "throughput_high"]].mean("repetition")
+    x = found["streams"].values
+    with styled():
+        figure, axes = board(1, 3, 3.3, 3.4, shown)
+        against, time, table = axes.flat
+        against.fill_between(
+            x, found["throughput_low"], found["throughput_high"], alpha=0.25, color="#0072B2"
+        )
+        against.plot(x, found["throughput"], marker=".", color="#0072B2", label="as drawn here")
+        # The published rates at the scale of this path: the shape can be compared, the level cannot.
+        scale = float(found["throughput"].max()) / max(PUBLISHED.values())
+        against.plot(
+            list(PUBLISHED),
+            [rate * scale for rate in PUBLISHED.values()],
+            linestyle="",
+            marker="x",
+            color="#D55E00",
+            label=f"published, × {scale:.3g}",
+        )
+        against.set(xlabel="flows", ylabel="total rate (Gbit/s)", ylim=(0, None), title="rate against flows")
+        against.legend(fontsize=7)
+        there = [count for count in _SHOWN if count in x]
+        for count, colour in zip(there, colours(len(there)), strict=True):
+            time.plot(*rates(data, count), color=colour, label=f"{count}")
+        time.set(xlabel="time (s)", ylabel="total rate (Gbit/s)", ylim=(0, None), title="rate against time")
+        time.legend(title="flows", fontsize=7)
+        _draw_table(table, flows(data))
+        close(
+            figure,
+            shown,
+            [band_note(summary), "Rates against time are of single transfers, each spread evenly."],
+        )
+    return figure
+
+
+def _draw_table(axes: Any, table: pd.DataFrame) -> None:
+    axes.set_axis_off()
+    axes.set_title("single transfers of the most flows")
+    text = table.map(lambda value: "" if pd.isna(value) else f"{value:.3g}")
+    drawn = axes.table(
+        cellText=text.values,
+        rowLabels=list(table.index),
+        colLabels=["start-up s", "sending s", "total s", "Gbit/s"],
+        loc="upper center",
+    )
+    drawn.auto_set_font_size(False)
+    drawn.set_fontsize(7)
+
+
+FIGURES = (
+    PublishedFigure(
+        "cambridge",
+        "Concurrent davix flows: rate against flows, rate against time, single transfers",
+        ("cambridge.scales",),
+        _flows,
+        not_simulated="davix, its start-up and its single connections are not modelled",
+        like="cambridge-flows",
+    ),
+)

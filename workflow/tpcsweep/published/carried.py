@@ -1,0 +1,105 @@
+"""The verdicts on the claims that a figure carries, from the data drawn in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from tpcsweep.claims import CLAIMS
+from tpcsweep.claims.base import Effect, Outcome, Verdict, judge_claim
+from tpcsweep.claims.cells import cells_of
+from tpcsweep.claims.effects import CONFIDENCE, Interval
+
+INPUT = "input"
+"""The verdict on a claim by which the parameters of a simulation were chosen: it could not come out otherwise."""
+
+
+@dataclass(frozen=True)
+class Carried:
+    """A verdict, and for simulated data what it is worth."""
+
+    verdict: Verdict
+    was_input: bool = False
+    agree: int = 0
+    """How many random sets of parameters come to the same outcome."""
+    draws: int = 0
+    """How many there were; none of what was measured."""
+
+    @property
+    def word(self) -> str:
+        """The verdict in a word or three."""
+        return INPUT if self.was_input else self.verdict.outcome.value
+
+    @property
+    def role(self) -> str:
+        """Whether a simulation was told the claim or came to it; nothing of what was measured."""
+        if self.verdict.data != "simulated":
+            return ""
+        return INPUT if self.was_input else "prediction"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for tables and JSON; without the cells that the verdict stands on."""
+        found = self.verdict.to_dict()
+        del found["evidence"], found["tested"]
+        return {
+            **found,
+            "verdict": self.word,
+            "outcome": self.verdict.outcome.value,
+            "role": self.role,
+            "draws_agree": self.agree if self.draws else None,
+            "draws": self.draws or None,
+        }
+
+
+def carried(summary: xr.Dataset, claims: Sequence[str], draws: Iterable[xr.Dataset] = ()) -> list[Carried]:
+    """Judge some claims on a dataset, and on those of other parameter sets where it is simulated.
+
+    In a random parameter set all cells move together, so that each set is judged by itself; the interval of an effect
+    then holds `CONFIDENCE` of what it is in them.
+
+    Raises:
+        KeyError: for a claim that is unknown.
+    """
+    verdicts = _judge(summary, claims)
+    inputs = set(str(summary.attrs.get("claims_used_as_inputs", "")).split())
+    others = [_judge(draw, claims) for draw in draws]
+    found = []
+    for place, verdict in enumerate(verdicts):
+        theirs = [other[place] for other in others]
+        found.append(
+            Carried(
+                replace(verdict, effect=_spread(verdict.effect, theirs)) if theirs else verdict,
+                was_input=verdict.claim.name in inputs,
+                agree=sum(one.outcome == verdict.outcome for one in theirs),
+                draws=len(theirs),
+            )
+        )
+    return found
+
+
+def _spread(effect: Effect | None, others: Sequence[Verdict]) -> Effect | None:
+    """An effect with the interval that it has in other parameter sets."""
+    values = [one.effect.interval.value for one in others if one.effect is not None]
+    if effect is None or not values:
+        return effect
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(values, [tail, 1 - tail])
+    middle = effect.interval.value
+    return replace(effect, interval=Interval(middle, min(middle, float(low)), max(middle, float(high))))
+
+
+def unmeasured(claims: Sequence[str], data: str, command: str) -> list[Carried]:
+    """The same where there is nothing to judge on; `command` would measure it."""
+    return [
+        Carried(Verdict(CLAIMS[name], Outcome.OPEN, "there is no dataset", data, advice=command))
+        for name in claims
+    ]
+
+
+def _judge(summary: xr.Dataset, claims: Sequence[str]) -> list[Verdict]:
+    cells = cells_of(summary)
+    return [judge_claim(CLAIMS[name], summary, cells) for name in claims]

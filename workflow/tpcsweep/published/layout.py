@@ -1,0 +1,114 @@
+"""Figures with the claims that they carry beside them."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from tpcsweep.figures.panels import head
+from tpcsweep.published.base import Shown
+from tpcsweep.published.carried import Carried
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+COLOURS = {
+    "holds": "#1b7837",
+    "does not hold": "#b2182b",
+    "not testable here": "#666666",
+    "input": "#2166ac",
+}
+"""Of the verdicts; each is written out as well."""
+
+_WIDE = 3.3  # inches of the panel of claims
+_LETTERS = 56  # that fit into its width
+_LINE = 0.128  # inches of a line
+_GAP = 0.09
+
+
+class _Line(NamedTuple):
+    text: str
+    colour: str
+    bold: bool
+
+
+def board(
+    rows: int, columns: int, wide: float, high: float, shown: Shown, projection: str | None = None
+) -> tuple[Figure, NDArray[Any]]:
+    """Make a figure of rows × columns panels, each so many inches, with the panel of claims on its right."""
+    needed = sum(_height(claim) for claim in shown.claims) + 0.3
+    size = (wide * columns + _WIDE, max(high * rows, needed))
+    figure = Figure(figsize=size, layout="constrained")
+    halves = figure.add_gridspec(1, 2, width_ratios=(wide * columns, _WIDE), wspace=0.02)
+    keywords: dict[str, Any] = {"projection": projection} if projection else {}
+    axes = halves[0].subgridspec(rows, columns).subplots(squeeze=False, subplot_kw=keywords)
+    _claims(figure.add_subplot(halves[1]), shown.claims, size[1])
+    return figure, np.asarray(axes)
+
+
+def close(figure: Figure, shown: Shown, notes: Sequence[str] = (), handles: Sequence[Any] = ()) -> None:
+    """Add title, notes and legend."""
+    head(figure, shown.title, [*shown.notes, *notes], handles)
+
+
+def _claims(axes: Axes, claims: Sequence[Carried], high: float) -> None:
+    axes.set_axis_off()
+    down = 0.0
+
+    def write(line: _Line) -> None:
+        nonlocal down
+        text = axes.text(
+            0.02,
+            1 - down / high,
+            line.text,
+            va="top",
+            fontsize=7,
+            color=line.colour,
+            fontweight="bold" if line.bold else "normal",
+            transform=axes.transAxes,
+        )
+        text.set_in_layout(False)
+        down += _LINE
+
+    write(_Line("Claims, judged on the data drawn", "#000000", True))
+    down += _GAP
+    for claim in claims:
+        for line in _lines(claim):
+            write(line)
+        down += _GAP
+
+
+def _height(claim: Carried) -> float:
+    return len(_lines(claim)) * _LINE + _GAP
+
+
+def _lines(claim: Carried) -> list[_Line]:
+    """What the panel says of a claim."""
+    verdict = claim.verdict
+    word = claim.word + (f" ({verdict.outcome.value})" if claim.was_input else "")
+    found = [_Line(f"{verdict.claim.name}: {word}", COLOURS[claim.word], True)]
+    found += [_Line(line, "#222222", False) for line in textwrap.wrap(f"“{verdict.claim.text}”", _LETTERS)]
+    why = str(verdict.effect) if verdict.effect else _short(verdict.reason)
+    found += [_Line(line, "#222222", False) for line in textwrap.wrap(f"Found: {why}.", _LETTERS)]
+    if claim.draws:
+        text = f"{claim.role}; {claim.agree} of {claim.draws} random parameter sets agree"
+        found.append(_Line(text, "#555555", False))
+    elif claim.role:
+        found.append(_Line(claim.role, "#555555", False))
+    return found
+
+
+def _short(text: str, most: int = 4 * _LETTERS) -> str:
+    return textwrap.shorten(text, most, placeholder=" …")
+
+
+def shape(count: int, across: int = 3) -> tuple[int, int]:
+    """Rows and columns for so many panels."""
+    columns = min(across, count)
+    return math.ceil(count / columns), columns

@@ -1,0 +1,78 @@
+"""Load tests of a Tier 1 and its Tier 2s (2007): throughput over streams by TCP buffer, a panel for each layer."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from tpcsweep.figures.labels import band_note, title_of, words
+from tpcsweep.figures.line_plots import colours
+from tpcsweep.figures.panels import styled
+from tpcsweep.published.base import Data, PublishedFigure, Shown
+from tpcsweep.published.layout import board, close
+
+
+def _layers(data: Data, shown: Shown) -> Figure:
+    """Draw the mean after warm-up with its interval, and average and maximum with ramp-up, as were published."""
+    # Each layer has one tool: of the others its cells do not exist.
+    summary = data.summary.mean("repetition") if "repetition" in data.summary.dims else data.summary
+    if "tool" in summary["throughput"].dims:
+        summary = summary.max("tool")
+    layers, buffers = summary["layer"].values.tolist(), summary["tcp_buffer"].values.tolist()
+    palette = colours(len(buffers))
+    with styled():
+        figure, axes = board(1, len(layers), 2.6, 3.0, shown)
+        for one, layer in zip(axes.flat, layers, strict=True):
+            for buffer, colour in zip(buffers, palette, strict=True):
+                curve = summary.sel(layer=layer, tcp_buffer=buffer)
+                x = np.asarray(curve["streams"].values, float)
+                one.fill_between(
+                    x, curve["throughput_low"], curve["throughput_high"], color=colour, alpha=0.22
+                )
+                one.plot(x, curve["throughput"], color=colour, marker=".")
+                one.plot(x, curve["throughput_average"], ":", color=colour, linewidth=1)
+                one.scatter(x, curve["throughput_max"], marker="^", s=16, facecolor="none", edgecolor=colour)
+            one.set_title(words(layer))
+            one.set_xlabel("streams")
+            one.set_xticks(x)
+            one.set_ylim(0)
+            one.grid(visible=True, alpha=0.3)
+        axes.flat[0].set_ylabel("throughput (Gbit/s)")
+        handles = [
+            *(
+                Line2D([], [], color=colour, marker=".", label=title_of({"tcp_buffer": buffer}))
+                for buffer, colour in zip(buffers, palette, strict=True)
+            ),
+            Line2D([], [], color="#333333", linestyle=":", label="average with ramp-up"),
+            Line2D([], [], color="#333333", linestyle="", marker="^", fillstyle="none", label="maximum"),
+        ]
+        close(figure, shown, [_tests(summary), band_note(data.summary)], handles)
+    return figure
+
+
+def _tests(summary: xr.Dataset) -> str:
+    rates = {
+        "memory to memory": ("memory_to_memory", 120),
+        "an ordinary disk": ("memory_to_disk", 40),
+        "disk to disk": ("disk_to_disk", 200),
+    }
+    found = []
+    for name, (layer, target) in rates.items():
+        if layer in summary["layer"].values:
+            best = float(summary["throughput"].sel(layer=layer).max()) * 125
+            found.append(f"{name} {best:.3g} of {target} MB/s")
+    return f"Best against the published targets: {'; '.join(found)}."
+
+
+FIGURES = (
+    PublishedFigure(
+        "usatlas2007",
+        "Load tests of 2007: throughput over streams by TCP buffer, layer by layer",
+        ("usatlas2007.more_streams", "usatlas2007.tuned_buffers", "usatlas2007.disk_bound"),
+        _layers,
+        not_simulated="disks and GridFTP servers are not modelled",
+        like="usatlas-layers",
+    ),
+)
