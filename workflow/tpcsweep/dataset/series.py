@@ -106,7 +106,9 @@ class Series:
                 if number < 0:
                     continue
                 layout, time = layouts[self._layout_of[number]], times[self._clock_of[number]]
-                for row, values in zip(layout, self._records[number].reshape(len(layout), -1), strict=True):
+                for row, values in zip(
+                    layout, self._records[number].reshape(len(layout), time.size), strict=True
+                ):
                     place = found[row.name][point]
                     (place if row.origin is None else place[row.origin])[time] = values
             for name, values in found.items():
