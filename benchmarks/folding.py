@@ -23,6 +23,7 @@ import numpy as np
 import orjson
 import xarray as xr
 from tpcsweep import dataset
+from tpcsweep.dataset import SIMULATED
 from tpcsweep.variables import ORIGIN_SAMPLES, SAMPLES, SUMMARY
 
 from tests.unit import synthetic
@@ -30,7 +31,7 @@ from tests.unit import synthetic
 CELLS = 100_000
 PLAIN = 2_000
 """Cells that are read the plain way: of all 10⁵ it would take hours and tens of gigabytes."""
-FLAVOURS = {"simulated": ("simulation", range(4, 21)), "measured": ("netns", range(50, 201))}
+FLAVOURS = {"simulated": (SIMULATED, range(4, 21)), "measured": ("netns", range(50, 201))}
 """Kind of testbed, and how many samples cells have."""
 BODIES = 61
 """Different contents of files: a prime, so that they do not go with the axes."""
@@ -108,20 +109,15 @@ def body(flavour: str, origins: int, seed: int) -> bytes:
     def numbers(many: int) -> list[float]:
         return [float(f"{value:.6g}") for value in random.gamma(4.0, 2.0, many)]
 
-    def row(name: str) -> list[float | None]:
-        # A simulation knows of rates and of CPU; what a kernel would tell it has not.
-        return (
-            numbers(count) if kind != "simulation" or "cpu" in name or name == "goodput" else [None] * count
-        )
-
     cell["summary"] = dict(zip(SUMMARY, numbers(len(SUMMARY)), strict=True))
-    cell["samples"] = {"time": [round(n * 0.1, 4) for n in range(1, count + 1)]}
-    cell["samples"] |= {name: row(name) for name in SAMPLES}
-    cell["samples"] |= {name: [row(name) for _ in range(origins)] for name in ORIGIN_SAMPLES}
-    moved = cell["transfers"]
-    many = max(1, count // 10)
-    cell["transfers"] = {name: (values[:1] * many) for name, values in moved.items()}
-    cell["transfers"] |= {"start": numbers(many), "first_byte": numbers(many), "end": numbers(many)}
+    cell["samples"] = {"time": [round(n * 0.1, 4) for n in range(1, count + 1)], "goodput": numbers(count)}
+    many = 0
+    if kind != SIMULATED:  # what kernels and tools would tell it has not
+        many = count // 10
+        cell["samples"] |= {name: numbers(count) for name in SAMPLES}
+        cell["samples"] |= {name: [numbers(count) for _ in range(origins)] for name in ORIGIN_SAMPLES}
+    cell["transfers"] = {name: values[:1] * many for name, values in cell["transfers"].items()}
+    cell["transfers"] |= {name: numbers(many) for name in ("start", "first_byte", "end")}
     return orjson.dumps(cell)[1:]
 
 
@@ -156,9 +152,10 @@ def plain(flavour: str, folder: Path, cells: int, count: int) -> None:
         cell = json.loads(file_of(folder, spec).read_text())
         samples = cell["samples"]
         content: dict[str, Any] = dict(cell["summary"])
-        content |= {name: ("time", np.array(samples[name], np.float32)) for name in SAMPLES}
+        for name in SAMPLES.keys() & samples.keys():
+            content[name] = ("time", np.array(samples[name], np.float32))
         for name in ORIGIN_SAMPLES:  # of as many origins as it has, which concat does not align
-            for origin, row in enumerate(samples[name]):
+            for origin, row in enumerate(samples.get(name, ())):
                 content[f"{name}_{origin}"] = ("time", np.array(row, np.float32))
         time_of = np.round(samples["time"], 1)
         found.append(xr.Dataset(content, {"time": time_of, **spec["parameters"]}))

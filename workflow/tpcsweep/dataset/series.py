@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from array import array
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -32,6 +33,22 @@ class _Row(NamedTuple):
     origin: int | None = None
 
 
+class _Layout(NamedTuple):
+    """What series a cell has."""
+
+    names: tuple[str, ...]
+    """Of SAMPLES."""
+    origins: tuple[int, ...]
+    """For each of ORIGIN_SAMPLES how many origins have it."""
+
+    def rows(self) -> list[_Row]:
+        """The series in the order in which they are kept."""
+        found = [_Row(name) for name in self.names]
+        for name, count in zip(ORIGIN_SAMPLES, self.origins, strict=True):
+            found += [_Row(name, origin) for origin in range(count)]
+        return found
+
+
 class Series:
     """Samples of cells, as 32-bit numbers: finer than any counter's noise.
 
@@ -47,7 +64,7 @@ class Series:
         # Times and names of a cell's series; few differ, of 10⁵ cells too.
         self._clocks: dict[bytes, int] = {}
         self._clock_of = array("l")
-        self._layouts: dict[tuple[_Row, ...], int] = {}
+        self._layouts: dict[_Layout, int] = {}
         self._layout_of = array("l")
 
     def add(self, at: int, samples: Mapping[str, Sequence[Any]], interval: float) -> None:
@@ -63,18 +80,18 @@ class Series:
             raise ValueError("samples have times before the cell's start")
         if unknown := samples.keys() - _KNOWN:
             raise KeyError(*sorted(unknown))
-        rows = {_Row(name): samples[name] for name in SAMPLES if name in samples}
-        rows |= {
-            _Row(name, origin): row
-            for name in ORIGIN_SAMPLES
-            for origin, row in enumerate(samples.get(name, ()))
-        }
-        if wrong := [row.name for row, values in rows.items() if len(values) != index.size]:
-            raise ValueError(f"samples of {', '.join(dict.fromkeys(wrong))} are not as many as times")
+        names = tuple(name for name in SAMPLES if name in samples)
+        origins = [samples.get(name, ()) for name in ORIGIN_SAMPLES]
+        rows = [*(samples[name] for name in names), *itertools.chain.from_iterable(origins)]
+        layout = _Layout(names, tuple(map(len, origins)))
+        if any(len(row) != index.size for row in rows):
+            lengths = zip((row.name for row in layout.rows()), map(len, rows), strict=True)
+            wrong = dict.fromkeys(name for name, length in lengths if length != index.size)
+            raise ValueError(f"samples of {', '.join(wrong)} are not as many as times")
         self._record_at[at] = len(self._records)
-        self._records.append(np.concatenate([np.empty(0, np.float32), *map(_numbers, rows.values())]))
+        self._records.append(np.concatenate([np.empty(0, np.float32), *map(_numbers, rows)]))
         self._clock_of.append(self._clocks.setdefault(index.tobytes(), len(self._clocks)))
-        self._layout_of.append(self._layouts.setdefault(tuple(rows), len(self._layouts)))
+        self._layout_of.append(self._layouts.setdefault(layout, len(self._layouts)))
 
     def outline(self) -> xr.Dataset:
         """See `slabs.Group`. A chunk is a block of the grid, of one origin, over all of the time."""
@@ -97,7 +114,7 @@ class Series:
     def slabs(self) -> Iterator[Slab]:
         """See `slabs.Group`: blocks of the grid."""
         times = [np.searchsorted(self._places, np.frombuffer(one, np.int64)) for one in self._clocks]
-        layouts = list(self._layouts)
+        layouts = [layout.rows() for layout in self._layouts]
         names = dict.fromkeys(row.name for layout in layouts for row in layout)
         rest = {name: (*self._origins(name), self._places.size) for name in names}
         for block in blocks(self._shape, self._most):
@@ -126,12 +143,8 @@ class Series:
         """The size of a variable's dimension of origins, if it has one."""
         if name not in ORIGIN_SAMPLES:
             return ()
-        return (
-            max(
-                (1 + (row.origin or 0) for rows in self._layouts for row in rows if row.name == name),
-                default=0,
-            ),
-        )
+        place = list(ORIGIN_SAMPLES).index(name)
+        return (max((layout.origins[place] for layout in self._layouts), default=0),)
 
     @property
     def _most(self) -> int:

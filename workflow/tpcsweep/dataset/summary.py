@@ -35,7 +35,8 @@ class Summary:
     def __init__(self, axes: Sequence[str], shape: Sequence[int]) -> None:
         self._axes, self._shape = tuple(axes), tuple(shape)
         size = int(np.prod(shape, dtype=int))
-        self.figures = {name: np.full(size, np.nan) for name in SUMMARY}
+        self._all = np.full((len(SUMMARY), size), np.nan)
+        self.figures = dict(zip(SUMMARY, self._all, strict=True))
         self.status = np.zeros(size, np.int8)
         self.started = np.full(size, np.datetime64("NaT"), dtype="datetime64[ns]")
         self.records: dict[bytes, int] = {}
@@ -52,10 +53,13 @@ class Summary:
         self._flags[at] = sum(MASKS[flag] for flag in cell["flags"])
         # Failed cells have none, nor have those that were measured before limits were judged.
         self._limit[at] = cell.get("limit") or ""
-        for name, value in cell["summary"].items():
+        found = cell["summary"]
+        if unknown := found.keys() - SUMMARY.keys():
+            raise KeyError(*sorted(unknown))
+        if cell["status"] == "failed":
             # Bytes that arrived before a cell failed are no throughput that its setting reaches.
-            void = value is None or (cell["status"] == "failed" and name in _THROUGHPUT)
-            self.figures[name][at] = np.nan if void else value
+            found = {name: value for name, value in found.items() if name not in _THROUGHPUT}
+        self._all[:, at] = np.array([found.get(name) for name in SUMMARY], float)  # None: NaN
         provenance = dict(cell["provenance"])
         started = datetime.fromisoformat(provenance.pop("started"))
         self.started[at] = np.datetime64(started.astimezone(UTC).replace(tzinfo=None), "ns")
