@@ -18,6 +18,8 @@ from tpcsweep.dataset.folding import Folded
 from tpcsweep.dataset.labels import TRANSFERS_GROUP
 from tpcsweep.dataset.slabs import Group
 
+_CHUNK_CACHE = 2**20
+"""Bytes for each variable: slabs are whole chunks, and the library's own 64 MB for each would be most of the memory."""
 _COMPRESSED = {"zlib": True, "complevel": 4, "shuffle": True}
 
 
@@ -69,6 +71,7 @@ def _append(path: str, name: str, group: Group) -> None:
                     str if about.dtype == object else about.dtype,
                     about.dims,
                     chunksizes=about.encoding["chunksizes"],
+                    chunk_cache=_CHUNK_CACHE,
                     fill_value=encoding.get("_FillValue"),
                     **{key: value for key, value in encoding.items() if key in _COMPRESSED},
                 )

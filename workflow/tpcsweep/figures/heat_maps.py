@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import seaborn as sns  # type: ignore[import-untyped]
 import xarray as xr
 from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
 
 _MOST_NUMBERED = 16
 """Values of an axis beyond which a map's cells have no numbers in them, and not all ticks."""
+_DARK = 0.6
+"""Share of the colour scale below which numbers are white."""
 _CROWDED = (8.0, 5.0, False)
 """A panel of such a map."""
 
@@ -37,22 +38,23 @@ def heatmap(summary: xr.Dataset) -> Figure:
         norm = colour_scale(grid.cells)
         for axes, where in panels:
             values = grid.plane("throughput", where)
-            sns.heatmap(
-                values,
-                ax=axes,
+            # Not by seaborn, which draws the whole figure for every panel.
+            axes.pcolormesh(
+                np.ma.masked_invalid(values),
                 cmap=COLOURS,
-                vmin=norm.vmin,
-                vmax=norm.vmax,
-                annot=rounded(values) if readable else False,
-                fmt="",
-                annot_kws={"size": 8},
-                cbar=False,
-                linewidths=0.6 if readable else 0,
-                linecolor="white",
+                norm=norm,
+                edgecolors="white" if readable else "face",
+                linewidth=0.6 if readable else 0,
             )
+            if readable:
+                for (row, column), text in np.ndenumerate(rounded(values)):
+                    dark = norm(values[row, column]) < _DARK
+                    colour = "white" if dark else "#262626"
+                    axes.text(
+                        column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=8, color=colour
+                    )
             label_map(axes, grid)
             axes.set_facecolor("#dddddd")
-            axes.invert_yaxis()
             _mark_heatmap(axes, grid, where)
             axes.set_title(wrapped([title_of(where)], int(wide * 11)))
         bar = figure.colorbar(
