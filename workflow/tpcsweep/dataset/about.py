@@ -18,7 +18,9 @@ def about_sweep(spec: Mapping[str, Any], summary: Summary) -> dict[str, Any]:
     records = [orjson.loads(record) for record in summary.records]
     known = ~np.isnat(summary.started)
     started = summary.started[known]
-    ended = started + np.nan_to_num(summary.figures["duration"][known]).astype("timedelta64[s]")
+    # Seconds that were simulated are not those that it took.
+    lasted = np.nan_to_num(summary.figures["duration"][known]) * (not simulated)
+    ended = started + lasted.astype("timedelta64[s]")
     software: dict[str, set[str]] = {}
     for record in records:
         for name, version in (record.get("software") or {}).items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import textwrap
 from collections.abc import Sequence
@@ -29,7 +30,10 @@ def lay_out(
     grid: Grid, wide: float, high: float, projection: str | None = None
 ) -> tuple[Figure, list[tuple[Axes, dict[str, Any]]], list[str]]:
     """Make a figure with a panel for every value of the axes that are not x or y; say what is left out."""
-    rows, notes = _few(grid.panels())
+    rows = grid.panels()
+    if len(set(map(len, rows))) > 1:  # where panels have no cell, rows are no table
+        rows = [list(itertools.chain.from_iterable(rows))]
+    rows, notes = _few(rows)
     if len(rows) == 1 and len(rows[0]) > 4:  # a single long row reads better wrapped
         rows = [rows[0][at : at + 4] for at in range(0, len(rows[0]), 4)]
     columns = max(map(len, rows))
