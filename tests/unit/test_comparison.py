@@ -29,7 +29,7 @@ from tpcsweep.comparing.comparison import (
     random_effects,
     write,
 )
-from tpcsweep.comparing.sides import load as load_side
+from tpcsweep.comparing.parts import load as load_side
 from tpcsweep.comparing.sides import side
 from tpcsweep.configuration import ConfigurationError, load
 from tpcsweep.dataset import STATUS

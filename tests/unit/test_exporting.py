@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -32,8 +32,15 @@ FAILED = {"cores": 0.5, "rtt": 5.0, "streams": 1, "repetition": 1}
 MISSING = {"cores": None, "rtt": 50.0, "streams": 12, "repetition": 2}
 
 
+class Written(NamedTuple):
+    """A dataset as its file has it."""
+
+    summary: xr.Dataset
+    samples: xr.Dataset
+
+
 @pytest.fixture(scope="module")
-def folded(tmp_path_factory: pytest.TempPathFactory) -> dataset.Folded:
+def folded(tmp_path_factory: pytest.TempPathFactory) -> Written:
     """A sweep with a cell that failed, one that is missing, and one with a flag; read back from its file."""
     folder = tmp_path_factory.mktemp("export")
     steady = {"not_steady": [{"cores": None, "rtt": 5.0, "streams": 1, "repetition": 2}]}
@@ -41,14 +48,14 @@ def folded(tmp_path_factory: pytest.TempPathFactory) -> dataset.Folded:
     made = dataset.fold(files, AXES)
     dataset.write(made, folder / "dataset.nc")
     loaded = [xr.load_dataset(folder / "dataset.nc", group=group) for group in (None, "samples")]
-    return dataset.Folded(*loaded, made.transfers)
+    return Written(*loaded)
 
 
 def families(text: str) -> dict[str, Any]:
     return {family.name: family for family in text_string_to_metric_families(text)}
 
 
-def test_lines_have_the_published_form(folded: dataset.Folded) -> None:
+def test_lines_have_the_published_form(folded: Written) -> None:
     found = [line.split(", ") for line in lines(folded.summary, folded.samples)]
     assert len(found) == 2 * (16 - 2)
     where = {"cores": np.inf, "rtt": 50, "streams": 12, "repetition": 1}
@@ -64,7 +71,7 @@ def test_lines_have_the_published_form(folded: dataset.Folded) -> None:
         assert float(row[5]) == pytest.approx(125 * float(value), rel=1e-5)
 
 
-def test_lines_are_oldest_first_and_tell_all_cells_apart(folded: dataset.Folded) -> None:
+def test_lines_are_oldest_first_and_tell_all_cells_apart(folded: Written) -> None:
     found = [line.split(", ") for line in lines(folded.summary, folded.samples)]
     assert [int(row[0]) for row in found] == sorted(int(row[0]) for row in found)
     assert len({(row[0], row[4]) for row in found}) == len(found)
@@ -79,9 +86,7 @@ def test_lines_are_oldest_first_and_tell_all_cells_apart(folded: dataset.Folded)
         ({"tool": "gfal-copy", "layer": "memory_to_memory"}, "http_m2m_avg_01s_04m"),
     ],
 )
-def test_names_say_protocol_and_layer(
-    folded: dataset.Folded, parameters: dict[str, Any], begins: str
-) -> None:
+def test_names_say_protocol_and_layer(folded: Written, parameters: dict[str, Any], begins: str) -> None:
     summary = folded.summary.assign_coords(parameters)
     assert any(f", {begins}_" in line for line in lines(summary, folded.samples))
 
@@ -105,7 +110,7 @@ def test_whole_megabytes_have_two_digits(count: int) -> None:
     assert megabytes(count * 2**20) == f"{count:02}"
 
 
-def test_the_official_parser_reads_every_figure_with_its_unit(folded: dataset.Folded) -> None:
+def test_the_official_parser_reads_every_figure_with_its_unit(folded: Written) -> None:
     found = families(exposition(folded.summary))
     for name, variable in SUMMARY.items():
         unit, scale = UNITS[variable.units]
@@ -128,7 +133,7 @@ def test_the_official_parser_reads_every_figure_with_its_unit(folded: dataset.Fo
     assert len(throughput) == int((folded.summary.status == 1).sum()) == 14
 
 
-def test_what_failed_and_what_is_flagged_is_said(folded: dataset.Folded) -> None:
+def test_what_failed_and_what_is_flagged_is_said(folded: Written) -> None:
     found = families(exposition(folded.summary))
     failed = [sample.labels for sample in found["tpcsweep_ok"].samples if sample.value == 0]
     assert [{axis: labels[axis] for axis in AXES} for labels in failed] == [
@@ -141,7 +146,7 @@ def test_what_failed_and_what_is_flagged_is_said(folded: dataset.Folded) -> None
     assert len(found["tpcsweep_flags"].samples) == 15 * len(FLAGS)
 
 
-def test_what_all_cells_share_is_said_once(folded: dataset.Folded) -> None:
+def test_what_all_cells_share_is_said_once(folded: Written) -> None:
     [sample] = families(exposition(folded.summary))["tpcsweep_sweep"].samples
     assert sample.name == "tpcsweep_sweep_info"
     assert sample.labels["tool"] == "gfal-copy"
@@ -150,13 +155,13 @@ def test_what_all_cells_share_is_said_once(folded: dataset.Folded) -> None:
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=20))
-def test_any_text_survives_as_a_label(folded: dataset.Folded, text: str) -> None:
+def test_any_text_survives_as_a_label(folded: Written, text: str) -> None:
     summary = folded.summary.isel(rtt=[0], streams=[0], cores=[0]).assign_attrs(cpu=text)
     [sample] = families(exposition(summary))["tpcsweep_sweep"].samples
     assert sample.labels["cpu"] == text
 
 
-def test_a_dataset_without_times_is_refused(folded: dataset.Folded) -> None:
+def test_a_dataset_without_times_is_refused(folded: Written) -> None:
     summary = folded.summary.assign(started=folded.summary.started.where(folded.summary.streams > 1))
     says = r"does not say when the cell cores=0\.5, rtt=5, streams=1, repetition=1 was measured"
     with pytest.raises(ExportError, match=says):
@@ -165,7 +170,7 @@ def test_a_dataset_without_times_is_refused(folded: dataset.Folded) -> None:
         lines(summary, folded.samples)
 
 
-def test_a_figure_in_an_unknown_unit_is_refused(folded: dataset.Folded) -> None:
+def test_a_figure_in_an_unknown_unit_is_refused(folded: Written) -> None:
     summary = folded.summary.copy()
     summary["rtt_idle"] = summary["rtt_idle"].assign_attrs(units="furlong")
     with pytest.raises(ExportError, match="rtt_idle is in furlong; OpenMetrics is written for Gbit/s, ms"):

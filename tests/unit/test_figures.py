@@ -215,7 +215,37 @@ def test_more_panels_than_fit_are_said(tmp_path: Path) -> None:
         "streams": [1, 2],
         "repetition": ONE,
     }
-    assert "first 30 of 35 rows" in texts(figures.heatmap(folded(tmp_path, axes).summary))
+    figure = figures.heatmap(folded(tmp_path, axes).summary)
+    assert len(panels(figure)) == 40
+    assert "40 of 70 panels, evenly over their values" in texts(figure)
+    shown = [axes.get_title() for axes in panels(figure)]
+    assert {"4 KiB" in shown[0], "140 KiB" in shown[-1]} == {True}
+
+
+def test_maps_of_many_values_stay_of_a_size_and_have_no_numbers(tmp_path: Path) -> None:
+    axes = {"streams": range(1, 41), "rtt": [5.0, 50.0], "repetition": ONE}
+    summary = folded(tmp_path, axes).summary
+    for figure in (figures.heatmap(summary), figures.limits(summary)):
+        [drawn] = panels(figure)
+        assert not drawn.texts
+        assert [tick.get_text() for tick in drawn.get_xticklabels()][:: len(drawn.get_xticks()) - 1] == [
+            "1",
+            "40",
+        ]
+        assert len(drawn.get_xticks()) < 20
+        assert max(figure.get_size_inches()) < 12
+    assert "24 of 40 values of streams, evenly over them" in texts(figures.surface(summary))
+
+
+def test_marks_of_one_cell_are_side_by_side(tmp_path: Path) -> None:
+    axes = {"streams": [1, 2], "rtt": [5.0, 50.0], "repetition": ONE}
+    where = {"streams": 2, "rtt": 50.0}
+    flags = {"not_steady": [where], "wide_interval": [where]}
+    [drawn] = panels(figures.heatmap(folded(tmp_path, axes, flagged=flags).summary))
+    marks = sorted(
+        tuple(at) for one in drawn.collections for at in one.get_offsets() if len(one.get_offsets()) == 1
+    )
+    assert [(round(x, 2), y) for x, y in marks if y == 1.17] == [(1.33, 1.17), (1.67, 1.17)]
 
 
 def test_the_same_dataset_gives_the_same_files(tmp_path: Path) -> None:

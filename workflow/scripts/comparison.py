@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpcsweep.comparing import comparison
-from tpcsweep.comparing.sides import load as load_side
+from tpcsweep.comparing.parts import load as load_side
 from tpcsweep.configuration import ConfigurationError, load
 
 if TYPE_CHECKING:

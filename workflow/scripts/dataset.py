@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from snakemake.script import snakemake
 
 settings = configuration.load(snakemake.config, Path())
-wanted = {settings.cell_file(cell): configuration.wanted(settings, cell) for cell in settings.grid.cells}
+wanted = (configuration.wanted(settings, cell) for cell in settings.grid.cells)
 try:
     folded = dataset.fold(snakemake.input.cells, settings.grid.axes, wanted)
     dataset.write(folded, snakemake.output.dataset)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from snakemake.script import snakemake
 
 summary = xr.load_dataset(snakemake.input.dataset)
-samples = xr.load_dataset(snakemake.input.dataset, group="samples")
+samples = xr.open_dataset(snakemake.input.dataset, group="samples")
 try:
     monitoring, metrics = "".join(f"{line}\n" for line in lines(summary, samples)), exposition(summary)
 except ExportError as error:

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -154,6 +154,12 @@ class Configuration:
         here = self.testbed.kind == "netns"
         return self.results / (self.name if here else f"{self.name}@{self.testbed_name}")
 
+    @cached_property
+    def shared(self) -> dict[str, dict[str, Any]]:
+        """What the specifications of all cells have in common: made once, as there may be 10⁵ of them."""
+        testbed = {"name": self.testbed_name, "kind": self.testbed.kind, **self.testbed.identity}
+        return {"measurement": self.sweep.measurement.model_dump(), "testbed": testbed}
+
     def cell_file(self, cell: Cell) -> Path:
         """Where a cell is written."""
         return self.folder / "cells" / f"{cell.path}.json"
@@ -224,12 +230,7 @@ def wanted(configuration: Configuration, cell: Cell) -> dict[str, Any]:
         "sweep": configuration.name,
         "parameters": cell.parameters.model_dump(),
         "repetition": cell.repetition,
-        "measurement": configuration.sweep.measurement.model_dump(),
-        "testbed": {
-            "name": configuration.testbed_name,
-            "kind": configuration.testbed.kind,
-            **configuration.testbed.identity,
-        },
+        **configuration.shared,
     }
 
 

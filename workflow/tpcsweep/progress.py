@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import sys
@@ -19,7 +20,7 @@ FILE = ".progress"
 def begin(folder: Path, cells: int) -> None:
     """Note at the start of a run how many cells it will measure; its jobs count them down."""
     folder.mkdir(parents=True, exist_ok=True)
-    _write(folder, {"cells": cells, "done": 0, "began": time.time()})
+    (folder / FILE).write_text(json.dumps({"cells": cells, "done": 0, "began": time.time()}))
 
 
 class Progress:
@@ -28,7 +29,7 @@ class Progress:
     def __init__(self, sweep: str, folder: Path) -> None:
         self._sweep = sweep
         self._folder = folder
-        self._run = json.loads((folder / FILE).read_text())
+        self._run = _counted(folder, 0)
         self._live = sys.stderr.isatty()
         self._name = ""
 
@@ -45,7 +46,10 @@ class Progress:
         """The cell's figures so far."""
         if self._live:
             found = "starting" if steady is None else f"{steady.mean:.3g} Gbit/s"
-            self._say(f"{self._head()}: {found} after {seconds:.0f} s{self._left()}", final=False)
+            self._say(
+                f"{self._head(self._run['done'] + 1)}: {found} after {seconds:.0f} s{self._left()}",
+                final=False,
+            )
 
     def end(self, status: str, throughput: float | None, message: str, flags: list[str]) -> None:
         """The cell has ended."""
@@ -55,13 +59,10 @@ class Progress:
             else f"{status}: {message}"
         )
         marks = f" [{', '.join(flags)}]" if flags else ""
-        head = self._head()
-        self._run["done"] += 1
-        _write(self._folder, self._run)
-        self._say(f"{head}: {found}{marks}{self._left()}", final=True)
+        self._run = _counted(self._folder, 1)
+        self._say(f"{self._head(self._run['done'])}: {found}{marks}{self._left()}", final=True)
 
-    def _head(self) -> str:
-        number = self._run["done"] + 1
+    def _head(self, number: float) -> str:
         return f"{self._sweep} cell {number}/{max(number, self._run['cells'])} {self._name}"
 
     def _left(self) -> str:
@@ -78,8 +79,14 @@ class Progress:
         sys.stderr.flush()
 
 
-def _write(folder: Path, run: dict[str, float]) -> None:
-    # Deployments that are simulated are so side by side.
-    beside = folder / f"{FILE}.{os.getpid()}.part"
-    beside.write_text(json.dumps(run))
-    beside.replace(folder / FILE)
+def _counted(folder: Path, ended: int) -> dict[str, float]:
+    """What was noted of the run, after so many more cells have ended. Jobs that run side by side all count here."""
+    with (folder / FILE).open("r+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        run: dict[str, float] = json.load(file)
+        if ended:
+            run["done"] += ended
+            file.seek(0)
+            json.dump(run, file)
+            file.truncate()
+    return run

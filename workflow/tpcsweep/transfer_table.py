@@ -46,8 +46,8 @@ def of_cell(transfers: xr.Dataset, cell: int) -> pd.DataFrame:
 
 def per_cell(transfers: xr.Dataset) -> pd.DataFrame:
     """A row for each cell that has transfers: how many ended well, and the means of all."""
-    frame = transfers.to_dataframe()
-    axes = [name for name in frame.columns if name not in TRANSFERS]
+    axes = [str(name) for name in transfers.data_vars if name not in TRANSFERS]
+    frame = transfers[[*axes, "cell", "ok", *FIGURES]].to_dataframe()
     grouped = frame.groupby("cell")
     found = grouped[axes].first()
     found["transfers"] = grouped["ok"].sum()

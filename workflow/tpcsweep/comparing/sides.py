@@ -7,14 +7,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tpcsweep.parameters import Parameters, Value, quantity, show_value
 from tpcsweep.problems import ConfigurationError, Problem, suggest
 from tpcsweep.units import Dimension, UnitError, parse
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 DATASET = "dataset.nc"
 
@@ -60,31 +56,6 @@ def side(key: str, text: str, results: Path) -> Side:
             raise ConfigurationError([Problem(key, repr(text), f"{where}:AXIS=VALUE,AXIS=VALUE")])
         chosen[name] = _value(key, name, value)
     return Side(key, text, dataset, chosen)
-
-
-def load(one: Side) -> xr.Dataset:
-    """Load the part of a dataset that a side means: what is chosen is a coordinate without a dimension.
-
-    Raises:
-        ConfigurationError: for what is no axis of the dataset, or a value that it does not have.
-    """
-    import xarray as xr  # here, as every job reads its configuration, and few compare: half a second of CPU
-
-    summary = xr.load_dataset(one.dataset)
-    for name, value in one.chosen.items():
-        if name not in summary.coords or name == "record":
-            known = [str(axis) for axis in summary["throughput"].dims]
-            raise ConfigurationError(
-                [Problem(one.key, repr(one.text), f"for {name}: {suggest(name, known)}")]
-            )
-        values = summary[name].values.reshape(-1).tolist()
-        wanted = str(value) if values and isinstance(values[0], str) else value
-        if wanted not in values:
-            allowed = ", ".join(shown(name, known) for known in values)
-            raise ConfigurationError([Problem(one.key, repr(one.text), f"for {name}: one of {allowed}")])
-        if name in summary.dims:
-            summary = summary.isel({name: values.index(wanted)})
-    return summary
 
 
 def shown(name: str, value: Value) -> str:

@@ -33,7 +33,7 @@ def lines(summary: xr.Dataset, samples: xr.Dataset) -> list[str]:
     Raises:
         ExportError: see `cells`.
     """
-    goodput = samples["goodput"].transpose(*summary["status"].dims, "time")
+    goodput = samples["goodput"].load().transpose(*summary["status"].dims, "time")
     suffixed = _suffixed(summary)
     found = []
     for cell in sorted(cells(summary), key=lambda cell: cell.ended):

@@ -8,10 +8,12 @@ import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from tpcsweep.figures.grid import values_of
+from tpcsweep.figures.grid import evenly, values_of
 from tpcsweep.figures.labels import rate_label, title_of
 from tpcsweep.figures.panels import finish, placeholder, styled
 
+_MOST_PANELS = 24
+_MOST_DRAWN = 2000  # points of a panel; more are one picture in an SVG file
 _SIDES = {"source_cpu": ("source", "#0072B2", "o"), "destination_cpu": ("destination", "#D55E00", "s")}
 
 
@@ -19,7 +21,11 @@ def cpu(summary: xr.Dataset) -> Figure:
     """Draw the CPU that each side used against throughput, a point per cell, a panel per value of cores."""
     if not any(summary[name].notnull().any() for name in _SIDES):
         return placeholder(summary, "CPU", "No cell has the CPU of its origins.")
-    across = values_of(summary, "cores") if "cores" in summary["throughput"].dims else [None]
+    every = values_of(summary, "cores") if "cores" in summary["throughput"].dims else [None]
+    across = [every[place] for place in evenly(len(every), _MOST_PANELS)]
+    notes = ["Each repetition of a cell is a point."]
+    if len(across) < len(every):
+        notes.append(f"{len(across)} of {len(every)} values of cores, evenly over them; the dataset has all.")
     columns = min(4, len(across))
     rows = math.ceil(len(across) / columns)
     top = float(max(summary[name].fillna(0).max() for name in _SIDES))
@@ -41,6 +47,7 @@ def cpu(summary: xr.Dataset) -> Figure:
                     facecolor="none",
                     edgecolor=colour,
                     linewidth=0.9,
+                    rasterized=part["throughput"].size > _MOST_DRAWN,
                 )
             quota = float(part["cores"]) if "cores" in part.coords else math.inf
             if quota <= 1.1 * top:
@@ -59,5 +66,5 @@ def cpu(summary: xr.Dataset) -> Figure:
         ]
         if quotas:
             handles.append(Line2D([], [], color="#555555", linestyle=":", label="quota of a side"))
-        finish(figure, summary, "CPU against throughput", ["Each repetition of a cell is a point."], handles)
+        finish(figure, summary, "CPU against throughput", notes, handles)
     return figure

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -109,6 +109,20 @@ def spaced(at: NDArray[np.float64], most: int) -> NDArray[np.int64]:
         if not chosen or at[place] - at[chosen[-1]] >= np.ptp(at) / most:
             chosen.append(int(place))
     return np.array(chosen)
+
+
+def evenly(size: int, most: int) -> NDArray[np.int64]:
+    """Choose at most so many of so many places, evenly, the first and the last among them."""
+    return np.linspace(0, max(0, size - 1), min(size, most)).round().astype(np.int64)
+
+
+def thinned(grid: Grid, most: Mapping[str | None, int]) -> tuple[Grid, list[str]]:
+    """Keep at most so many values of some axes, evenly over those that there are, and say so."""
+    crowded = {name: count for name, count in most.items() if name is not None and grid.size(name) > count}
+    kept = {name: evenly(grid.size(name), count) for name, count in crowded.items()}
+    notes = [f"{count} of {grid.size(name)} values of {name}" for name, count in crowded.items()]
+    said = [f"Drawn: {', '.join(notes)}, evenly over them; the dataset has all."] if notes else []
+    return replace(grid, cells=grid.cells.isel(kept)), said
 
 
 def values_of(content: xr.Dataset, name: str) -> list[Any]:

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import seaborn as sns  # type: ignore[import-untyped]
 import xarray as xr
 from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from tpcsweep.figures.grid import Grid, arrange
+from tpcsweep.figures.grid import Grid, arrange, evenly
 from tpcsweep.figures.labels import mean_note, rate_label, tick_labels, title_of, wrapped
 from tpcsweep.figures.marks import MARKS, mark_handles, present
 from tpcsweep.figures.panels import COLOURS, colour_scale, finish, label_axes, lay_out, styled
@@ -22,38 +21,41 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
+_MOST_NUMBERED = 16
+"""Values of an axis beyond which a map's cells have no numbers in them, and not all ticks."""
+_DARK = 0.6
+"""Share of the colour scale below which numbers are white."""
+_CROWDED = (8.0, 5.0, False)
+"""A panel of such a map."""
+
 
 def heatmap(summary: xr.Dataset) -> Figure:
     """Draw throughput as annotated heat maps over streams × RTT, a panel for each value of the other axes."""
     grid = arrange(summary)
-    wide = max(2.6, 0.62 * grid.size(grid.x) + 0.9)
-    high = max(1.3, 0.5 * grid.size(grid.y) + 0.9)
+    wide, high, readable = map_size(grid)
     with styled():
         figure, panels, notes = lay_out(grid, wide, high)
         norm = colour_scale(grid.cells)
         for axes, where in panels:
             values = grid.plane("throughput", where)
-            sns.heatmap(
-                values,
-                ax=axes,
+            # Not by seaborn, which draws the whole figure for every panel.
+            axes.pcolormesh(
+                np.ma.masked_invalid(values),
                 cmap=COLOURS,
-                vmin=norm.vmin,
-                vmax=norm.vmax,
-                annot=rounded(values),
-                fmt="",
-                annot_kws={"size": 8},
-                cbar=False,
-                linewidths=0.6,
-                linecolor="white",
-                xticklabels=tick_labels(grid, grid.x),
-                yticklabels=tick_labels(grid, grid.y),
+                norm=norm,
+                edgecolors="white" if readable else "face",
+                linewidth=0.6 if readable else 0,
             )
+            if readable:
+                for (row, column), text in np.ndenumerate(rounded(values)):
+                    dark = norm(values[row, column]) < _DARK
+                    colour = "white" if dark else "#262626"
+                    axes.text(
+                        column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=8, color=colour
+                    )
+            label_map(axes, grid)
             axes.set_facecolor("#dddddd")
-            axes.invert_yaxis()
-            axes.tick_params(axis="y", labelrotation=0, length=0)
-            axes.tick_params(axis="x", labelrotation=0, length=0)
             _mark_heatmap(axes, grid, where)
-            label_axes(axes, grid.x, grid.y)
             axes.set_title(wrapped([title_of(where)], int(wide * 11)))
         bar = figure.colorbar(
             ScalarMappable(norm, COLOURS), ax=[axes for axes, _ in panels], aspect=30, pad=0.02
@@ -61,6 +63,23 @@ def heatmap(summary: xr.Dataset) -> Figure:
         bar.set_label(rate_label(summary))
         finish(figure, summary, "Throughput", [mean_note(summary), *notes], mark_handles(grid, "white"))
     return figure
+
+
+def map_size(grid: Grid) -> tuple[float, float, bool]:
+    """Width and height of a map over x and y in inches, and whether its cells have room for a number."""
+    across, along = grid.size(grid.x), grid.size(grid.y)
+    if across > _MOST_NUMBERED or along > _MOST_NUMBERED:
+        return _CROWDED
+    return max(2.6, 0.62 * across + 0.9), max(1.3, 0.5 * along + 0.9), True
+
+
+def label_map(axes: Axes, grid: Grid) -> None:
+    """Name x and y of a map and their values, as many as there is room for."""
+    for axis, name in ((axes.xaxis, grid.x), (axes.yaxis, grid.y)):
+        places = evenly(grid.size(name), _MOST_NUMBERED)
+        axis.set_ticks(places + 0.5, np.array(tick_labels(grid, name))[places])
+    axes.tick_params(labelrotation=0, length=0)
+    label_axes(axes, grid.x, grid.y)
 
 
 def _mark_heatmap(axes: Axes, grid: Grid, where: Mapping[str, Any]) -> None:
@@ -71,23 +90,22 @@ def _mark_heatmap(axes: Axes, grid: Grid, where: Mapping[str, Any]) -> None:
             Rectangle((column, row), 1, 1, facecolor="#eeeeee", edgecolor="#999999", hatch="///", linewidth=0)
         )
     names = present(grid.cells)
-    marked = np.stack([grid.plane(name, where).astype(bool) for name in names]) if names else None
-    if marked is None:
+    if not names:
         return
-    for row, column in np.argwhere(marked.any(axis=0)):
-        here = [name for at, name in enumerate(names) if marked[at, row, column]]
-        height = 0.5 if empty[row, column] else 0.17
-        for at, name in enumerate(here):
-            axes.scatter(
-                column + (at + 1) / (len(here) + 1),
-                row + height,
-                marker=MARKS[name].marker,
-                s=26,
-                color="white",
-                edgecolor="black",
-                linewidth=0.8,
-                zorder=5,
-            )
+    marked = np.stack([grid.plane(name, where).astype(bool) for name in names])
+    here, before = marked.sum(axis=0), np.cumsum(marked, axis=0)
+    for at, name in enumerate(names):
+        row, column = np.nonzero(marked[at])
+        axes.scatter(
+            column + before[at, row, column] / (here[row, column] + 1),
+            row + np.where(empty[row, column], 0.5, 0.17),
+            marker=MARKS[name].marker,
+            s=26,
+            color="white",
+            edgecolor="black",
+            linewidth=0.8,
+            zorder=5,
+        )
 
 
 def rounded(values: NDArray[Any]) -> NDArray[np.object_]:

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 from tpcsweep.figures.grid import REPETITION, Grid, place
-from tpcsweep.figures.heat_maps import rounded
-from tpcsweep.figures.labels import tick_labels, title_of, wrapped
-from tpcsweep.figures.panels import finish, label_axes, lay_out, placeholder, styled
+from tpcsweep.figures.heat_maps import label_map, map_size, rounded
+from tpcsweep.figures.labels import title_of, wrapped
+from tpcsweep.figures.panels import finish, lay_out, placeholder, styled
 from tpcsweep.variables import LIMITS
 
 if TYPE_CHECKING:
@@ -45,19 +45,19 @@ def limits(summary: xr.Dataset) -> Figure:
     if not (summary["limit"] != "").any():
         return placeholder(summary, "Limits", "No cell of this sweep says what bound it.")
     grid = place(_combined(summary))
-    wide = max(2.6, 0.62 * grid.size(grid.x) + 0.9)
-    high = max(1.3, 0.5 * grid.size(grid.y) + 0.9)
+    wide, high, readable = map_size(grid)
     with styled():
         figure, panels, notes = lay_out(grid, wide, high)
         for axes, where in panels:
-            _panel(axes, grid, where)
-            label_axes(axes, grid.x, grid.y)
+            _panel(axes, grid, where, readable)
+            label_map(axes, grid)
             axes.set_title(wrapped([title_of(where)], int(wide * 11)))
         present = [name for at, name in enumerate(_NAMES) if bool((grid.cells["limit"] == at).any())]
         handles: list[Any] = [Patch(color=COLOURS[name], label=name) for name in present]
         if bool(grid.cells["differ"].any()):
             handles.append(Patch(facecolor="white", edgecolor="black", hatch="....", label=_DIFFER))
-        note = "Colours: what bound the cell. Numbers: mean goodput in Gbit/s. White: no limit was judged."
+        numbers = " Numbers: mean goodput in Gbit/s." if readable else ""
+        note = f"Colours: what bound the cell.{numbers} White: no limit was judged."
         finish(figure, summary, "Limits", [note, *notes], handles)
     return figure
 
@@ -77,7 +77,7 @@ def _combined(summary: xr.Dataset) -> xr.Dataset:
     )
 
 
-def _panel(axes: Axes, grid: Grid, where: Mapping[str, Any]) -> None:
+def _panel(axes: Axes, grid: Grid, where: Mapping[str, Any], readable: bool) -> None:
     found: NDArray[np.int64] = grid.plane("limit", where)
     differ = grid.plane("differ", where)
     texts = rounded(grid.plane("throughput", where))
@@ -86,15 +86,13 @@ def _panel(axes: Axes, grid: Grid, where: Mapping[str, Any]) -> None:
         cmap=ListedColormap([COLOURS[name] for name in _NAMES]),
         vmin=-0.5,
         vmax=len(_NAMES) - 0.5,
-        edgecolors="white",
-        linewidth=0.6,
+        edgecolors="white" if readable else "face",
+        linewidth=0.6 if readable else 0,
     )
-    for (row, column), text in np.ndenumerate(texts):
-        axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=8)
-        if differ[row, column]:
-            axes.add_patch(
-                Rectangle((column, row), 1, 1, fill=False, hatch="....", edgecolor="#333333", linewidth=0)
-            )
-    for axis, name in ((axes.xaxis, grid.x), (axes.yaxis, grid.y)):
-        axis.set_ticks(np.arange(grid.size(name)) + 0.5, tick_labels(grid, name))
-    axes.tick_params(length=0)
+    for row, column in np.argwhere(differ):
+        axes.add_patch(
+            Rectangle((column, row), 1, 1, fill=False, hatch="....", edgecolor="#333333", linewidth=0)
+        )
+    if readable:
+        for (row, column), text in np.ndenumerate(texts):
+            axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=8)

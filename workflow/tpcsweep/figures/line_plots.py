@@ -12,7 +12,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from tpcsweep.figures.grid import Grid, arrange, positions, spaced, values_of
+from tpcsweep.figures.grid import Grid, arrange, positions, spaced, thinned, values_of
 from tpcsweep.figures.labels import band_note, mean_note, rate_label, tick_labels, title_of, wrapped
 from tpcsweep.figures.marks import MARKS, mark_handles, present
 from tpcsweep.figures.panels import COLOURS, finish, label_axes, lay_out, styled
@@ -37,10 +37,12 @@ def lines(summary: xr.Dataset, chosen: tuple[str, str] | None = None) -> Figure:
     grid = arrange(summary, chosen or ())
     if grid.size(grid.y) > _MOST_LINES and grid.size(grid.y) > grid.size(grid.x):
         grid = replace(grid, x=grid.y, y=grid.x)
+    grid, thinning = thinned(grid, {grid.y: 2 * _MOST_LINES})
     names = values_of(grid.cells, grid.y) if grid.y else [None]
     palette = colours(len(names))
     with styled():
         figure, panels, notes = lay_out(grid, 3.4, 2.7)
+        notes += thinning
         top = float(np.nan_to_num(np.fmax(grid.cells["high"], grid.cells["throughput"])).max())
         limit = bandwidth_line(summary, top)
         for axes, where in panels:

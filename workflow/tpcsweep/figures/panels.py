@@ -15,14 +15,15 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from tpcsweep.figures.grid import Grid
+from tpcsweep.figures.grid import Grid, evenly
 from tpcsweep.figures.labels import axis_label, how, value_text, words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COLOURS = "viridis"
-_MOST_ROWS = 30  # of panels in one figure
+_MOST_PANELS = 40  # in one figure
+_MOST_COLUMNS = 8  # of them, where there are several rows
 
 
 def lay_out(
@@ -30,12 +31,9 @@ def lay_out(
 ) -> tuple[Figure, list[tuple[Axes, dict[str, Any]]], list[str]]:
     """Make a figure with a panel for every value of the axes that are not x or y; say what is left out."""
     rows = grid.panels()
-    notes = []
-    if len(rows) > _MOST_ROWS:
-        notes = [f"The first {_MOST_ROWS} of {len(rows)} rows of panels; the dataset has all."]
-        rows = rows[:_MOST_ROWS]
     if len(set(map(len, rows))) > 1:  # where panels have no cell, rows are no table
         rows = [list(itertools.chain.from_iterable(rows))]
+    rows, notes = _few(rows)
     if len(rows) == 1 and len(rows[0]) > 4:  # a single long row reads better wrapped
         rows = [rows[0][at : at + 4] for at in range(0, len(rows[0]), 4)]
     columns = max(map(len, rows))
@@ -49,6 +47,15 @@ def lay_out(
         for unused in axes[at, len(row) :]:
             unused.remove()
     return figure, panels, notes
+
+
+def _few(rows: list[list[dict[str, Any]]]) -> tuple[list[list[dict[str, Any]]], list[str]]:
+    """Of more panels than can be read some, evenly over rows and columns; and say so."""
+    columns = evenly(len(rows[0]), _MOST_PANELS if len(rows) == 1 else _MOST_COLUMNS)
+    kept = evenly(len(rows), max(1, _MOST_PANELS // columns.size))
+    shown, there = kept.size * columns.size, sum(map(len, rows))
+    notes = [f"{shown} of {there} panels, evenly over their values; the dataset has all."]
+    return [[rows[row][column] for column in columns] for row in kept], notes if shown < there else []
 
 
 def label_axes(axes: Axes, x: str | None, y: str | None) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from tpcsweep.figures.grid import Grid, arrange, positions, spaced
+from tpcsweep.figures.grid import Grid, arrange, positions, spaced, thinned
 from tpcsweep.figures.labels import axis_label, mean_note, rate_label, tick_labels, title_of, wrapped
 from tpcsweep.figures.marks import MARKS, mark_handles, present
 from tpcsweep.figures.panels import COLOURS, colour_scale, finish, lay_out, placeholder, styled
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mpl_toolkits.mplot3d import Axes3D  # type: ignore[import-untyped]
     from numpy.typing import NDArray
 
+_MOST_LINES = 24  # of a surface in each direction
 _MOST_TICKS = 8
 _VIVID = "#D55E00"
 
@@ -33,8 +34,10 @@ def surface(summary: xr.Dataset) -> Figure:
             "There is no surface to draw: it takes two axes with two values or more, and this sweep has "
             + (f"one ({grid.x})." if grid.size(grid.x) > 1 else "none."),
         )
+    grid, thinning = thinned(grid, {grid.x: _MOST_LINES, grid.y: _MOST_LINES})
     with styled():
         figure, panels, notes = lay_out(grid, 3.7, 3.0, projection="3d")
+        notes += thinning
         norm = colour_scale(grid.cells)
         for plain, where in panels:
             panel(cast("Axes3D", plain), grid, where, norm, rate_label(summary))

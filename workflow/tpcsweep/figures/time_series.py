@@ -12,6 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from tpcsweep.dataset import STATUS, flagged
+from tpcsweep.figures.grid import evenly
 from tpcsweep.figures.labels import confidence, rate_label, title_of, wrapped
 from tpcsweep.figures.marks import MARKS
 from tpcsweep.figures.panels import finish, placeholder, styled
@@ -29,7 +30,8 @@ def series(summary: xr.Dataset, samples: xr.Dataset) -> Figure:
     Of more cells than fit, those with flags come first, then others evenly over the grid; the figure says so.
     """
     dimensions = [str(name) for name in summary["throughput"].dims]
-    measured = np.argwhere(samples["goodput"].notnull().any("time").values)
+    sampled = samples["goodput"].load()  # a file's other series may be more than memory holds
+    measured = np.argwhere(sampled.notnull().any("time").values)
     if not measured.size:
         return placeholder(summary, "Goodput over time", "No cell has samples.")
     noted = summary["status"].values == STATUS.index("failed")
@@ -48,7 +50,7 @@ def series(summary: xr.Dataset, samples: xr.Dataset) -> Figure:
             axes.set_visible(False)
         for axes, index in zip(grid.flat, chosen, strict=False):
             where = dict(zip(dimensions, (int(i) for i in index), strict=True))
-            one, goodput = summary.isel(where), samples["goodput"].isel(where).values
+            one, goodput = summary.isel(where), sampled.isel(where).values
             warmup, mean = float(one["warmup"]), float(one["throughput"])
             there = np.isfinite(goodput)  # a long cell has fewer samples than a short one beside it
             axes.plot(time[there], goodput[there], color="#0072B2", linewidth=0.8)
@@ -99,10 +101,8 @@ def _select(measured: NDArray[np.int64], first: NDArray[np.bool_], count: int) -
         return measured
     flagged_rows, others = np.flatnonzero(first), np.flatnonzero(~first)
     from_flagged = min(len(flagged_rows), max(count // 2, count - len(others)))
-    kept = [_evenly(flagged_rows, from_flagged), _evenly(others, count - from_flagged)]
+    kept = [
+        rows[evenly(len(rows), most)]
+        for rows, most in ((flagged_rows, from_flagged), (others, count - from_flagged))
+    ]
     return measured[np.sort(np.concatenate(kept))]
-
-
-def _evenly(rows: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    places = np.linspace(0, len(rows) - 1, min(count, len(rows))).round().astype(int)
-    return np.asarray(rows[places])

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -190,7 +190,7 @@ def _half_width(means: NDArray[np.float64], confidence: float) -> float:
     correlation = float((centred[1:] * centred[:-1]).sum()) / squares
     correlation = min(max(correlation, 0.0), _LARGEST_CORRELATION)
     variance = squares / (means.size - 1) * (1 + correlation) / (1 - correlation)
-    return float(stats.t.ppf((1 + confidence) / 2, means.size - 1)) * math.sqrt(variance / means.size)
+    return float(special.stdtrit(means.size - 1, (1 + confidence) / 2)) * math.sqrt(variance / means.size)
 
 
 def _dependent(means: NDArray[np.float64]) -> bool:
@@ -205,7 +205,7 @@ def _dependent(means: NDArray[np.float64]) -> bool:
     correlation = 1 - float((np.diff(means) ** 2).sum()) / (2 * spread)
     count = means.size
     return bool(
-        correlation > stats.norm.isf(_INDEPENDENCE_LEVEL) * math.sqrt((count - 2) / (count * count - 1))
+        correlation > -special.ndtri(_INDEPENDENCE_LEVEL) * math.sqrt((count - 2) / (count * count - 1))
     )
 
 

@@ -1,0 +1,179 @@
+"""Seconds and memory of folding 10⁵ cells' files into a dataset, against reading them with json and xarray alone.
+
+python -m benchmarks.folding [CELLS]
+
+The cells are made up, after the form of real ones: short ones as a simulation makes them, and ones as they are
+measured, of 50 to 200 samples with the transfers that ended meanwhile. They lie on tmpfs, so that no disk is measured.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import xarray as xr
+import yaml
+from tpcsweep import dataset
+from tpcsweep.dataset import SIMULATED
+from tpcsweep.variables import LIMITS, ORIGIN_SAMPLES, SAMPLES, SUMMARY
+
+from tests.unit import synthetic
+
+CELLS = 100_000
+PLAIN = 2_000
+"""Cells that are read the plain way: of all 10⁵ it would take hours and tens of gigabytes."""
+FLAVOURS = {"simulated": (SIMULATED, range(4, 21)), "measured": ("netns", range(50, 201))}
+"""Kind of testbed, and how many samples cells have."""
+TESTBED = Path(__file__).parents[1] / "config" / "testbeds" / "simulation.yaml"
+SIGN = {"number": "window_used", "value": 0.192876, "threshold": 0.9, "reached": False}
+BODIES = 61
+"""Different contents of files: a prime, so that they do not go with the axes."""
+
+
+def main() -> None:
+    """Print a table of both flavours, each folded and read the plain way."""
+    cells = int(sys.argv[1]) if len(sys.argv) > 1 else CELLS
+    print(
+        "| cells | files | kB each | by | wall s | CPU s | peak MB | dataset MB | ms a file | ratio of times |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for flavour in FLAVOURS:
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+            size = make(Path(folder), flavour, cells)
+            each = {}
+            for way, count in (("tpcsweep", cells), ("json and xarray", min(cells, PLAIN))):
+                wall, cpu, peak, written = in_child(way, flavour, folder, cells, count)
+                each[way] = wall / count
+                ratio = each[way] / each["tpcsweep"]
+                print(
+                    f"| {flavour} | {count} | {size / cells / 1e3:.1f} | {way} | {wall:.1f} | {cpu:.1f} "
+                    f"| {peak:.0f} | {written:.0f} | {each[way] * 1e3:.2f} | {ratio:.1f} |",
+                    flush=True,
+                )
+
+
+def axes(cells: int) -> dict[str, tuple[Any, ...]]:
+    """A grid of so many cells, a multiple of 1000: origins, cores, RTT, and streams."""
+    return {
+        "origins": tuple(range(1, 11)),
+        "cores": tuple(float(n) for n in range(1, 11)),
+        "rtt": tuple(float(n) for n in range(1, 11)),
+        "streams": tuple(range(1, cells // 1000 + 1)),
+        "repetition": (1,),
+    }
+
+
+def specifications(flavour: str, cells: int) -> Iterator[dict[str, Any]]:
+    """The specification of each cell, in the grid's order."""
+    grid = axes(cells)
+    for point in itertools.product(*grid.values()):
+        yield synthetic.specification(dict(zip(grid, point, strict=True)), FLAVOURS[flavour][0], "large")
+
+
+def file_of(folder: Path, spec: Mapping[str, Any]) -> Path:
+    """Where a cell lies: as in results, a folder for each deployment."""
+    given = spec["parameters"]
+    deployment = "/".join(f"{name}={given[name]}" for name in ("origins", "cores", "rtt"))
+    return folder / "cells" / deployment / f"streams={given['streams']}.json"
+
+
+def make(folder: Path, flavour: str, cells: int) -> int:
+    """Write the files; returns their bytes. The specification is first, as in real ones."""
+    bodies = {n: [body(flavour, n, seed) for seed in range(BODIES)] for n in axes(cells)["origins"]}
+    written = 0
+    for number, spec in enumerate(specifications(flavour, cells)):
+        file = file_of(folder, spec)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        content = (
+            orjson.dumps({"spec": spec})[:-1] + b"," + bodies[spec["parameters"]["origins"]][number % BODIES]
+        )
+        written += file.write_bytes(content)
+    return written
+
+
+def body(flavour: str, origins: int, seed: int) -> bytes:
+    """What a cell's file holds beside its specification, without the first brace."""
+    random = np.random.default_rng((origins, seed))
+    kind, lengths = FLAVOURS[flavour]
+    count = int(random.integers(lengths.start, lengths.stop))
+    cell = synthetic.cell(synthetic.specification({"origins": origins, "repetition": 1}, kind))
+    del cell["spec"]
+
+    def numbers(many: int) -> list[float]:
+        return [float(f"{value:.6g}") for value in random.gamma(4.0, 2.0, many)]
+
+    cell["summary"] = dict(zip(SUMMARY, numbers(len(SUMMARY)), strict=True))
+    cell["samples"] = {"time": [round(n * 0.1, 4) for n in range(1, count + 1)], "goodput": numbers(count)}
+    cell["evidence"] = {name: {"reached": False, "signs": [[SIGN]]} for name in LIMITS}
+    many = 0
+    if kind == SIMULATED:
+        cell["provenance"]["simulation"] = yaml.safe_load(TESTBED.read_text())
+    else:  # what kernels and tools would tell it has not
+        many = count // 10
+        cell["samples"] |= {name: numbers(count) for name in SAMPLES}
+        cell["samples"] |= {name: [numbers(count) for _ in range(origins)] for name in ORIGIN_SAMPLES}
+    cell["transfers"] = {name: values[:1] * many for name, values in cell["transfers"].items()}
+    cell["transfers"] |= {name: numbers(many) for name in ("start", "first_byte", "end")}
+    return orjson.dumps(cell)[1:]
+
+
+def in_child(
+    way: str, flavour: str, folder: str, cells: int, count: int
+) -> tuple[float, float, float, float]:
+    """Wall and CPU seconds, peak MB of memory, and MB of the dataset, of one way in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.folding", way, flavour, folder, str(cells), str(count)]
+    began = time.monotonic()
+    child = subprocess.Popen(command)
+    _, status, usage = os.wait4(child.pid, 0)
+    wall = time.monotonic() - began
+    if status:
+        raise SystemExit(f"{' '.join(command)} failed with status {status}")
+    written = (Path(folder) / "dataset.nc").stat().st_size / 1e6
+    return wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1000, written
+
+
+def folded(flavour: str, folder: Path, cells: int, count: int) -> None:
+    """Fold as the workflow does, with every specification checked, and write dataset and table."""
+    specs = itertools.islice(specifications(flavour, cells), count)
+    wanted, named = itertools.tee(specs)
+    made = dataset.fold((file_of(folder, spec) for spec in named), axes(cells), wanted)
+    dataset.write(made, folder / "dataset.nc")
+    dataset.write_table(made.summary, folder / "cells.csv")
+
+
+def plain(flavour: str, folder: Path, cells: int, count: int) -> None:
+    """Read each file with json into a dataset of its own, and join them with xarray along one dimension."""
+    found = []
+    for spec in itertools.islice(specifications(flavour, cells), count):
+        cell = json.loads(file_of(folder, spec).read_text())
+        samples = cell["samples"]
+        content: dict[str, Any] = dict(cell["summary"])
+        for name in SAMPLES.keys() & samples.keys():
+            content[name] = ("time", np.array(samples[name], np.float32))
+        for name in ORIGIN_SAMPLES:  # of as many origins as it has, which concat does not align
+            for origin, row in enumerate(samples.get(name, ())):
+                content[f"{name}_{origin}"] = ("time", np.array(row, np.float32))
+        time_of = np.round(samples["time"], 1)
+        found.append(xr.Dataset(content, {"time": time_of, **spec["parameters"]}))
+    joined = xr.concat(found, "cell", join="outer", coords="all", data_vars="all", compat="override")
+    joined.drop_vars([name for name, one in joined.variables.items() if one.dtype == object]).to_netcdf(
+        folder / "dataset.nc"
+    )
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 2:
+        ways = {"tpcsweep": folded, "json and xarray": plain}
+        ways[sys.argv[1]](sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5]))
+    else:
+        main()

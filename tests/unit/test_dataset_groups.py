@@ -1,0 +1,148 @@
+"""Groups of a dataset that are kept on disk and written in slabs: every value is where its cell is."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
+from tpcsweep import dataset
+from tpcsweep.dataset import series, spool, transfers
+from tpcsweep.dataset.slabs import blocks
+from tpcsweep.parameters import Value
+from tpcsweep.variables import ORIGIN_SAMPLES, SAMPLES, TRANSFERS
+
+from tests.unit import synthetic
+
+AXES: dict[str, Sequence[Value]] = {
+    "origins": [1, 2, 3],
+    "tool": ["curl", "gfal-copy"],
+    "streams": [1, 2, 4, 8, 16],
+    "repetition": [1, 2],
+}
+HOLES = [{"origins": 2, "tool": "curl"}, {"streams": 4, "repetition": 2}]
+LATEST = 40
+"""The last sample of any cell, in intervals."""
+
+
+@pytest.fixture
+def uneven(tmp_path: Path) -> dict[Path, dict[str, Any]]:
+    """Cells of all lengths, in no order: some without some series, with gaps, or without samples or transfers."""
+    chance = random.Random(1)
+    specs = synthetic.write_sweep(tmp_path, AXES, missing=HOLES)
+    cells = {}
+    for path, spec in chance.sample([*specs.items()], len(specs)):
+        cell = orjson.loads(path.read_bytes())
+        index = sorted(chance.sample(range(1, LATEST + 1), chance.choice([0, 1, 7, LATEST])))
+
+        def row(count: int = len(index)) -> list[float | None]:
+            known = [chance.choice([None, chance.uniform(0, 1e5)]) for _ in range(count)]
+            return chance.choice([known, [None] * count, [chance.random() for _ in range(count)]])
+
+        names = chance.sample([*SAMPLES], chance.choice([len(SAMPLES), 5]))
+        cell["samples"] = {name: row() for name in names}
+        cell["samples"] |= {
+            name: [row() for _ in range(spec["parameters"]["origins"])] for name in ORIGIN_SAMPLES
+        }
+        cell["samples"]["time"] = [at * 0.1 + chance.uniform(0, 0.04) for at in index]
+        rows = [chance.randrange(2) for _ in range(chance.choice([0, 1, 5]))]
+        moved = {name: [two[one] for one in rows] for name, two in cell["transfers"].items()}
+        cell["transfers"] = {**moved, "size": [chance.randrange(2**50) for _ in rows]}
+        path.write_bytes(orjson.dumps(cell))
+        cells[path] = cell
+    return cells
+
+
+@pytest.fixture(params=["in one slab", "in many"])
+def written(
+    request: pytest.FixtureRequest,
+    uneven: dict[Path, dict[str, Any]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> tuple[Path, dataset.Folded]:
+    if request.param == "in many":
+        monkeypatch.setattr(spool, "IN_MEMORY", 100)
+        monkeypatch.setattr(series, "_CHUNK", 3 * LATEST)
+        monkeypatch.setattr(transfers, "_SLAB", 4)
+    folded = dataset.fold(uneven, AXES)
+    dataset.write(folded, tmp_path / "dataset.nc")
+    return tmp_path / "dataset.nc", folded
+
+
+def place(cell: dict[str, Any]) -> dict[str, Value]:
+    return {name: cell["spec"]["parameters"].get(name, cell["spec"]["repetition"]) for name in AXES}
+
+
+def test_every_sample_is_in_its_place(
+    written: tuple[Path, dataset.Folded], uneven: dict[Path, dict[str, Any]]
+) -> None:
+    samples = xr.load_dataset(written[0], group="samples")
+    expected = {name: np.full_like(one.values, np.nan) for name, one in samples.data_vars.items()}
+    clock = {round(float(time) / 0.1): at for at, time in enumerate(samples.time.values)}
+    for cell in uneven.values():
+        at = tuple(list(values).index(place(cell)[name]) for name, values in AXES.items())
+        time = [clock[round(one / 0.1)] for one in cell["samples"].pop("time")]
+        for name, row in cell["samples"].items():
+            for origin, values in enumerate(row if name in ORIGIN_SAMPLES else [row]):
+                here = expected[name][at][origin] if name in ORIGIN_SAMPLES else expected[name][at]
+                here[time] = np.array(values, np.float32)
+    for name, values in expected.items():
+        np.testing.assert_array_equal(samples[name].values, values, err_msg=str(name))
+
+
+def test_every_transfer_is_a_row(
+    written: tuple[Path, dataset.Folded], uneven: dict[Path, dict[str, Any]]
+) -> None:
+    found = xr.load_dataset(written[0], group=dataset.TRANSFERS_GROUP).to_dataframe()
+    expected: list[dict[str, Any]] = []
+    for cell in uneven.values():
+        columns = cell["transfers"]
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        expected += [{**place(cell), **row} for row in rows]
+    assert len(found) == len(expected)
+    for name in expected[0]:
+        wanted = [math.nan if row[name] is None else row[name] for row in expected]
+        np.testing.assert_array_equal(found[name].to_numpy(), wanted, err_msg=name)
+    np.testing.assert_array_equal(found["total"], found["end"] - found["start"])
+    flat = np.ravel_multi_index(
+        [np.array([list(values).index(row[name]) for row in expected]) for name, values in AXES.items()],
+        [len(values) for values in AXES.values()],
+    )
+    np.testing.assert_array_equal(found["cell"], flat)
+    assert set(TRANSFERS) <= set(found)
+
+
+def test_what_is_written_is_what_is_in_memory(written: tuple[Path, dataset.Folded]) -> None:
+    path, folded = written
+    xr.testing.assert_identical(xr.load_dataset(path, group="samples"), folded.samples)
+    xr.testing.assert_identical(xr.load_dataset(path, group=dataset.TRANSFERS_GROUP), folded.transfers)
+
+
+def test_a_transfer_without_its_size_is_refused(tmp_path: Path) -> None:
+    axes = {"streams": [1], "repetition": [1]}
+    [path] = synthetic.write_sweep(tmp_path, axes)
+    cell = orjson.loads(path.read_bytes())
+    cell["transfers"]["size"][0] = None
+    path.write_bytes(orjson.dumps(cell))
+    with pytest.raises(dataset.DatasetError, match=rf"{path}: size of a transfer is null"):
+        dataset.fold([path], axes)
+
+
+@given(st.lists(st.integers(1, 7), min_size=1, max_size=4), st.integers(0, 60))
+def test_blocks_cover_a_grid_once_in_its_order(shape: list[int], most: int) -> None:
+    grid = np.arange(math.prod(shape)).reshape(shape)
+    found = list(blocks(shape, most))
+    assert [*itertools.chain(*(range(one.first, one.last) for one in found))] == [*range(grid.size)]
+    for block in found:
+        assert block.last - block.first <= max(1, most)
+        assert grid[block.where].ravel().tolist() == [*range(block.first, block.last)]
+        assert grid[block.where].shape == block.shape

@@ -1,0 +1,36 @@
+"""Cell files folded into one labelled dataset, after the CF conventions where they have a word for it.
+
+`docs/dataset.md` describes the result for those who read it.
+"""
+
+from tpcsweep.dataset.cells import FORMAT, DatasetError
+from tpcsweep.dataset.folding import Folded, fold, tabulate
+from tpcsweep.dataset.labels import (
+    IMPORTED,
+    SIMULATED,
+    STATUS,
+    TRANSFERS_GROUP,
+    describe,
+    flag_words,
+    flagged,
+)
+from tpcsweep.dataset.table import table, write_table
+from tpcsweep.dataset.writing import write
+
+__all__ = [
+    "FORMAT",
+    "IMPORTED",
+    "SIMULATED",
+    "STATUS",
+    "TRANSFERS_GROUP",
+    "DatasetError",
+    "Folded",
+    "describe",
+    "flag_words",
+    "flagged",
+    "fold",
+    "table",
+    "tabulate",
+    "write",
+    "write_table",
+]

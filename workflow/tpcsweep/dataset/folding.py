@@ -1,0 +1,165 @@
+"""Cell files folded into groups over one grid."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from tpcsweep.dataset.about import about_sweep
+from tpcsweep.dataset.cells import FORMAT, DatasetError, check_wanted, differences, read
+from tpcsweep.dataset.labels import REPETITION, STATUS, coordinates
+from tpcsweep.dataset.series import Series
+from tpcsweep.dataset.slabs import loaded
+from tpcsweep.dataset.summary import Summary
+from tpcsweep.dataset.transfers import Transfers
+from tpcsweep.parameters import Value
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Folded:
+    """One dataset in three groups, all with the same axes as coordinates; the two large ones wait on disk."""
+
+    summary: xr.Dataset
+    """Dimensions: the axes."""
+    series: Series
+    moved: Transfers
+
+    @property
+    def samples(self) -> xr.Dataset:
+        """In memory. Dimensions: the axes, then `time` in s since the cell's start; NaN where a cell had ended."""
+        return loaded(self.series)
+
+    @property
+    def transfers(self) -> xr.Dataset:
+        """In memory. One dimension, `transfer`, over those of all cells; every axis is a variable along it."""
+        return loaded(self.moved)
+
+
+def fold(
+    files: Iterable[str | Path],
+    axes: Mapping[str, Sequence[Value]],
+    wanted: Iterable[Mapping[str, Any]] | None = None,
+) -> Folded:
+    """Fold cell files into one dataset with a dimension for each axis.
+
+    axes: the values of each axis in order, `repetition` among them. Points without a file become NaN with the
+    status "missing". wanted: for each file in turn the specification that it must have been measured under.
+
+    Raises:
+        DatasetError: for a file that is no cell file of this format, one that was measured under another
+            specification than the wanted one, one that lies off the grid or shares its point with another,
+            files that differ in what is no axis, and no file at all.
+        OSError: for a file that cannot be read.
+    """
+    grid = _Grid(axes)
+    # No list of all: of 10⁵ cells the wanted specifications alone would take hundreds of megabytes.
+    pairs = zip(files, repeat(None) if wanted is None else wanted, strict=wanted is not None)
+    for file, specification in pairs:
+        path = Path(file)
+        cell = read(path)
+        if specification is not None:
+            check_wanted(path, cell["spec"], specification)
+        grid.add(path, cell)
+    if grid.first is None:
+        raise DatasetError("no cell files were given: a dataset needs at least one")
+    return grid.folded(
+        grid.fixed["parameters"],
+        about_sweep(grid.fixed, grid.summary),
+        grid.fixed["measurement"]["interval"],
+    )
+
+
+def tabulate(
+    axes: Mapping[str, Sequence[Value]],
+    places: Sequence[NDArray[np.int64]],
+    figures: Mapping[str, NDArray[np.float64]],
+    fixed: Mapping[str, Value],
+    record: Mapping[str, Any],
+    attributes: Mapping[str, Any],
+) -> Folded:
+    """Make a dataset of measurements that have no cell files: one a row, without flags, samples or transfers.
+
+    axes: as of `fold`. places: for each axis the index of each row's value; no two rows are of one cell.
+    figures: for some of `variables.SUMMARY` the value of each row, in its unit. fixed: parameters that are the
+    same for all rows. record: the provenance of all rows. attributes: of the summary.
+    """
+    grid = _Grid(axes)
+    at = np.ravel_multi_index(tuple(places), grid.shape)
+    for name, values in figures.items():
+        grid.summary.figures[name][at] = values
+    grid.summary.status[at] = STATUS.index("ok")
+    grid.summary.provenance[at] = grid.summary.record(record)
+    return grid.folded(fixed, attributes)
+
+
+class _Grid:
+    """Cells put in their places."""
+
+    def __init__(self, axes: Mapping[str, Sequence[Value]]) -> None:
+        self.axes = {name: tuple(values) for name, values in axes.items()}
+        self.shape = tuple(map(len, self.axes.values()))
+        self.summary = Summary(tuple(axes), self.shape)
+        self.series = Series(tuple(axes), self.shape)
+        self.moved = Transfers(tuple(axes), self.shape)
+        self.fixed: dict[str, Any] = {}
+        """What the specifications of all cells share."""
+        self.first: Path | None = None
+        self._places = [{value: place for place, value in enumerate(values)} for values in self.axes.values()]
+
+    def add(self, path: Path, cell: Mapping[str, Any]) -> None:
+        """Put one cell in its place. Raises DatasetError."""
+        try:
+            spec = cell["spec"]
+            at = self._place(path, spec)
+            self._check_fixed(path, spec)
+            if self.summary.status[at]:
+                raise DatasetError(f"{path}: another file was measured at the same point of the grid")
+            self.summary.add(at, cell)
+            self.series.add(at, cell["samples"], spec["measurement"]["interval"])
+            self.moved.add(at, cell["transfers"])
+        except (KeyError, TypeError, AttributeError) as error:
+            raise DatasetError(f"{path}: not a cell file of format {FORMAT}: {error!r}") from error
+        except ValueError as error:
+            raise error if isinstance(error, DatasetError) else DatasetError(f"{path}: {error}") from error
+
+    def folded(
+        self, fixed: Mapping[str, Value], attributes: Mapping[str, Any], interval: float = 1.0
+    ) -> Folded:
+        """Give the groups. interval: s between samples."""
+        known = coordinates(self.axes, fixed)
+        self.series.coordinates = self.moved.coordinates = known
+        self.series.interval = interval
+        return Folded(self.summary.dataset(known, attributes), self.series, self.moved)
+
+    def _place(self, path: Path, spec: Mapping[str, Any]) -> int:
+        """The cell's place in the flattened grid."""
+        at = 0
+        for name, places in zip(self.axes, self._places, strict=True):
+            value = spec[REPETITION] if name == REPETITION else spec["parameters"][name]
+            if value not in places:
+                known = ", ".join(str(one) for one in places)
+                raise DatasetError(f"{path}: {name} is {value!r}, and the grid has {known}")
+            at = at * len(places) + places[value]
+        return at
+
+    def _check_fixed(self, path: Path, spec: Mapping[str, Any]) -> None:
+        fixed = {
+            **spec,
+            "parameters": {k: v for k, v in spec["parameters"].items() if k not in self.axes},
+            REPETITION: None if REPETITION in self.axes else spec[REPETITION],
+        }
+        if self.first is None:
+            self.first, self.fixed = path, fixed
+        elif fixed != self.fixed:
+            raise DatasetError(
+                f"{path}: differs from {self.first} in what is no axis: {differences(fixed, self.fixed)}"
+            )

@@ -1,0 +1,90 @@
+"""The words of datasets: what values mean, and names, units and coordinates of axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from tpcsweep.parameters import Parameters, Value, quantity
+from tpcsweep.variables import FLAGS, Variable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+STATUS = ("missing", "ok", "failed")
+"""Meanings of the values of the variable `status`, from 0."""
+
+MASKS = {flag: 1 << bit for bit, flag in enumerate(FLAGS)}
+"""The bit of each flag in the variable `flags`."""
+
+SIMULATED = "simulation"
+"""The kind of testbed in datasets that no measurement is in: their files, figures and tables all say so."""
+
+IMPORTED = "imported"
+"""The kind of testbed in datasets of measurements from elsewhere; see `outside`."""
+
+TRANSFERS_GROUP = "transfer_times"
+"""The group of single transfers; "transfers" is a figure, and NetCDF has one name for both."""
+
+REPETITION = "repetition"
+_DEFAULT = "default"  # stands for null on an axis of words: NetCDF has no null text
+
+
+def flagged(summary: xr.Dataset, flag: str) -> xr.DataArray:
+    """Which cells carry one of `variables.FLAGS`, as booleans over the axes.
+
+    Raises:
+        KeyError: for what is no flag.
+    """
+    return (summary["flags"] & MASKS[flag]) != 0
+
+
+def flag_words(value: int) -> str:
+    """Give the names of the flags in one value of the variable `flags`, with spaces between them."""
+    return " ".join(flag for flag, mask in MASKS.items() if value & mask)
+
+
+def describe(name: str) -> Variable:
+    """Unit and meaning of an axis or a fixed parameter; no unit for words, and for what is no parameter."""
+    if name == REPETITION:
+        return Variable("1", "repetition of the cell")
+    if name not in Parameters.model_fields:
+        return Variable("", name)
+    known = quantity(name)
+    meaning = Parameters.model_fields[name].description or name
+    return Variable((known.dimension.base or "1") if known else "", meaning)
+
+
+def coordinates(axes: Mapping[str, Sequence[Value]], fixed: Mapping[str, Value]) -> dict[Hashable, Any]:
+    """Give the coordinates of a dataset: each axis along itself, and the fixed parameters without a dimension."""
+    found: dict[Hashable, Any] = {name: (name, *labels(name, values)) for name, values in axes.items()}
+    for name, value in fixed.items():
+        values, about = labels(name, (value,))
+        found[name] = ((), values[0], about)
+    return found
+
+
+def labels(name: str, values: Sequence[Value]) -> tuple[NDArray[Any], dict[str, str]]:
+    """Give the coordinate of an axis, without nulls, and its attributes."""
+    about = describe(name)
+    attributes = attributes_of(about)
+    if not all(value is None or isinstance(value, int | float) for value in values):
+        words = [_DEFAULT if value is None else str(value) for value in values]
+        return np.array(words, dtype=object), attributes
+    if None in values:
+        # Of the parameters that are numbers, null means no limit.
+        attributes["comment"] = "inf: no limit"
+    if all(isinstance(value, int) for value in values):
+        return np.array(values, dtype=np.int64), attributes
+    numbers = [math.inf if value is None else float(value) for value in values]
+    return np.array(numbers), attributes
+
+
+def attributes_of(variable: Variable) -> dict[str, str]:
+    """Give unit, where there is one, and name as attributes."""
+    units = {"units": variable.units} if variable.units else {}
+    return {**units, "long_name": variable.long_name}

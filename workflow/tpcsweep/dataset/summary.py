@@ -1,0 +1,123 @@
+"""The group of what each cell has one of, over the axes."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import orjson
+import xarray as xr
+
+from tpcsweep.dataset.labels import MASKS, SIMULATED, STATUS, attributes_of
+from tpcsweep.variables import FLAGS, LIMITS, SUMMARY
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_THROUGHPUT = {
+    "throughput",
+    "throughput_low",
+    "throughput_high",
+    "throughput_average",
+    "throughput_max",
+}
+_SPREAD = {
+    f"throughput_{end}": f"{word} end of the throughput's spread over random parameter sets"
+    for end, word in (("low", "lower"), ("high", "upper"))
+}
+
+
+class Summary:
+    """What cells said, in arrays over the flattened grid; no object per cell, as there may be 10⁵ of them."""
+
+    def __init__(self, axes: Sequence[str], shape: Sequence[int]) -> None:
+        self._axes, self._shape = tuple(axes), tuple(shape)
+        size = int(np.prod(shape, dtype=int))
+        self._all = np.full((len(SUMMARY), size), np.nan)
+        self.figures = dict(zip(SUMMARY, self._all, strict=True))
+        self.status = np.zeros(size, np.int8)
+        self.started = np.full(size, np.datetime64("NaT"), dtype="datetime64[ns]")
+        self.records: dict[bytes, int] = {}
+        """What cells were measured under, each different one once, in JSON."""
+        self.provenance = np.full(size, -1, np.int32)
+        self._flags = np.zeros(size, np.int32)
+        self._limit = np.full(size, "", dtype=object)
+        self._message = np.full(size, "", dtype=object)
+
+    def add(self, at: int, cell: Mapping[str, Any]) -> None:
+        """Put a cell in its place. Raises KeyError, TypeError or ValueError for what is no cell."""
+        self.status[at] = {"ok": 1, "failed": 2}[cell["status"]]
+        self._message[at] = cell["message"]
+        self._flags[at] = sum(MASKS[flag] for flag in cell["flags"])
+        # Failed cells have none, nor have those that were measured before limits were judged.
+        self._limit[at] = cell.get("limit") or ""
+        found = cell["summary"]
+        if unknown := found.keys() - SUMMARY.keys():
+            raise KeyError(*sorted(unknown))
+        if cell["status"] == "failed":
+            # Bytes that arrived before a cell failed are no throughput that its setting reaches.
+            found = {name: value for name, value in found.items() if name not in _THROUGHPUT}
+        self._all[:, at] = np.array([found.get(name) for name in SUMMARY], float)  # None: NaN
+        provenance = dict(cell["provenance"])
+        started = datetime.fromisoformat(provenance.pop("started"))
+        self.started[at] = np.datetime64(started.astimezone(UTC).replace(tzinfo=None), "ns")
+        self.provenance[at] = self.record(provenance)
+
+    def record(self, provenance: Mapping[str, Any]) -> int:
+        """Give the number of a record of provenance, which is kept if it is another than those before."""
+        return self.records.setdefault(
+            orjson.dumps(provenance, option=orjson.OPT_SORT_KEYS), len(self.records)
+        )
+
+    def dataset(self, coordinates: Mapping[Hashable, Any], attributes: Mapping[str, Any]) -> xr.Dataset:
+        """Give the group."""
+        content: dict[str, Any] = {
+            name: self._over(values, attributes_of(SUMMARY[name])) for name, values in self.figures.items()
+        }
+        if attributes["testbed_kind"] == SIMULATED:
+            content = {
+                name: (*head, about | {"long_name": f"simulated: {_SPREAD.get(name, about['long_name'])}"})
+                for name, (*head, about) in content.items()
+            }
+        content["status"] = self._over(
+            self.status,
+            {
+                "long_name": "whether the cell was measured",
+                "flag_values": np.arange(len(STATUS), dtype=np.int8),
+                "flag_meanings": " ".join(STATUS),
+            },
+        )
+        content["flags"] = self._over(
+            self._flags,
+            {
+                "long_name": "what to know before trusting the cell",
+                "flag_masks": np.array(list(MASKS.values()), dtype=np.int32),
+                "flag_meanings": " ".join(MASKS),
+                "comment": "; ".join(f"{flag}: {meaning}" for flag, meaning in FLAGS.items()),
+            },
+        )
+        content["limit"] = self._over(
+            self._limit,
+            {
+                "long_name": "what bound the throughput; empty where there is none or it was not judged",
+                "flag_meanings": " ".join(LIMITS),
+                "comment": "; ".join(f"{limit}: {meaning}" for limit, meaning in LIMITS.items()),
+            },
+        )
+        content["message"] = self._over(self._message, {"long_name": "what the tool said of a failed cell"})
+        content["started"] = self._over(self.started, {"long_name": "when the cell was started, UTC"})
+        content["provenance"] = self._over(
+            self.provenance,
+            {"long_name": "which of provenance_record the cell was measured under; -1: none"},
+        )
+        content["provenance_record"] = (
+            "record",
+            np.array([record.decode() for record in self.records], dtype=object),
+            {"long_name": "where and with what cells were measured, as found, in JSON"},
+        )
+        return xr.Dataset(content, coordinates, attributes)
+
+    def _over(self, values: NDArray[Any], about: Mapping[str, Any]) -> tuple[Any, ...]:
+        return self._axes, values.reshape(self._shape), about

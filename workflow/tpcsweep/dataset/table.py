@@ -1,0 +1,31 @@
+"""The cells of a dataset as a table, for spreadsheets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import xarray as xr
+
+from tpcsweep.dataset.labels import SIMULATED, STATUS, flag_words
+from tpcsweep.dataset.writing import beside
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
+
+
+def table(summary: xr.Dataset) -> pd.DataFrame:
+    """Give a row for each cell: its place, status, throughput with interval, limit, flags in words, and message."""
+    names = ["throughput", "throughput_low", "throughput_high", "limit", "duration", "warmup"]
+    frame = summary[["status", *names, "flags", "message"]].reset_coords(drop=True).to_dataframe()
+    frame["status"] = [STATUS[value] for value in frame["status"]]
+    frame["flags"] = [flag_words(value) for value in frame["flags"]]
+    if summary.attrs["testbed_kind"] == SIMULATED:
+        frame["data"] = "simulated"
+    return frame.reset_index()
+
+
+def write_table(summary: xr.Dataset, path: str | Path) -> None:
+    """Write the table of cells as CSV: beside it, then renamed."""
+    with beside(Path(path)) as part:
+        table(summary).to_csv(part, index=False, float_format="%.6g")

@@ -1,0 +1,111 @@
+"""The group of single transfers: a table, as cells have very different numbers of them."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from tpcsweep.dataset.labels import attributes_of
+from tpcsweep.dataset.slabs import Slab, empty
+from tpcsweep.dataset.spool import Spool
+from tpcsweep.variables import TRANSFERS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_DERIVED = ("cell", "startup", "sending", "total", "rate")
+"""Of `variables.TRANSFERS` those that cells' files have not: the others tell them."""
+_TEXTS = ("message", "xrootd_direction")
+_NUMBERS = tuple(name for name in TRANSFERS if name not in (*_DERIVED, *_TEXTS))
+_WHOLE: dict[str, Any] = {"stream": np.int32, "number": np.int32, "size": np.int64, "ok": np.int8}
+_KINDS: dict[str, Any] = {**_WHOLE, **dict.fromkeys(_TEXTS, object), "cell": np.int64}
+_SLAB = 2**16
+"""Rows that are written at once, and rows of a chunk in the file."""
+
+
+class Transfers:
+    """Transfers of cells in the order in which these are added. coordinates are to be set before any is read."""
+
+    def __init__(self, axes: Sequence[str], shape: Sequence[int]) -> None:
+        self.coordinates: dict[Hashable, Any] = {}
+        self._axes, self._shape = tuple(axes), tuple(shape)
+        # Of a cell: a row for each of _NUMBERS, then of _TEXTS by their places in _texts. Sizes are exact to 9 PB.
+        self._records = Spool(np.float64)
+        self._texts: dict[str, int] = {}
+        self._cells = array("l")
+        self._counts = array("l")
+
+    def add(self, at: int, transfers: Mapping[str, Sequence[Any]]) -> None:
+        """Keep the transfers of the cell at a place of the flattened grid.
+
+        Raises:
+            KeyError: for a column that is missing.
+            TypeError, ValueError: for what is no number, nothing where a number must be, and columns that differ in
+                length.
+        """
+        columns = [transfers[name] for name in (*_NUMBERS, *_TEXTS)]
+        if len({len(values) for values in columns}) > 1:
+            raise ValueError("columns of transfers differ in length")
+        count = len(columns[0])
+        if not count:
+            return
+        for name in _WHOLE:
+            if None in transfers[name]:
+                raise ValueError(f"{name} of a transfer is null")
+        numbers = np.array(columns[: len(_NUMBERS)], float)
+        codes = [
+            [self._texts.setdefault(text, len(self._texts)) for text in transfers[name]] for name in _TEXTS
+        ]
+        self._records.append(np.concatenate([numbers, np.array(codes, float)]))
+        self._cells.append(at)
+        self._counts.append(count)
+
+    def outline(self) -> xr.Dataset:
+        """See `slabs.Group`."""
+        rows = sum(self._counts)
+        chunks = {"chunksizes": (max(1, min(_SLAB, rows)),)}
+        content: dict[str, Any] = {}
+        for name in self._axes:
+            _, values, about = self.coordinates[name]
+            content[name] = ("transfer", empty((rows,), values.dtype), about, chunks)
+        for name, variable in TRANSFERS.items():
+            values = empty((rows,), _KINDS.get(name, np.float64))
+            content[name] = ("transfer", values, attributes_of(variable), chunks)
+        return xr.Dataset(content)
+
+    def slabs(self) -> Iterator[Slab]:
+        """See `slabs.Group`: the rows of some cells."""
+        first = cell = 0
+        while cell < len(self._cells):
+            last, rows = cell, 0
+            while last < len(self._cells) and rows < _SLAB:
+                rows += self._counts[last]
+                last += 1
+            for name, values in self._columns(range(cell, last)).items():
+                yield Slab(name, (slice(first, first + rows),), values)
+            first, cell = first + rows, last
+
+    def _columns(self, cells: range) -> dict[str, NDArray[Any]]:
+        """Every column of some cells' rows: their places on the axes, what files list, and what follows from it."""
+        counts = self._counts[cells.start : cells.stop]
+        records = (self._records[cell].reshape(-1, count) for cell, count in zip(cells, counts, strict=True))
+        found: dict[str, NDArray[Any]] = dict(
+            zip((*_NUMBERS, *_TEXTS), np.concatenate([*records], axis=1), strict=True)
+        )
+        texts = np.array([*self._texts], object)
+        for name in _TEXTS:
+            found[name] = texts[found[name].astype(int)]
+        for name, kind in _WHOLE.items():
+            found[name] = found[name].astype(kind)
+        found["cell"] = np.repeat(np.array(self._cells[cells.start : cells.stop], np.int64), counts)
+        found["startup"] = found["first_byte"] - found["start"]
+        found["sending"] = found["end"] - found["first_byte"]
+        found["total"] = found["end"] - found["start"]
+        found["rate"] = found["size"] * 8e-9 / np.maximum(found["total"], 1e-9)
+        for name, index in zip(self._axes, np.unravel_index(found["cell"], self._shape), strict=True):
+            found[name] = self.coordinates[name][1][index]
+        return found
