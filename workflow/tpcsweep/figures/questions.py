@@ -22,17 +22,22 @@ _MARKERS = "osD^vP"
 
 
 def prediction(rtt: float = 120, streams: Sequence[int] = tuple(range(1, 521))) -> Figure:
-    """Goodput over streams by arithmetic, at an RTT in ms: a band for each MTU, with and without offloads."""
+    """Goodput over streams by arithmetic, at an RTT in ms: a band for each MTU, with and without offloads.
+
+    Bands go from all of the delay on one side to half on each; they are faint where packets may have any size.
+    """
     with styled():
         figure = Figure(figsize=(6.4, 3.8), layout="constrained")
         axes = figure.add_subplot()
         settings = [(mtu, offloads) for mtu in (9000, 1500) for offloads in (True, False)]
         for colour, (mtu, offloads) in zip(_COLOURS, settings, strict=False):
-            # From all of the delay on one side, to half on each.
-            one, half = (curve(Setup(share * rtt, mtu, offloads), streams) for share in (1, 0.5))
+            setups = [Setup(share * rtt, mtu, offloads) for share in (1, 0.5)]
+            one, half = (curve(setup, streams) for setup in setups)
+            settled = one["streams"] > setups[1].crossover.high
             label = f"MTU {mtu}, offloads {'on' if offloads else 'off'}"
-            low, high = one["least"], half["most"]
-            axes.fill_between(streams, low, high, color=colour, alpha=0.35, linewidth=0.8, label=label)
+            look = {"x": streams, "y1": one["least"], "y2": half["most"], "color": colour}
+            axes.fill_between(**look, where=settled, alpha=0.5, linewidth=1, label=label)
+            axes.fill_between(**look, where=~settled, alpha=0.1, linewidth=0)
         axes.axhspan(*ABOUT_1, color="#555555", alpha=0.15, label="about 1 Gbit/s, as published")
         axes.set(xscale="log", yscale="log", xlabel="streams", ylabel="goodput (Gbit/s), by arithmetic")
         axes.set_title(f"By arithmetic, not measured: what 1000 packets leave at {rtt:g} ms")

@@ -16,6 +16,7 @@ from tpcsweep.claims.effects import Interval, Region
 from tpcsweep.models.ranges import RANGE
 from tpcsweep.questions.arithmetic import Setup, Span
 from tpcsweep.questions.observed import corners, exponent
+from tpcsweep.questions.predictions import first
 
 FLAT = Region(-0.3, 0.3)
 INVERSE = Region(-1.3, -0.7)
@@ -71,13 +72,14 @@ def explanations() -> tuple[Explanation, ...]:
     memory = RATE * RTT / 8
     ranges = STREAMS[1] * RANGE * 8 / (2 * RTT) / 1e9
     few, many = STREAMS
+    right = first()["about 1 Gbit/s"]
     return (
         Explanation(
             "queue_limit",
             "netem's limit of 1000 packets",
-            f"yes: {_caps(offloads=True)} Gbit/s with MTU 9000 or 1500 and offloads, {_caps(offloads=False)} without, "
-            "for one interface with the whole delay; twice that with half of it on each side; the same from "
-            f"{_crossover(120)} streams on",
+            f"yes in {right.sum()} of {len(right)} possible set-ups: {_caps(offloads=True)} Gbit/s with "
+            f"MTU 9000 or 1500 and offloads, {_caps(offloads=False)} without, for one interface with the whole delay, "
+            f"twice that with half of it on each side; the same from {_crossover(120)} streams on",
             "yes: flat where something else binds, 1/RTT where the limit does, and steeper in between at fixed "
             f"streams, as packets shrink to two segments: from {_crossover(10)} streams on at 10 ms, "
             f"{_crossover(60)} at 60 ms",
