@@ -21,4 +21,5 @@ def test_netem_holds_no_more_than_its_limit_of_packets_of_two_segments() -> None
     assert 0.3 * cap.low < found["throughput"] < 1.3 * cap.low
     assert found["drops"] > 0
     assert found["packets_held"] <= one.limit
-    assert found["packet"] == pytest.approx(setup.packets.low, rel=0.3)
+    # Two segments, or one where losses left windows of odd numbers.
+    assert 0.5 * setup.packets.low < found["packet"] < 1.3 * setup.packets.low

@@ -34,10 +34,13 @@ def main() -> None:
 
 
 def inside(namespace: str, *argv: str) -> str:
-    """The output of a command in a namespace; raises CalledProcessError with what it said."""
-    return subprocess.run(
-        ["ip", "netns", "exec", namespace, *argv], check=True, text=True, stdout=subprocess.PIPE
-    ).stdout
+    """The output of a command in a namespace; raises RuntimeError with what it said."""
+    done = subprocess.run(
+        ["ip", "netns", "exec", namespace, *argv], check=False, text=True, stdout=subprocess.PIPE
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(argv)}: exit code {done.returncode}: {done.stdout[-1000:]}")
+    return done.stdout
 
 
 def commands(experiment: Experiment) -> Iterator[tuple[str, str]]:
@@ -55,7 +58,8 @@ def commands(experiment: Experiment) -> Iterator[tuple[str, str]]:
     delay = f"delay {experiment.rtt:g}ms limit {experiment.limit}{loss}"
     yield SENDER, f"tc qdisc add dev {DEVICE} root netem {delay}"
     if experiment.policer is not None:
-        police = f"rate {1000 * experiment.policer:g}mbit burst 512k conform-exceed drop"
+        # Its mtu is 2 KB unless it is given, and what is larger is dropped.
+        police = f"rate {1000 * experiment.policer:g}mbit burst 512k mtu 128k conform-exceed drop"
         yield RECEIVER, f"tc qdisc add dev {DEVICE} ingress"
         yield RECEIVER, f"tc filter add dev {DEVICE} ingress matchall action police {police}"
 
