@@ -12,7 +12,7 @@ pytestmark = pytest.mark.real
 
 def test_netem_holds_no_more_than_its_limit_of_packets_of_two_segments() -> None:
     # As small as one slow CPU carries with ease.
-    one = Experiment("queue_limit", streams=8, rtt=60, limit=50, mtu=1500)
+    one = Experiment("queue_limit", streams=8, rtt=60, limit=200, mtu=1500)
     (found,) = measure([one])["experiments"]
     setup = Setup(one.rtt, one.mtu, limit=one.limit)
     cap = setup.cap(one.streams)

@@ -104,8 +104,11 @@ def measure(experiment: Experiment) -> dict[str, Any]:
     queue, received = _queue(SENDER, "netem"), _queue(RECEIVER, "ingress")
     return {
         "throughput": report["end"]["sum_received"]["bits_per_second"] / 1e9,
+        # The last interval may be a few milliseconds.
         "rates": [
-            one["sum"]["bits_per_second"] / 1e9 for one in report["intervals"] if not one["sum"]["omitted"]
+            one["sum"]["bits_per_second"] / 1e9
+            for one in report["intervals"]
+            if not one["sum"]["omitted"] and one["sum"]["seconds"] > 0.5
         ],
         "retransmits": report["end"]["sum_sent"]["retransmits"],
         "packets_held": waiting / len(samples) if samples else None,
