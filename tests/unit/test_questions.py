@@ -304,7 +304,7 @@ def test_every_experiment_sets_its_own_knob_and_no_other(one: Experiment) -> Non
         "tcp_mem": one.tcp_pages < PLENTY,
     }
     assert {name for name, there in knobs.items() if there} == {one.explanation} - {"none"}
-    assert ("tso off" in lines) == (not one.offloads)
+    assert ("gso_max_segs 1" in lines) == (not one.offloads)
 
 
 def test_what_user_mode_linux_says_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
