@@ -14,6 +14,7 @@ import pandas as pd  # type: ignore[import-untyped]
 
 from tpcsweep.claims.effects import Interval, Region
 from tpcsweep.models.ranges import RANGE
+from tpcsweep.paths.plan import held
 from tpcsweep.questions.arithmetic import Setup, Span
 from tpcsweep.questions.observed import corners, exponent
 from tpcsweep.questions.predictions import first
@@ -190,11 +191,16 @@ def _compare(found: Span | None, wanted: Region, axis: str) -> str:
 
 
 def limits(seen: pd.DataFrame) -> pd.DataFrame:
-    """The rows with a packet limit beside the arithmetic, and whether both overlap within two standard errors."""
+    """The rows with a packet limit beside the arithmetic, and whether both overlap within two standard errors.
+
+    of_law: throughput over limit × packet / delay with the packets that were seen, where they were.
+    """
     rows = seen[np.isfinite(seen["limit"].astype(float))].copy()
     rows["inside"] = (rows["throughput"] + 2 * rows["error"] >= rows["least"]) & (
         rows["throughput"] - 2 * rows["error"] <= rows["most"]
     )
+    packet = rows["packet"].astype(float)
+    rows["of_law"] = rows["throughput"] / held(rows["limit"], packet, rows["delay"])
     names = ["source", "limit", "mtu", "offloads", "rtt", "delay", "streams"]
-    shown = [*names, "throughput", "error", "least", "most", "inside", "packet", "drops"]
+    shown = [*names, "throughput", "error", "least", "most", "inside", "packet", "of_law", "drops"]
     return rows.sort_values(names)[shown].reset_index(drop=True)

@@ -75,7 +75,8 @@ def path(experiment: Experiment) -> Iterator[None]:
         subprocess.run(["ip", "link", *ends.split()], check=True)
         for namespace, line in commands(experiment):
             inside(namespace, *line.split(" "))
-        inside(SENDER, "ping", "-q", "-c", "1", "-W", "5", ADDRESS[RECEIVER])  # ARP, which is delayed too
+        # ARP, which is delayed too; on a path with loss one ping may be lost.
+        inside(SENDER, "ping", "-q", "-c", "5", "-i", "0.2", "-W", "5", ADDRESS[RECEIVER])
         yield
     finally:
         for namespace in ADDRESS:
