@@ -22,6 +22,7 @@ from tpcsweep.paths.plan import Path as NetworkPath
 from tpcsweep.questions import explanations, inside, kernel, observed, predictions, sources
 from tpcsweep.questions.arithmetic import ABOUT_1, Setup, Span, rtt_exponent
 from tpcsweep.questions.experiments import AMPLE, EXPERIMENTS, PLENTY, Experiment
+from tpcsweep.variables import FLAGS
 
 ROOT = Path(__file__).parents[2]
 SETUPS = st.builds(
@@ -203,6 +204,7 @@ def dataset(kind: str = "netns") -> xr.Dataset:
         name: (tuple(axes), throughput * share)
         for name, share in {"throughput": 1, "throughput_low": 0.98, "throughput_high": 1.02}.items()
     }
+    content["flags"] = (tuple(axes), np.zeros(shape, np.int64))
     fixed = {
         "mtu": 1500,
         "bandwidth": 0.5,
@@ -231,6 +233,17 @@ def test_a_sweeps_cells_stand_beside_the_arithmetic_of_half_the_delay_on_each_si
     assert (limited["most"] <= 0.5).all()
     assert set(seen["explanation"]) == {"queue_limit", "none"}
     assert not seen["simulated"].any()
+
+
+def test_cells_of_a_saturated_machine_are_not_trusted(tmp_path: Path) -> None:
+    ds = dataset()
+    mask = dict(zip(FLAGS, (1 << place for place in range(len(FLAGS))), strict=True))
+    ds["flags"][0, 0, 0, 0] = mask["machine_saturated"]
+    ds["flags"][1, 1, 1, 0] = mask["wide_interval"]
+    ds.to_netcdf(tmp_path / "dataset.nc")
+    seen = observed.read(tmp_path / "none.json", [tmp_path / "dataset.nc"])
+    left_out = seen[~seen["trusted"].astype(bool)]
+    assert left_out[["rtt", "streams", "limit"]].to_numpy().tolist() == [[40, 8, 1000]]
 
 
 def test_what_is_simulated_says_so(tmp_path: Path) -> None:

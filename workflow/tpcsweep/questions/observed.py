@@ -13,6 +13,8 @@ import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 from scipy import stats
 
+from tpcsweep.claims.cells import UNTRUSTED
+from tpcsweep.dataset import flagged
 from tpcsweep.figures.labels import how
 from tpcsweep.questions.arithmetic import Setup, Span
 from tpcsweep.questions.experiments import AMPLE
@@ -30,12 +32,12 @@ COLUMNS = (
         "offloads",
         "bandwidth",
     ),
-    *("throughput", "error", "least", "most", "settled", "packet", "drops"),
+    *("throughput", "error", "least", "most", "settled", "packet", "drops", "trusted"),
 )
 """source: where, for people. delay: ms in the queue. limit: packets, inf for none. bandwidth: Gbit/s that passes
 besides. throughput, error: Gbit/s. least, most: of the throughput, by arithmetic. settled:
 whether packets are as small as they get. packet: mean bytes of one as the queue counts it, where that was seen. drops:
-of the queue."""
+of the queue. trusted: neither unsteady nor of a machine whose CPUs were all busy."""
 
 FLOOR = 0.05
 """No error is taken for less than this share of a throughput: cells measured anew differ by about as much."""
@@ -71,6 +73,7 @@ def of_experiments(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
             "error": np.std(one["rates"], ddof=1) / math.sqrt(len(one["rates"])),
             "packet": one["packet"],
             "drops": one["drops"],
+            "trusted": True,
         }
         for one in content["experiments"]
     ]
@@ -79,14 +82,15 @@ def of_experiments(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def of_dataset(ds: xr.Dataset) -> list[Mapping[str, Any]]:
     """The rows of a sweep whose path has half of the RTT on each side, as all testbeds here make it."""
     names = ("throughput", "throughput_low", "throughput_high", "path_drops")
-    cells = ds[[name for name in names if name in ds]].reset_coords(drop=False).to_dataframe().reset_index()
+    ds = ds.assign(trusted=~sum((flagged(ds, flag) for flag in UNTRUSTED), start=ds["throughput"].isnull()))
+    cells = ds[[name for name in (*names, "trusted") if name in ds]].to_dataframe().reset_index()
     cells = cells[cells["throughput"].notna() & (cells["rtt"] > 0)]
     tools = ", ".join(sorted(set(cells["tool"])))
     source = f"XRootD ({tools}), sweep {ds.attrs['sweep']}, {how(ds)}"
     wide = 2 * stats.norm.ppf((1 + ds.attrs["measurement_confidence"]) / 2)
     return [
         {
-            **{name: row[name] for name in ("streams", "rtt", "mtu", "bandwidth", "throughput")},
+            **{name: row[name] for name in ("streams", "rtt", "mtu", "bandwidth", "throughput", "trusted")},
             "source": source,
             "simulated": ds.attrs["testbed_kind"] == "simulation",
             "explanation": explanation(row),
