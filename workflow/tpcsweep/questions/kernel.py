@@ -18,6 +18,8 @@ NEEDED = ("veth", "sch_netem", "sch_ingress", "cls_matchall", "act_police")
 """Kernel modules."""
 EACH = 3 * (SECONDS + OMITTED) + 10
 """Seconds that one may take on a busy machine."""
+BOOT = 120
+"""Seconds that the kernel and Python may take to start there."""
 
 
 def measure(experiments: Sequence[Experiment] = EXPERIMENTS) -> dict[str, Any]:
@@ -34,7 +36,7 @@ def measure(experiments: Sequence[Experiment] = EXPERIMENTS) -> dict[str, Any]:
             "uname -sr\nnproc\n"
             f"{sys.executable} -m {inside.__name__} {asked} 2>/run/error || {{ cat /run/error; exit 1; }}\n"
         )
-        kernel, cpus, *lines = uml.run(script, folder, EACH * len(experiments)).splitlines()
+        kernel, cpus, *lines = uml.run(script, folder, BOOT + EACH * len(experiments)).splitlines()
     return {
         "testbed": "netem in user-mode-linux",
         "kernel": kernel,
