@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
-
-from tests.real.uml import UML, run_in_uml
+from tpcsweep import uml
 
 pytestmark = pytest.mark.real
 
+INSIDE = Path(__file__).parent / "uml"
+
 SCRIPT = f"""
 mount -t tmpfs tmpfs /sys/fs/cgroup && mkdir /sys/fs/cgroup/all && mount -t cgroup2 none /sys/fs/cgroup/all
-{sys.executable} {UML / "modules.py"} sch_netem sch_tbf veth bridge || exit 1
-{sys.executable} {UML / "deployment.py"} 2>/run/error || {{ cat /run/error /run/logs/*; exit 1; }}
+{sys.executable} {uml.MODULES} sch_netem sch_tbf veth bridge || exit 1
+{sys.executable} {INSIDE / "deployment.py"} 2>/run/error || {{ cat /run/error /run/logs/*; exit 1; }}
 """
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    result: dict[str, Any] = json.loads(run_in_uml(SCRIPT, tmp_path_factory.mktemp("uml")))
+    result: dict[str, Any] = json.loads(uml.run(SCRIPT, tmp_path_factory.mktemp("uml")))
     return result
 
 

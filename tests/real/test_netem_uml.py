@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
-
-from tests.real.uml import UML, run_in_uml
+from tpcsweep import uml
 
 pytestmark = pytest.mark.real
+
+INSIDE = Path(__file__).parent / "uml"
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     script = (
-        f"{sys.executable} {UML / 'modules.py'} sch_netem sch_tbf veth && "
-        f"{sys.executable} {UML / 'netem.py'} || {{ cat /run/commands.log; exit 1; }}\n"
+        f"{sys.executable} {uml.MODULES} sch_netem sch_tbf veth && "
+        f"{sys.executable} {INSIDE / 'netem.py'} || {{ cat /run/commands.log; exit 1; }}\n"
     )
-    result: dict[str, Any] = json.loads(run_in_uml(script, tmp_path_factory.mktemp("uml")))
+    result: dict[str, Any] = json.loads(uml.run(script, tmp_path_factory.mktemp("uml")))
     return result
 
 

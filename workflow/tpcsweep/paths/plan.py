@@ -95,12 +95,19 @@ def netem_limit(path: Path) -> int:
 def queue_cap(path: Path, packet: int) -> float:
     """The throughput in Gbit/s that a queue_limit leaves: limit × packet / one-way delay; inf without a limit.
 
-    packet: mean bytes of a packet as the queue counts it, a GSO super-packet being one. A packet stays for the
-    one-way delay, so that no more than this leave in a time (Little's law).
+    packet: mean bytes of a packet as the queue counts it, a GSO super-packet being one.
     """
     if path.queue_limit is None:
         return inf
-    return path.queue_limit * packet * 8e-6 / (path.rtt / 2)
+    return held(path.queue_limit, packet, path.rtt / 2)
+
+
+def held(limit: int, packet: float, delay: float) -> float:
+    """The throughput in Gbit/s of a queue that holds each packet for a delay in ms, and no more of them than a limit.
+
+    packet: their mean bytes. Little's law: no more than limit × packet / delay leave in a time.
+    """
+    return limit * packet * 8e-6 / delay
 
 
 def describe_limit(path: Path) -> dict[str, Any]:

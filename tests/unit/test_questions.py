@@ -1,0 +1,366 @@
+"""The open questions: the arithmetic's laws, the table's verdicts in made-up worlds, and the notebook."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from tpcsweep import configuration, uml
+from tpcsweep.paths.plan import SUPER_PACKET, queue_cap
+from tpcsweep.paths.plan import Path as NetworkPath
+from tpcsweep.questions import explanations, inside, kernel, observed, predictions, sources
+from tpcsweep.questions.arithmetic import ABOUT_1, Setup, Span, rtt_exponent
+from tpcsweep.questions.experiments import AMPLE, EXPERIMENTS, PLENTY, Experiment
+from tpcsweep.variables import FLAGS
+
+ROOT = Path(__file__).parents[2]
+SETUPS = st.builds(
+    Setup,
+    delay=st.floats(1, 500),
+    mtu=st.sampled_from([1500, 4000, 9000]),
+    offloads=st.booleans(),
+    limit=st.integers(1, 100_000),
+    queues=st.integers(1, 4),
+)
+STREAMS = st.integers(1, 1000)
+
+
+@given(SETUPS, STREAMS)
+def test_a_cap_is_littles_law_between_the_smallest_packet_and_the_largest(setup: Setup, streams: int) -> None:
+    low, high = setup.cap(streams)
+    in_a_delay = [cap * 1e9 * setup.delay / 1e3 / 8 / (setup.limit * setup.queues) for cap in (low, high)]
+    assert in_a_delay[0] == pytest.approx(setup.packets.low)
+    assert in_a_delay[1] in (pytest.approx(setup.packets.low), pytest.approx(setup.packets.high))
+    assert setup.mtu <= setup.packets.low <= setup.packets.high <= SUPER_PACKET
+
+
+@given(SETUPS, STREAMS, STREAMS)
+def test_more_streams_change_nothing_once_packets_are_the_smallest(
+    setup: Setup, some: int, others: int
+) -> None:
+    assume(min(some, others) > setup.crossover.high)
+    assert setup.cap(some) == setup.cap(others)
+    assert setup.cap(some).low == setup.cap(some).high
+
+
+@given(SETUPS)
+def test_at_the_crossover_a_connections_pace_makes_the_packets_that_it_sends(setup: Setup) -> None:
+    """The definition: 1/1024 s at 1.2 to 2 times the share of one connection of the cap is one packet."""
+    assume(setup.offloads)
+    for packet in setup.packets:
+        share = setup.queues * setup.limit * packet / (setup.delay / 1000)
+        paced = [ratio * share / end / 1024 for ratio, end in zip((1.2, 2), setup.crossover, strict=True)]
+        assert paced == [pytest.approx(packet)] * 2
+
+
+def test_the_arithmetic_gives_what_was_worked_out_by_hand() -> None:
+    # limit × packet × 8 / delay: 1000 × 9000 B × 8 / 0.12 s, and so on
+    assert Setup(120, 9000, offloads=False).cap(500) == pytest.approx((0.6, 0.6))
+    assert Setup(120, 1500, offloads=False).cap(1) == pytest.approx((0.1, 0.1))
+    # two segments of 8948 bytes with 52 of headers
+    assert Setup(120, 9000).cap(500) == pytest.approx((1.19653, 1.19653), rel=1e-4)
+    assert Setup(120, 9000).cap(1).high == pytest.approx(4.369, rel=1e-3)
+    assert Setup(120, 9000).crossover == pytest.approx((9.77, 16.28), rel=1e-3)
+
+
+@given(st.floats(1, 300), st.integers(1, 10_000))
+def test_a_path_with_half_of_the_delay_on_each_side_has_the_cap_of_its_plan(rtt: float, limit: int) -> None:
+    path = NetworkPath(rtt, 1, mtu=9000, queue_limit=limit)
+    assert Setup(rtt / 2, 9000, offloads=False, limit=limit).cap(1).low == pytest.approx(
+        queue_cap(path, 9000)
+    )
+
+
+@given(SETUPS, STREAMS, st.floats(1.1, 20))
+def test_the_limit_alone_is_as_1_over_rtt_where_packets_stay_the_same(
+    setup: Setup, streams: int, longer: float
+) -> None:
+    far = Setup(setup.delay * longer, setup.mtu, setup.offloads, setup.limit, setup.queues)
+    assume(streams > setup.crossover.high)
+    found = rtt_exponent(setup.cap(streams), far.cap(streams), (10, 10 * longer))
+    assert found == pytest.approx((-1, -1))
+
+
+@given(SETUPS, STREAMS, st.floats(0.001, 100), st.floats(1.1, 20))
+def test_what_else_binds_makes_the_exponent_no_steeper(
+    setup: Setup, streams: int, other: float, longer: float
+) -> None:
+    far = Setup(setup.delay * longer, setup.mtu, setup.offloads, setup.limit, setup.queues)
+    near, far_cap = setup.cap(streams), far.cap(streams)
+    alone = rtt_exponent(near, far_cap, (10, 10 * longer))
+    found = rtt_exponent(near, far_cap, (10, 10 * longer), other)
+    assert alone.high == pytest.approx(-1)
+    assert alone.low - 1e-9 <= found.low <= found.high + 1e-9 <= 2e-9
+    assert found.high >= alone.high - 1e-9
+    if other <= min(near.low, far_cap.low):
+        assert found == pytest.approx((0, 0), abs=1e-9)
+
+
+def test_the_published_rate_is_among_what_netems_limit_leaves_and_not_with_every_set_up() -> None:
+    found = predictions.first()
+    assert len(found) == 16
+    assert (found["least"] <= found["most"]).all()
+    likely = found[
+        (found["MTU"] == 9000)
+        & (found["offloads"] == "on")
+        & (found["delay"] == "one side")
+        & (found["interfaces"] == 1)
+    ]
+    assert likely["about 1 Gbit/s"].all()
+    small = found[(found["MTU"] == 1500) & (found["offloads"] == "off")]
+    assert not small["about 1 Gbit/s"].any()
+    assert (small["most"] < ABOUT_1.low).all()
+
+
+def test_the_exponent_depends_on_what_else_binds() -> None:
+    found = predictions.second(50, (1.0, 1e6))
+    flat = found[found["other limit"] == 1.0]
+    alone = found[(found["other limit"] == 1e6) & (found["offloads"] == "off")]
+    assert (flat["most"] > -1).all()
+    assert alone["1/RTT"].all()
+
+
+Law = Callable[[Experiment], float]
+
+
+def rows(law: Law, noise: float = 0.02) -> pd.DataFrame:
+    """What a world in which a law holds lets all experiments find."""
+    rng = np.random.default_rng(1)
+    found = [
+        {
+            **asdict(one),
+            "throughput": law(one),
+            "rates": (law(one) * (1 + noise * rng.standard_normal(5))).tolist(),
+            "packet": None,
+            "drops": 1,
+        }
+        for one in EXPERIMENTS
+    ]
+    about = {"tool": "iperf3", "testbed": "netem in user-mode-linux", "experiments": found}
+    return observed.with_arithmetic(
+        pd.DataFrame(observed.of_experiments(about), columns=list(observed.COLUMNS))
+    )
+
+
+def as_explained(one: Experiment) -> float:
+    """Throughput as each explanation says, and 1.5 Gbit/s at most."""
+    if one.explanation == "queue_limit":
+        setup = Setup(one.rtt, one.mtu, one.offloads, one.limit)
+        return min(1.5, setup.goodput(one.streams).low * 1.05)
+    laws = {
+        "none": 1.5,
+        "window": one.streams * 0.6 * one.tcp_buffer * 8e-6 / one.rtt,
+        "tcp_mem": 0.5 * one.tcp_pages * 4096 * 8e-6 / one.rtt,
+        "policer": one.policer or 0,
+        "loss": one.streams * 9000 * 8e-6 / one.rtt * 10,
+    }
+    return min(1.5, laws[one.explanation])
+
+
+def test_verdicts_where_all_is_as_explained() -> None:
+    table = explanations.table(rows(as_explained)).set_index("explanation")["seen"]
+    for one in explanations.explanations():
+        if one.name == "ranges":
+            assert table[one.title] == f"not measured: {explanations.MEASURE}"
+        else:
+            assert table[one.title].count("as expected") == 2, table[one.title]
+            assert "not as expected" not in table[one.title]
+    count = sum(one.explanation == "queue_limit" for one in EXPERIMENTS)
+    assert f"{count} of {count} cells as by arithmetic" in table["netem's limit of 1000 packets"]
+
+
+def test_verdicts_where_nothing_is_as_explained() -> None:
+    """Throughput that goes with the root of both: neither flat nor proportional."""
+    table = explanations.table(rows(lambda one: 0.2 * (one.streams * one.rtt) ** 0.5))["seen"]
+    measured = table[~table.str.startswith("not measured")]
+    assert (measured.str.count("not as expected") == 2).all()
+
+
+def test_too_much_noise_decides_nothing() -> None:
+    found = explanations.table(rows(as_explained, noise=3))["seen"]
+    assert found.str.contains("across an end").any()
+
+
+def dataset(kind: str = "netns") -> xr.Dataset:
+    """A sweep with and without a limit, in which what the limit leaves is had."""
+    axes = {"rtt": [40.0, 120.0], "streams": [8, 64], "queue_limit": [1000.0, math.inf], "repetition": [1]}
+    shape = tuple(len(values) for values in axes.values())
+    throughput = np.full(shape, 0.5)
+    for i, rtt in enumerate(axes["rtt"]):
+        for j, streams in enumerate(axes["streams"]):
+            throughput[i, j, 0, 0] = min(0.5, Setup(rtt / 2, 1500).goodput(streams).low)
+    content = {
+        name: (tuple(axes), throughput * share)
+        for name, share in {"throughput": 1, "throughput_low": 0.98, "throughput_high": 1.02}.items()
+    }
+    content["flags"] = (tuple(axes), np.zeros(shape, np.int64))
+    fixed = {
+        "mtu": 1500,
+        "bandwidth": 0.5,
+        "tool": "curl",
+        "loss": 0.0,
+        "tcp_buffer": 2**26,
+        "tcp_streams": 1,
+    }
+    about = {
+        "sweep": "netem-limit",
+        "testbed": kind,
+        "testbed_kind": kind,
+        "measurement_confidence": 0.95,
+    }
+    return xr.Dataset(content, axes).assign_coords(fixed).assign_attrs(about)
+
+
+def test_a_sweeps_cells_stand_beside_the_arithmetic_of_half_the_delay_on_each_side(tmp_path: Path) -> None:
+    dataset().to_netcdf(tmp_path / "dataset.nc")
+    seen = observed.read(tmp_path / "none.json", [tmp_path / "dataset.nc", tmp_path / "none.nc"])
+    limited = explanations.limits(seen)
+    assert len(seen) == 8
+    assert len(limited) == 4
+    assert limited["inside"].all()
+    assert (limited["delay"] == limited["rtt"] / 2).all()
+    assert (limited["most"] <= 0.5).all()
+    assert set(seen["explanation"]) == {"queue_limit", "none"}
+    assert not seen["simulated"].any()
+
+
+def test_cells_of_a_saturated_machine_are_not_trusted(tmp_path: Path) -> None:
+    ds = dataset()
+    mask = dict(zip(FLAGS, (1 << place for place in range(len(FLAGS))), strict=True))
+    ds["flags"][0, 0, 0, 0] = mask["machine_saturated"]
+    ds["flags"][1, 1, 1, 0] = mask["wide_interval"]
+    ds.to_netcdf(tmp_path / "dataset.nc")
+    seen = observed.read(tmp_path / "none.json", [tmp_path / "dataset.nc"])
+    left_out = seen[~seen["trusted"].astype(bool)]
+    assert left_out[["rtt", "streams", "limit"]].to_numpy().tolist() == [[40, 8, 1000]]
+
+
+def test_what_is_simulated_says_so(tmp_path: Path) -> None:
+    dataset("simulation").to_netcdf(tmp_path / "dataset.nc")
+    seen = observed.read(tmp_path / "none.json", [tmp_path / "dataset.nc"])
+    assert seen["simulated"].all()
+    table = explanations.table(seen)["seen"]
+    assert table[0].startswith("SIMULATED, ")
+    assert "simulated" in table[0]
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({}, "none"),
+        ({"loss": 0.01, "queue_limit": 10.0}, "loss"),
+        ({"queue_limit": 10.0}, "queue_limit"),
+        ({"tcp_buffer": 65536}, "window"),
+        ({"tcp_streams": 4}, "ranges"),
+    ],
+)
+def test_which_explanation_a_cell_tries(changed: dict[str, float], expected: str) -> None:
+    plain = {"loss": 0.0, "queue_limit": math.inf, "tcp_buffer": 2**26, "tcp_streams": 1}
+    assert observed.explanation(plain | changed) == expected
+
+
+def test_the_sweep_of_rivals_tries_every_explanation_that_a_sweep_can() -> None:
+    grid = configuration.load({"sweep": "rivals", "testbed": "netns"}, ROOT).grid
+    tried = [
+        observed.explanation(
+            cell.parameters.model_dump() | {"queue_limit": cell.parameters.queue_limit or math.inf}
+        )
+        for cell in grid.cells
+    ]
+    assert {name: tried.count(name) for name in tried} == dict.fromkeys(
+        ("none", "queue_limit", "window", "loss", "ranges"), 4
+    )
+
+
+def test_what_settles_it_is_the_published_set_up_with_and_without_the_limit() -> None:
+    asked = {"sweep": "config/published/settle.yaml", "testbed": "kubernetes-netem"}
+    axes = configuration.load(asked, ROOT).grid.axes
+    assert set(axes["queue_limit"]) == {1000, None}
+    assert {10, 60, 120} <= set(axes["rtt"])
+    assert max(axes["streams"]) == 500
+
+
+def test_exponents_have_their_errors() -> None:
+    frame = pd.DataFrame({"streams": [4, 32], "throughput": [1.0, 8.0], "error": [0.05, 0.4]})
+    found = observed.exponent(frame, "streams")
+    assert found is not None
+    assert found.low < 1 < found.high
+    assert (found.high - found.low) / 2 == pytest.approx(2 * math.hypot(0.05, 0.05) / math.log(8))
+    assert observed.exponent(frame[:1], "streams") is None
+
+
+def test_spans_overlap_where_they_touch() -> None:
+    assert Span(1, 2).overlaps(Span(2, 3))
+    assert not Span(1, 2).overlaps(Span(2.1, 3))
+
+
+@pytest.mark.parametrize("one", EXPERIMENTS)
+def test_every_experiment_sets_its_own_knob_and_no_other(one: Experiment) -> None:
+    lines = "\n".join(line for _, line in inside.commands(one))
+    assert f"netem delay {one.rtt:g}ms limit {one.limit}" in lines
+    knobs = {
+        "loss": "loss" in lines,
+        "policer": "police" in lines,
+        "queue_limit": one.limit < AMPLE,
+        "window": one.tcp_buffer < 2**20,
+        "tcp_mem": one.tcp_pages < PLENTY,
+    }
+    assert {name for name, there in knobs.items() if there} == {one.explanation} - {"none"}
+    assert ("gso_max_segs 1" in lines) == (not one.offloads)
+
+
+def test_what_user_mode_linux_says_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(script: str, folder: Path, timeout: float) -> str:
+        asked = json.loads((folder / "experiments.json").read_text())
+        assert "sch_netem" in script
+        assert timeout > 10 * len(asked)
+        return "Linux 6.1\n1\n" + "".join(f"{json.dumps(one)}\n" for one in asked)
+
+    monkeypatch.setattr(uml, "run", run)
+    found = kernel.measure(EXPERIMENTS[:2])
+    assert found["kernel"] == "Linux 6.1"
+    assert [Experiment(**one) for one in found["experiments"]] == list(EXPERIMENTS[:2])
+
+
+def test_without_user_mode_linux_the_package_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(uml.UmlError, match="Debian package user-mode-linux"):
+        uml.run("true", tmp_path)
+
+
+@pytest.mark.parametrize("measured", [True, False])
+def test_the_notebook_runs_on_its_own_with_and_without_measurements(
+    measured: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notebook = nbformat.read(ROOT / "notebooks/open_questions.ipynb", as_version=4)
+    nbformat.validate(notebook)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert not any(cell.outputs or cell.execution_count for cell in code)
+    assert "parameters" in code[0].metadata.tags
+    results = tmp_path / "results"
+    (results / "netem-limit").mkdir(parents=True)
+    if measured:
+        dataset().to_netcdf(results / "netem-limit/dataset.nc")
+    (tmp_path / "notebooks").mkdir()
+    monkeypatch.chdir(tmp_path / "notebooks")
+    space: dict[str, Any] = {}
+    for cell in code:
+        exec(cell.source, space)
+    folder = sources.experiments(results).parent
+    table = pd.read_csv(folder / "explanations.csv")
+    not_measured = table["seen"].str.startswith("not measured")
+    assert not_measured.sum() == len(table) - measured
+    assert (folder / "against_arithmetic.png").exists()

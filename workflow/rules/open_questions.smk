@@ -1,0 +1,74 @@
+import sys
+from pathlib import Path
+
+from tpcsweep.questions.sources import datasets, experiments
+
+QUESTIONS = f"{SETTINGS.results}/published/open_questions"
+
+
+# Of what has been measured what is there: nothing is measured for it.
+rule open_questions_notebook:
+    input:
+        seen=[
+            str(path)
+            for path in (*datasets(SETTINGS.results), experiments(SETTINGS.results))
+            if path.exists()
+        ],
+        notebook="notebooks/open_questions.ipynb",
+    output:
+        table=f"{QUESTIONS}/explanations.csv",
+        limits=f"{QUESTIONS}/limits.csv",
+        figures=expand(
+            f"{QUESTIONS}/{{figure}}.{{kind}}",
+            figure=["prediction", "against_arithmetic", "over_rtt"],
+            kind=["png", "svg"],
+        ),
+        notebook=f"{QUESTIONS}/open_questions.ipynb",
+    log:
+        f"{QUESTIONS}/logs/notebook.log",
+    conda:
+        "../../envs/tpcsweep.yaml"
+    params:
+        python=sys.executable,
+        results=str(SETTINGS.results),
+    shell:
+        "{{ {params.python} -m papermill {input.notebook} {output.notebook}.part.ipynb"
+        " -r results {params.results:q} -r folder $(dirname {output.notebook})"
+        " && mv {output.notebook}.part.ipynb {output.notebook}; }} > {log} 2>&1"
+
+
+rule open_questions:
+    input:
+        f"{QUESTIONS}/explanations.csv",
+        notebook=f"{QUESTIONS}/open_questions.ipynb",
+        template="workflow/report/offline/index.html.j2",
+    output:
+        f"{QUESTIONS}/open_questions.html",
+    log:
+        f"{QUESTIONS}/logs/html.log",
+    conda:
+        "../../envs/tpcsweep.yaml"
+    params:
+        python=sys.executable,
+    shell:
+        "{params.python} -m nbconvert --to html --embed-images"
+        " --template offline --TemplateExporter.extra_template_basedirs=workflow/report"
+        " --output-dir $(dirname {output}) {input.notebook} > {log} 2>&1"
+
+
+# Without outputs: it measures when it is asked for, and `open_questions` alone measures nothing.
+rule open_questions_measured:
+    log:
+        f"{QUESTIONS}/logs/measured.log",
+    localrule: True
+    conda:
+        "../../envs/tpcsweep.yaml"
+    resources:
+        testbed=1,
+    params:
+        python=sys.executable,
+        snakefile=workflow.main_snakefile,
+        experiments=str(experiments(SETTINGS.results)),
+    # A second Snakemake measures the sweep of rivals, and a third draws.
+    script:
+        "../scripts/open_questions.py"

@@ -1,0 +1,31 @@
+"""Run the experiments on the open questions: netem in user-mode-linux, the sweep of rivals; then the notebook."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tpcsweep.adaptive.rounds import start
+from tpcsweep.questions.kernel import measure
+from tpcsweep.signals import interruptible
+from tpcsweep.uml import UmlError
+
+if TYPE_CHECKING:
+    from snakemake.script import snakemake
+
+asked = snakemake.params
+config = {name: value for name, value in snakemake.config.items() if name != "sweep"}
+given = [f"{name}={value}" for name, value in config.items()]
+workflow = (asked.python, "-m", "snakemake", "--nolock", "--snakefile", asked.snakefile, "--config")
+with interruptible():
+    try:
+        found = measure()
+    except UmlError as error:
+        sys.exit(f"open_questions_measured: {error}")
+    file = Path(asked.experiments)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.with_suffix(".part")
+    part.write_text(json.dumps(found, indent=1) + "\n")
+    part.rename(file)
+    start((*workflow, "sweep=rivals", *given, "--", "dataset"))
+    start((*workflow, *given, "--", "open_questions"))

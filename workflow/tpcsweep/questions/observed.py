@@ -1,0 +1,172 @@
+"""What was observed: rows of one form, from user-mode-linux and from datasets of sweeps, beside the arithmetic."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+import xarray as xr
+from scipy import stats
+
+from tpcsweep.claims.cells import UNTRUSTED
+from tpcsweep.dataset import flagged
+from tpcsweep.figures.labels import how
+from tpcsweep.questions.arithmetic import Setup, Span
+from tpcsweep.questions.experiments import AMPLE
+
+COLUMNS = (
+    *(
+        "source",
+        "simulated",
+        "explanation",
+        "streams",
+        "rtt",
+        "delay",
+        "limit",
+        "mtu",
+        "offloads",
+        "bandwidth",
+    ),
+    *("throughput", "error", "least", "most", "settled", "packet", "drops", "trusted"),
+)
+"""source: where, for people. delay: ms in the queue. limit: packets, inf for none. bandwidth: Gbit/s that passes
+besides. throughput, error: Gbit/s. least, most: of the throughput, by arithmetic. settled:
+whether packets are as small as they get. packet: mean bytes of one as the queue counts it, where that was seen. drops:
+of the queue. trusted: neither unsteady nor of a machine whose CPUs were all busy."""
+
+FLOOR = 0.05
+"""No error is taken for less than this share of a throughput: cells measured anew differ by about as much."""
+SMALL_BUFFER = 2**20
+"""TCP buffers below this are what a row is about."""
+
+
+def read(experiments: Path, datasets: Iterable[Path]) -> pd.DataFrame:
+    """Everything that is there of the given files; no rows where nothing is."""
+    rows: list[Mapping[str, Any]] = []
+    if experiments.exists():
+        rows += of_experiments(json.loads(experiments.read_text()))
+    for path in datasets:
+        if path.exists():
+            rows += of_dataset(xr.load_dataset(path))
+    return with_arithmetic(pd.DataFrame(rows, columns=list(COLUMNS)))
+
+
+def of_experiments(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The rows of what `kernel.measure` gave. The best without any knob is what the machine passes at all."""
+    without = [one["throughput"] for one in content["experiments"] if one["explanation"] == "none"]
+    machine = max(without, default=math.inf)
+    return [
+        {
+            **{
+                name: one[name] for name in ("explanation", "streams", "rtt", "mtu", "offloads", "throughput")
+            },
+            "source": f"{content['tool']}, {content['testbed']}",
+            "simulated": False,
+            "delay": one["rtt"],
+            "limit": math.inf if one["limit"] >= AMPLE else one["limit"],
+            "bandwidth": min(one["policer"] or math.inf, machine),
+            "error": np.std(one["rates"], ddof=1) / math.sqrt(len(one["rates"])),
+            "packet": one["packet"],
+            "drops": one["drops"],
+            "trusted": True,
+        }
+        for one in content["experiments"]
+    ]
+
+
+def of_dataset(ds: xr.Dataset) -> list[Mapping[str, Any]]:
+    """The rows of a sweep whose path has half of the RTT on each side, as all testbeds here make it."""
+    names = ("throughput", "throughput_low", "throughput_high", "path_drops")
+    ds = ds.assign(trusted=~sum((flagged(ds, flag) for flag in UNTRUSTED), start=ds["throughput"].isnull()))
+    cells = ds[[name for name in (*names, "trusted") if name in ds]].to_dataframe().reset_index()
+    cells = cells[cells["throughput"].notna() & (cells["rtt"] > 0)]
+    tools = ", ".join(sorted(set(cells["tool"])))
+    source = f"XRootD ({tools}), sweep {ds.attrs['sweep']}, {how(ds)}"
+    wide = 2 * stats.norm.ppf((1 + ds.attrs["measurement_confidence"]) / 2)
+    return [
+        {
+            **{name: row[name] for name in ("streams", "rtt", "mtu", "bandwidth", "throughput", "trusted")},
+            "source": source,
+            "simulated": ds.attrs["testbed_kind"] == "simulation",
+            "explanation": explanation(row),
+            "delay": row["rtt"] / 2,
+            "limit": row["queue_limit"],
+            # What loses packets at random cuts super-packets before.
+            "offloads": row["loss"] == 0,
+            "error": np.nan_to_num((row["throughput_high"] - row["throughput_low"]) / wide),
+            "packet": None,
+            "drops": row.get("path_drops"),
+        }
+        for row in cells.to_dict("records")
+    ]
+
+
+def explanation(row: Mapping[str, Any]) -> str:
+    """Which explanation a sweep's cell tries; the first where it has several knobs."""
+    if row["loss"] > 0:
+        return "loss"
+    if math.isfinite(row["queue_limit"]):
+        return "queue_limit"
+    if row["tcp_buffer"] < SMALL_BUFFER:
+        return "window"
+    return "ranges" if row["tcp_streams"] > 1 else "none"
+
+
+def with_arithmetic(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with what the arithmetic gives for those with a limit, and errors not below the floor."""
+    rows = rows.copy()
+    spans = [expected(row) for row in rows.to_dict("records")]
+    rows["least"] = [low for low, _, _ in spans]
+    rows["most"] = [high for _, high, _ in spans]
+    rows["settled"] = [settled for _, _, settled in spans]
+    rows["error"] = np.hypot(rows["error"].astype(float), FLOOR * rows["throughput"].astype(float))
+    return rows
+
+
+def expected(row: Mapping[str, Any]) -> tuple[float, float, bool]:
+    """The least and most Gbit/s that the limit leaves of a row's path, and whether its packets are the smallest.
+
+    No more than its bandwidth. NaN where it has no limit.
+    """
+    if not math.isfinite(row["limit"]):
+        return math.nan, math.nan, True
+    setup = Setup(row["delay"], int(row["mtu"]), bool(row["offloads"]), int(row["limit"]))
+    low, high = (min(end, row["bandwidth"]) for end in setup.goodput(row["streams"]))
+    return low, high, row["streams"] > setup.crossover.high
+
+
+def exponent(rows: pd.DataFrame, axis: str) -> Span | None:
+    """The exponent e of throughput ~ axis^e between its ends, all else in these rows equal, within 2 standard errors.
+
+    None where there are no two values.
+    """
+    levels = rows.groupby(axis).agg(
+        throughput=("throughput", "mean"), error=("error", lambda one: np.sqrt((one**2).sum()) / len(one))
+    )
+    if len(levels) < 2:
+        return None
+    first, last = levels.iloc[0], levels.iloc[-1]
+    wide = math.log(levels.index[-1] / levels.index[0])
+    middle = math.log(last["throughput"] / first["throughput"]) / wide
+    error = math.hypot(*(one["error"] / one["throughput"] for one in (first, last))) / wide
+    return Span(middle - 2 * error, middle + 2 * error)
+
+
+def corners(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Of rows of one source and explanation those along streams at the longest RTT, and along RTT at the most streams.
+
+    Of several settings those that have the most rows.
+    """
+    alike = ["limit", "mtu", "offloads", "bandwidth"]
+    rows = max((group for _, group in rows.groupby(alike, dropna=False)), key=_reach)
+    along_streams = rows[rows["rtt"] == rows["rtt"].max()]
+    return along_streams, rows[rows["streams"] == rows["streams"].max()]
+
+
+def _reach(rows: pd.DataFrame) -> tuple[int, int]:
+    return min(rows["streams"].nunique(), 2) * min(rows["rtt"].nunique(), 2), len(rows)

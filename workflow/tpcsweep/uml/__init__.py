@@ -1,0 +1,63 @@
+"""Run something in a user-mode-linux kernel, which has what the running kernel may lack: netem, cgroup v2.
+
+It needs the Debian package user-mode-linux and no privileges: it is a process whose inside is root. Its root file
+system is the host's by hostfs; it writes only to tmpfs, and to two files that it opened before mounting anything.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+HERE = Path(__file__).parent
+MODULES = HERE / "modules.py"
+"""Run inside with names of kernel modules, it loads them."""
+KERNEL = "linux"
+"""What Debian calls the kernel's program."""
+MEMORY = "1536M"
+"""What the kernel sees; it takes what it uses, from /dev/shm."""
+
+
+class UmlError(RuntimeError):
+    """The kernel did not start, or what ran inside did not end well."""
+
+
+def there() -> bool:
+    """Whether user-mode-linux is installed."""
+    return shutil.which(KERNEL) is not None
+
+
+def run(script: str, folder: Path, timeout: float = 120) -> str:
+    """The output of a bash script that runs as root inside, its errors too.
+
+    folder: where the script, its output and its exit code are put. timeout: seconds until everything is killed.
+
+    Raises:
+        UmlError: if the kernel is not installed, does not get to the script's end in time, or the script fails.
+    """
+    if not there():
+        raise UmlError(f"{KERNEL}: no such program; install the Debian package user-mode-linux")
+    files = {name: folder.resolve() / name for name in ("script", "out", "code")}
+    files["code"].unlink(missing_ok=True)
+    files["script"].write_text(script)
+    argv = [KERNEL, f"mem={MEMORY}", "rootfstype=hostfs", "rootflags=/", "rw", f"init={HERE / 'boot.sh'}"]
+    environment = [f"RUN_{name.upper()}={file}" for name, file in files.items()]
+    console = subprocess.run(
+        ["timeout", "-k", "5", f"{timeout:g}", *argv, *environment, "con=null", "con0=null", "quiet"],
+        env={**os.environ, "TMPDIR": "/dev/shm"},  # noqa: S108 (the kernel maps its memory from there)
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    ).stdout
+    out = files["out"].read_text() if files["out"].exists() else ""
+    if not files["code"].exists() or not (code := files["code"].read_text().strip()):
+        raise UmlError(
+            f"user-mode-linux did not get to the script's end in {timeout:g} s: {(out or console)[-2000:]}"
+        )
+    if code != "0":
+        raise UmlError(f"inside user-mode-linux: exit code {code}: {out[-2000:]}")
+    return out
