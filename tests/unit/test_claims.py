@@ -17,7 +17,8 @@ from tpcsweep.claims import CLAIMS, Outcome, Verdict, judge
 from tpcsweep.claims.base import judge_claim
 from tpcsweep.claims.cells import WIDEN, cells_of
 from tpcsweep.claims.table import COLUMNS, evidence, write_json, write_table
-from tpcsweep.claims.terena2005 import RECOVERIES, recovery_time
+from tpcsweep.tcp_dynamics.formulas import recovery_time
+from tpcsweep.tcp_dynamics.published import RECOVERIES
 from tpcsweep.variables import FLAGS
 
 ROOT = Path(__file__).parents[2]

@@ -178,10 +178,22 @@ def segment(points: Points) -> NDArray[np.float64]:
     return np.asarray(points["mtu"] - HEADERS)
 
 
+def mathis(
+    payload: NDArray[np.float64] | float,
+    rtt: NDArray[np.float64] | float,
+    loss: NDArray[np.float64] | float,
+    packets_per_ack: float = 1.0,
+) -> NDArray[np.float64]:
+    """Rate of one connection under loss, Gbit/s: MSS/RTT √(3/2b)/√p (Mathis and others 1997).
+
+    payload: bytes of a packet, the MSS. rtt: ms. packets_per_ack: b, packets for which the window grows as for one.
+    """
+    return np.asarray(GBIT_PER_MS * payload / rtt * np.sqrt(1.5 / (packets_per_ack * loss)))
+
+
 def mathis_rate(points: Points, rtt: NDArray[np.float64], background: float) -> NDArray[np.float64]:
-    """Rate of one connection under loss, Gbit/s: MSS/RTT √(3/2)/√p (Mathis and others 1997)."""
-    loss = np.minimum(points["loss"] + background, 1.0)
-    return np.asarray(GBIT_PER_MS * segment(points) / rtt * np.sqrt(1.5 / loss))
+    """Rate of one connection of each point, Gbit/s, by `mathis`."""
+    return mathis(segment(points), rtt, np.minimum(points["loss"] + background, 1.0))
 
 
 def connections(points: Points) -> NDArray[np.float64]:

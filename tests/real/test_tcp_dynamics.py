@@ -1,0 +1,35 @@
+"""A kernel's recovery from single losses, on a short path. Needs root."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from tpcsweep.paths import INTERFACE
+from tpcsweep.signals import interruptible
+from tpcsweep.tcp_dynamics.cases import Case
+from tpcsweep.tcp_dynamics.formulas import recovery_time
+from tpcsweep.tcp_dynamics.measurement import measure
+from tpcsweep.testbeds.netns import state
+
+from tests.real.leftovers import present, stayed
+
+pytestmark = [pytest.mark.real, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
+
+
+def test_reno_halves_its_window_and_takes_as_long_as_the_formula_says(tmp_path: Path) -> None:
+    case = Case("short", "recovery", 0.1, 20, 5, repetitions=2)
+    owner = state.Owner("terena2005", case.name, os.getpid(), str(tmp_path))
+    with interruptible(), state.exclusive(owner, print):
+        before = present()
+        found = measure(case, tmp_path)
+        assert stayed(before) == {}
+    assert found["made"] == "measured"
+    assert found["provenance"]["path_measured"]["rtt"]["median"] == pytest.approx(20, abs=0.5)
+    assert len(found["repetitions"]) == 2
+    for one in found["repetitions"]:
+        assert one["lowest"] == pytest.approx(one["before"] / 2, rel=0.15)
+        # A machine that does something else makes round trips longer, never shorter.
+        assert one["seconds"] > 0.8 * recovery_time(0.1, 20, 1500)
+    assert f"-i {INTERFACE} -p tcp" in (tmp_path / "commands.log").read_text()

@@ -1,0 +1,275 @@
+"""TCP on long fat paths: formulas, windows that fall and recover, the table, and ns-3 itself on a small path."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tpcsweep.figures import tcp_dynamics as draw
+from tpcsweep.measure.sockets import Connection
+from tpcsweep.tcp_dynamics import formulas, measurement, simulation, table
+from tpcsweep.tcp_dynamics.cases import MEASURED, SIMULATED, Case
+from tpcsweep.tcp_dynamics.measurement import MeasurementError, goodputs, largest
+from tpcsweep.tcp_dynamics.outcomes import Outcome, interval
+from tpcsweep.tcp_dynamics.published import RECOVERIES, SHARES, UTILISATIONS
+from tpcsweep.tcp_dynamics.recovery import Dropper, follow
+from tpcsweep.tcp_dynamics.simulation import Sample, simulate, stall
+
+BANDWIDTHS = st.floats(0.01, 100)
+RTTS = st.floats(0.01, 500)
+MTUS = st.integers(576, 65536)
+LOSSES = st.floats(1e-7, 0.1)
+
+
+@given(BANDWIDTHS, RTTS, MTUS)
+def test_recovery_is_quadratic_in_rtt_and_linear_in_bandwidth(bandwidth: float, rtt: float, mtu: int) -> None:
+    once = formulas.recovery_time(bandwidth, rtt, mtu)
+    assert formulas.recovery_time(bandwidth, 3 * rtt, mtu) == pytest.approx(9 * once)
+    assert formulas.recovery_time(3 * bandwidth, rtt, mtu) == pytest.approx(3 * once)
+
+
+@given(BANDWIDTHS, RTTS, MTUS)
+def test_cubic_never_recovers_much_later_than_reno(bandwidth: float, rtt: float, mtu: int) -> None:
+    # It loses less, and grows at least as Reno would with what it has lost (RFC 9438, section 4.3).
+    assert formulas.cubic_recovery_time(bandwidth, rtt, mtu) < 1.2 * formulas.recovery_time(
+        bandwidth, rtt, mtu
+    )
+
+
+@given(BANDWIDTHS, RTTS, MTUS, LOSSES)
+def test_utilisation_falls_with_loss_and_delayed_acks_and_cubic_uses_no_less(
+    bandwidth: float, rtt: float, mtu: int, loss: float
+) -> None:
+    used = formulas.utilisation(bandwidth, rtt, mtu, loss)
+    assert 0 < formulas.utilisation(bandwidth, rtt, mtu, 2 * loss) <= used <= 1
+    assert formulas.utilisation(bandwidth, rtt, mtu, loss, packets_per_ack=2) <= used
+    assert used <= formulas.cubic_utilisation(bandwidth, rtt, mtu, loss) <= 1
+
+
+@given(st.lists(MTUS, min_size=1, max_size=5))
+def test_shares_are_of_the_whole_and_in_the_order_of_the_mtus(mtus: list[int]) -> None:
+    found = formulas.shares(mtus)
+    assert sum(found) == pytest.approx(1)
+    assert sorted(found) == [share for _, share in sorted(zip(mtus, found, strict=True))]
+
+
+def test_published_times_are_what_their_formula_gives_but_for_one() -> None:
+    assert [row.id for row in RECOVERIES if not row.agrees] == ["recovery.chicago"]
+    [chicago] = [row for row in RECOVERIES if not row.agrees]
+    assert chicago.by_formula / 60 == pytest.approx(102.7, abs=0.05)
+    assert chicago.published / 60 == 92
+
+
+def test_the_published_utilisations_are_what_mathis_gives() -> None:
+    lan, wan = (formulas.utilisation(row.bandwidth, row.rtt, row.mtu, row.loss) for row in UTILISATIONS)
+    assert lan == 1
+    assert wan == pytest.approx(UTILISATIONS[1].published, abs=0.0005)
+    row = UTILISATIONS[1]
+    delayed = formulas.utilisation(row.bandwidth, row.rtt, row.mtu, row.loss, packets_per_ack=2)
+    assert delayed == pytest.approx(0.0084, abs=0.0001)
+
+
+def test_the_rate_of_two_mtus_by_formula_is_less_unequal_than_published() -> None:
+    small, large = formulas.shares([row.mtu for row in SHARES])
+    assert large / small == pytest.approx(8960 / 1460)
+    assert large / small < SHARES[1].published / SHARES[0].published
+
+
+def sawtooth(full: float, rounds: int, rtt: float) -> tuple[list[float], list[float], float]:
+    """Reno over one loss, a sample a round trip: times, windows, and when the packet was dropped."""
+    windows = [full] * 5 + [min(full, full / 2 + n) for n in range(rounds)]
+    times = [n * rtt for n in range(len(windows))]
+    return times, windows, times[4]
+
+
+@given(st.integers(20, 500), st.floats(0.001, 0.3))
+def test_a_window_is_followed_from_its_fall_to_what_it_was(full: int, rtt: float) -> None:
+    times, windows, drop = sawtooth(full, full, rtt)
+    found = follow(times, windows, drop)
+    assert found.before == full
+    assert found.lowest == full / 2
+    assert found.seconds == pytest.approx(math.ceil(full / 2) * rtt)
+
+
+def test_what_does_not_fall_or_does_not_recover_is_told_apart() -> None:
+    times, windows, drop = sawtooth(100, 10, 0.01)
+    assert follow(times, windows, drop).seconds is None
+    assert follow(times, [100.0] * len(times), drop).seconds == 0
+    with pytest.raises(ValueError, match="no sample of the window"):
+        follow(times[3:], windows[3:], -1)
+
+
+def test_packets_are_dropped_where_the_window_fills_the_path() -> None:
+    rtt, full = 0.04, 100.0
+    dropper, window, drops, pending = Dropper(full, rtt, patience=1), 10.0, [], None
+    for step in range(4000):
+        now = step * rtt / 8
+        if pending is not None and now >= pending:
+            window, pending = window / 2, None
+        elif drops:
+            window += 1 / 8
+        else:
+            window *= 2 ** (1 / 8)
+        if dropper.look(now, window):
+            drops.append((now, window))
+            pending = now + rtt
+    assert full / 3 <= drops[0][1] < full
+    assert len(drops) > 4
+    # Each finds the window at what it was when the last was known, or above.
+    assert all(now >= before for (_, before), (_, now) in itertools.pairwise(drops[1:]))
+    assert all(full <= at < 1.25 * full for _, at in drops[1:])
+    # A recovery takes half a window of round trips, and a few more to rest.
+    gaps = [later - earlier for (earlier, _), (later, _) in itertools.pairwise(drops[1:])]
+    assert gaps == pytest.approx([(full / 2 + 6) * rtt] * len(gaps), rel=0.15)
+
+
+def test_a_window_that_does_not_fall_is_tried_again_in_time() -> None:
+    dropper = Dropper(50, 0.02, patience=1)
+    drops = [now for now in (step * 0.01 for step in range(500)) if dropper.look(now, 100)]
+    assert drops[0] == 0
+    assert all(1 <= later - earlier < 1.2 for earlier, later in itertools.pairwise(drops))
+
+
+LOSSY = Case("lossy", "loss", 1, 120, 60, loss=1e-3, warm_up=10)
+
+
+def flow(rates: Sequence[int], windows: Sequence[int]) -> list[Sample]:
+    """A sample a second."""
+    return [
+        Sample(float(second), (sum(rates[: second + 1]),), (window,)) for second, window in enumerate(windows)
+    ]
+
+
+def test_a_flow_that_moves_nothing_or_by_timeouts_alone_has_stalled() -> None:
+    moving = flow([9000] * 60, [14480] * 60)
+    assert stall(LOSSY, moving) is None
+    assert stall(LOSSY, flow([9000] * 20 + [0] * 40, [14480] * 60)) == 19
+    crawling = flow([9000] * 20 + [1448] * 40, [14480] * 20 + [1448] * 40)
+    assert stall(LOSSY, crawling) == 19
+    # A few timeouts in a row are no stall.
+    assert stall(LOSSY, flow([9000] * 20 + [0] * 5 + [9000] * 35, [14480] * 60)) is None
+
+
+def test_intervals_are_students() -> None:
+    found = interval([1.0, 2.0, 3.0])
+    assert found is not None
+    assert found.value == 2
+    assert found.high - 2 == pytest.approx(4.303 / math.sqrt(3), rel=1e-3)
+    assert interval([]) is None
+    alone = interval([1.0])
+    assert alone is not None and math.isnan(alone.low)
+
+
+def connection(cookie: int, sent: int, resent: int = 0) -> Connection:
+    return Connection(cookie, "10.88.2.1", 40.0, 10, 0, 0.0, 0.0, 0.0, sent, resent)
+
+
+def test_goodput_is_of_what_was_sent_for_the_first_time_by_those_that_carry_data() -> None:
+    then = [connection(1, 500), connection(2, 1_000_000), connection(3, 2_000_000)]
+    now = [connection(1, 500), connection(2, 2_250_000, 250_000), connection(3, 2_000_000)]
+    chosen = largest(then, 2)
+    assert [one.cookie for one in chosen] == [2, 3]
+    assert goodputs(chosen, now, 2.0) == {2: pytest.approx(0.004), 3: 0}
+    with pytest.raises(MeasurementError, match="1 of 2 connections ended"):
+        goodputs(chosen, now[:2], 2.0)
+
+
+def test_cases_have_names_of_their_own_and_bounds() -> None:
+    for cases in (SIMULATED, MEASURED):
+        assert len({case.name for case in cases}) == len(cases)
+        assert len({table.key(case) for case in cases}) == len(cases)
+        assert all(case.warm_up < case.seconds for case in cases)
+        assert all(case.repetitions % case.parallel == 0 for case in cases)
+    assert {case.control for case in SIMULATED} <= simulation.CONTROLS.keys()
+    assert {case.kind for case in MEASURED} <= measurement.METHODS.keys()
+    # Those that share a path for a time leave most of it empty: losses alone bound them.
+    for case in MEASURED:
+        if case.parallel > 1:
+            used = formulas.cubic_utilisation(case.bandwidth, case.rtt, case.mtus[0], case.loss)
+            assert case.parallel * used < 0.5
+
+
+def made(case: Case, how: str, repetitions: list[dict[str, object]]) -> Outcome:
+    return Outcome(case, how, repetitions, {}, None, 1.0)  # type: ignore[arg-type]
+
+
+def test_without_measurements_the_table_says_which_command_makes_them() -> None:
+    rows = table.rows([])
+    asked = [row for row in rows if row.measured == table.MEASURE]
+    assert len(asked) == len({table.key(case) for case in MEASURED}) + 1  # two rows of two MTUs
+    assert {row.id for row in rows} >= {
+        "terena2005.recovery.chicago",
+        "terena2005.loss.wan",
+        "terena2005.mtu_fairness.9000",
+        "terena2005.variants.fast",
+        "terena2005.disk",
+    }
+    [wrong] = [row for row in rows if "not what the publication's own formula gives" in row.note]
+    assert (wrong.published, wrong.formula) == ("1 h 32 min", "1 h 42.7 min")
+    assert not any("simulated" in row.measured and "alone" not in row.measured for row in rows)
+
+
+def test_what_was_run_is_in_the_cell_of_how_it_was_made() -> None:
+    wan = next(case for case in SIMULATED if table.key(case) == ("loss", "reno", 1, 120, (1500,), 1e-4))
+    measured = next(case for case in MEASURED if table.key(case) == table.key(wan))
+    rates = [{"goodputs": [rate]} for rate in (0.010, 0.011, 0.012)]
+    outcomes = [
+        made(wan, "simulated", [*rates, {"broken": "stalled at 3 s"}]),
+        made(measured, "measured", rates),
+    ]
+    [row] = [row for row in table.rows(outcomes) if row.id == "terena2005.loss.wan"]
+    # 11 Mbit/s of payload, with headers, of 1 Gbit/s.
+    assert row.measured == "1.14 ± 0.3 %"
+    assert row.simulated == "1.14 ± 0.3 % (1 of 4 stalled or crashed)"
+    stalled = made(wan, "simulated", [{"broken": "stalled at 3 s"}])
+    [row] = [row for row in table.rows([stalled]) if row.id == "terena2005.loss.wan"]
+    assert row.simulated == "1 of 1 stalled or crashed"
+    refused = replace(outcomes[1], refused="this kernel has no reno")
+    [row] = [row for row in table.rows([refused]) if row.id == "terena2005.loss.wan"]
+    assert row.measured == "not measured: this kernel has no reno"
+
+
+def test_figures_say_how_each_point_was_made() -> None:
+    case = next(case for case in SIMULATED if case.kind == "loss")
+    outcomes = [made(case, "simulated", [{"goodputs": [0.5]}])]
+    said = ""
+    for figure in (draw.fairness(outcomes), draw.recovery(outcomes), draw.utilisation(outcomes)):
+        said = " ".join(" ".join(text.get_text() for text in figure.texts).split())
+        assert "snakemake terena2005_measured" in said
+        assert "measured on this kernel" not in said
+    assert "simulated by ns-3" in said  # of the only kind of case that there is
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if not Path("/usr/include/ns3").is_dir() or shutil.which("g++") is None:
+        pytest.skip("libns3-dev is not installed")
+    binary = tmp_path_factory.mktemp("ns3") / "bottleneck"
+    simulation.build(binary)
+    return binary
+
+
+def test_ns3_agrees_with_mathis_within_a_factor(program: Path) -> None:
+    case = Case("small", "loss", 0.02, 40, 40, loss=1e-2, warm_up=5, repetitions=2)
+    found = simulate(case, program)
+    rates = [one["goodputs"][0] for one in found["repetitions"]]
+    used = formulas.utilisation(case.bandwidth, case.rtt, 1500, case.loss)
+    assert all(0.5 < rate / case.bandwidth / used < 2 for rate in rates)
+    assert rates[0] != rates[1]  # each has losses of its own
+    assert found["made"] == "simulated"
+    assert Case(**found["case"]) == case
+    assert asdict(case)["name"] == found["case"]["name"]
+
+
+def test_ns3_recovers_from_one_loss_as_the_formula_says(program: Path) -> None:
+    case = Case("small", "recovery", 0.05, 10, 0.5, repetitions=1)
+    [found] = simulate(case, program)["repetitions"]
+    assert found["lowest"] < 0.65 * found["before"]
+    assert found["seconds"] == pytest.approx(formulas.recovery_time(0.05, 10, 1500), rel=0.2)

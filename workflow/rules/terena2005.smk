@@ -1,0 +1,122 @@
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from tpcsweep.tcp_dynamics.cases import SIMULATED
+
+TERENA = f"{SETTINGS.run.results}/published/terena2005"
+TERENA_SIMULATED = [f"{TERENA}/simulated/{case.name}.json" for case in SIMULATED]
+# What has been measured before; measuring takes root, and so is never a consequence of asking for the table.
+TERENA_MEASURED = [
+    str(path) for path in sorted(Path(f"{TERENA}/measured").glob("*.json"))
+]
+
+
+rule terena2005:
+    input:
+        f"{TERENA}/table.csv",
+        f"{TERENA}/notebooks/terena2005.html",
+
+
+rule terena2005_program:
+    input:
+        "workflow/tpcsweep/tcp_dynamics/bottleneck.cc",
+    output:
+        f"{TERENA}/bottleneck",
+    log:
+        f"{TERENA}/logs/program.log",
+    conda:
+        "../../envs/tpcsweep.yaml"
+    script:
+        "../scripts/tcp_program.py"
+
+
+# A rule for each case, so that one that is changed is simulated again, and no other.
+for number, case in enumerate(SIMULATED, start=1):
+
+    rule:
+        name:
+            f"terena2005_simulation_{number}"
+        input:
+            program=f"{TERENA}/bottleneck",
+        output:
+            f"{TERENA}/simulated/{case.name}.json",
+        log:
+            f"{TERENA}/logs/{case.name}.log",
+        conda:
+            "../../envs/tpcsweep.yaml"
+        params:
+            case=asdict(case),
+        script:
+            "../scripts/tcp_simulation.py"
+
+
+# Without outputs, so that it always runs: what is left to measure is read from the files.
+rule terena2005_measured:
+    log:
+        f"{TERENA}/logs/measured.log",
+    localrule: True
+    conda:
+        "../../envs/tpcsweep.yaml"
+    params:
+        folder=f"{TERENA}/measured",
+    script:
+        "../scripts/tcp_measurement.py"
+
+
+rule terena2005_table:
+    input:
+        simulated=TERENA_SIMULATED,
+        measured=TERENA_MEASURED,
+    output:
+        csv=f"{TERENA}/table.csv",
+        markdown=f"{TERENA}/table.md",
+    log:
+        f"{TERENA}/logs/table.log",
+    conda:
+        "../../envs/tpcsweep.yaml"
+    script:
+        "../scripts/tcp_table.py"
+
+
+rule terena2005_notebook:
+    input:
+        notebook="notebooks/terena2005.ipynb",
+        simulated=TERENA_SIMULATED,
+        measured=TERENA_MEASURED,
+    output:
+        figures=expand(
+            f"{TERENA}/figures/{{figure}}.{{kind}}",
+            figure=["utilisation", "recovery", "fairness"],
+            kind=["png", "svg"],
+        ),
+        notebook=f"{TERENA}/notebooks/terena2005.ipynb",
+    log:
+        f"{TERENA}/logs/notebook.log",
+    conda:
+        "../../envs/tpcsweep.yaml"
+    params:
+        python=sys.executable,
+    shell:
+        "{{ {params.python} -m papermill {input.notebook} {output.notebook}.part.ipynb"
+        " -r results $(dirname $(dirname {output.figures[0]}))"
+        " -r figures $(dirname {output.figures[0]})"
+        " && mv {output.notebook}.part.ipynb {output.notebook}; }} > {log} 2>&1"
+
+
+rule terena2005_html:
+    input:
+        notebook=f"{TERENA}/notebooks/terena2005.ipynb",
+        template="workflow/report/offline/index.html.j2",
+    output:
+        f"{TERENA}/notebooks/terena2005.html",
+    log:
+        f"{TERENA}/logs/html.log",
+    conda:
+        "../../envs/tpcsweep.yaml"
+    params:
+        python=sys.executable,
+    shell:
+        "{params.python} -m nbconvert --to html --embed-images"
+        " --template offline --TemplateExporter.extra_template_basedirs=workflow/report"
+        " --output-dir $(dirname {output}) {input.notebook} > {log} 2>&1"

@@ -1,0 +1,16 @@
+"""Write the one table of terena2005."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+from tpcsweep.tcp_dynamics.outcomes import read
+from tpcsweep.tcp_dynamics.table import markdown, rows
+
+if TYPE_CHECKING:
+    from snakemake.script import snakemake
+
+table = rows(read([*snakemake.input.simulated, *snakemake.input.measured]))
+pd.DataFrame(map(asdict, table)).to_csv(snakemake.output.csv, index=False)
+Path(snakemake.output.markdown).write_text(markdown(table))

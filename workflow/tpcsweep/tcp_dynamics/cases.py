@@ -1,0 +1,131 @@
+"""What is run beside the formulas: simulated by ns-3, and measured on this kernel. Data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["recovery", "loss", "mtu_fairness"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One setting, several times over."""
+
+    name: str
+    kind: Kind
+    bandwidth: float
+    """Gbit/s of the bottleneck."""
+    rtt: float
+    """ms, without queueing."""
+    seconds: float
+    """Of a repetition, `warm_up` included; of a recovery that is measured, what it may take at most."""
+    control: str = "reno"
+    """Congestion control as Linux calls it."""
+    loss: float = 0.0
+    """Share of packets that are lost at random."""
+    mtus: tuple[int, ...] = (1500,)
+    """Bytes, a flow for each."""
+    warm_up: float = 0.0
+    """s at the start that do not count."""
+    repetitions: int = 3
+    parallel: int = 1
+    """Repetitions at a time, over one path that all of them together leave nearly empty."""
+
+    @property
+    def bottleneck_mtu(self) -> int:
+        """Bytes: the path's, that of the largest packets."""
+        return max(self.mtus)
+
+
+def _recovery(
+    control: str,
+    megabits: int,
+    rtt: int,
+    seconds: float,
+    mtu: int = 1500,
+    repetitions: int = 3,
+) -> Case:
+    return Case(
+        name=f"recovery_{control}_{megabits}M_{rtt}ms_{mtu}",
+        kind="recovery",
+        bandwidth=megabits / 1000,
+        rtt=rtt,
+        seconds=seconds,
+        control=control,
+        mtus=(mtu,),
+        repetitions=repetitions,
+    )
+
+
+def _loss(
+    control: str,
+    bandwidth: float,
+    rtt: float,
+    loss: float,
+    seconds: float,
+    repetitions: int = 3,
+    parallel: int = 1,
+    warm_up: float | None = None,
+) -> Case:
+    return Case(
+        name=f"loss_{control}_{bandwidth * 1000:g}M_{rtt:g}ms_{loss:g}",
+        kind="loss",
+        bandwidth=bandwidth,
+        rtt=rtt,
+        seconds=seconds,
+        control=control,
+        loss=loss,
+        warm_up=seconds / 5 if warm_up is None else warm_up,
+        repetitions=repetitions,
+        parallel=parallel,
+    )
+
+
+SIMULATED = (
+    # The one published row whose window is small enough, in full; the others at a smaller rate and RTT.
+    _recovery("reno", 10_000, 1, 0.5, repetitions=1),
+    _recovery("reno", 100, 10, 0.7, repetitions=1),
+    _recovery("reno", 100, 20, 2.4, repetitions=1),
+    _recovery("reno", 100, 40, 9, repetitions=1),
+    _recovery("reno", 1000, 10, 1.2, mtu=9000, repetitions=1),
+    _recovery("cubic", 100, 40, 12, repetitions=1),
+    # The published paths in full.
+    *(_loss("reno", 1, 0.04, loss, 0.1) for loss in (1e-6, 1e-5, 1e-4)),
+    _loss("reno", 1, 0.04, 1e-3, 0.4),
+    _loss("reno", 1, 0.04, 1e-2, 1),
+    _loss("reno", 1, 0.04, 1e-1, 4),
+    _loss("reno", 1, 120, 1e-5, 25),
+    _loss("reno", 1, 120, 1e-4, 80),
+    _loss("reno", 1, 120, 1e-3, 60),
+    _loss("reno", 1, 120, 1e-2, 60),
+    _loss("reno", 1, 120, 1e-1, 60),
+    _loss("cubic", 1, 120, 1e-4, 30),
+    _loss("cubic", 1, 120, 1e-3, 60),
+    _loss("cubic", 1, 120, 1e-2, 60),
+    # Without random losses every repetition is the same.
+    Case("mtu_fairness_100M_20ms", "mtu_fairness", 0.1, 20, 75, mtus=(1500, 9000), warm_up=15, repetitions=1),
+)
+"""By ns-3, with the congestion controls that can be trusted there."""
+
+MEASURED = (
+    _recovery("reno", 100, 10, 3),
+    _recovery("reno", 100, 20, 5),
+    _recovery("reno", 100, 40, 15),
+    _recovery("reno", 1000, 10, 3, mtu=9000),
+    _recovery("cubic", 100, 40, 15),
+    # 0.5 ms is the shortest that a delay line makes; the published LAN has 0.04 ms.
+    *(_loss("reno", 1, 0.5, loss, 2.5) for loss in (1e-4, 1e-3, 1e-2)),
+    # Slow start goes far beyond the window that losses of 0.01 % leave: it takes seconds to come down.
+    _loss("reno", 1, 120, 1e-4, 28, repetitions=16, parallel=16, warm_up=16),
+    _loss("reno", 1, 120, 1e-3, 16, repetitions=16, parallel=16, warm_up=6),
+    _loss("reno", 1, 120, 1e-2, 12, repetitions=16, parallel=16),
+    _loss("cubic", 1, 120, 1e-4, 28, repetitions=16, parallel=16, warm_up=16),
+    _loss("cubic", 1, 120, 1e-3, 16, repetitions=16, parallel=16, warm_up=6),
+    _loss("cubic", 1, 120, 1e-2, 12, repetitions=16, parallel=16),
+    # The window of BBR does not depend on losses of this size: it fills the path, and so gets a smaller one.
+    _loss("bbr", 0.1, 120, 1e-3, 7, warm_up=3),
+    _loss("bbr", 0.1, 120, 1e-2, 7, warm_up=3),
+    Case("mtu_fairness_100M_20ms", "mtu_fairness", 0.1, 20, 15, mtus=(1500, 9000), warm_up=3),
+)
+"""On this kernel: each a few seconds, all of them in six minutes."""

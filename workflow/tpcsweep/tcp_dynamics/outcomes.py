@@ -1,0 +1,92 @@
+"""What was simulated and measured of the cases, read back, and its means with intervals."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from scipy import stats
+
+from tpcsweep.claims.effects import CONFIDENCE, Interval
+from tpcsweep.models.base import HEADERS
+from tpcsweep.tcp_dynamics.cases import Case
+
+Made = Literal["simulated", "measured"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A case that was run."""
+
+    case: Case
+    made: Made
+    repetitions: Sequence[Mapping[str, Any]]
+    series: Mapping[str, Sequence[float]]
+    refused: str | None
+    """Why it could not be run; None where it was."""
+    cpu_seconds: float | None
+    """Of all repetitions, where they were simulated."""
+
+    @property
+    def broken(self) -> list[str]:
+        """What ended repetitions in which ns-3 stalled or crashed: they count for nothing."""
+        return [one["broken"] for one in self.repetitions if "broken" in one]
+
+    @property
+    def seconds(self) -> list[float]:
+        """Times to recover, of repetitions in which that was seen."""
+        found = [one["seconds"] for one in self.repetitions if "seconds" in one]
+        return [seconds for seconds in found if seconds is not None]
+
+    @property
+    def unrecovered(self) -> int:
+        """Repetitions that ended before the window had recovered."""
+        return sum("seconds" in one and one["seconds"] is None for one in self.repetitions)
+
+    @property
+    def utilisations(self) -> list[float]:
+        """Shares of the bandwidth that packets took, headers included, of each repetition."""
+        mtu = self.case.mtus[0]
+        return [rates[0] * mtu / (mtu - HEADERS) / self.case.bandwidth for rates in self._goodputs]
+
+    def goodputs(self, mtu: int) -> list[float]:
+        """What the flow with this MTU got in each repetition, payload in Gbit/s."""
+        return [rates[self.case.mtus.index(mtu)] for rates in self._goodputs]
+
+    @property
+    def _goodputs(self) -> list[Sequence[float]]:
+        return [one["goodputs"] for one in self.repetitions if "goodputs" in one]
+
+
+def read(files: Iterable[str | Path]) -> list[Outcome]:
+    """Read the files of outcomes."""
+    return [_outcome(json.loads(Path(file).read_text())) for file in sorted(map(str, files))]
+
+
+def _outcome(found: Mapping[str, Any]) -> Outcome:
+    case = Case(**{**found["case"], "mtus": tuple(found["case"]["mtus"])})
+    return Outcome(
+        case,
+        found["made"],
+        found["repetitions"],
+        found["series"],
+        found.get("refused"),
+        found.get("cpu_seconds"),
+    )
+
+
+def interval(values: Sequence[float]) -> Interval | None:
+    """Give the mean with Student's interval; of one value an interval without ends (NaN), of none None."""
+    if not values:
+        return None
+    mean = float(np.mean(values))
+    if len(values) == 1:
+        return Interval(mean, math.nan, math.nan)
+    error = float(np.std(values, ddof=1)) / math.sqrt(len(values))
+    half = float(stats.t.isf((1 - CONFIDENCE) / 2, len(values) - 1)) * error
+    return Interval(mean, mean - half, mean + half)
