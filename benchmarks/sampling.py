@@ -87,16 +87,16 @@ def turn(site: Site, first: bool) -> tuple[Phase, Phase]:
 
 
 def phase(site: Site, sampling: AbstractContextManager[object], seconds: float = PHASE) -> Phase:
-    """Let transfers go on for a while."""
+    """Let transfers go on for a while. Counters are read before and after the samplers, whose socket is theirs."""
+    began, before, used = time.monotonic(), site.read().wire_bytes, time.process_time()
     with sampling:
-        began, before, used = time.monotonic(), site.read().wire_bytes, time.process_time()
         while time.monotonic() < began + seconds:
             for event in site.client.events():
                 if event["event"] == "end":
                     site.received(event)
             time.sleep(INTERVAL)
-        took, cpu = time.monotonic() - began, time.process_time() - used
-        return Phase((site.read().wire_bytes - before) * 8e-9 / took, cpu / took)
+    took, cpu = time.monotonic() - began, time.process_time() - used
+    return Phase((site.read().wire_bytes - before) * 8e-9 / took, cpu / took)
 
 
 if __name__ == "__main__":

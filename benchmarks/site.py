@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tpcsweep import signals
@@ -15,19 +15,20 @@ from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.deployment import Needs, deployed
 from tpcsweep.testbeds.netns.site import Site
 
-NEEDS = Needs(memory=4 << 30)
+MEMORY = 4 << 30
 
 
 @contextlib.contextmanager
-def site_of(**parameters: Any) -> Iterator[Site]:
-    """Up for the length of a `with`; its logs go with it."""
+def site_of(tools: Sequence[str] = (), streams: int = 1, **parameters: Any) -> Iterator[Site]:
+    """Up for the length of a `with`, for cells of these tools and at most so many streams; its logs go with it."""
+    needs = Needs(memory=MEMORY, tools=tools, streams=streams)
     handlers = {number: signal.getsignal(number) for number in signals.ENDING}
     with tempfile.TemporaryDirectory() as logs:
         owner = state.Owner("benchmark", "benchmark", os.getpid(), logs)
         try:
             with (
                 state.exclusive(owner, waiting=print),
-                deployed(Parameters(**parameters), owner, NEEDS) as site,
+                deployed(Parameters(**parameters), owner, needs) as site,
             ):
                 yield site
         finally:

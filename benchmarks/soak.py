@@ -1,6 +1,6 @@
 """What a long cell costs in memory and on disk: readings that are made up, and a cell of real transfers.
 
-python benchmarks/soak.py            as root; six and a half minutes
+python -m benchmarks.soak [SECONDS]      as root; SECONDS of the real cell, an hour by default, and a minute
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from benchmarks.site import site_of
 
 MADE_UP_SECONDS = 60
 MADE_UP_INTERVAL = 0.001
-HOW = Measurement(until="seconds", seconds=300)
-STEP = 30.0
+CONFIDENCE = 0.95
+STEPS = 12
 
 
-def main() -> None:
+def main(seconds: float) -> None:
     """Print both tables."""
     made_up()
-    real()
+    real(Measurement(until="seconds", seconds=seconds))
 
 
 def made_up() -> None:
@@ -45,7 +45,7 @@ def made_up() -> None:
                 held = tracemalloc.get_traced_memory()[0] - before
                 readings = sampler.readings()
                 began = time.thread_time()
-                analyse(goodput(readings, sampler.interval), sampler.interval, HOW.confidence)
+                analyse(goodput(readings, sampler.interval), sampler.interval, CONFIDENCE)
                 look = 1e3 * (time.thread_time() - began)
                 print(f"| {second * 1000} | {len(readings)} | {held / 2**20:.1f} | {look:.0f} |", flush=True)
     tracemalloc.stop()
@@ -69,21 +69,21 @@ def _reading() -> Reading:
     return Reading(**{**numbers, "time": now})  # type: ignore[arg-type]
 
 
-def real() -> None:
-    """Resident memory of the process that measures, while it does."""
+def real(how: Measurement) -> None:
+    """Resident memory of the process that measures, while it does, on a slow path: it is time that counts."""
     print("| s of a real cell | resident MiB |\n|---|---|")
     ended = threading.Event()
 
     def watch() -> None:
         began, process = time.monotonic(), psutil.Process()
-        while not ended.wait(STEP):
+        while not ended.wait(how.bounds[1] / STEPS):
             print(f"| {time.monotonic() - began:.0f} | {process.memory_info().rss / 2**20:.1f} |", flush=True)
 
-    with site_of(rtt=10.0) as site:
+    with site_of(rtt=10.0, bandwidth=0.1) as site:
         thread = threading.Thread(target=watch)
         thread.start()
         found = measure(
-            site, Parameters(streams=4, file_size=16 << 20, tool="curl"), HOW, "c", lambda *_: None
+            site, Parameters(streams=4, file_size=16 << 20, tool="curl"), how, "c", lambda *_: None
         )
         ended.set()
         thread.join()
@@ -93,4 +93,4 @@ def real() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(float(sys.argv[1]) if len(sys.argv) > 1 else 3600.0)

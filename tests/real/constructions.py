@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -77,6 +79,32 @@ def burning(_: Site) -> Iterator[None]:
         for burner in burners:
             burner.kill()
             burner.wait()
+
+
+@contextlib.contextmanager
+def resting(site: Site) -> Iterator[None]:
+    """A client that is stopped nine tenths of the time, so that streams wait for their next file at no one's cost."""
+    over = threading.Event()
+
+    def rest() -> None:
+        while not over.wait(0.1):
+            _signal(site.client_group.pids(), signal.SIGSTOP)
+            over.wait(0.9)
+            _signal(site.client_group.pids(), signal.SIGCONT)
+
+    resting = threading.Thread(target=rest)
+    resting.start()
+    try:
+        yield
+    finally:
+        over.set()
+        resting.join()
+
+
+def _signal(pids: set[int], number: int) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def queue(packets: int) -> Callable[[Site], AbstractContextManager[None]]:
@@ -189,6 +217,16 @@ GROUPS = {
             Built("client", {"tool": "gfal-copy", "file_size": 4 * MIB, "streams": 1}, quota("client", 0.1)),
             Built("client", {"tool": "gfal-copy", "file_size": 4 * MIB, "streams": 4}, quota("client", 0.2)),
             Built("client", {"tool": "curl", "file_size": MIB, "streams": 4}, quota("client", 0.02)),
+        ],
+    ),
+    "idle": Group(
+        {"rtt": 2, "bandwidth": 1},
+        [
+            Built("none_found", {"tool": "curl", "file_size": 4 * MIB, "streams": 1}, resting),
+            Built("none_found", {"tool": "curl", "file_size": 4 * MIB, "streams": 2}, resting),
+            Built(
+                "none_found", {"tool": "curl", "file_size": MIB, "streams": 2, "copy_mode": "push"}, resting
+            ),
         ],
     ),
     "machine": Group(

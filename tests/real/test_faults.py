@@ -21,8 +21,7 @@ import pytest
 import yaml
 from tpcsweep import credentials, runner, xrootd
 from tpcsweep.configuration import load
-from tpcsweep.measure.cell import BROKEN
-from tpcsweep.testbeds import BrokenError
+from tpcsweep.testbeds import BROKEN, BrokenError
 from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.servers import DeploymentError
 from tpcsweep.testbeds.netns.site import Site

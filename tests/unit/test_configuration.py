@@ -21,7 +21,7 @@ from tpcsweep.importing.settings import Axis, Import
 from tpcsweep.parameters import Parameters
 from tpcsweep.schemas import FOLDER, schemas
 from tpcsweep.sweep import Measurement
-from tpcsweep.testbed_settings import Kubernetes, Netns, Pair, Paths, Placement
+from tpcsweep.testbed_settings import Kubernetes, Netns, Pair, Paths, Placement, Simulation
 from tpcsweep.testbeds.netns.limits import Machine, check, this_machine
 from tpcsweep.tools import TOOLS
 from tpcsweep.units import Dimension, Quantity, show
@@ -113,6 +113,7 @@ def test_schemas_are_in_step_with_the_models() -> None:
         (Paths, "config/README.md", "### Paths"),
         (Pair, "config/README.md", "### A pair"),
         (Placement, "config/README.md", "### A placement"),
+        (Simulation, "config/README.md", "## Testbeds of kind `simulation`"),
     ],
 )
 def test_tables_are_in_step_with_the_models(model: type[BaseModel], file: str, heading: str) -> None:
@@ -329,9 +330,9 @@ def test_broken_yaml_names_its_line(root: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("kind: netn", "kind: given 'netn', allowed: netns? one of netns, kubernetes"),
-        ("cpus: 1", "kind: given nothing, allowed: one of netns, kubernetes"),
-        ("kind: [netns]", "kind: given ['netns'], allowed: netns? one of netns, kubernetes"),
+        ("kind: netn", "kind: given 'netn', allowed: netns? one of netns, kubernetes, simulation"),
+        ("cpus: 1", "kind: given nothing, allowed: one of netns, kubernetes, simulation"),
+        ("kind: [netns]", "kind: given ['netns'], allowed: netns? one of netns, kubernetes, simulation"),
         ("kind: netns\ncpus: 0", "cpus: given 0, allowed: a whole number, at least 1, or null for all"),
         (
             "kind: netns\nmax_rt: 5",

@@ -118,6 +118,23 @@ def test_what_to_know_of_cells_is_marked_and_explained(tmp_path: Path) -> None:
     assert len(hatched) == 2
 
 
+def test_panels_and_lines_without_a_cell_are_left_out(tmp_path: Path) -> None:
+    layers: dict[str, Sequence[Value]] = {
+        "layer": ["network", "memory_to_disk"],
+        "tool": ["iperf3", "curl"],
+        "streams": [1, 2],
+        "repetition": [1],
+    }
+    unknown = [{"layer": "network", "tool": "curl"}, {"layer": "memory_to_disk", "tool": "iperf3"}]
+    groups = folded(tmp_path, layers, missing=unknown)
+    lines = figures.lines(groups.summary, ("streams", "tool"))
+    assert [axes.get_title() for axes in panels(lines)] == ["layer network", "layer memory_to_disk"]
+    drawn = [[line for line in axes.lines if line.get_linestyle() != ":"] for axes in panels(lines)]
+    assert [len(tools) for tools in drawn] == [1, 1]  # the dotted one is the path's bandwidth
+    heat_map = figures.heatmap(groups.summary)
+    assert len(panels(heat_map)) == 2
+
+
 def test_every_flag_has_a_mark_of_its_own() -> None:
     assert set(figures.MARKS) == {"failed", "missing", "predicted", *FLAGS}
     assert len({mark.marker for mark in figures.MARKS.values()}) == len(figures.MARKS)

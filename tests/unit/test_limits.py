@@ -174,6 +174,17 @@ def test_a_ramp_takes_no_longer_for_smaller_files_and_longer_on_longer_paths(
     assert ramp_seconds(wanted, 2 * rtt) >= took
 
 
+def test_a_pull_between_redirectors_takes_their_round_trips() -> None:
+    direct = Parameters(rtt=40, origins=2, endpoint="direct")
+    through = direct.model_copy(update={"endpoint": "redirector"})
+    assert ramp_seconds(through, 40.0) == pytest.approx(ramp_seconds(direct, 40.0) + 13 * 0.04)
+    alone = {"origins": 1}  # one origin has none, and what pushing to one takes was not measured
+    for other in (alone, {"copy_mode": "push"}):
+        assert ramp_seconds(through.model_copy(update=other), 40.0) == pytest.approx(
+            ramp_seconds(direct.model_copy(update=other), 40.0)
+        )
+
+
 @given(st.floats(1e-7, 0.1), st.floats(0.1, 300), st.sampled_from(["cubic", "reno"]))
 def test_more_loss_or_a_longer_path_leave_less(loss: float, rtt: float, control: str) -> None:
     wanted = Parameters(congestion_control=control, mtu=1500)

@@ -18,8 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpcsweep import runner, signals
 from tpcsweep.configuration import Configuration, load
-from tpcsweep.measure.cell import BROKEN
-from tpcsweep.testbeds import BrokenError, Request
+from tpcsweep.testbeds import BROKEN, BrokenError, Request
 
 ROOT = Path(__file__).resolve().parents[2]
 OK, FAILED, DIED, DIED_LATE, NOT_BEGUN = "ok", "failed", "died", "died late", "not begun"
@@ -76,7 +75,6 @@ def played(script: list[str], cells: int) -> Iterator[tuple[Played, Configuratio
         )
         runner.begin(configuration)
         patched.setattr(runner.testbeds, "of", lambda _: testbed)
-        patched.setattr(runner, "measure", testbed.measure)
         yield testbed, configuration, folder / "logs"
 
 

@@ -364,6 +364,11 @@ def test_nothing_simulated_is_drawn_without_the_word(groups: dataset.Folded) -> 
     for figure in drawn_figures:
         title = " ".join(text.get_text() for text in figure.texts)
         assert "simulated" in title
+        labels = [
+            axes.get_ylabel() + axes.get_xlabel() + getattr(axes, "get_zlabel", str)() for axes in figure.axes
+        ]
+        for label in labels:
+            assert "put (Gbit/s)" not in label or "simulated" in label
     assert observations.how == "simulated"
     assert "simulated" in observations.label
 

@@ -409,7 +409,9 @@ class _Columns:
         records = [orjson.loads(record) for record in self.records]
         known = ~np.isnat(self.started)
         started = self.started[known]
-        ended = started + np.nan_to_num(self.figures["duration"][known]).astype("timedelta64[s]")
+        # Seconds that were simulated are not those that it took.
+        lasted = np.nan_to_num(self.figures["duration"][known]) * (not simulated)
+        ended = started + lasted.astype("timedelta64[s]")
         software: dict[str, set[str]] = {}
         for record in records:
             for name, version in (record.get("software") or {}).items():

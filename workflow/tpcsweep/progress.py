@@ -7,8 +7,10 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tpcsweep.measure.steady import Steady
+if TYPE_CHECKING:
+    from tpcsweep.measure.steady import Steady
 
 BLANK = "\r\x1b[K"
 FILE = ".progress"

@@ -16,10 +16,9 @@ from typing import Any, NamedTuple
 from tpcsweep import progress, provenance, results, signals, testbeds
 from tpcsweep.configuration import Configuration, wanted
 from tpcsweep.jobs import specification
-from tpcsweep.measure.cell import BROKEN
 from tpcsweep.progress import Progress
 from tpcsweep.sweep import Cell
-from tpcsweep.testbeds import BrokenError, Deployment
+from tpcsweep.testbeds import BROKEN, BrokenError, Deployment
 
 CELL_MARGIN = 60.0
 """Seconds that a cell may take at most beside its longest time of measuring."""

@@ -11,6 +11,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from tpcsweep.dataset import SIMULATED, STATUS
+from tpcsweep.simulation_parameters import UNITS
 from tpcsweep.testbed_settings import Simulation
 from tpcsweep.testbeds.simulation.draws import drawn
 from tpcsweep.testbeds.simulation.fluid import solve
@@ -54,7 +55,12 @@ def settings_of(summary: xr.Dataset) -> Simulation:
     told = {orjson.dumps(orjson.loads(str(one))["simulation"]) for one in summary["provenance_record"].values}
     if len(told) != 1:
         raise ValueError(f"cells of {len(told)} sets of parameters: run snakemake again on one testbed")
-    return Simulation.model_validate({"kind": SIMULATED, **orjson.loads(told.pop())})
+    settings = orjson.loads(told.pop())
+    settings["parameters"] = {
+        name: {"value": value, "low": low, "high": high, "unit": UNITS[name], "source": "as the dataset says"}
+        for name, (value, low, high) in settings["parameters"].items()
+    }
+    return Simulation.model_validate({"kind": SIMULATED, **settings})
 
 
 def columns_of(summary: xr.Dataset) -> Cells:

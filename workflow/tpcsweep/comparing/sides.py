@@ -7,12 +7,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-import xarray as xr
+from typing import TYPE_CHECKING
 
 from tpcsweep.parameters import Parameters, Value, quantity, show_value
 from tpcsweep.problems import ConfigurationError, Problem, suggest
 from tpcsweep.units import Dimension, UnitError, parse
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 DATASET = "dataset.nc"
 
@@ -66,6 +68,8 @@ def load(one: Side) -> xr.Dataset:
     Raises:
         ConfigurationError: for what is no axis of the dataset, or a value that it does not have.
     """
+    import xarray as xr  # here, as every job reads its configuration, and few compare: half a second of CPU
+
     summary = xr.load_dataset(one.dataset)
     for name, value in one.chosen.items():
         if name not in summary.coords or name == "record":

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from tpcsweep.figures.grid import values_of
-from tpcsweep.figures.labels import title_of
+from tpcsweep.figures.labels import rate_label, title_of
 from tpcsweep.figures.panels import finish, placeholder, styled
 
 _SIDES = {"source_cpu": ("source", "#0072B2", "o"), "destination_cpu": ("destination", "#D55E00", "s")}
@@ -49,7 +49,7 @@ def cpu(summary: xr.Dataset) -> Figure:
             axes.set_title(title_of({} if value is None else {"cores": value}))
             axes.set_xlim(0, 1.06 * fastest or 1)
             axes.set_ylim(0, 1.1 * top or 1)
-            axes.set_xlabel("throughput (Gbit/s)")
+            axes.set_xlabel(rate_label(summary))
             axes.grid(visible=True, alpha=0.3)
         for row in grid:
             row[0].set_ylabel("CPU of one side (cores)")

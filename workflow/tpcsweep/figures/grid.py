@@ -33,12 +33,18 @@ class Grid:
     rows: tuple[str, ...]
 
     def panels(self) -> list[list[dict[str, Any]]]:
-        """Give, row by row, the values of the axes that are neither x nor y in each panel."""
+        """Give, row by row, the values of the axes that are neither x nor y in each panel that has a cell."""
         across = (
             [{}] if self.columns is None else [{self.columns: v} for v in values_of(self.cells, self.columns)]
         )
         down = itertools.product(*(values_of(self.cells, name) for name in self.rows))
-        return [[dict(zip(self.rows, row, strict=True)) | one for one in across] for row in down]
+        rows = [[dict(zip(self.rows, row, strict=True)) | one for one in across] for row in down]
+        held = [[where for where in row if not self.empty(where)] for row in rows]
+        return [row for row in held if row] or rows
+
+    def empty(self, where: Mapping[str, Any]) -> bool:
+        """Say whether no cell was asked for with these values, as where a tool does not know a layer."""
+        return "missing" in self.cells and bool(self.cells["missing"].sel(where).all())
 
     def plane(self, name: str, where: Mapping[str, Any]) -> NDArray[Any]:
         """Give one panel's values in rows of y and columns of x."""

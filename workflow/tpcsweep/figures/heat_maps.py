@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from tpcsweep.figures.grid import Grid, arrange
-from tpcsweep.figures.labels import mean_note, tick_labels, title_of, wrapped
+from tpcsweep.figures.labels import mean_note, rate_label, tick_labels, title_of, wrapped
 from tpcsweep.figures.marks import MARKS, mark_handles, present
 from tpcsweep.figures.panels import COLOURS, colour_scale, finish, label_axes, lay_out, styled
 
@@ -58,7 +58,7 @@ def heatmap(summary: xr.Dataset) -> Figure:
         bar = figure.colorbar(
             ScalarMappable(norm, COLOURS), ax=[axes for axes, _ in panels], aspect=30, pad=0.02
         )
-        bar.set_label("Gbit/s")
+        bar.set_label(rate_label(summary))
         finish(figure, summary, "Throughput", [mean_note(summary), *notes], mark_handles(grid, "white"))
     return figure
 

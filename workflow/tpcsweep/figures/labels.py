@@ -79,18 +79,18 @@ def band_note(summary: xr.Dataset) -> str:
     return f"Bands and bars: {confidence(summary)} confidence interval{of}."
 
 
-def throughput_label(summary: xr.Dataset) -> str:
-    """Name an axis of throughputs."""
-    simulated = summary.attrs["testbed_kind"] == SIMULATED
-    return "simulated throughput (Gbit/s)" if simulated else "throughput (Gbit/s)"
-
-
 def how(summary: xr.Dataset) -> str:
     """Say how the throughput came about: simulated, imported, or measured on which testbed."""
     kind, testbed = summary.attrs["testbed_kind"], summary.attrs["testbed"]
     if kind == IMPORTED:
         return f"measured elsewhere, imported from {testbed}"
     return f"simulated on {testbed}" if kind == SIMULATED else f"measured on {testbed}"
+
+
+def rate_label(summary: xr.Dataset, what: str = "throughput") -> str:
+    """Give the label of an axis with throughputs, which says so where they were not measured."""
+    of = "simulated " if summary.attrs["testbed_kind"] == SIMULATED else ""
+    return f"{of}{what} (Gbit/s)"
 
 
 def confidence(summary: xr.Dataset) -> str:

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from tpcsweep.figures.grid import Grid, arrange, positions, spaced, values_of
-from tpcsweep.figures.labels import band_note, mean_note, throughput_label, tick_labels, title_of, wrapped
+from tpcsweep.figures.labels import band_note, mean_note, rate_label, tick_labels, title_of, wrapped
 from tpcsweep.figures.marks import MARKS, mark_handles, present
 from tpcsweep.figures.panels import COLOURS, finish, label_axes, lay_out, styled
 
@@ -44,7 +44,7 @@ def lines(summary: xr.Dataset, chosen: tuple[str, str] | None = None) -> Figure:
         top = float(np.nan_to_num(np.fmax(grid.cells["high"], grid.cells["throughput"])).max())
         limit = bandwidth_line(summary, top)
         for axes, where in panels:
-            curves(axes, grid, where, palette, top, limit, throughput_label(summary))
+            curves(axes, grid, where, palette, top, limit, rate_label(summary))
         finish(
             figure,
             summary,
@@ -76,7 +76,10 @@ def curves(
     """
     x = positions(grid.cells, grid.x) if grid.x else np.zeros(1)
     low, middle, high = (grid.plane(n, where) for n in ("low", "throughput", "high"))
-    for row, colour in enumerate(palette):
+    values = values_of(grid.cells, grid.y) if grid.y else [None]
+    for row, (value, colour) in enumerate(zip(values, palette, strict=True)):
+        if grid.empty({**where, grid.y: value} if grid.y else where):
+            continue
         style = "-" if row % 2 == 0 else "--"
         axes.fill_between(x, low[row], high[row], color=colour, alpha=0.22, linewidth=0)
         # A band has no width at a single point.
@@ -129,7 +132,7 @@ def _mark_line(
     }
     axes.scatter(x[chosen & ~gap], y[chosen & ~gap], s=58, linewidth=1.2, **look)
     at = x[chosen & gap]
-    floor = np.full(at.shape, 0.04 + 0.05 * (line % 18))
+    floor = np.full(at.shape, 0.03 + 0.02 * (line % 9))
     axes.scatter(at, floor, s=40, linewidth=1.2, transform=axes.get_xaxis_transform(), clip_on=False, **look)
 
 

@@ -82,7 +82,7 @@ def fitted(observations: Observations, fit: Predictor) -> Figure:
                     _draw_line(axes, line, layout.x, fit, colour)
             axes.set_title(textwrap.fill(title_of(where), 34))
             axes.set_xlabel(axis_label(layout.x) if layout.x else "")
-            axes.set_ylabel("throughput (Gbit/s)")
+            axes.set_ylabel(_rate(observations))
             axes.grid(visible=True, alpha=0.3)
         if layout.x == "streams":
             first = figure.axes[0]
@@ -217,7 +217,7 @@ def interactive_surface(observations: Observations, fit: Predictor) -> go.Figure
         scene={
             "xaxis": {"title": {"text": axis_label(layout.x)}, "type": logarithmic[layout.x]},
             "yaxis": {"title": {"text": axis_label(layout.lines)}, "type": logarithmic[layout.lines]},
-            "zaxis": {"title": {"text": "throughput (Gbit/s)"}, "range": [0, top]},
+            "zaxis": {"title": {"text": _rate(observations)}, "range": [0, top]},
         },
         height=620,
         margin={"l": 0, "r": 0, "b": 0, "t": 70},
@@ -293,6 +293,10 @@ def _table(rows: pd.DataFrame, columns: Mapping[str, Any]) -> pd.DataFrame:
 
 def _title(fit: Predictor) -> str:
     return fit.model.title if isinstance(fit, Fit) else words(fit.name)
+
+
+def _rate(observations: Observations) -> str:
+    return f"{'simulated ' if observations.how == 'simulated' else ''}throughput (Gbit/s)"
 
 
 def _candidate(model: str, fitted: str) -> str:

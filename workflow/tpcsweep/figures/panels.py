@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import textwrap
 from collections.abc import Sequence
@@ -33,6 +34,8 @@ def lay_out(
     if len(rows) > _MOST_ROWS:
         notes = [f"The first {_MOST_ROWS} of {len(rows)} rows of panels; the dataset has all."]
         rows = rows[:_MOST_ROWS]
+    if len(set(map(len, rows))) > 1:  # where panels have no cell, rows are no table
+        rows = [list(itertools.chain.from_iterable(rows))]
     if len(rows) == 1 and len(rows[0]) > 4:  # a single long row reads better wrapped
         rows = [rows[0][at : at + 4] for at in range(0, len(rows[0]), 4)]
     columns = max(map(len, rows))

@@ -10,7 +10,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from tpcsweep.figures.grid import Grid, arrange, positions, spaced
-from tpcsweep.figures.labels import axis_label, mean_note, throughput_label, tick_labels, title_of, wrapped
+from tpcsweep.figures.labels import axis_label, mean_note, rate_label, tick_labels, title_of, wrapped
 from tpcsweep.figures.marks import MARKS, mark_handles, present
 from tpcsweep.figures.panels import COLOURS, colour_scale, finish, lay_out, placeholder, styled
 
@@ -37,7 +37,7 @@ def surface(summary: xr.Dataset) -> Figure:
         figure, panels, notes = lay_out(grid, 3.7, 3.0, projection="3d")
         norm = colour_scale(grid.cells)
         for plain, where in panels:
-            panel(cast("Axes3D", plain), grid, where, norm, throughput_label(summary))
+            panel(cast("Axes3D", plain), grid, where, norm, rate_label(summary))
         if grid.cells["throughput"].isnull().any():
             notes.insert(0, "What has no value is marked on the floor.")
         notes.insert(0, mean_note(summary))

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from tpcsweep.dataset import STATUS, flagged
-from tpcsweep.figures.labels import confidence, title_of, wrapped
+from tpcsweep.figures.labels import confidence, rate_label, title_of, wrapped
 from tpcsweep.figures.marks import MARKS
 from tpcsweep.figures.panels import finish, placeholder, styled
 from tpcsweep.variables import FLAGS
@@ -72,7 +72,7 @@ def series(summary: xr.Dataset, samples: xr.Dataset) -> Figure:
             place = {name: one[name].item() for name in varying}
             axes.set_title(wrapped([title_of(place), *flags], 34), fontsize=7.5)
         for row in grid:
-            row[0].set_ylabel("goodput (Gbit/s)")
+            row[0].set_ylabel(rate_label(summary, "goodput"))
         for column in range(columns):
             lowest = grid[(count - 1 - column) // columns, column]
             lowest.tick_params(labelbottom=True)

@@ -19,7 +19,7 @@ from tpcsweep.measure.steady import Steady, analyse, enough
 from tpcsweep.measure.transfers import Columns, Transfers, unfinished
 from tpcsweep.parameters import Parameters
 from tpcsweep.sweep import Measurement
-from tpcsweep.testbeds import BrokenError
+from tpcsweep.testbeds import BROKEN, BrokenError
 from tpcsweep.testbeds.clients import Client, Event, RefusedError
 
 LOOK = 1.0
@@ -34,8 +34,6 @@ PAYLOAD_SHARE = 0.85
 explain no more."""
 SILENCE = 1.0
 """Seconds without a byte at a cell's end after which servers and path must show that they still answer."""
-BROKEN = "deployment_broken"
-"""The flag of a cell that has left no usable deployment."""
 COUNTING = 1.005
 """Two counters that are read a millisecond apart differ by this much."""
 

@@ -62,6 +62,9 @@ INITIAL_WINDOW = 10
 ROUND_TRIPS = {"pull": 6, "push": 4}
 """Round trips of a transfer of one byte, by copy_mode: connections, requests and answers. Found: at 100 ms such
 transfers by curl took 0.62 s and 0.42 s, each of them."""
+REDIRECTED = 13
+"""The same that a pull takes more where both sides have a redirector. Found: 13 for files of 4 MiB, and 16 for 64 MiB;
+docs/shipped-sweeps.md."""
 HEADERS = 52
 """Bytes of IPv4 and TCP headers with timestamps, in each packet."""
 CUBIC = 1.054
@@ -200,7 +203,8 @@ def ramp_seconds(wanted: Parameters, rtt: float) -> float:
     share = wanted.bandwidth * rtt * 125_000 / connections
     most = min(wanted.file_size / wanted.tcp_streams, wanted.tcp_buffer, share)
     doublings = max(0.0, math.log2(1 + most / (INITIAL_WINDOW * (wanted.mtu - HEADERS))) - 1)
-    return (ROUND_TRIPS[wanted.copy_mode] + doublings) * rtt / 1000
+    asks = wanted.origins > 1 and wanted.endpoint == "redirector" and wanted.copy_mode == "pull"
+    return (ROUND_TRIPS[wanted.copy_mode] + REDIRECTED * asks + doublings) * rtt / 1000
 
 
 def loss_rate(wanted: Parameters, loss: float, rtt: float) -> float:

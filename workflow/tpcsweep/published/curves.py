@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from tpcsweep.figures.grid import arrange
-from tpcsweep.figures.labels import band_note, mean_note, throughput_label
+from tpcsweep.figures.labels import band_note, mean_note, rate_label
 from tpcsweep.figures.line_plots import bandwidth_line, colours, curve_handles, curves
 from tpcsweep.figures.panels import styled
 from tpcsweep.published.base import Data, Shown
@@ -25,7 +25,7 @@ def against_streams(data: Data, shown: Shown, curve: str = "rtt", across: int = 
         rows, columns = shape(len(panels), across)
         figure, axes = board(rows, columns, 3.9 if columns < 3 else 3.3, 3.0, shown)
         for one, where in zip(axes.flat, panels, strict=False):
-            curves(one, grid, where, palette, top, bandwidth_line(summary, top), throughput_label(summary))
+            curves(one, grid, where, palette, top, bandwidth_line(summary, top), rate_label(summary))
         for unused in axes.flat[len(panels) :]:
             unused.remove()
         handles = curve_handles(grid, palette, bandwidth_line(summary, top))

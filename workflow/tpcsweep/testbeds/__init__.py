@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from tpcsweep.sweep import Measurement
 
 
+BROKEN = "deployment_broken"
+"""The flag of a cell that has left no usable deployment."""
+
+
 class BrokenError(Exception):
     """Something of a deployment that was up has died, or does not answer: another deployment must take its place."""
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tpcsweep.measure.steady import Steady
 from tpcsweep.parameters import Parameters
+from tpcsweep.simulation_parameters import Physics
 from tpcsweep.sweep import Measurement
 from tpcsweep.testbed_settings import Simulation
 from tpcsweep.testbeds import BrokenError, Request
@@ -19,6 +19,9 @@ from tpcsweep.testbeds.simulation.draws import spread
 from tpcsweep.testbeds.simulation.engine import Engine, SimulationError
 from tpcsweep.testbeds.simulation.plan import plan
 from tpcsweep.testbeds.simulation.result import Around, result
+
+if TYPE_CHECKING:
+    from tpcsweep.measure.steady import Steady
 
 EXPECTED = (SimulationError,)
 
@@ -33,9 +36,16 @@ class Site:
     @property
     def provenance(self) -> Mapping[str, Any]:
         """What cells are computed with. No host, kernel or CPU: they have no part in it."""
+        known = self.settings.parameters
         return {
             "software": {"simgrid": self.engine.version},
-            "simulation": self.settings.model_dump(mode="json", exclude={"kind", "base", "memory"}),
+            "simulation": {
+                **self.settings.model_dump(mode="json", include={"inputs", "queues", "draws"}),
+                "parameters": {
+                    name: [getattr(known, name).value, *getattr(known, name).range]
+                    for name in Physics.model_fields
+                },
+            },
         }
 
     def check(self) -> None:
