@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 from tpcsweep import dataset
@@ -11,6 +12,7 @@ from tpcsweep.testbed_settings import Simulation
 from tpcsweep.testbeds.simulation.draws import spread
 from tpcsweep.testbeds.simulation.fluid import solve
 from tpcsweep.testbeds.simulation.model import cells_of, central
+from tpcsweep.testbeds.simulation.testbed import Site
 
 
 def write(configuration: Configuration, path: Path) -> Path:
@@ -33,7 +35,7 @@ def write(configuration: Configuration, path: Path) -> Path:
     fixed = {
         name: value for name, value in grid.cells[0].parameters.model_dump().items() if name not in grid.axes
     }
-    record = {"simulation": settings.model_dump(mode="json", exclude={"kind", "base", "memory"})}
+    record = {"simulation": Site(settings, Mock(version="3.32")).provenance["simulation"]}
     attributes = {
         "title": "a test's",
         "sweep": configuration.name,

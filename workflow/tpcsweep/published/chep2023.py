@@ -28,11 +28,17 @@ def _surfaces(data: Data, shown: Shown) -> Figure:
     grid = arrange(data.summary, ("streams", "rtt"))
     panels = grid.panels()
     with styled():
-        figure, axes = board(len(panels), len(panels[0]), 2.9, 2.6, shown, projection="3d")
+        figure, axes = board(len(panels), max(map(len, panels)), 2.9, 2.6, shown, projection="3d")
         norm = colour_scale(grid.cells)
         x, y = (positions(grid.cells, name) for name in ("streams", "rtt"))
         across, along = np.meshgrid(x, y)
-        for one, where in zip(axes.flat, (where for row in panels for where in row), strict=True):
+        for places, row in zip(axes, panels, strict=True):
+            for unused in places[len(row) :]:
+                unused.remove()
+        held = (
+            pair for places, row in zip(axes, panels, strict=True) for pair in zip(places, row, strict=False)
+        )
+        for one, where in held:
             place = cast("Axes3D", one)
             panel(place, grid, where, norm, rate_label(data.summary))
             place.set_title(title_of(where), fontsize=8, y=1.0)

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from tpcsweep.published.base import PublishedFigure
+from matplotlib.figure import Figure
+
+from tpcsweep.published.base import Data, PublishedFigure, Shown
 from tpcsweep.published.curves import against_streams
+
+
+def _across(data: Data, shown: Shown) -> Figure:
+    """Draw a row for each number of origins."""
+    return against_streams(data, shown, across=4)
+
 
 FIGURES = (
     PublishedFigure(
@@ -57,6 +65,6 @@ FIGURES = (
             "chep2024.origins_help",
             "chep2024.short_rtt_cores",
         ),
-        against_streams,
+        _across,
     ),
 )
