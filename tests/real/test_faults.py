@@ -22,7 +22,7 @@ import yaml
 from tpcsweep import credentials, runner, xrootd
 from tpcsweep.configuration import load
 from tpcsweep.testbeds import BROKEN, BrokenError
-from tpcsweep.testbeds.netns import state
+from tpcsweep.testbeds.netns import state, testbed
 from tpcsweep.testbeds.netns.servers import DeploymentError
 from tpcsweep.testbeds.netns.site import Site
 from tpcsweep.xrootd import READY_FILE
@@ -71,7 +71,7 @@ class Sabotage:
         [deployment] = configuration.grid.deployments
         (self.folder / "logs").mkdir()
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(runner, "measure", self._measure)
+            patched.setattr(testbed, "measure", self._measure)
             try:
                 runner.run(configuration, deployment, self.folder / "logs")
             finally:
@@ -108,7 +108,7 @@ class Sabotage:
         return self.deployments[number] != self.deployments[number + 1]
 
 
-_real_measure = runner.measure
+_real_measure = testbed.measure
 
 
 def _figures(cell: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ from tpcsweep.published import FIGURES
 ASKED = workflow.config_settings.overwrite_config
 
 # The results of other targets that reproduce publications; `snakemake published` makes them too.
-OTHER_PUBLICATIONS = []
+OTHER_PUBLICATIONS = [*rules.terena2005.input, *rules.open_questions.output]
 
 
 # Without outputs, so that they always run: what is left to measure is read from the cells' files.
