@@ -30,10 +30,9 @@ rule open_questions_notebook:
         "../../envs/tpcsweep.yaml"
     params:
         python=sys.executable,
-        results=str(SETTINGS.results),
     shell:
         "{{ {params.python} -m papermill {input.notebook} {output.notebook}.part.ipynb"
-        " -r results {params.results:q} -r folder $(dirname {output.notebook})"
+        " -r results $(dirname {output.notebook})/../.. -r folder $(dirname {output.notebook})"
         " && mv {output.notebook}.part.ipynb {output.notebook}; }} > {log} 2>&1"
 
 

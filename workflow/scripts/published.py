@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from snakemake.script import snakemake
 
 asked = snakemake.params
-folder = Path(asked.folder)
+folder = Path(snakemake.log[0]).parent.parent
 folder.mkdir(parents=True, exist_ok=True)
 
 
@@ -24,7 +24,7 @@ def run(config, target):
     return start(command(asked.python, asked.snakefile, config, asked.testbeds, [target]))
 
 
-how_to = Making(folder, run, asked.testbed, asked.scale, asked.file, Path(asked.also))
+how_to = Making(folder, run, asked.testbed, asked.scale, asked.file, folder.parent)
 made, failed = {}, []
 with interruptible():
     for name in asked.figures:

@@ -76,7 +76,7 @@ class Summary:
         content: dict[str, Any] = {
             name: self._over(values, attributes_of(SUMMARY[name])) for name, values in self.figures.items()
         }
-        if attributes["testbed_kind"] == SIMULATED:
+        if attributes.get("testbed_kind") == SIMULATED:  # tables of labels alone have no attributes
             content = {
                 name: (*head, about | {"long_name": f"simulated: {_SPREAD.get(name, about['long_name'])}"})
                 for name, (*head, about) in content.items()
