@@ -324,7 +324,7 @@ def groups(tmp_path_factory: pytest.TempPathFactory) -> dataset.Folded:
     specifications = {
         configuration.cell_file(cell): wanted(configuration, cell) for cell in configuration.grid.cells
     }
-    return dataset.fold(list(specifications), configuration.grid.axes, specifications)
+    return dataset.fold(list(specifications), configuration.grid.axes, specifications.values())
 
 
 def test_a_simulated_dataset_says_so(groups: dataset.Folded, tmp_path: Path) -> None:
