@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import matplotlib as mpl
 import numpy as np
+import seaborn as sns  # type: ignore[import-untyped]
 import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -58,8 +58,8 @@ def lines(summary: xr.Dataset, chosen: tuple[str, str] | None = None) -> Figure:
 
 
 def colours(count: int) -> list[Colour]:
-    """Give a colour for each of some curves, without the yellow end, which is faint on white."""
-    return [(red, green, blue) for red, green, blue, _ in mpl.colormaps[COLOURS](np.linspace(0, 0.8, count))]
+    """Give a colour for each of some curves, without the ends of the scale, which are faint on white."""
+    return list(sns.color_palette(COLOURS, count))
 
 
 def curves(
