@@ -18,9 +18,10 @@ from tpcsweep.checks import check
 from tpcsweep.claims import CLAIMS
 from tpcsweep.configuration import Configuration, load
 from tpcsweep.problems import ConfigurationError
-from tpcsweep.published import ELSEWHERE, FIGURES
+from tpcsweep.published import NAMES
 from tpcsweep.published.base import Data, Shown
 from tpcsweep.published.carried import carried
+from tpcsweep.published.figures import ELSEWHERE, FIGURES
 from tpcsweep.published.making import Making, MakingError, make
 from tpcsweep.published.report import table, write
 from tpcsweep.published.scaling import FEWEST_CORES, MOST_STREAMS, factor, scaled, written
@@ -54,6 +55,10 @@ def configuration(name: str, results: Path | str = "results") -> Configuration:
 
 
 # --- sweeps
+
+
+def test_every_figure_has_a_target() -> None:
+    assert tuple(FIGURES) == NAMES
 
 
 def test_every_sweep_is_of_a_figure_and_the_other_way_round() -> None:

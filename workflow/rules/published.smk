@@ -1,6 +1,6 @@
 import sys
 
-from tpcsweep.published import FIGURES
+from tpcsweep.published import NAMES
 
 # What was asked for on the command line or by a profile: config.yaml names the testbed of sweeps, not of figures.
 ASKED = workflow.config_settings.overwrite_config
@@ -10,7 +10,7 @@ OTHER_PUBLICATIONS = [*rules.terena2005.input, *rules.open_questions.output]
 
 
 # Without outputs, so that they always run: what is left to measure is read from the cells' files.
-for figure in FIGURES:
+for figure in NAMES:
 
     rule:
         name:
@@ -45,7 +45,7 @@ rule published:
         python=sys.executable,
         snakefile=workflow.main_snakefile,
         testbeds=workflow.global_resources["testbed"].value,
-        figures=list(FIGURES),
+        figures=list(NAMES),
         everything=True,
         testbed=ASKED.get("testbed"),
         scale=SETTINGS.run.scale,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tpcsweep.inner import command, start
 from tpcsweep.problems import ConfigurationError
-from tpcsweep.published import FIGURES
+from tpcsweep.published.figures import FIGURES
 from tpcsweep.published.making import Making, MakingError, make
 from tpcsweep.published.report import write
 from tpcsweep.signals import interruptible

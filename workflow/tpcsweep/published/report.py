@@ -18,7 +18,7 @@ from matplotlib.transforms import Bbox
 from tpcsweep.claims import CLAIMS
 from tpcsweep.figures import save
 from tpcsweep.figures.panels import head, styled
-from tpcsweep.published import ELSEWHERE, FIGURES
+from tpcsweep.published.figures import ELSEWHERE, FIGURES
 from tpcsweep.published.layout import COLOURS
 
 COLUMNS = (
