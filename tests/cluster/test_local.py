@@ -252,7 +252,7 @@ def test_nothing_is_left_when_the_starter_ends(tmp_path: Path, number: signal.Si
     with starter(tmp_path) as (process, _):
         assert local.Cluster(tmp_path).kubectl("get", "nodes", "-o", "name") == "node/n1\n"
         process.send_signal(number)
-        process.wait(30)
+        process.wait(90)
 
 
 @pytest.mark.parametrize("victim", ["keeper", "world"])
@@ -262,7 +262,7 @@ def test_nothing_is_left_when_a_part_is_killed(tmp_path: Path, victim: str) -> N
         for each in psutil.process_iter(["cmdline"]):
             if words <= set(each.info["cmdline"] or []):
                 os.kill(each.pid, signal.SIGKILL)
-        assert process.wait(30) == 1
+        assert process.wait(90) == 1
         local.down(tmp_path)
         assert not left(tmp_path, group)
 

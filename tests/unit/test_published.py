@@ -243,7 +243,7 @@ def words(figure: Figure) -> str:
 
 
 def making(results: Path, **more: Any) -> Making:
-    return Making(results, lambda _config, _target: 0, also=results, **more)
+    return Making(results, lambda _config, _targets: 0, also=results, **more)
 
 
 @pytest.mark.parametrize("name", ["chep2024_fig4", "chep2024_fig8", "chep2023_fig3"])
@@ -265,7 +265,7 @@ def test_a_simulated_figure_says_so_everywhere(
 
 @pytest.mark.parametrize("name", ["usatlas2007", "cambridge", "nrp2021"])
 def test_what_is_not_simulated_says_what_it_needs_and_shows_nothing(name: str, tmp_path: Path) -> None:
-    def never(_config: object, _target: object) -> int:
+    def never(_config: object, _targets: object) -> int:
         raise AssertionError("nothing is to be measured unasked")
 
     picture = make(FIGURES[name], Making(tmp_path, never, also=tmp_path))
@@ -282,7 +282,7 @@ def test_what_is_not_simulated_says_what_it_needs_and_shows_nothing(name: str, t
 def test_a_run_that_fails_makes_no_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     with pytest.raises(MakingError, match=r"chep2024_fig8@simulation/dataset\.nc"):
-        make(FIGURES["chep2024_fig8"], Making(tmp_path, lambda _config, _target: 1, also=tmp_path))
+        make(FIGURES["chep2024_fig8"], Making(tmp_path, lambda _config, _targets: 1, also=tmp_path))
 
 
 def test_a_scaled_sweep_is_another_sweep_in_a_file_of_its_own(
@@ -301,8 +301,8 @@ def test_a_scaled_sweep_is_another_sweep_in_a_file_of_its_own(
                 also=tmp_path,
             ),
         )
-    [(config, target)] = asked
-    assert target == f"{tmp_path}/chep2024_fig4_scaled_1_200/dataset.nc"
+    [(config, targets)] = asked
+    assert targets == ["cells", f"{tmp_path}/chep2024_fig4_scaled_1_200/dataset.nc"]
     smaller = yaml.safe_load(Path(config["sweep"]).read_text())
     assert smaller["parameters"]["bandwidth"] == 0.5
     assert smaller["parameters"]["cores"] == 0.16

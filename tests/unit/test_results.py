@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,21 @@ def test_measuring_again_replaces_what_is_kept_too(tmp_path: Path) -> None:
     cell.unlink()
     recover(cell, SPEC, rescue)
     assert json.loads(cell.read_bytes())["status"] == "ok"
+
+
+def test_jobs_side_by_side_keep_and_drop_their_cells(tmp_path: Path) -> None:
+    rescue = tmp_path / "rescued"
+
+    def job(number: int) -> None:
+        for repetition in range(200):
+            path = tmp_path / f"{number}" / f"{repetition}.json"
+            publish(path, {"cell": number}, {}, rescue)
+            forget([path], rescue)
+
+    with ThreadPoolExecutor(4) as jobs:
+        list(jobs.map(job, range(4)))
+    assert len(list(tmp_path.rglob("*.json"))) == 800
+    assert not rescue.exists()
 
 
 def test_results_are_held_until_the_holder_ends_however(tmp_path: Path) -> None:

@@ -19,9 +19,9 @@ folder = Path(snakemake.log[0]).parent.parent
 folder.mkdir(parents=True, exist_ok=True)
 
 
-def run(config, target):
+def run(config, targets):
     """One job a deployment, as in every sweep."""
-    return start(command(asked.python, asked.snakefile, config, asked.testbeds, [target]))
+    return start(command(asked.python, asked.snakefile, config, asked.testbeds, targets))
 
 
 how_to = Making(folder, run, asked.testbed, asked.scale, asked.file, folder.parent)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import errno
 import fcntl
 import hashlib
 import os
@@ -39,7 +41,6 @@ def publish(path: Path, spec: Mapping[str, Any], result: Mapping[str, Any], resc
     Snakemake removes the new files of a job that fails, those of complete cells too; `recover` puts them back.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    rescue.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.part")
     with beside.open("wb") as file:
         file.write(orjson.dumps({"spec": spec, **result}))
@@ -47,7 +48,12 @@ def publish(path: Path, spec: Mapping[str, Any], result: Mapping[str, Any], resc
         os.fsync(file.fileno())
     kept = _rescued(rescue, path)
     kept.unlink(missing_ok=True)
-    os.link(beside, kept)
+    while not kept.exists():
+        with contextlib.suppress(FileExistsError):
+            rescue.mkdir()
+        # A job beside this one may have removed the folder, when it was empty.
+        with contextlib.suppress(FileNotFoundError):
+            os.link(beside, kept)
     beside.replace(path)
 
 
@@ -73,8 +79,11 @@ def forget(paths: list[Path], rescue: Path) -> None:
     """Drop the second links of cells whose job has ended well."""
     for path in paths:
         _rescued(rescue, path).unlink(missing_ok=True)
-    if rescue.is_dir() and not any(rescue.iterdir()):
+    try:
         rescue.rmdir()
+    except OSError as error:  # jobs run side by side: others may have cells in it, or have removed it
+        if error.errno not in (errno.ENOTEMPTY, errno.ENOENT):
+            raise
 
 
 def declare(

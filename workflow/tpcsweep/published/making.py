@@ -30,8 +30,8 @@ DRAWS = 40
 
 _OTHER = "Not at the published scale: a smaller sweep than config/published/{name}.yaml stands in for it."
 
-Run = Callable[[Mapping[str, Any], str], int]
-"""Runs a Snakemake with this configuration for one target; returns its exit code."""
+Run = Callable[[Mapping[str, Any], Sequence[str]], int]
+"""Runs a Snakemake with this configuration for some targets; returns its exit code."""
 
 
 class MakingError(RuntimeError):
@@ -116,7 +116,8 @@ def _swept(figure: PublishedFigure, how_to: Making) -> tuple[Path, tuple[str, ..
     config = {"sweep": sweep, "testbed": testbed, "results": str(how_to.results)}
     # As `Configuration.folder`, which is for testbeds of any kind: only those of kind netns have the bare name.
     folder = how_to.results / (name if _kind(testbed) == "netns" else f"{name}@{Path(testbed).stem}")
-    return _run(how_to, config, folder / "dataset.nc"), notes
+    # The cells too: of those the dataset was folded from, ones that were deleted since would not be missed.
+    return _run(how_to, config, folder / "dataset.nc", "cells"), notes
 
 
 def _imported(source: str, how_to: Making) -> Path | None:
@@ -127,8 +128,8 @@ def _imported(source: str, how_to: Making) -> Path | None:
     return _run(how_to, {**config, "source": source, "file": how_to.file}, dataset)
 
 
-def _run(how_to: Making, config: Mapping[str, Any], dataset: Path) -> Path:
-    code = how_to.run(config, str(dataset))
+def _run(how_to: Making, config: Mapping[str, Any], dataset: Path, *others: str) -> Path:
+    code = how_to.run(config, [*others, str(dataset)])
     if code or not dataset.is_file():
         given = " ".join(f"{name}={value}" for name, value in config.items())
         raise MakingError(f"snakemake {dataset} --config {given} ended with {code}; what it said is above")
