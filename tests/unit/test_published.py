@@ -62,7 +62,8 @@ def test_every_figure_has_a_target() -> None:
 
 
 def test_every_sweep_is_of_a_figure_and_the_other_way_round() -> None:
-    assert {path.stem for path in (ROOT / "config/published").glob("*.yaml")} == set(SWEPT)
+    # One sweep is of no figure: what would settle the open questions, for who has the published hardware.
+    assert {path.stem for path in (ROOT / "config/published").glob("*.yaml")} == {*SWEPT, "settle"}
 
 
 @pytest.mark.parametrize("name", SIMULATED)

@@ -284,7 +284,7 @@ def test_the_sweep_of_rivals_tries_every_explanation_that_a_sweep_can() -> None:
 
 
 def test_what_settles_it_is_the_published_set_up_with_and_without_the_limit() -> None:
-    asked = {"sweep": "settle", "testbed": "kubernetes-netem"}
+    asked = {"sweep": "config/published/settle.yaml", "testbed": "kubernetes-netem"}
     axes = configuration.load(asked, ROOT).grid.axes
     assert set(axes["queue_limit"]) == {1000, None}
     assert {10, 60, 120} <= set(axes["rtt"])
