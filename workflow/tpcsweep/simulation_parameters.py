@@ -108,9 +108,7 @@ class Physics(Strict):
     saturation: _Share = Field(description="share of a full path that congestion control fills")
     queue_use: _Share = Field(description="share of what a queue limit lets through that is used")
     queue_delay: _Share = Field(description="share of the RTT that packets spend in one queue")
-    queue_packet: Annotated[Estimate, _in("B", positive=True, null=True)] = Field(
-        description="what a queue limit counts as one packet; null: the MTU"
-    )
+    queue_segments: _Positive = Field(description="segments in what a queue limit counts as one packet")
     base_rtt: Annotated[Estimate, _in("ms", positive=True)] = Field(description="least RTT of a path")
 
 

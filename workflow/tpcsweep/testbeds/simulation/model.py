@@ -137,7 +137,7 @@ def terms(throughput: Array, cells: Cells, p: Mapping[str, Array], queues: str) 
     rates = {side: core_rate(side, cost, cells, p) for side in ("source", "destination")}
     window = p["window_share"] * cells.tcp_buffer * GBIT / rtt
     one = np.minimum(1, cores)
-    packet = np.where(np.isinf(p["queue_packet"]), cells.mtu, p["queue_packet"]) - HEADERS
+    packet = p["queue_segments"] * (cells.mtu - HEADERS)
     queue = p["queue_use"] * cells.queue_limit * packet * GBIT / (p["queue_delay"] * rtt)
     pool = cores / slowdown(cells, p)
     each = {
