@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _MOST_LINES = 24  # of a surface in each direction
 _MOST_TICKS = 8
+_MOST_DOTS = 64  # of points that have one: more of them cover the surface
 _VIVID = "#D55E00"
 
 
@@ -55,6 +56,7 @@ def panel(axes: Axes3D, grid: Grid, where: Mapping[str, Any], norm: Normalize, l
     across, along = np.meshgrid(x, y)
     axes.computed_zorder = False  # a mark must not hide behind the surface
     values = grid.plane("throughput", where)
+    crowded = values.size > _MOST_DOTS
     axes.plot_surface(
         across,
         along,
@@ -64,10 +66,11 @@ def panel(axes: Axes3D, grid: Grid, where: Mapping[str, Any], norm: Normalize, l
         rstride=1,
         cstride=1,
         edgecolor="#333333",
-        linewidth=0.4,
+        linewidth=0.15 if crowded else 0.4,
         alpha=0.9,
     )
-    axes.scatter(across, along, values, s=7, color="black", depthshade=False, zorder=3)
+    if not crowded:
+        axes.scatter(across, along, values, s=7, color="black", depthshade=False, zorder=3)
     _mark_surface(axes, grid, where, across, along, values)
     for at, name, set_ticks in ((x, x_name, axes.set_xticks), (y, y_name, axes.set_yticks)):
         ticks = spaced(at, _MOST_TICKS)

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from mpl_toolkits.mplot3d import Axes3D  # type: ignore[import-untyped]
 
 
+_BAND = "#555555"
 _TICKS = [0, 1, 3, -1]  # of RTTs, whose labels would cover each other
 
 
 def _surfaces(data: Data, shown: Shown) -> Figure:
-    """Draw a surface over streams × RTT for each cores × origins, with its interval at each point."""
+    """Draw a surface over streams × RTT for each cores × origins, between those of its intervals' ends."""
     grid = arrange(data.summary, ("streams", "rtt"))
     panels = grid.panels()
     with styled():
@@ -41,13 +42,12 @@ def _surfaces(data: Data, shown: Shown) -> Figure:
         for one, where in held:
             place = cast("Axes3D", one)
             panel(place, grid, where, norm, rate_label(data.summary))
+            for end in ("low", "high"):
+                ends = grid.plane(end, where)
+                place.plot_surface(across, along, ends, color=_BAND, alpha=0.16, linewidth=0, shade=False)
             place.set_title(title_of(where), fontsize=8, y=1.0)
             place.set_yticks(y[_TICKS], [f"{grid.cells['rtt'].values[at]:g}" for at in _TICKS], fontsize=6.5)
-            low, high = (grid.plane(name, where) for name in ("low", "high"))
-            ends = zip(across.flat, along.flat, low.flat, high.flat, strict=True)
-            for at, by, bottom, top in ends:
-                place.plot([at, at], [by, by], [bottom, top], color="#D55E00", linewidth=0.8, zorder=5)
-        notes = [f"{mean_note(data.summary)} {band_note(data.summary)} Bars at the points."]
+        notes = [f"{mean_note(data.summary)} {band_note(data.summary)} Here: the translucent surfaces."]
         close(figure, shown, notes, mark_handles(grid, "none"))
     return figure
 
