@@ -67,6 +67,7 @@ rule open_questions_measured:
     params:
         python=sys.executable,
         snakefile=workflow.main_snakefile,
+        testbeds=workflow.global_resources["testbed"].value,
         experiments=str(experiments(SETTINGS.results)),
     # A second Snakemake measures the sweep of rivals, and a third draws.
     script:

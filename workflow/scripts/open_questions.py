@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpcsweep.adaptive.rounds import start
+from tpcsweep.inner import command, start
 from tpcsweep.questions.kernel import measure
 from tpcsweep.signals import interruptible
 from tpcsweep.uml import UmlError
@@ -15,8 +15,14 @@ if TYPE_CHECKING:
 
 asked = snakemake.params
 config = {name: value for name, value in snakemake.config.items() if name != "sweep"}
-given = [f"{name}={value}" for name, value in config.items()]
-workflow = (asked.python, "-m", "snakemake", "--nolock", "--snakefile", asked.snakefile, "--config")
+
+
+def run(target, **more):
+    """Make one target by a Snakemake of its own; what it says is said, and its end is ours."""
+    if code := start(command(asked.python, asked.snakefile, {**config, **more}, asked.testbeds, [target])):
+        sys.exit(f"open_questions_measured: snakemake {target} ended with {code}; what it said is above")
+
+
 with interruptible():
     try:
         found = measure()
@@ -27,5 +33,5 @@ with interruptible():
     part = file.with_suffix(".part")
     part.write_text(json.dumps(found, indent=1) + "\n")
     part.rename(file)
-    start((*workflow, "sweep=rivals", *given, "--", "dataset"))
-    start((*workflow, *given, "--", "open_questions"))
+    run("dataset", sweep="rivals")
+    run("open_questions")
