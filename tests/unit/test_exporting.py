@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,7 +51,8 @@ def folded(tmp_path_factory: pytest.TempPathFactory) -> Written:
     return Written(*loaded)
 
 
-def families(text: str) -> dict[str, Any]:
+def families(lines: Iterator[str]) -> dict[str, Any]:
+    text = "".join(f"{line}\n" for line in lines)
     return {family.name: family for family in text_string_to_metric_families(text)}
 
 

@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 summary = xr.load_dataset(snakemake.input.dataset)
 samples = xr.open_dataset(snakemake.input.dataset, group="samples")
 try:
-    monitoring, metrics = "".join(f"{line}\n" for line in lines(summary, samples)), exposition(summary)
+    monitoring, metrics = lines(summary, samples), exposition(summary)
 except ExportError as error:
     Path(snakemake.log[0]).write_text(f"{error}\n")
     sys.exit(str(error))
-Path(snakemake.output.monitoring).write_text(monitoring)
-Path(snakemake.output.metrics).write_text(metrics)
+for file, found in ((snakemake.output.monitoring, monitoring), (snakemake.output.metrics, metrics)):
+    with Path(file).open("w") as opened:
+        opened.writelines(f"{line}\n" for line in found)
 print("written:", *snakemake.output, sep="\n  ")

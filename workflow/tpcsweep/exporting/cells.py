@@ -1,11 +1,10 @@
-"""The cells of a dataset one by one, with what an export says of each."""
+"""The cells of a dataset in columns, with what an export says of each."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
@@ -14,44 +13,48 @@ from tpcsweep.dataset import STATUS
 from tpcsweep.parameters import Value
 from tpcsweep.sweep import path_text
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 
 class ExportError(ValueError):
     """A dataset that cannot be exported; the text says why and what to do."""
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A cell that was measured or failed."""
+class Cells:
+    """Cells that were measured or failed, in the order of the axes."""
 
-    axes: dict[str, Value]
-    """Its coordinates in base units; None where there is no limit."""
-    index: dict[str, int]
-    """Its place in the dataset."""
-    ended: float
+    index: tuple[NDArray[np.int64], ...]
+    """For each axis the place of each cell."""
+    axes: dict[str, list[str]]
+    """For each axis the value of each cell in base units, as text; "none" where there is no limit."""
+    ended: NDArray[np.float64]
     """When its measurement ended, in s since 1970-01-01 UTC."""
 
 
-def cells(summary: xr.Dataset) -> Iterator[Cell]:
-    """Give every cell that was measured or failed, in the order of the axes.
+def cells(summary: xr.Dataset) -> Cells:
+    """Give every cell that was measured or failed.
 
     Raises:
         ExportError: where the dataset does not say when a cell was measured.
     """
     status = summary["status"]
-    known = {str(name): summary[name].values.tolist() for name in status.dims}
-    started = summary["started"].values.astype("datetime64[ns]")
-    durations = np.nan_to_num(summary["duration"].values)
-    for place in np.argwhere(status.values != STATUS.index("missing")):
-        at = tuple(int(index) for index in place)
-        axes = {name: plain(values[i]) for (name, values), i in zip(known.items(), at, strict=True)}
-        if np.isnat(started[at]):
-            where = ", ".join(f"{name}={path_text(value)}" for name, value in axes.items())
-            raise ExportError(
-                f"the dataset does not say when the cell {where} was measured, which monitoring needs to know; "
-                "datasets of measurements from elsewhere cannot be exported"
-            )
-        ended = float(started[at].astype("int64")) / 1e9 + float(durations[at])
-        yield Cell(axes, dict(zip(known, at, strict=True)), ended)
+    index = np.nonzero(status.values != STATUS.index("missing"))
+    axes = {}
+    for name, places in zip(status.dims, index, strict=True):
+        texts = [path_text(plain(value)) for value in summary[name].values.tolist()]
+        axes[str(name)] = [texts[place] for place in places.tolist()]
+    started = summary["started"].values.astype("datetime64[ns]")[index]
+    for cell in np.flatnonzero(np.isnat(started))[:1]:
+        where = ", ".join(f"{name}={texts[cell]}" for name, texts in axes.items())
+        raise ExportError(
+            f"the dataset does not say when the cell {where} was measured, which monitoring needs to know; "
+            "datasets of measurements from elsewhere cannot be exported"
+        )
+    return Cells(
+        index, axes, started.astype("int64") / 1e9 + np.nan_to_num(summary["duration"].values[index])
+    )
 
 
 def plain(value: Any) -> Value:

@@ -6,14 +6,15 @@ time(ms), site, module, source->destination, network_m2m_avg_01s_08m, value
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from tpcsweep.dataset import SIMULATED, STATUS
 from tpcsweep.exporting.cells import cells
-from tpcsweep.sweep import REPETITION, path_text
+from tpcsweep.sweep import REPETITION
 
 MB_PER_S = 125.0
 """MB/s of a Gbit/s."""
@@ -21,6 +22,8 @@ MODULES = {"iperf3": "network", "globus-url-copy": "gridftp", "xrdcp": "xrootd",
 """What a tool speaks; the others speak HTTP."""
 LAYERS = {"memory_to_disk": "m2d", "disk_to_disk": "d2d"}
 """What is at both ends; without a layer, and on the others, it is memory."""
+SAID = ("tool", "layer", "streams", "tcp_buffer")
+"""Parameters that a name is made of; datasets from before there were layers have none."""
 NAMED = ("streams", "tcp_buffer", "layer", REPETITION)
 """Axes that the published form has a place for; repetitions have one name, and each its time."""
 
@@ -33,18 +36,27 @@ def lines(summary: xr.Dataset, samples: xr.Dataset) -> list[str]:
     Raises:
         ExportError: see `cells`.
     """
-    goodput = samples["goodput"].load().transpose(*summary["status"].dims, "time")
+    measured = cells(summary)
+    status = summary["status"]
+    order = np.argsort(measured.ended, kind="stable")
+    order = order[status.values[measured.index][order] == STATUS.index("ok")]
+    at = tuple(places[order] for places in measured.index)
+    averages = np.nanmean(samples["goodput"].transpose(*status.dims, "time").values[at], axis=1)
+    largest = summary["throughput_max"].values[at]
+    said = {
+        one: summary[one].broadcast_like(status).transpose(*status.dims).values[at].tolist()
+        for one in SAID
+        if one in summary.coords
+    }
+    where = f"{_site(summary)}, {summary.attrs['sweep']}, source->destination"
     suffixed = _suffixed(summary)
     found = []
-    for cell in sorted(cells(summary), key=lambda cell: cell.ended):
-        here = summary.isel(cell.index)
-        if int(here["status"]) != STATUS.index("ok"):
-            continue
-        average = np.nanmean(goodput.isel(cell.index).values)
-        for kind, value in (("avg", average), ("max", here["throughput_max"].item())):
-            where = [_site(summary), str(summary.attrs["sweep"]), "source->destination"]
-            called = "_".join([name(here, kind), *(f"{n}={path_text(cell.axes[n])}" for n in suffixed)])
-            found.append(", ".join([f"{cell.ended * 1e3:.0f}", *where, called, f"{value * MB_PER_S:.6g}"]))
+    for place, cell in enumerate(order):
+        about = {one: values[place] for one, values in said.items()}
+        suffix = "".join(f"_{axis}={measured.axes[axis][cell]}" for axis in suffixed)
+        for kind, values in (("avg", averages), ("max", largest)):
+            called, value = name(about, kind) + suffix, values[place] * MB_PER_S
+            found.append(f"{measured.ended[cell] * 1e3:.0f}, {where}, {called}, {value:.6g}")
     return found
 
 
@@ -54,12 +66,11 @@ def _site(summary: xr.Dataset) -> str:
     return f"simulated:{testbed}" if summary.attrs["testbed_kind"] == SIMULATED else testbed
 
 
-def name(cell: xr.Dataset, kind: str) -> str:
+def name(said: Mapping[str, Any], kind: str) -> str:
     """The name of a figure in the published form, such as network_m2m_avg_01s_08m.
 
-    cell: one cell of a dataset. kind: avg or max.
+    said: the values of SAID for a cell. kind: avg or max.
     """
-    said = {str(name): one.item() for name, one in cell.coords.items()}
     module = MODULES.get(said["tool"], "http")
     ends = LAYERS.get(said.get("layer", ""), "m2m")
     return f"{module}_{ends}_{kind}_{said['streams']:02}s_{megabytes(said['tcp_buffer'])}m"

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import xarray as xr
 
 from tpcsweep.dataset import STATUS, flag_words
-from tpcsweep.exporting.cells import Cell, ExportError, cells, plain
+from tpcsweep.exporting.cells import ExportError, cells, plain
 from tpcsweep.sweep import path_text
 from tpcsweep.variables import FLAGS, SUMMARY
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 PREFIX = "tpcsweep"
 UNITS = {
@@ -26,20 +32,37 @@ ABOUT = ("testbed_kind", "measured_from", "measured_until", "software", "host", 
 """Attributes of the dataset that are said once."""
 
 
-def exposition(summary: xr.Dataset) -> str:
-    """Give a dataset as OpenMetrics text: a gauge for each figure, labelled by the axes, at the time of the cell's end.
+def exposition(summary: xr.Dataset) -> Iterator[str]:
+    """Give a dataset as lines of OpenMetrics text: a gauge for each figure, labelled by the axes, at the cell's end.
 
     Numbers are in OpenMetrics' base units. Cells that failed have what was seen of them and `tpcsweep_ok` 0.
 
     Raises:
-        ExportError: see `cells`; also for a figure in a unit that OpenMetrics has no word for here.
+        ExportError: see `cells`; also for a figure in a unit that OpenMetrics has no word for here. Before any line.
     """
-    measured = list(cells(summary))
-    text = [*_about(summary), *_states(summary, measured)]
-    for name, variable in SUMMARY.items():
-        if name in summary:
-            text += _gauge(summary, measured, name, variable.long_name)
-    return "\n".join([*text, "# EOF", ""])
+    places = cells(summary)
+    axes = [dict(zip(places.axes, texts, strict=True)) for texts in zip(*places.axes.values(), strict=True)]
+    whose = _whose(summary)
+    measured = _Measured(
+        places.index,
+        [_labels(whose | one).removesuffix("}") for one in axes],
+        [f" {ended:.3f}" for ended in places.ended.tolist()],
+    )
+    figures = [name for name in SUMMARY if name in summary]
+    for name in figures:
+        if (units := summary[name].attrs["units"]) not in UNITS:
+            raise ExportError(f"{name} is in {units}; OpenMetrics is written for {', '.join(UNITS)} alone")
+    gauges = (_gauge(summary[name], measured) for name in figures)
+    return chain(_about(summary), _states(summary, measured), *gauges, ["# EOF"])
+
+
+class _Measured(NamedTuple):
+    """Cells, and what lines of each have in common: there are some sixty of each."""
+
+    at: tuple[NDArray[np.int64], ...]
+    labels: list[str]
+    """Without the last brace."""
+    ended: list[str]
 
 
 def _about(summary: xr.Dataset) -> Iterator[str]:
@@ -52,34 +75,29 @@ def _about(summary: xr.Dataset) -> Iterator[str]:
     yield f"{PREFIX}_sweep_info{_labels(_whose(summary) | said)} 1"
 
 
-def _states(summary: xr.Dataset, measured: Iterable[Cell]) -> Iterator[str]:
+def _states(summary: xr.Dataset, measured: _Measured) -> Iterator[str]:
     """Whether cells went well, and their flags."""
     ok, flags = f"{PREFIX}_ok", f"{PREFIX}_flags"
-    cell_of = [(cell, summary.isel(cell.index)) for cell in measured]
     yield from _head(ok, "gauge", "", "1 for a cell that was measured, 0 for one that failed")
-    for cell, here in cell_of:
-        went_well = int(here["status"]) == STATUS.index("ok")
-        yield _sample(ok, _whose(summary) | _axes(cell), int(went_well), cell)
+    status = summary["status"].values[measured.at].tolist()
+    for value, labels, ended in zip(status, measured.labels, measured.ended, strict=True):
+        yield f"{ok}{labels}}} {int(value == STATUS.index('ok'))}{ended}"
     yield from _head(flags, "stateset", "", "what to know before trusting the cell")
-    for cell, here in cell_of:
-        carried = flag_words(int(here["flags"])).split()
+    masks = summary["flags"].values[measured.at].tolist()
+    for mask, labels, ended in zip(masks, measured.labels, measured.ended, strict=True):
+        carried = flag_words(mask).split()
         for flag in FLAGS:
-            labels = _whose(summary) | _axes(cell) | {flags: flag}
-            yield _sample(flags, labels, int(flag in carried), cell)
+            yield f'{flags}{labels},{flags}="{flag}"}} {int(flag in carried)}{ended}'
 
 
-def _gauge(summary: xr.Dataset, measured: Iterable[Cell], name: str, meaning: str) -> Iterator[str]:
-    units = summary[name].attrs["units"]
-    if units not in UNITS:
-        raise ExportError(f"{name} is in {units}; OpenMetrics is written for {', '.join(UNITS)} alone")
-    unit, scale = UNITS[units]
-    metric = "_".join(filter(None, (PREFIX, name, unit)))
-    yield from _head(metric, "gauge", unit, meaning)
-    values = summary[name].values
-    for cell in measured:
-        value = float(values[tuple(cell.index.values())]) * scale
+def _gauge(figure: xr.DataArray, measured: _Measured) -> Iterator[str]:
+    unit, scale = UNITS[figure.attrs["units"]]
+    metric = "_".join(filter(None, (PREFIX, str(figure.name), unit)))
+    yield from _head(metric, "gauge", unit, SUMMARY[str(figure.name)].long_name)
+    values = (figure.values[measured.at] * scale).tolist()
+    for value, labels, ended in zip(values, measured.labels, measured.ended, strict=True):
         if not math.isnan(value):
-            yield _sample(metric, _whose(summary) | _axes(cell), value, cell)
+            yield f"{metric}{labels}}} {value:.10g}{ended}"
 
 
 def _head(metric: str, kind: str, unit: str, meaning: str) -> Iterator[str]:
@@ -89,16 +107,8 @@ def _head(metric: str, kind: str, unit: str, meaning: str) -> Iterator[str]:
     yield f"# HELP {metric} {_escaped(meaning)}"
 
 
-def _sample(metric: str, labels: Mapping[str, str], value: float, cell: Cell) -> str:
-    return f"{metric}{_labels(labels)} {value:.10g} {cell.ended:.3f}"
-
-
 def _whose(summary: xr.Dataset) -> dict[str, str]:
     return {"sweep": str(summary.attrs["sweep"]), "testbed": str(summary.attrs["testbed"])}
-
-
-def _axes(cell: Cell) -> dict[str, str]:
-    return {name: path_text(value) for name, value in cell.axes.items()}
 
 
 def _labels(labels: Mapping[str, str]) -> str:
