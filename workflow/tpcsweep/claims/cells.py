@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -83,12 +84,12 @@ class Cells:
         """Average repetitions: a row for each point of the grid."""
         if rows.empty:
             return rows
-        place = rows.groupby(list(self.axes)).ngroup() if self.axes else rows["throughput"] * 0
+        place = rows.groupby(list(self.axes)).ngroup() if self.axes else pd.Series(0, rows.index)
         found = rows.assign(place=place).drop_duplicates("place").set_index("place")
         means = rows.groupby(place)[["throughput", "cpu"]].mean()
-        squares = (rows["error"] ** 2).groupby(place).agg(lambda errors: errors.sum(skipna=False))
         found["throughput"], found["cpu"] = means["throughput"], means["cpu"]
-        found["error"] = np.sqrt(squares) / place.value_counts()
+        squares = np.bincount(place, rows["error"] ** 2)  # NaN where any is
+        found["error"] = pd.Series(np.sqrt(squares) / np.bincount(place))
         found["full"] = found["throughput"] >= FULL * found["bandwidth"]
         return found.sort_index().reset_index(drop=True)
 
@@ -99,9 +100,17 @@ class Cells:
 
     def where(self, row: Mapping[str, Any], without: Iterable[str] = ()) -> dict[str, Any]:
         """Give a row's place on the axes, repetition included where there are several."""
-        several = self.every[_REPETITION].nunique() > 1
-        names = [*self.axes, *([_REPETITION] if several else [])]
-        return {name: row[name] for name in names if name not in set(without)}
+        return {name: row[name] for name in self._places(without)}
+
+    def _places(self, without: Iterable[str]) -> list[str]:
+        """The axes, and repetition where there are several, but for some."""
+        names = [*self.axes, *([_REPETITION] if self._repeated else [])]
+        return [name for name in names if name not in set(without)]
+
+    @cached_property
+    def _repeated(self) -> bool:
+        """Whether there are several repetitions."""
+        return bool(self.every[_REPETITION].nunique() > 1)
 
     def pairs(
         self,
@@ -118,7 +127,7 @@ class Cells:
         a claim is about, by a frame as `Pairs.kept`. Those whose error is more than `TOO_WIDE` of them enter no pair.
         """
         points = self._pairs(self.points(rows), axis, values, [_REPETITION], speaks)
-        if len(points.kept) >= FEWEST_PAIRS or self.every[_REPETITION].nunique() < 2:
+        if len(points.kept) >= FEWEST_PAIRS or not self._repeated:
             return points
         return self._pairs(rows, axis, values, [], speaks)
 
@@ -133,28 +142,35 @@ class Cells:
         sure = ratio_worthy(rows)
         if values is not None:
             sure = sure[sure[axis].isin(list(values))]
-        found = []
-        for panel in self.panels(sure, [axis, *without]):
-            order = panel.sort_values(axis)
-            if order[axis].nunique() < 2:
-                continue
-            ends = (order.iloc[0], order.iloc[-1])
-            before, after = ends if values is None or ends[0][axis] == values[0] else ends[::-1]
-            found.append(
-                {
-                    **self.where(before, [axis, *without]),
+        apart = [name for name in (*self.axes, _REPETITION) if name not in {axis, *without}]
+        panel = sure.groupby(apart).ngroup() if apart else pd.Series(0, sure.index)
+        order = sure.assign(panel=panel).sort_values(["panel", axis])
+        first, last = (
+            order.drop_duplicates("panel", keep=end).set_index("panel") for end in ("first", "last")
+        )
+        differ = first[axis] != last[axis]
+        before, after = first[differ], last[differ]
+        if values is not None:
+            turned = before[axis] != values[0]
+            before, after = before.where(~turned, after), after.where(~turned, before)
+        relative = [end["error"] / end["throughput"] for end in (before, after)]
+        frame = (
+            before[self._places([axis, *without])]
+            .assign(
+                **{
                     "from": before[axis],
                     "to": after[axis],
                     "before": before["throughput"],
                     "after": after["throughput"],
                     "ratio": after["throughput"] / before["throughput"],
-                    "error": float(np.hypot(*(end["error"] / end["throughput"] for end in ends))),
-                    "before_full": bool(before["full"]),
-                    "after_full": bool(after["full"]),
-                    "cpu": max(before["cpu"], after["cpu"]),
+                    "error": np.hypot(*relative),
+                    "before_full": before["full"].astype(bool),
+                    "after_full": after["full"].astype(bool),
+                    "cpu": np.maximum(before["cpu"], after["cpu"]),
                 }
             )
-        frame = pd.DataFrame(found) if found else pd.DataFrame(columns=list(PAIR))
+            .reset_index(drop=True)
+        )
         kept = frame if speaks is None or frame.empty else frame[speaks(frame)]
         return Pairs(kept, len(frame) - len(kept))
 
