@@ -8,10 +8,11 @@ measured, of 50 to 200 samples with the transfers that ended meanwhile. They lie
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
-import subprocess
+import resource
 import sys
 import tempfile
 import time
@@ -21,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import orjson
+import psutil
 import xarray as xr
 import yaml
 from tpcsweep import dataset
@@ -80,11 +82,11 @@ def specifications(flavour: str, cells: int) -> Iterator[dict[str, Any]]:
         yield synthetic.specification(dict(zip(grid, point, strict=True)), FLAVOURS[flavour][0], "large")
 
 
-def file_of(folder: Path, spec: Mapping[str, Any]) -> Path:
+def file_of(folder: Path, spec: Mapping[str, Any]) -> str:
     """Where a cell lies: as in results, a folder for each deployment."""
     given = spec["parameters"]
     deployment = "/".join(f"{name}={given[name]}" for name in ("origins", "cores", "rtt"))
-    return folder / "cells" / deployment / f"streams={given['streams']}.json"
+    return f"{folder}/cells/{deployment}/streams={given['streams']}.json"
 
 
 def make(folder: Path, flavour: str, cells: int) -> int:
@@ -92,7 +94,7 @@ def make(folder: Path, flavour: str, cells: int) -> int:
     bodies = {n: [body(flavour, n, seed) for seed in range(BODIES)] for n in axes(cells)["origins"]}
     written = 0
     for number, spec in enumerate(specifications(flavour, cells)):
-        file = file_of(folder, spec)
+        file = Path(file_of(folder, spec))
         file.parent.mkdir(parents=True, exist_ok=True)
         content = (
             orjson.dumps({"spec": spec})[:-1] + b"," + bodies[spec["parameters"]["origins"]][number % BODIES]
@@ -130,23 +132,41 @@ def body(flavour: str, origins: int, seed: int) -> bytes:
 def in_child(
     way: str, flavour: str, folder: str, cells: int, count: int
 ) -> tuple[float, float, float, float]:
-    """Wall and CPU seconds, peak MB of memory, and MB of the dataset, of one way in a process of its own."""
+    """Wall and CPU seconds, peak MB of memory, and MB of the dataset, of one way in a process of its own.
+
+    CPU and memory are those of the processes that it starts, too; memory that they share is counted once.
+    """
     command = [sys.executable, "-m", "benchmarks.folding", way, flavour, folder, str(cells), str(count)]
     began = time.monotonic()
-    child = subprocess.Popen(command)
-    _, status, usage = os.wait4(child.pid, 0)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    child = psutil.Popen(command)
+    peak = 0.0
+    while child.poll() is None:
+        time.sleep(0.2)
+        peak = max(peak, memory(child))
     wall = time.monotonic() - began
-    if status:
-        raise SystemExit(f"{' '.join(command)} failed with status {status}")
-    written = (Path(folder) / "dataset.nc").stat().st_size / 1e6
-    return wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1000, written
+    if child.returncode:
+        raise SystemExit(f"{' '.join(command)} failed with status {child.returncode}")
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = usage.ru_utime + usage.ru_stime - before.ru_utime - before.ru_stime
+    return wall, cpu, peak, (Path(folder) / "dataset.nc").stat().st_size / 1e6
+
+
+def memory(process: psutil.Process) -> float:
+    """MB that a process and those that it started take now."""
+    taken = 0.0
+    with contextlib.suppress(psutil.NoSuchProcess):  # ended meanwhile
+        for one in (process, *process.children(recursive=True)):
+            taken += one.memory_full_info().pss / 1e6
+    return taken
 
 
 def folded(flavour: str, folder: Path, cells: int, count: int) -> None:
     """Fold as the workflow does, with every specification checked, and write dataset and table."""
     specs = itertools.islice(specifications(flavour, cells), count)
+    processes = len(os.sched_getaffinity(0))
     wanted, named = itertools.tee(specs)
-    made = dataset.fold((file_of(folder, spec) for spec in named), axes(cells), wanted)
+    made = dataset.fold((file_of(folder, spec) for spec in named), axes(cells), wanted, processes)
     dataset.write(made, folder / "dataset.nc")
     dataset.write_table(made.summary, folder / "cells.csv")
 
@@ -155,7 +175,7 @@ def plain(flavour: str, folder: Path, cells: int, count: int) -> None:
     """Read each file with json into a dataset of its own, and join them with xarray along one dimension."""
     found = []
     for spec in itertools.islice(specifications(flavour, cells), count):
-        cell = json.loads(file_of(folder, spec).read_text())
+        cell = json.loads(Path(file_of(folder, spec)).read_text())
         samples = cell["samples"]
         content: dict[str, Any] = dict(cell["summary"])
         for name in SAMPLES.keys() & samples.keys():

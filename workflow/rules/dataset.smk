@@ -13,5 +13,7 @@ rule dataset:
         f"{RESULTS}/logs/dataset.log",
     conda:
         "../../envs/tpcsweep.yaml"
+    # So many processes read files; more would wait for the one that takes what they found.
+    threads: 4
     script:
         "../scripts/dataset.py"

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpcsweep import configuration, dataset
+from tpcsweep.signals import interruptible
 
 if TYPE_CHECKING:
     from snakemake.script import snakemake
@@ -12,9 +13,10 @@ if TYPE_CHECKING:
 settings = configuration.load(snakemake.config, Path())
 wanted = (configuration.wanted(settings, cell) for cell in settings.grid.cells)
 try:
-    folded = dataset.fold(snakemake.input.cells, settings.grid.axes, wanted)
-    dataset.write(folded, snakemake.output.dataset)
-    dataset.write_table(folded.summary, snakemake.output.table)
+    with interruptible():
+        folded = dataset.fold(snakemake.input.cells, settings.grid.axes, wanted, snakemake.threads)
+        dataset.write(folded, snakemake.output.dataset)
+        dataset.write_table(folded.summary, snakemake.output.table)
 except dataset.DatasetError as error:
     Path(snakemake.log[0]).write_text(f"{error}\n")
     sys.exit(str(error))

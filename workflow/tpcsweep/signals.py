@@ -44,7 +44,7 @@ def interruptible() -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in ENDING}
     _came.clear()
     ended = threading.Event()
-    threading.Thread(target=_watch_starter, args=(os.getppid(), ended), daemon=True).start()
+    threading.Thread(target=watch_starter, args=(os.getppid(), ended), daemon=True).start()
     try:
         heed()
         yield
@@ -68,8 +68,11 @@ def held() -> Iterator[None]:
             signal.raise_signal(first)
 
 
-def _watch_starter(starter: int, ended: threading.Event) -> None:
-    """Snakemake killed by force leaves its jobs running: notice, and end in order."""
+def watch_starter(starter: int, ended: threading.Event) -> None:
+    """Until the event is set, notice that the starter was killed by force, which leaves its jobs running, and end.
+
+    starter: the id of the process that started this one.
+    """
     while not ended.wait(0.5):
         if os.getppid() != starter:
             os.kill(os.getpid(), signal.SIGTERM)

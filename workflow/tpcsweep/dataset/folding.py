@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
@@ -12,8 +13,9 @@ import numpy as np
 import xarray as xr
 
 from tpcsweep.dataset.about import about_sweep
-from tpcsweep.dataset.cells import FORMAT, DatasetError, check_wanted, differences, read
-from tpcsweep.dataset.labels import REPETITION, STATUS, coordinates
+from tpcsweep.dataset.cells import DatasetError, differences
+from tpcsweep.dataset.labels import STATUS, coordinates
+from tpcsweep.dataset.reading import Reduced, reduced
 from tpcsweep.dataset.series import Series
 from tpcsweep.dataset.slabs import loaded
 from tpcsweep.dataset.summary import Summary
@@ -48,27 +50,27 @@ def fold(
     files: Iterable[str | Path],
     axes: Mapping[str, Sequence[Value]],
     wanted: Iterable[Mapping[str, Any]] | None = None,
+    processes: int = 1,
 ) -> Folded:
     """Fold cell files into one dataset with a dimension for each axis.
 
     axes: the values of each axis in order, `repetition` among them. Points without a file become NaN with the
     status "missing". wanted: for each file in turn the specification that it must have been measured under.
+    processes: how many read files where there are more than a few.
 
     Raises:
         DatasetError: for a file that is no cell file of this format, one that was measured under another
             specification than the wanted one, one that lies off the grid or shares its point with another,
-            files that differ in what is no axis, and no file at all.
+            files that differ in what is no axis, and no file at all; also for a process that died. Of several files
+            that are refused it names the first.
         OSError: for a file that cannot be read.
     """
     grid = _Grid(axes)
     # No list of all: of 10⁵ cells the wanted specifications alone would take hundreds of megabytes.
     pairs = zip(files, repeat(None) if wanted is None else wanted, strict=wanted is not None)
-    for file, specification in pairs:
-        path = Path(file)
-        cell = read(path)
-        if specification is not None:
-            check_wanted(path, cell["spec"], specification)
-        grid.add(path, cell)
+    with closing(reduced(pairs, axes, processes)) as cells:
+        for cell in cells:
+            grid.add(cell)
     if grid.first is None:
         raise DatasetError("no cell files were given: a dataset needs at least one")
     return grid.folded(
@@ -113,23 +115,20 @@ class _Grid:
         self.fixed: dict[str, Any] = {}
         """What the specifications of all cells share."""
         self.first: Path | None = None
-        self._places = [{value: place for place, value in enumerate(values)} for values in self.axes.values()]
 
-    def add(self, path: Path, cell: Mapping[str, Any]) -> None:
+    def add(self, cell: Reduced) -> None:
         """Put one cell in its place. Raises DatasetError."""
-        try:
-            spec = cell["spec"]
-            at = self._place(path, spec)
-            self._check_fixed(path, spec)
-            if self.summary.status[at]:
-                raise DatasetError(f"{path}: another file was measured at the same point of the grid")
-            self.summary.add(at, cell)
-            self.series.add(at, cell["samples"], spec["measurement"]["interval"])
-            self.moved.add(at, cell["transfers"])
-        except (KeyError, TypeError, AttributeError) as error:
-            raise DatasetError(f"{path}: not a cell file of format {FORMAT}: {error!r}") from error
-        except ValueError as error:
-            raise error if isinstance(error, DatasetError) else DatasetError(f"{path}: {error}") from error
+        if self.first is None:
+            self.first, self.fixed = cell.path, cell.fixed
+        elif cell.fixed != self.fixed:
+            raise DatasetError(
+                f"{cell.path}: differs from {self.first} in what is no axis: {differences(cell.fixed, self.fixed)}"
+            )
+        if self.summary.status[cell.at]:
+            raise DatasetError(f"{cell.path}: another file was measured at the same point of the grid")
+        self.summary.add(cell.at, cell.row)
+        self.series.add(cell.at, cell.samples)
+        self.moved.add(cell.at, cell.transfers)
 
     def folded(
         self, fixed: Mapping[str, Value], attributes: Mapping[str, Any], interval: float = 1.0
@@ -139,27 +138,3 @@ class _Grid:
         self.series.coordinates = self.moved.coordinates = known
         self.series.interval = interval
         return Folded(self.summary.dataset(known, attributes), self.series, self.moved)
-
-    def _place(self, path: Path, spec: Mapping[str, Any]) -> int:
-        """The cell's place in the flattened grid."""
-        at = 0
-        for name, places in zip(self.axes, self._places, strict=True):
-            value = spec[REPETITION] if name == REPETITION else spec["parameters"][name]
-            if value not in places:
-                known = ", ".join(str(one) for one in places)
-                raise DatasetError(f"{path}: {name} is {value!r}, and the grid has {known}")
-            at = at * len(places) + places[value]
-        return at
-
-    def _check_fixed(self, path: Path, spec: Mapping[str, Any]) -> None:
-        fixed = {
-            **spec,
-            "parameters": {k: v for k, v in spec["parameters"].items() if k not in self.axes},
-            REPETITION: None if REPETITION in self.axes else spec[REPETITION],
-        }
-        if self.first is None:
-            self.first, self.fixed = path, fixed
-        elif fixed != self.fixed:
-            raise DatasetError(
-                f"{path}: differs from {self.first} in what is no axis: {differences(fixed, self.fixed)}"
-            )

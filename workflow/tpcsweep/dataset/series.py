@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import struct
 from array import array
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -49,6 +50,58 @@ class _Layout(NamedTuple):
         return found
 
 
+class Record(NamedTuple):
+    """The samples of a cell."""
+
+    layout: _Layout
+    clock: bytes
+    """Times in intervals, of 64 bits each."""
+    values: bytes
+    """Of 32 bits each: a row for each series of the layout, of as many as there are times."""
+
+
+def record_of(samples: Mapping[str, Sequence[Any]], interval: float) -> Record:
+    """Give the samples of a cell's file. interval: s between samples.
+
+    Raises:
+        KeyError: for an unknown name.
+        TypeError, ValueError: for what is no number, times before zero, and columns that differ in length.
+    """
+    # Samples are some milliseconds late; their places are whole numbers of intervals.
+    index = np.rint(np.asarray(samples.get("time", ()), float) / interval).astype(np.int64)
+    if np.any(index < 0):
+        raise ValueError("samples have times before the cell's start")
+    if unknown := samples.keys() - _KNOWN:
+        raise KeyError(*sorted(unknown))
+    names = tuple(name for name in SAMPLES if name in samples)
+    origins = [samples.get(name, ()) for name in ORIGIN_SAMPLES]
+    rows = [*(samples[name] for name in names), *itertools.chain.from_iterable(origins)]
+    layout = _Layout(names, tuple(map(len, origins)))
+    if any(len(row) != index.size for row in rows):
+        lengths = zip((row.name for row in layout.rows()), map(len, rows), strict=True)
+        wrong = dict.fromkeys(name for name, length in lengths if length != index.size)
+        raise ValueError(f"samples of {', '.join(wrong)} are not as many as times")
+    packed = struct.Struct(f"{index.size}f")
+    return Record(layout, index.tobytes(), b"".join(_numbers(row, packed) for row in rows))
+
+
+def _indices(places: NDArray[np.int64]) -> NDArray[np.int64] | slice:
+    """Places as a slice if they are consecutive: much faster."""
+    return slice(places[0], places[-1] + 1) if places.size and (np.diff(places) == 1).all() else places
+
+
+def _numbers(row: Sequence[Any], packed: struct.Struct) -> bytes:
+    """Numbers as they are, None as NaN."""
+    try:
+        return packed.pack(*row)  # several times as fast as numpy, but knows no None
+    except struct.error:
+        gaps = row.count(None)
+        if not gaps:
+            return array("f", row).tobytes()  # says what is no number
+        values = np.full(len(row), np.nan, np.float32) if gaps == len(row) else np.array(row, np.float32)
+        return values.tobytes()
+
+
 class Series:
     """Samples of cells, as 32-bit numbers: finer than any counter's noise.
 
@@ -67,31 +120,12 @@ class Series:
         self._layouts: dict[_Layout, int] = {}
         self._layout_of = array("l")
 
-    def add(self, at: int, samples: Mapping[str, Sequence[Any]], interval: float) -> None:
-        """Keep the samples of the cell at a place of the flattened grid.
-
-        Raises:
-            KeyError: for an unknown name.
-            TypeError, ValueError: for what is no number, times before zero, and columns that differ in length.
-        """
-        # Samples are some milliseconds late; their places are whole numbers of intervals.
-        index = np.rint(np.asarray(samples.get("time", ()), float) / interval).astype(np.int64)
-        if np.any(index < 0):
-            raise ValueError("samples have times before the cell's start")
-        if unknown := samples.keys() - _KNOWN:
-            raise KeyError(*sorted(unknown))
-        names = tuple(name for name in SAMPLES if name in samples)
-        origins = [samples.get(name, ()) for name in ORIGIN_SAMPLES]
-        rows = [*(samples[name] for name in names), *itertools.chain.from_iterable(origins)]
-        layout = _Layout(names, tuple(map(len, origins)))
-        if any(len(row) != index.size for row in rows):
-            lengths = zip((row.name for row in layout.rows()), map(len, rows), strict=True)
-            wrong = dict.fromkeys(name for name, length in lengths if length != index.size)
-            raise ValueError(f"samples of {', '.join(wrong)} are not as many as times")
+    def add(self, at: int, record: Record) -> None:
+        """Keep the samples of the cell at a place of the flattened grid."""
         self._record_at[at] = len(self._records)
-        self._records.append(np.concatenate([np.empty(0, np.float32), *map(_numbers, rows)]))
-        self._clock_of.append(self._clocks.setdefault(index.tobytes(), len(self._clocks)))
-        self._layout_of.append(self._layouts.setdefault(layout, len(self._layouts)))
+        self._records.append(record.values)
+        self._clock_of.append(self._clocks.setdefault(record.clock, len(self._clocks)))
+        self._layout_of.append(self._layouts.setdefault(record.layout, len(self._layouts)))
 
     def outline(self) -> xr.Dataset:
         """See `slabs.Group`. A chunk is a block of the grid, of one origin, over all of the time."""
@@ -112,26 +146,30 @@ class Series:
         return xr.Dataset(content, {**self.coordinates, "time": time})
 
     def slabs(self) -> Iterator[Slab]:
-        """See `slabs.Group`: blocks of the grid."""
-        times = [np.searchsorted(self._places, np.frombuffer(one, np.int64)) for one in self._clocks]
-        layouts = [layout.rows() for layout in self._layouts]
-        names = dict.fromkeys(row.name for layout in layouts for row in layout)
-        rest = {name: (*self._origins(name), self._places.size) for name in names}
+        """See `slabs.Group`: chunks."""
+        times = [
+            _indices(np.searchsorted(self._places, np.frombuffer(one, np.int64))) for one in self._clocks
+        ]
+        known = {
+            row: place for place, row in enumerate({row: None for one in self._layouts for row in one.rows()})
+        }
+        rows_of = [np.array([known[row] for row in one.rows()], int) for one in self._layouts]
         for block in blocks(self._shape, self._most):
-            found = {name: np.full((block.size, *rest[name]), np.nan, np.float32) for name in names}
+            found = np.full((len(known), block.size, self._places.size), np.nan, np.float32)
             for point, number in enumerate(self._record_at[block.first : block.last]):
                 if number < 0:
                     continue
-                layout, time = layouts[self._layout_of[number]], times[self._clock_of[number]]
-                for row, values in zip(
-                    layout, self._records[number].reshape(len(layout), time.size), strict=True
-                ):
-                    place = found[row.name][point]
-                    (place if row.origin is None else place[row.origin])[time] = values
-            for name, values in found.items():
+                rows, time = rows_of[self._layout_of[number]], times[self._clock_of[number]]
+                values = self._records[number].reshape(rows.size, -1)
+                if isinstance(time, slice):
+                    found[rows, point, time] = values
+                else:
+                    found[rows[:, None], point, time] = values
+            for row, values in zip(known, found, strict=True):
                 if not np.isnan(values).all():
-                    where = (*block.where, *(slice(0, size) for size in rest[name]))
-                    yield Slab(name, where, values.reshape(*block.shape, *rest[name]))
+                    one = () if row.origin is None else (slice(row.origin, row.origin + 1),)
+                    where = (*block.where, *one, slice(0, self._places.size))
+                    yield Slab(row.name, where, values.reshape(*block.shape, *(1 for _ in one), -1))
 
     @cached_property
     def _places(self) -> NDArray[np.int64]:
@@ -150,11 +188,3 @@ class Series:
     def _most(self) -> int:
         """How many points of the grid a block has at most."""
         return _CHUNK // max(1, self._places.size)
-
-
-def _numbers(row: Sequence[Any]) -> NDArray[np.float32]:
-    """Numbers as they are, None as NaN."""
-    gaps = row.count(None)
-    if not gaps:  # an array of Python's own takes numbers several times as fast as numpy, but no None
-        return np.frombuffer(array("f", row), np.float32)
-    return np.full(len(row), np.nan, np.float32) if gaps == len(row) else np.array(row, np.float32)

@@ -30,11 +30,10 @@ class Spool:
         """How many arrays there are."""
         return len(self._ends) - 1
 
-    def append(self, values: NDArray[Any]) -> None:
-        """Keep an array, without its shape. All are to be appended before any is read."""
-        assert values.dtype == self._dtype
-        self._file.write(values.tobytes())
-        self._ends.append(self._ends[-1] + values.nbytes)
+    def append(self, values: bytes) -> None:
+        """Keep an array's bytes. All are to be appended before any is read."""
+        self._file.write(values)
+        self._ends.append(self._ends[-1] + len(values))
 
     def __getitem__(self, number: int) -> NDArray[Any]:
         """One of the arrays, flat."""

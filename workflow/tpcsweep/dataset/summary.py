@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -29,6 +29,46 @@ _SPREAD = {
 }
 
 
+class Row(NamedTuple):
+    """What a cell said, as a dataset keeps it."""
+
+    status: int
+    message: str
+    flags: int
+    limit: str
+    figures: NDArray[np.float64]
+    """Those of `variables.SUMMARY`, NaN for what the cell has not."""
+    started: np.datetime64
+    provenance: bytes
+    """In JSON, without when it was started."""
+
+
+def row_of(cell: Mapping[str, Any]) -> Row:
+    """Give what a cell's file says. Raises KeyError, TypeError or ValueError for what is no cell."""
+    found = cell["summary"]
+    if unknown := found.keys() - SUMMARY.keys():
+        raise KeyError(*sorted(unknown))
+    if cell["status"] == "failed":
+        # Bytes that arrived before a cell failed are no throughput that its setting reaches.
+        found = {name: value for name, value in found.items() if name not in _THROUGHPUT}
+    provenance = dict(cell["provenance"])
+    started = datetime.fromisoformat(provenance.pop("started"))
+    return Row(
+        {"ok": 1, "failed": 2}[cell["status"]],
+        cell["message"],
+        sum(MASKS[flag] for flag in cell["flags"]),
+        # Failed cells have none, nor have those that were measured before limits were judged.
+        cell.get("limit") or "",
+        np.array([found.get(name) for name in SUMMARY], float),  # None: NaN
+        np.datetime64(started.astimezone(UTC).replace(tzinfo=None), "ns"),
+        _json(provenance),
+    )
+
+
+def _json(provenance: Mapping[str, Any]) -> bytes:
+    return orjson.dumps(provenance, option=orjson.OPT_SORT_KEYS)
+
+
 class Summary:
     """What cells said, in arrays over the flattened grid; no object per cell, as there may be 10⁵ of them."""
 
@@ -46,30 +86,22 @@ class Summary:
         self._limit = np.full(size, "", dtype=object)
         self._message = np.full(size, "", dtype=object)
 
-    def add(self, at: int, cell: Mapping[str, Any]) -> None:
-        """Put a cell in its place. Raises KeyError, TypeError or ValueError for what is no cell."""
-        self.status[at] = {"ok": 1, "failed": 2}[cell["status"]]
-        self._message[at] = cell["message"]
-        self._flags[at] = sum(MASKS[flag] for flag in cell["flags"])
-        # Failed cells have none, nor have those that were measured before limits were judged.
-        self._limit[at] = cell.get("limit") or ""
-        found = cell["summary"]
-        if unknown := found.keys() - SUMMARY.keys():
-            raise KeyError(*sorted(unknown))
-        if cell["status"] == "failed":
-            # Bytes that arrived before a cell failed are no throughput that its setting reaches.
-            found = {name: value for name, value in found.items() if name not in _THROUGHPUT}
-        self._all[:, at] = np.array([found.get(name) for name in SUMMARY], float)  # None: NaN
-        provenance = dict(cell["provenance"])
-        started = datetime.fromisoformat(provenance.pop("started"))
-        self.started[at] = np.datetime64(started.astimezone(UTC).replace(tzinfo=None), "ns")
-        self.provenance[at] = self.record(provenance)
+    def add(self, at: int, row: Row) -> None:
+        """Put a cell in its place."""
+        self.status[at] = row.status
+        self._message[at] = row.message
+        self._flags[at] = row.flags
+        self._limit[at] = row.limit
+        self._all[:, at] = row.figures
+        self.started[at] = row.started
+        self.provenance[at] = self._number(row.provenance)
 
     def record(self, provenance: Mapping[str, Any]) -> int:
         """Give the number of a record of provenance, which is kept if it is another than those before."""
-        return self.records.setdefault(
-            orjson.dumps(provenance, option=orjson.OPT_SORT_KEYS), len(self.records)
-        )
+        return self._number(_json(provenance))
+
+    def _number(self, record: bytes) -> int:
+        return self.records.setdefault(record, len(self.records))
 
     def dataset(self, coordinates: Mapping[Hashable, Any], attributes: Mapping[str, Any]) -> xr.Dataset:
         """Give the group."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -27,40 +27,57 @@ _SLAB = 2**16
 """Rows that are written at once, and rows of a chunk in the file."""
 
 
+class Columns(NamedTuple):
+    """The transfers of a cell."""
+
+    numbers: NDArray[np.float64]
+    """A row for each of _NUMBERS, NaN for None; a column for each transfer. Sizes are exact to 9 PB."""
+    texts: list[list[str]]
+    """A list for each of _TEXTS."""
+
+
+def columns_of(transfers: Mapping[str, Sequence[Any]]) -> Columns:
+    """Give the transfers of a cell's file.
+
+    Raises:
+        KeyError: for a column that is missing.
+        TypeError, ValueError: for what is no number, nothing where a number must be, what is no text, and columns
+            that differ in length.
+    """
+    columns = [transfers[name] for name in (*_NUMBERS, *_TEXTS)]
+    if len({len(values) for values in columns}) > 1:
+        raise ValueError("columns of transfers differ in length")
+    for name in _WHOLE:
+        if None in transfers[name]:
+            raise ValueError(f"{name} of a transfer is null")
+    texts = [list(transfers[name]) for name in _TEXTS]
+    for name, values in zip(_TEXTS, texts, strict=True):
+        if not all(isinstance(text, str) for text in values):
+            raise TypeError(f"{name} of a transfer is no text")
+    return Columns(np.array(columns[: len(_NUMBERS)], float), texts)
+
+
 class Transfers:
     """Transfers of cells in the order in which these are added. coordinates are to be set before any is read."""
 
     def __init__(self, axes: Sequence[str], shape: Sequence[int]) -> None:
         self.coordinates: dict[Hashable, Any] = {}
         self._axes, self._shape = tuple(axes), tuple(shape)
-        # Of a cell: a row for each of _NUMBERS, then of _TEXTS by their places in _texts. Sizes are exact to 9 PB.
+        # Of a cell: a row for each of _NUMBERS, then of _TEXTS by their places in _texts.
         self._records = Spool(np.float64)
         self._texts: dict[str, int] = {}
         self._cells = array("l")
         self._counts = array("l")
 
-    def add(self, at: int, transfers: Mapping[str, Sequence[Any]]) -> None:
-        """Keep the transfers of the cell at a place of the flattened grid.
-
-        Raises:
-            KeyError: for a column that is missing.
-            TypeError, ValueError: for what is no number, nothing where a number must be, and columns that differ in
-                length.
-        """
-        columns = [transfers[name] for name in (*_NUMBERS, *_TEXTS)]
-        if len({len(values) for values in columns}) > 1:
-            raise ValueError("columns of transfers differ in length")
-        count = len(columns[0])
+    def add(self, at: int, columns: Columns) -> None:
+        """Keep the transfers of the cell at a place of the flattened grid."""
+        count = columns.numbers.shape[1]
         if not count:
             return
-        for name in _WHOLE:
-            if None in transfers[name]:
-                raise ValueError(f"{name} of a transfer is null")
-        numbers = np.array(columns[: len(_NUMBERS)], float)
         codes = [
-            [self._texts.setdefault(text, len(self._texts)) for text in transfers[name]] for name in _TEXTS
+            [self._texts.setdefault(text, len(self._texts)) for text in texts] for texts in columns.texts
         ]
-        self._records.append(np.concatenate([numbers, np.array(codes, float)]))
+        self._records.append(columns.numbers.tobytes() + np.array(codes, float).tobytes())
         self._cells.append(at)
         self._counts.append(count)
 

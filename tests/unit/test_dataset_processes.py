@@ -1,0 +1,157 @@
+"""Cells' files read by several processes fold into the same dataset, and fail in the same words."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import netCDF4
+import numpy as np
+import orjson
+import psutil
+import pytest
+from tpcsweep import dataset
+from tpcsweep.dataset import reading
+
+from tests.unit import synthetic
+
+AXES = {"origins": [1, 2], "streams": [*range(1, 11)], "repetition": [1, 2]}
+ENDLESS = """
+import itertools, sys
+from tpcsweep import dataset
+from tpcsweep.dataset import folding, reading
+from tpcsweep.signals import interruptible
+
+reading.FEW = 0
+folding._Grid.add = lambda *_: None
+with interruptible():
+    dataset.fold(itertools.repeat(sys.argv[1]), {"streams": [1], "repetition": [1]}, processes=2)
+"""
+"""Folds one file again and again."""
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Files of 40 cells, of which processes take three at a time after the first five."""
+    monkeypatch.setattr(reading, "FEW", 5)
+    monkeypatch.setattr(reading, "_BATCH", 3)
+    return [*synthetic.write_sweep(tmp_path, AXES, missing=[{"streams": 7}], failed=[{"streams": 3}])]
+
+
+def variables(group: netCDF4.Dataset) -> Iterator[tuple[str, bytes | list[str]]]:
+    for name, variable in group.variables.items():
+        values = np.ma.getdata(variable[...])
+        yield f"{group.path}{name}", values.tolist() if values.dtype == object else values.tobytes()
+    for inner in group.groups.values():
+        yield from variables(inner)
+
+
+def test_processes_make_the_same_dataset(files: list[Path], tmp_path: Path) -> None:
+    found = []
+    for processes in (1, 2, 3):
+        path = tmp_path / f"{processes}.nc"
+        dataset.write(dataset.fold(files, AXES, processes=processes), path)
+        with netCDF4.Dataset(path) as opened:
+            opened.set_auto_maskandscale(False)
+            found.append(dict(variables(opened)))
+    assert found[0] == found[1] == found[2]
+    assert len(found[0]) > 50
+
+
+def broken(path: Path) -> None:
+    path.write_text("{")
+
+
+def unlike(path: Path) -> None:
+    cell = orjson.loads(path.read_bytes())
+    cell["spec"]["parameters"]["mtu"] = 1500
+    path.write_bytes(orjson.dumps(cell))
+
+
+def without_flags(path: Path) -> None:
+    cell = orjson.loads(path.read_bytes())
+    del cell["flags"]
+    path.write_bytes(orjson.dumps(cell))
+
+
+@pytest.mark.parametrize("first", [6, 7, 20, 35])
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [(broken, "not JSON"), (unlike, r"mtu is 1500, not 9000"), (without_flags, "'flags'")],
+)
+def test_the_first_of_the_wrong_files_is_named(
+    files: list[Path], first: int, how: Callable[[Path], None], says: str
+) -> None:
+    how(files[first])
+    for other in ([*range(first + 1, len(files))])[:9]:
+        (unlike if how is broken else broken)(files[other])
+    for processes in (1, 2):
+        with pytest.raises(dataset.DatasetError, match=says) as caught:
+            dataset.fold(files, AXES, processes=processes)
+        assert str(caught.value).startswith(f"{files[first]}: ")
+
+
+def test_a_file_that_is_there_twice_or_not_at_all_is_named(files: list[Path]) -> None:
+    with pytest.raises(dataset.DatasetError, match=rf"{files[30]}: another file .* same point"):
+        dataset.fold([*files, files[30]], AXES, processes=2)
+    files[30].unlink()
+    with pytest.raises(FileNotFoundError, match=str(files[30])):
+        dataset.fold(files, AXES, processes=2)
+
+
+def test_each_file_is_checked_against_its_own_specification(files: list[Path]) -> None:
+    specs = [orjson.loads(path.read_bytes())["spec"] for path in files]
+    dataset.fold(files, AXES, specs, processes=2)
+    specs[20] = {**specs[20], "sweep": "other"}
+    with pytest.raises(dataset.DatasetError, match=rf'{files[20]}: .*sweep is "demo", not "other"'):
+        dataset.fold(files, AXES, specs, processes=2)
+
+
+def test_few_files_start_no_processes(files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    before = psutil.Process().children()
+    seen = []
+
+    def watched() -> Iterator[Path]:
+        yield from files
+        seen.append(len(psutil.Process().children()) - len(before))
+
+    for few in (len(files), 5):
+        monkeypatch.setattr(reading, "FEW", few)
+        dataset.fold(watched(), AXES, processes=2)
+    assert seen == [0, 2]
+    assert psutil.Process().children() == before
+
+
+def test_a_process_that_dies_is_an_error(files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    def dying(*_: Any) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    monkeypatch.setattr(reading.Grid, "_fixed", dying)
+    monkeypatch.setattr(reading, "FEW", 0)
+    with pytest.raises(dataset.DatasetError, match="a process that read cell files died"):
+        dataset.fold(files, AXES, processes=2)
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_what_ends_folding_ends_its_processes(tmp_path: Path, how: signal.Signals) -> None:
+    [path] = synthetic.write_sweep(tmp_path, {"streams": [1], "repetition": [1]})
+    child = psutil.Popen([sys.executable, "-c", ENDLESS, str(path)], start_new_session=True)
+    try:
+        while len(processes := child.children()) < 2:
+            assert child.poll() is None
+            time.sleep(0.05)
+        if how == signal.SIGINT:
+            os.killpg(child.pid, how)  # as Ctrl-C
+        else:
+            child.send_signal(how)
+        assert child.wait(timeout=60) == (-how if how == signal.SIGKILL else 128 + how)
+        assert not psutil.wait_procs(processes, timeout=60)[1]
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)

@@ -1,0 +1,159 @@
+"""Cells' files read and reduced to what a dataset keeps of them: the first ones here, many by processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tpcsweep import signals
+from tpcsweep.dataset.cells import FORMAT, DatasetError, check_wanted, read
+from tpcsweep.dataset.labels import REPETITION
+from tpcsweep.dataset.series import Record, record_of
+from tpcsweep.dataset.summary import Row, row_of
+from tpcsweep.dataset.transfers import Columns, columns_of
+from tpcsweep.parameters import Value
+
+FEW = 500
+"""So many files are read here before processes are started: that is a quarter of a second."""
+_BATCH = 64
+"""Files that a process takes at a time: some megabytes, and some hundredths of a second."""
+
+_Pair = tuple[str | Path, Mapping[str, Any] | None]
+
+
+class Reduced(NamedTuple):
+    """What a dataset keeps of a cell's file."""
+
+    path: Path
+    at: int
+    """The cell's place in the flattened grid."""
+    fixed: dict[str, Any]
+    """What of its specification is on no axis."""
+    row: Row
+    samples: Record
+    transfers: Columns
+
+
+class Grid:
+    """Where cells belong. axes: the values of each in order."""
+
+    def __init__(self, axes: Mapping[str, Sequence[Value]]) -> None:
+        self._places = {name: {value: at for at, value in enumerate(values)} for name, values in axes.items()}
+
+    def reduce(self, file: str | Path, wanted: Mapping[str, Any] | None) -> Reduced:
+        """Read a cell's file. wanted: the specification that it must have been measured under, if that is known.
+
+        Raises:
+            DatasetError: for a file that is no cell file of this format, was measured under another specification
+                than the wanted one, or lies off the grid.
+            OSError: for a file that cannot be read.
+        """
+        path = Path(file)
+        cell = read(path)
+        spec = cell["spec"]
+        if wanted is not None:
+            check_wanted(path, spec, wanted)
+        try:
+            return Reduced(
+                path,
+                self._place(path, spec),
+                self._fixed(spec),
+                row_of(cell),
+                record_of(cell["samples"], spec["measurement"]["interval"]),
+                columns_of(cell["transfers"]),
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise DatasetError(f"{path}: not a cell file of format {FORMAT}: {error!r}") from error
+        except ValueError as error:
+            raise error if isinstance(error, DatasetError) else DatasetError(f"{path}: {error}") from error
+
+    def _place(self, path: Path, spec: Mapping[str, Any]) -> int:
+        at = 0
+        for name, places in self._places.items():
+            value = spec[REPETITION] if name == REPETITION else spec["parameters"][name]
+            if value not in places:
+                known = ", ".join(str(one) for one in places)
+                raise DatasetError(f"{path}: {name} is {value!r}, and the grid has {known}")
+            at = at * len(places) + places[value]
+        return at
+
+    def _fixed(self, spec: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            **spec,
+            "parameters": {k: v for k, v in spec["parameters"].items() if k not in self._places},
+            REPETITION: None if REPETITION in self._places else spec[REPETITION],
+        }
+
+
+def reduced(
+    pairs: Iterable[_Pair], axes: Mapping[str, Sequence[Value]], processes: int
+) -> Generator[Reduced]:
+    """Give what files hold, in their order. To be closed, lest processes go on.
+
+    pairs: files, and the specification of each if that is known. processes: how many read where there are more than
+    a few files; with one none are started.
+
+    Raises:
+        DatasetError, OSError: see `Grid.reduce`, for the first of the files; also DatasetError for a process that died.
+    """
+    rest = iter(pairs)
+    grid = Grid(axes)
+    for file, wanted in rest if processes == 1 else islice(rest, FEW):
+        yield grid.reduce(file, wanted)
+    with closing(_in_processes(rest, grid, processes)) as batches:
+        for one in chain.from_iterable(batches):
+            if isinstance(one, Exception):
+                raise one
+            yield one
+
+
+def _in_processes(pairs: Iterator[_Pair], grid: Grid, processes: int) -> Generator[list[Reduced | Exception]]:
+    # Forked: a script of Snakemake's, which others would import again, does its work whenever it is imported.
+    # None is started before the first batch is there.
+    pool = ProcessPoolExecutor(
+        processes, multiprocessing.get_context("fork"), initializer=_begin, initargs=(os.getpid(),)
+    )
+    waiting: deque[Future[list[Reduced | Exception]]] = deque()
+    try:
+        for batch in iter(lambda: [*islice(pairs, _BATCH)], []):
+            waiting.append(pool.submit(_reduce, grid, batch))
+            if len(waiting) > 3 * processes:  # what is read and waits for its turn takes memory
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    except BrokenProcessPool as error:
+        raise DatasetError(
+            "a process that read cell files died without a word, as the kernel lets one when memory runs out: "
+            "run snakemake again, with more memory or fewer cores"
+        ) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _begin(starter: int) -> None:
+    """Let whoever started this process end it: Ctrl-C goes to all, and a starter that was killed says nothing."""
+    for number in signals.ENDING:
+        signal.signal(number, signal.SIG_IGN if number == signal.SIGINT else signal.SIG_DFL)
+    threading.Thread(target=signals.watch_starter, args=(starter, threading.Event()), daemon=True).start()
+
+
+def _reduce(grid: Grid, pairs: Sequence[_Pair]) -> list[Reduced | Exception]:
+    """Reduce files up to the first that is refused, with its error in its place: those before may be refused yet."""
+    found: list[Reduced | Exception] = []
+    for file, wanted in pairs:
+        try:
+            one = grid.reduce(file, wanted)
+        except (DatasetError, OSError) as error:
+            return [*found, error]
+        found.append(one)
+    return found
