@@ -1,0 +1,75 @@
+"""Seconds and memory of the whole chain for 10⁵ simulated cells: `snakemake` from a sweep's file to its report.
+
+python -m benchmarks.chain [CELLS] [TARGET ...]
+
+Each deployment has 100 cells. Results lie in a folder of their own, which is deleted in the end; Snakemake's times by
+rule are printed where it is left.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import yaml
+
+CELLS = 100_000
+EACH = 100
+"""Cells of a deployment, all of other streams."""
+ROOT = Path(__file__).parents[1]
+
+
+def main() -> None:
+    """Print a row of a table."""
+    cells = int(sys.argv[1]) if len(sys.argv) > 1 else CELLS
+    with tempfile.TemporaryDirectory(prefix="chain-") as name:
+        folder = Path(name)
+        (folder / "chain.yaml").write_text(yaml.safe_dump(sweep(cells), sort_keys=False))
+        wall, cpu, peak = run(folder, sys.argv[2:])
+        found = folder / "results" / "chain@simulation"
+        written = sum(file.stat().st_size for file in found.rglob("*") if file.is_file())
+        print("| cells | deployments | wall min | CPU min | peak MB | files | dataset MB | all MB |")
+        print("|---|---|---|---|---|---|---|---|")
+        print(
+            f"| {cells} | {cells // EACH} | {wall / 60:.1f} | {cpu / 60:.1f} | {peak:.0f} "
+            f"| {sum(1 for _ in found.rglob('*'))} | {(found / 'dataset.nc').stat().st_size / 1e6:.0f} "
+            f"| {written / 1e6:.0f} |"
+        )
+
+
+def sweep(cells: int) -> dict[str, object]:
+    """A sweep of so many cells, a multiple of 2000: origins, cores and RTT, each deployment with 100 streams."""
+    rtts = cells // EACH // 20
+    return {
+        "description": "As many cells as anyone is likely to ask for.",
+        "parameters": {
+            "origins": [1, 2, 4, 8],
+            "cores": [8, 16, 32, 64, 128],
+            "rtt": [f"{120 * (number + 1) / rtts:g} ms" for number in range(rtts)],
+            "bandwidth": "400 Gbit/s",
+            "tcp_buffer": "512 MiB",
+            "file_size": "1 GB",
+            "streams": [5 * (number + 1) for number in range(EACH)],
+        },
+    }
+
+
+def run(folder: Path, targets: list[str]) -> tuple[float, float, float]:
+    """Wall and CPU seconds of Snakemake and all that it starts, and the MB of the largest process."""
+    given = [f"sweep={folder / 'chain.yaml'}", "testbed=simulation", f"results={folder / 'results'}"]
+    command = [sys.executable, "-m", "snakemake", "--cores", "2", *targets, "--config", *given]
+    began = time.monotonic()
+    child = subprocess.Popen(command, cwd=ROOT)
+    _, status, usage = os.wait4(child.pid, 0)
+    wall = time.monotonic() - began
+    if status:
+        raise SystemExit(f"{' '.join(command)} failed with status {status}")
+    return wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1000
+
+
+if __name__ == "__main__":
+    main()
