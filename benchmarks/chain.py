@@ -46,6 +46,7 @@ def sweep(cells: int) -> dict[str, object]:
     rtts = cells // EACH // 20
     return {
         "description": "As many cells as anyone is likely to ask for.",
+        "max_cells": max(cells, 10_000),
         "parameters": {
             "origins": [1, 2, 4, 8],
             "cores": [8, 16, 32, 64, 128],
@@ -60,7 +61,12 @@ def sweep(cells: int) -> dict[str, object]:
 
 def run(folder: Path, targets: list[str]) -> tuple[float, float, float]:
     """Wall and CPU seconds of Snakemake and all that it starts, and the MB of the largest process."""
-    given = [f"sweep={folder / 'chain.yaml'}", "testbed=simulation", f"results={folder / 'results'}"]
+    config = {
+        "sweep": folder / "chain.yaml",
+        "testbed": "simulation",
+        "results": folder / "results",
+    }
+    given = [f"{name}={value}" for name, value in config.items()]
     command = [sys.executable, "-m", "snakemake", "--cores", "2", *targets, "--config", *given]
     began = time.monotonic()
     child = subprocess.Popen(command, cwd=ROOT)
