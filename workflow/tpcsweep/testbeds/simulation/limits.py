@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from tpcsweep.checks import Rule, broken, everywhere
 from tpcsweep.configuration import Configuration
 from tpcsweep.parameters import show_value
 from tpcsweep.problems import Problem
 from tpcsweep.testbed_settings import Simulation
+from tpcsweep.testbeds.simulation.fluid import solve
+from tpcsweep.testbeds.simulation.model import GBIT, cells_of, central
+from tpcsweep.testbeds.simulation.plan import MOST
 from tpcsweep.tools import TOOLS
 from tpcsweep.units import CORES, show
+
+MOST_TRANSFERS = 1e5
+"""In a cell whose end is given, of those streams that are simulated: half a minute of CPU time (plan.CPU_SECONDS)."""
 
 ALIKE = ("tool", "copy_mode", "source_content")
 """Parameters whose values the model does not tell apart: as axes they would show that nothing changes."""
@@ -21,7 +29,7 @@ def check(configuration: Configuration) -> list[Problem]:
     testbed, file = configuration.testbed, configuration.testbed_file
     assert isinstance(testbed, Simulation)
     rules = [*_rules(testbed, file), *everywhere(testbed.memory, f"memory in {file}")]
-    return [*_axes(configuration), *broken(rules, configuration)]
+    return [*_axes(configuration), *_long(configuration, testbed), *broken(rules, configuration)]
 
 
 def _axes(configuration: Configuration) -> Iterator[Problem]:
@@ -31,6 +39,28 @@ def _axes(configuration: Configuration) -> Iterator[Problem]:
             given = ", ".join(show_value(name, value) for value in values)
             allowed = "one value: the model does not tell them apart"
             yield Problem(f"parameters.{name}", given, allowed, configuration.sweep_file)
+
+
+def _long(configuration: Configuration, testbed: Simulation) -> Iterator[Problem]:
+    """The cell whose time or files take the most transfers to simulate, where these are too many."""
+    how, cells = (
+        configuration.sweep.measurement,
+        cells_of(cell.parameters for cell in configuration.grid.cells),
+    )
+    if how.until == "steady":
+        return
+    throughput = solve(cells, central(testbed.parameters), testbed.queues)[0]
+    each = how.bounds[1] * throughput / (cells.file_size * GBIT) / cells.streams
+    transfers = np.minimum(cells.streams, MOST) * (each if how.files is None else np.minimum(each, how.files))
+    if transfers.max() > MOST_TRANSFERS:
+        most = int(transfers.argmax())
+        given = (
+            f"{transfers[most]:.2g} transfers to simulate in the cell {configuration.grid.cells[most].path}"
+        )
+        allowed = (
+            f"at most {MOST_TRANSFERS:.2g} in a cell: a shorter time, fewer files, or larger ones (file_size)"
+        )
+        yield Problem(f"measurement.{how.until}", given, allowed, configuration.sweep_file)
 
 
 def _rules(testbed: Simulation, file: str) -> list[Rule]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from tpcsweep.parameters import Parameters
 from tpcsweep.simulation_parameters import Physics
+from tpcsweep.sweep import Measurement
 from tpcsweep.testbeds.simulation.fluid import least
 from tpcsweep.testbeds.simulation.model import (
     GBIT,
@@ -27,7 +28,13 @@ MOST = 32
 groups that move together."""
 
 
-def plan(wanted: Parameters, physics: Physics, queues: str, interval: float) -> dict[str, Any]:
+CPU_SECONDS = 120
+"""Of one cell at most: it takes a tenth of a second, and one of an hour some seconds."""
+SIMULATED = 6
+"""Transfers of each stream in a cell whose end is not given: there is no noise to wait for."""
+
+
+def plan(wanted: Parameters, physics: Physics, queues: str, how: Measurement) -> dict[str, Any]:
     """A cell for `simulate`: rates in Gbit/s, sizes in Gbit, times in s."""
     cells, p = cells_of([wanted]), central(physics)
     begin = least(terms(np.zeros(1), cells, p, queues))
@@ -64,7 +71,12 @@ def plan(wanted: Parameters, physics: Physics, queues: str, interval: float) -> 
         "shared": _finite(shared / times),
         "guess": throughput,
         "cycle": wanted.streams * file / throughput,
-        "interval": interval,
+        "cpu_seconds": CPU_SECONDS,
+        "interval": how.interval,
+        "turns": SIMULATED if how.until == "steady" else None,
+        "files": how.files,
+        "seconds": how.bounds[1],
+        "listed": how.until == "files" and weight * times == 1,
     }
 
 
