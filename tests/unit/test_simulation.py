@@ -36,7 +36,7 @@ from tpcsweep.testbeds.simulation.plan import MOST, dealt, plan
 from tests.unit import synthetic
 
 ROOT = Path(__file__).parents[2]
-SHIPPED = ("simulation", "simulation-chep2023")
+SHIPPED = tuple(path.stem for path in sorted((ROOT / "config/testbeds").glob("simulation*.yaml")))
 CLOSE = 0.02
 APART = 0.1
 """Between SimGrid and the fixed point; docs/simulation.md has how far apart they were found."""
@@ -322,9 +322,13 @@ def sweep(folder: Path, **parameters: Any) -> Configuration:
     ("parameters", "said"),
     [
         ({"loss": 0.01}, "lost packets are not modelled"),
-        ({"layer": "disk_to_disk"}, "disks are not modelled"),
+        (
+            {"layer": "disk_to_disk"},
+            "disk_read_rate and disk_write_rate (null in config/testbeds/simulation.yaml)",
+        ),
         ({"congestion_control": "bbr"}, "others are not modelled"),
-        ({"tool": "iperf3", "layer": "network"}, "third-party copies over HTTPS"),
+        ({"tool": "iperf3", "layer": "network", "copy_mode": "push"}, "gfal-copy or curl or gfal2 or native"),
+        ({"layer": "memory_to_disk"}, "numbers for disk_write_rate (null"),
         ({"tool": ["curl", "gfal-copy"]}, "does not tell them apart"),
         ({"tcp_streams": 4, "tool": "curl"}, "several connections"),
         ({"cores": 500}, "host_cores in config/testbeds/simulation.yaml"),

@@ -103,6 +103,10 @@ class Physics(Strict):
     spill: _Number = Field(description="by how much a byte costs more when all of it leaves the cache")
     cache: Annotated[Estimate, _in("MB", positive=True)] = Field(description="last-level cache of a server")
     server_rate: _Ceiling = Field(description="ceiling of a server whatever its cores; null: none")
+    disk_read_rate: _Ceiling = Field(
+        description="what a server's disk reads, all its streams together; null: there is none"
+    )
+    disk_write_rate: _Ceiling = Field(description="the same for writing")
     nic_rate: _Ceiling = Field(description="interface of each origin; null: the path's alone")
     framing: _Bytes = Field(description="bytes on the path for each packet beyond the MTU")
     saturation: _Share = Field(description="share of a full path that congestion control fills")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,7 +13,7 @@ from tpcsweep.parameters import show_value
 from tpcsweep.problems import Problem
 from tpcsweep.testbed_settings import Simulation
 from tpcsweep.testbeds.simulation.fluid import solve
-from tpcsweep.testbeds.simulation.model import GBIT, cells_of, central
+from tpcsweep.testbeds.simulation.model import DISKS, GBIT, cells_of, central
 from tpcsweep.testbeds.simulation.plan import MOST
 from tpcsweep.tools import TOOLS
 from tpcsweep.units import CORES, show
@@ -35,7 +36,8 @@ def check(configuration: Configuration) -> list[Problem]:
 def _axes(configuration: Configuration) -> Iterator[Problem]:
     for name in ALIKE:
         values = configuration.grid.axes.get(name, ())
-        if len(values) > 1:
+        alike = Counter(_known_by(str(value)) if name == "tool" else None for value in values)
+        if max(alike.values(), default=0) > 1:
             given = ", ".join(show_value(name, value) for value in values)
             allowed = "one value: the model does not tell them apart"
             yield Problem(f"parameters.{name}", given, allowed, configuration.sweep_file)
@@ -52,6 +54,7 @@ def _long(configuration: Configuration, testbed: Simulation) -> Iterator[Problem
     throughput = solve(cells, central(testbed.parameters), testbed.queues)[0]
     each = how.bounds[1] * throughput / (cells.file_size * GBIT) / cells.streams
     transfers = np.minimum(cells.streams, MOST) * (each if how.files is None else np.minimum(each, how.files))
+    transfers = transfers * (1 - cells.endless)
     if transfers.max() > MOST_TRANSFERS:
         most = int(transfers.argmax())
         given = (
@@ -63,8 +66,15 @@ def _long(configuration: Configuration, testbed: Simulation) -> Iterator[Problem
         yield Problem(f"measurement.{how.until}", given, allowed, configuration.sweep_file)
 
 
+def _known_by(tool: str) -> str | None:
+    """What the model knows of a tool: whether it encrypts, and whether it moves files."""
+    protocol = TOOLS[tool].protocol if tool in TOOLS else None
+    return protocol if protocol in ("https", "iperf3") else None
+
+
 def _rules(testbed: Simulation, file: str) -> list[Rule]:
-    most = testbed.parameters.host_cores.value
+    physics = testbed.parameters
+    most = physics.host_cores.value
     assert most is not None
 
     def cores(value: float | None) -> str | None:
@@ -79,13 +89,17 @@ def _rules(testbed: Simulation, file: str) -> list[Rule]:
         return None if value == "cubic" else "cubic: others are not modelled"
 
     def layer(value: str) -> str | None:
-        return None if value == "memory_to_memory" else "memory_to_memory: disks are not modelled"
+        rates = {"disk_read_rate": physics.disk_read_rate, "disk_write_rate": physics.disk_write_rate}
+        used = zip(rates.items(), DISKS.get(value, (False, False)), strict=True)
+        lacking = [name for (name, rate), on_disk in used if on_disk and rate.value is None]
+        if not lacking:
+            return None
+        return f"layers without disks, or a testbed with numbers for {' and '.join(lacking)} (null in {file})"
 
     def tool(value: str) -> str | None:
-        able = [name for name, one in TOOLS.items() if one.protocol == "https" and one.place == "client"]
-        if value in able or value not in TOOLS:
+        if value in testbed.tools or value not in TOOLS:
             return None
-        return f"{' or '.join(able)}: third-party copies over HTTPS are modelled, and nothing else"
+        return f"{' or '.join(testbed.tools)}: the set-up and cost of others are not those of {file} (tools)"
 
     def tcp_streams(value: int) -> str | None:
         return None if value == 1 else "1: several connections in one transfer are not modelled"

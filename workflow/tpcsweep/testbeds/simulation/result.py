@@ -23,6 +23,8 @@ LIMIT_OF = {
     "server": "server",
     "path": "bandwidth",
     "path_queue": "path_queue",
+    "disk_read": "disk",
+    "disk_write": "disk",
 }
 """What a cell's limit is called that one of `Terms.ceilings` bounds."""
 _DERIVED = ("cell", "startup", "sending", "total", "rate")
@@ -64,6 +66,8 @@ def result(wanted: Parameters, found: Course, at: Terms, around: Around) -> dict
         "transfers": found.transfers,
         "transfers_failed": 0,
     }
+    if wanted.layer == "network":  # as of measured cells without files
+        summary |= {"fairness": None, "transfers": 0}
     for side in ("source", "destination"):
         busy = min(1.0, used[f"cpu_{side}"])
         summary |= {f"{side}_cpu": busy * around.cores, f"{side}_quota_used": busy if wanted.cores else None}
@@ -122,6 +126,8 @@ def judge(used: Mapping[str, float], demanded: float, ramp: float, at: Terms) ->
 
 def _ramp(wanted: Parameters, at: Terms, rtt: float) -> float:
     """Share of a transfer's time that set-up and slow start take when nothing is shared."""
+    if wanted.layer == "network":
+        return 0.0
     waits = float(at.setup[0] + at.rounds[0] * rtt / 1000)
     rest = (wanted.file_size * GBIT - float(at.ramp[0])) / float(at.stream[0])
     return waits / (waits + rest)

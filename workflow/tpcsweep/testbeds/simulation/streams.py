@@ -41,7 +41,7 @@ def in_turns(site: Site) -> dict[str, Any]:
                 pieces.append((began[number], clock, phases[at[number]]["gbit"]))
             at[number] += 1
             if at[number] == len(phases):
-                at[number] = 0
+                at[number] = cell["again"]
                 moved += 1
                 ends[number].append(clock)
                 left -= len(ends[number]) == cell["turns"]
@@ -100,9 +100,12 @@ class Stream:
         self.comm, self._gbit = None, 0.0
         if self.at == 0:
             self.first_byte = Engine.clock
-        self.at = (self.at + 1) % len(self._site.phases)
-        self.done += self.at == 0
-        return self.at == 0
+        self.at += 1
+        if self.at < len(self._site.phases):
+            return False
+        self.at = self._site.cell["again"]
+        self.done += 1
+        return True
 
     def go_on(self) -> None:
         """Begin the next phase."""
