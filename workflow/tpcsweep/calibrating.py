@@ -91,10 +91,10 @@ def model_for(ratio: float) -> Model:
 
 
 def observed(summary: xr.Dataset) -> tuple[Observations, float]:
-    """Measured cells with the columns of `Cells`, and the ratio that `model_for` takes.
+    """Measured cells with the columns of `Cells`, and the ratio that `model_for` takes; without those that use disks.
 
     Raises:
-        CalibrationError: for a simulated dataset.
+        CalibrationError: for a simulated dataset, and for one of which no cell is left.
         NothingMeasuredError: see `observe`.
     """
     if summary.attrs.get("testbed_kind") == SIMULATED:
@@ -110,7 +110,10 @@ def observed(summary: xr.Dataset) -> tuple[Observations, float]:
     frame = frame.assign(**dict(zip(WORDED, worded(*(frame[name] for name in WORDS)), strict=True)))
     used = summary["destination_cpu"] / summary["source_cpu"]
     ratio = float(used.median()) if bool(used.notnull().any()) else 1.0
-    return replace(found, frame=frame), ratio
+    in_memory = ((frame["reads"] == 0) & (frame["writes"] == 0)).to_numpy()
+    if not in_memory.any():
+        raise CalibrationError("every cell uses a disk: parameters are fitted to files in memory alone")
+    return replace(found, frame=frame).take(in_memory), ratio
 
 
 def calibrate(observations: Observations, ratio: float, resamples: int = RESAMPLES) -> Fit:

@@ -50,7 +50,9 @@ def _layers(data: Data, shown: Shown) -> Figure:
             Line2D([], [], color="#333333", linestyle=":", label="average with ramp-up"),
             Line2D([], [], color="#333333", linestyle="", marker="^", fillstyle="none", label="maximum"),
         ]
-        close(figure, shown, [_tests(summary), f"{mean_note(data.summary)} {band_note(data.summary)}"], handles)
+        close(
+            figure, shown, [_tests(summary), f"{mean_note(data.summary)} {band_note(data.summary)}"], handles
+        )
     return figure
 
 
