@@ -11,7 +11,7 @@ import xarray as xr
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep import dataset, runner
+from tpcsweep import dataset, runner, transfer_table
 from tpcsweep.checks import check
 from tpcsweep.configuration import Configuration, load, wanted
 from tpcsweep.parameters import Parameters
@@ -220,6 +220,8 @@ def test_single_transfers_reach_the_dataset_and_say_that_they_are_simulated(tmp_
     assert transfers.xrootd_begin.isnull().all()
     assert (transfers.xrootd_direction == "").all()
     assert transfers.rate.values == pytest.approx(8 / transfers.total.values)
+    for table in (transfer_table.of_cell(transfers, 0), transfer_table.per_cell(transfers)):
+        assert "simulated" in table.to_html()
     summary = made.summary.isel(repetition=0)
     assert summary.transfers.values.tolist() == [6, 120]
     assert (summary.throughput_average < summary.throughput).all()

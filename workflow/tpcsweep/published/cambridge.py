@@ -100,8 +100,9 @@ def _flows(data: Data, shown: Shown) -> Figure:
         there = [count for count in _SHOWN if count in x]
         for count, colour in zip(there, colours(len(there)), strict=True):
             time.plot(*rates(data, count), color=colour, label=f"{count}")
-        time.set(xlabel="time (s)", ylabel=label, ylim=(0, None), title="rate against time")
-        time.legend(title="flows", fontsize=7, loc="center right")
+        top = 1.25 * float(found["throughput"].max())
+        time.set(xlabel="time (s)", ylabel=label, ylim=(0, top), title="rate against time")
+        time.legend(title="flows", fontsize=7, loc="upper right", ncols=4)
         _draw_table(table, flows(data), "simulated transfers" if simulated else "single transfers")
         one_of = f", at {title_of({'rtt': min(rtts)})}" if len(rtts) > 1 else ""
         close(figure, shown, [f"{mean_note(summary)} {band_note(summary)}", f"{_OF_TRANSFERS}{one_of}."])
