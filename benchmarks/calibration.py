@@ -17,8 +17,10 @@ import xarray as xr
 import yaml
 from tpcsweep import calibrating
 from tpcsweep.parameters import Parameters
+from tpcsweep.sweep import Measurement
 from tpcsweep.testbed_settings import Simulation
 from tpcsweep.testbeds.simulation import engine
+from tpcsweep.testbeds.simulation.course import course
 from tpcsweep.testbeds.simulation.plan import plan
 
 
@@ -36,8 +38,9 @@ def main(path: str, left_out: list[str]) -> None:
         settings = Simulation.model_validate(yaml.safe_load(file.read_text()))
         with engine.started(Path(folder)) as simgrid:
             simulated = [
-                simgrid.simulate(plan(cell(row), settings.parameters, settings.queues, 0.1))["throughput"]
+                course(planned, simgrid.simulate(planned)).throughput
                 for row in observations.frame.to_dict("records")
+                for planned in [plan(cell(row), settings.parameters, settings.queues, Measurement())]
             ]
     frame = observations.frame.assign(simulated=simulated, left_out=out)
     frame["ratio"] = frame["simulated"] / frame["throughput"]

@@ -17,8 +17,10 @@ from pathlib import Path
 import numpy as np
 from tpcsweep.configuration import load
 from tpcsweep.parameters import Parameters
+from tpcsweep.sweep import Measurement
 from tpcsweep.testbed_settings import Simulation
 from tpcsweep.testbeds.simulation import engine
+from tpcsweep.testbeds.simulation.course import course
 from tpcsweep.testbeds.simulation.draws import spread
 from tpcsweep.testbeds.simulation.fluid import solve
 from tpcsweep.testbeds.simulation.model import cells_of, central
@@ -32,7 +34,7 @@ def main(count: int) -> None:
     generator = np.random.default_rng(1)
     deviations: dict[str, list[float]] = {}
     worst: list[tuple[float, str]] = []
-    spent = 0.0
+    spent, how = 0.0, Measurement()
     with tempfile.TemporaryDirectory() as folder:
         for name in ("simulation", "simulation-chep2023"):
             settings = load({"sweep": "smoke", "testbed": name}, ROOT).testbed
@@ -51,7 +53,8 @@ def main(count: int) -> None:
                         file_size=int(generator.choice([10**9, 4 * 10**9])),
                     )
                     began = time.process_time()
-                    found = simgrid.simulate(plan(one, physics, queues, 0.1))["throughput"]
+                    planned = plan(one, physics, queues, how)
+                    found = course(planned, simgrid.simulate(planned)).throughput
                     cells = cells_of([one])
                     spread(cells, physics, queues, settings.draws, 0.95)
                     spent += time.process_time() - began

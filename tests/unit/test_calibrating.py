@@ -47,7 +47,10 @@ def summary() -> xr.Dataset:
     model = calibrating.model_for(RATIO)
 
     def with_redirectors(points: Points, **values: float) -> np.ndarray:
-        return model.function({**points, "redirected": (points["origins"] > 1).astype(float)}, **values)
+        several = (points["origins"] > 1).astype(float)
+        words = {"redirected": several, "encrypted": several * 0 + 1}
+        words |= dict.fromkeys(("endless", "reads", "writes"), several * 0)
+        return model.function({**points, **words}, **values)
 
     told = dataclasses.replace(model, function=with_redirectors)
     ds = made_up.measured(told, TRUTH, AXES, fixed=FIXED, noise=0.02)
@@ -91,6 +94,11 @@ def test_values_left_out_are_predicted_by_what_the_others_say() -> None:
     inside = found[~found["extrapolated"]]
     assert set(inside["left_out"]) == {"cores=0.5", "rtt=20", "streams=4", "streams=16"}
     assert np.median(np.abs(np.log(inside["ratio"]))) < 0.1
+
+
+def test_nothing_is_fitted_to_cells_with_disks() -> None:
+    with pytest.raises(calibrating.CalibrationError, match="every cell uses a disk"):
+        calibrating.observed(summary().assign_coords(layer="disk_to_disk", tool="curl"))
 
 
 def test_nothing_is_fitted_to_simulated_cells() -> None:

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 from tpcsweep import dataset, figures
-from tpcsweep.variables import LIMITS, ORIGIN_SAMPLES, SAMPLES, SUMMARY
+from tpcsweep.variables import LIMITS, ORIGIN_SAMPLES, SAMPLES, SUMMARY, TRANSFERS
 
 from tests.unit import synthetic
 
@@ -177,7 +177,14 @@ def test_the_table_has_a_row_for_each_cell(summary: xr.Dataset, tmp_path: Path) 
 def test_simulated_says_so(tmp_path: Path) -> None:
     axes = {"streams": [1, 2], "repetition": [1]}
     folded = dataset.fold(synthetic.write_sweep(tmp_path, axes, kind="simulation"), axes)
-    assert "simulated" in folded.summary.attrs["title"]
+    for group in (folded.summary, folded.samples, folded.transfers):
+        assert "simulated" in group.attrs["title"]
+        assert "not measured" in group.attrs["comment"]
+        assert group.attrs["testbed_kind"] == "simulation"
+    told = (SUMMARY, SAMPLES, TRANSFERS)
+    for group, names in zip((folded.summary, folded.samples, folded.transfers), told, strict=True):
+        for name in names:
+            assert group[name].attrs["long_name"].startswith("simulated: ")
 
 
 def test_words_and_null_on_axes(tmp_path: Path) -> None:

@@ -176,3 +176,14 @@ def test_a_figure_in_an_unknown_unit_is_refused(folded: Written) -> None:
     summary["rtt_idle"] = summary["rtt_idle"].assign_attrs(units="furlong")
     with pytest.raises(ExportError, match="rtt_idle is in furlong; OpenMetrics is written for Gbit/s, ms"):
         exposition(summary)
+
+
+def test_what_was_simulated_is_exported_with_the_word(tmp_path: Path) -> None:
+    axes: dict[str, Sequence[Value]] = {"streams": [1, 2], "repetition": [1]}
+    made = dataset.fold(synthetic.write_sweep(tmp_path, axes, kind="simulation"), axes)
+    assert all("simulated:" in line for line in lines(made.summary, made.samples))
+    for family in families(exposition(made.summary)).values():
+        assert all(sample.labels["testbed"].startswith("simulated:") for sample in family.samples)
+    assert (
+        "simulated" in families(exposition(made.summary))["tpcsweep_throughput_bits_per_second"].documentation
+    )

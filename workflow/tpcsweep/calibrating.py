@@ -22,7 +22,7 @@ from tpcsweep.models.observations import Observations, observe
 from tpcsweep.parameters import Parameters
 from tpcsweep.simulation_parameters import UNITS, Physics
 from tpcsweep.testbeds.simulation.fluid import solve
-from tpcsweep.testbeds.simulation.model import Cells
+from tpcsweep.testbeds.simulation.model import WORDED, WORDS, Cells, worded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,6 +51,8 @@ HELD: Mapping[str, tuple[float | None, str]] = {
     "spill": (0.0, "not fitted: data under way on such paths fit into any cache"),
     "cache": (1e3, "not fitted: without spill it has no effect"),
     "server_rate": (None, "not fitted: the path binds first"),
+    "disk_read_rate": (None, "not fitted: cells with disks are left out"),
+    "disk_write_rate": (None, "not fitted: cells with disks are left out"),
     "nic_rate": (None, "not fitted: there are none in network namespaces"),
     "framing": (14.0, "Linux: tbf counts the Ethernet header"),
     "queue_use": (0.85, "not fitted: no such cells"),
@@ -89,25 +91,29 @@ def model_for(ratio: float) -> Model:
 
 
 def observed(summary: xr.Dataset) -> tuple[Observations, float]:
-    """Measured cells with the columns of `Cells`, and the ratio that `model_for` takes.
+    """Measured cells with the columns of `Cells`, and the ratio that `model_for` takes; without those that use disks.
 
     Raises:
-        CalibrationError: for a simulated dataset.
+        CalibrationError: for a simulated dataset, and for one of which no cell is left.
         NothingMeasuredError: see `observe`.
     """
     if summary.attrs.get("testbed_kind") == SIMULATED:
         raise CalibrationError("this dataset is simulated: parameters are fitted to measured cells alone")
     found = observe(summary)
-    redirected = (found.frame["endpoint"] == "redirector") & (found.frame["origins"] > 1)
     # Older datasets do not tell of parameters that came later; they had their defaults.
     defaults = {
         name: np.inf if one.default is None else one.default for name, one in Parameters.model_fields.items()
     }
-    lacking = {name: defaults[name] for name in Cells._fields if name in defaults and name not in found.frame}
-    frame = found.frame.assign(redirected=redirected.astype(float), **lacking)
+    needed = (*Cells._fields, *WORDS)
+    lacking = {name: defaults[name] for name in needed if name in defaults and name not in found.frame}
+    frame = found.frame.assign(**lacking)
+    frame = frame.assign(**dict(zip(WORDED, worded(*(frame[name] for name in WORDS)), strict=True)))
     used = summary["destination_cpu"] / summary["source_cpu"]
     ratio = float(used.median()) if bool(used.notnull().any()) else 1.0
-    return replace(found, frame=frame), ratio
+    in_memory = ((frame["reads"] == 0) & (frame["writes"] == 0)).to_numpy()
+    if not in_memory.any():
+        raise CalibrationError("every cell uses a disk: parameters are fitted to files in memory alone")
+    return replace(found, frame=frame).take(in_memory), ratio
 
 
 def calibrate(observations: Observations, ratio: float, resamples: int = RESAMPLES) -> Fit:

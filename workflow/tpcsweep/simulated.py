@@ -15,7 +15,7 @@ from tpcsweep.simulation_parameters import UNITS
 from tpcsweep.testbed_settings import Simulation
 from tpcsweep.testbeds.simulation.draws import drawn
 from tpcsweep.testbeds.simulation.fluid import solve
-from tpcsweep.testbeds.simulation.model import Cells, instance_cores, used_origins
+from tpcsweep.testbeds.simulation.model import WORDS, Cells, instance_cores, used_origins, worded
 
 
 def datasets(summary: xr.Dataset) -> Iterator[xr.Dataset]:
@@ -70,6 +70,5 @@ def columns_of(summary: xr.Dataset) -> Cells:
         values: NDArray[Any] = summary[name].broadcast_like(summary["throughput"]).values.ravel()
         return values
 
-    redirected = (column("endpoint") == "redirector") & (column("origins") > 1)
-    numbers = {name: column(name).astype(float) for name in Cells._fields if name != "redirected"}
-    return Cells(**numbers, redirected=redirected.astype(float))
+    numbers = [column(name).astype(float) for name in Cells._fields if name in summary.coords]
+    return Cells(*numbers, *worded(*(column(name) for name in WORDS)))

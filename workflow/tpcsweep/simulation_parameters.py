@@ -81,7 +81,10 @@ _Bytes = Annotated[Estimate, _in("B")]
 
 
 class Physics(Strict):
-    """What the simulated servers, files' set-up and path are like. docs/simulation.md has the formulas."""
+    """What the simulated servers, files' set-up and path are like. docs/simulation.md has the formulas.
+
+    A new one comes last: random sets are drawn in this order, and those of the others stay as they were.
+    """
 
     # A file with a base gives some of them: which are missing is told once both are read together.
     model_config = ConfigDict(json_schema_extra=lambda schema: schema.pop("required"))
@@ -110,6 +113,10 @@ class Physics(Strict):
     queue_delay: _Share = Field(description="share of the RTT that packets spend in one queue")
     queue_segments: _Positive = Field(description="segments in what a queue limit counts as one packet")
     base_rtt: Annotated[Estimate, _in("ms", positive=True)] = Field(description="least RTT of a path")
+    disk_read_rate: _Ceiling = Field(
+        description="what a server's disk reads, all its streams together; null: there is none"
+    )
+    disk_write_rate: _Ceiling = Field(description="the same for writing")
 
 
 UNITS = {name: field.metadata[0].func.unit for name, field in Physics.model_fields.items()}

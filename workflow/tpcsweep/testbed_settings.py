@@ -303,6 +303,11 @@ class Simulation(Strict):
         default=(),
         description="claims that values were chosen by: no predictions; those of the base count too",
     )
+    tools: tuple[Word, ...] = Field(
+        default=("gfal-copy", "curl", "gfal2", "native"),
+        min_length=1,
+        description="tools whose set-up and cost the parameters are those of",
+    )
     memory: Annotated[int, Quantity(SIZE, at_least=1)] = Field(
         default=4 * 10**12, description="memory for files, of both sides together"
     )
@@ -321,7 +326,7 @@ class Simulation(Strict):
     @property
     def identity(self) -> dict[str, str]:
         """What stands for everything that cells are computed from: another one makes them stale."""
-        text = self.model_dump_json(exclude={"base", "memory"})
+        text = self.model_dump_json(exclude={"base", "memory", "tools"})
         return {"digest": hashlib.sha256(text.encode()).hexdigest()[:16]}
 
 

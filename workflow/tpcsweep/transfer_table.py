@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 
+from tpcsweep.dataset import SIMULATED
 from tpcsweep.variables import TRANSFERS
 
 FIGURES = ("startup", "sending", "total", "size", "rate")
@@ -36,12 +37,8 @@ def of_cell(transfers: xr.Dataset, cell: int) -> pd.DataFrame:
     both.loc["sum", "rate"] = (streams["size"] * 8e-9 / streams["total"]).sum()
     rows = pd.concat([figures, both]).rename(columns=_heads(figures.columns))
     words = frame[["stream", "number", "message"]].astype(object)
-    return (
-        words[["stream", "number"]]
-        .join(rows, how="right")
-        .join(words["message"])
-        .fillna(dict.fromkeys(words, ""))
-    )
+    table = words[["stream", "number"]].join(rows, how="right").join(words["message"])
+    return _said(table.fillna(dict.fromkeys(words, "")), transfers)
 
 
 def per_cell(transfers: xr.Dataset) -> pd.DataFrame:
@@ -52,7 +49,13 @@ def per_cell(transfers: xr.Dataset) -> pd.DataFrame:
     found = grouped[axes].first()
     found["transfers"] = grouped["ok"].sum()
     means = grouped[list(FIGURES)].mean()
-    return found.join(means.rename(columns=_heads(means.columns))).reset_index(drop=True)
+    return _said(found.join(means.rename(columns=_heads(means.columns))).reset_index(drop=True), transfers)
+
+
+def _said(table: pd.DataFrame, transfers: xr.Dataset) -> pd.DataFrame:
+    """A table whose head says so where transfers were simulated."""
+    simulated = transfers.attrs.get("testbed_kind") == SIMULATED
+    return table.rename_axis(columns="simulated") if simulated else table
 
 
 def _heads(names: pd.Index) -> dict[str, str]:

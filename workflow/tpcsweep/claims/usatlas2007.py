@@ -56,6 +56,8 @@ def _more_streams(cells: Cells) -> Finding:
         f"{more.reason}; {int(at.sum())} of {len(at)} cells fail at {where} "
         f"({crashed.low:.0%} to {crashed.high:.0%}), {int(other.sum())} of {len(other)} elsewhere"
     )
+    if cells.data == "simulated":
+        crashes, reason = None, f"{reason}: nothing in a simulation can crash, so that is no evidence"
     advice = f"{more.advice}; sweep more streams with larger buffers until they fail, and repetitions: 6"
     rows = ({"where": where, "failed": int(at.sum()), "cells": len(at)}, *more.rows)
     return Finding(both([more.decision, crashes]), reason, more.effect, rows, advice)

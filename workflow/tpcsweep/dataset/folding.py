@@ -14,7 +14,7 @@ import xarray as xr
 
 from tpcsweep.dataset.about import about_sweep
 from tpcsweep.dataset.cells import DatasetError, differences
-from tpcsweep.dataset.labels import STATUS, coordinates
+from tpcsweep.dataset.labels import STATUS, about_group, coordinates
 from tpcsweep.dataset.reading import Reduced, reduced
 from tpcsweep.dataset.series import Series
 from tpcsweep.dataset.slabs import loaded
@@ -136,5 +136,6 @@ class _Grid:
         """Give the groups. interval: s between samples."""
         known = coordinates(self.axes, fixed)
         self.series.coordinates = self.moved.coordinates = known
+        self.series.attributes = self.moved.attributes = about_group(attributes)
         self.series.interval = interval
         return Folded(self.summary.dataset(known, attributes), self.series, self.moved)

@@ -30,6 +30,8 @@ IMPORTED = "imported"
 TRANSFERS_GROUP = "transfer_times"
 """The group of single transfers; "transfers" is a figure, and NetCDF has one name for both."""
 
+_OF_GROUPS = ("title", "source", "testbed_kind", "comment")
+
 REPETITION = "repetition"
 _DEFAULT = "default"  # stands for null on an axis of words: NetCDF has no null text
 
@@ -84,7 +86,12 @@ def labels(name: str, values: Sequence[Value]) -> tuple[NDArray[Any], dict[str, 
     return np.array(numbers), attributes
 
 
-def attributes_of(variable: Variable) -> dict[str, str]:
-    """Give unit, where there is one, and name as attributes."""
+def attributes_of(variable: Variable, simulated: bool = False) -> dict[str, str]:
+    """Give unit, where there is one, and name as attributes; of what was simulated the name says so."""
     units = {"units": variable.units} if variable.units else {}
-    return {**units, "long_name": variable.long_name}
+    return {**units, "long_name": f"simulated: {variable.long_name}" if simulated else variable.long_name}
+
+
+def about_group(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Give those of a dataset's attributes that its other groups have too: each is opened on its own."""
+    return {name: attributes[name] for name in _OF_GROUPS if name in attributes}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from tpcsweep.dataset.labels import attributes_of
+from tpcsweep.dataset.labels import SIMULATED, attributes_of
 from tpcsweep.dataset.slabs import Slab, blocks, box, empty
 from tpcsweep.dataset.spool import Spool
 from tpcsweep.variables import ORIGIN_SAMPLES, SAMPLES
@@ -105,11 +105,12 @@ def _numbers(row: Sequence[Any], packed: struct.Struct) -> bytes:
 class Series:
     """Samples of cells, as 32-bit numbers: finer than any counter's noise.
 
-    coordinates and interval (s between samples) are to be set before anything is read.
+    coordinates, attributes and interval (s between samples) are to be set before anything is read.
     """
 
     def __init__(self, axes: Sequence[str], shape: Sequence[int]) -> None:
         self.coordinates: dict[Hashable, Any] = {}
+        self.attributes: Mapping[str, Any] = {}
         self.interval = 1.0
         self._axes, self._shape = tuple(axes), tuple(shape)
         self._records = Spool(np.float32)  # of a cell: a row for each series that it has
@@ -132,6 +133,7 @@ class Series:
         time = ("time", self._places * self.interval, _CLOCK)
         block = box(self._shape, self._most)
         content: dict[str, Any] = {}
+        simulated = self.attributes.get("testbed_kind") == SIMULATED
         for name, about in (SAMPLES | ORIGIN_SAMPLES).items():
             several = name in ORIGIN_SAMPLES
             dimensions = (*self._axes, "origin", "time") if several else (*self._axes, "time")
@@ -140,10 +142,10 @@ class Series:
             content[name] = (
                 dimensions,
                 empty(shape, np.float32),
-                attributes_of(about),
+                attributes_of(about, simulated),
                 {"chunksizes": chunks},
             )
-        return xr.Dataset(content, {**self.coordinates, "time": time})
+        return xr.Dataset(content, {**self.coordinates, "time": time}, self.attributes)
 
     def slabs(self) -> Iterator[Slab]:
         """See `slabs.Group`: chunks."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from tpcsweep.dataset.labels import attributes_of
+from tpcsweep.dataset.labels import SIMULATED, attributes_of
 from tpcsweep.dataset.slabs import Slab, empty
 from tpcsweep.dataset.spool import Spool
 from tpcsweep.variables import TRANSFERS
@@ -58,10 +58,14 @@ def columns_of(transfers: Mapping[str, Sequence[Any]]) -> Columns:
 
 
 class Transfers:
-    """Transfers of cells in the order in which these are added. coordinates are to be set before any is read."""
+    """Transfers of cells in the order in which these are added.
+
+    coordinates and attributes are to be set before any is read.
+    """
 
     def __init__(self, axes: Sequence[str], shape: Sequence[int]) -> None:
         self.coordinates: dict[Hashable, Any] = {}
+        self.attributes: Mapping[str, Any] = {}
         self._axes, self._shape = tuple(axes), tuple(shape)
         # Of a cell: a row for each of _NUMBERS, then of _TEXTS by their places in _texts.
         self._records = Spool(np.float64)
@@ -86,13 +90,14 @@ class Transfers:
         rows = sum(self._counts)
         chunks = {"chunksizes": (max(1, min(_SLAB, rows)),)}
         content: dict[str, Any] = {}
+        simulated = self.attributes.get("testbed_kind") == SIMULATED
         for name in self._axes:
             _, values, about = self.coordinates[name]
             content[name] = ("transfer", empty((rows,), values.dtype), about, chunks)
         for name, variable in TRANSFERS.items():
             values = empty((rows,), _KINDS.get(name, np.float64))
-            content[name] = ("transfer", values, attributes_of(variable), chunks)
-        return xr.Dataset(content)
+            content[name] = ("transfer", values, attributes_of(variable, simulated), chunks)
+        return xr.Dataset(content, attrs=self.attributes)
 
     def slabs(self) -> Iterator[Slab]:
         """See `slabs.Group`: the rows of some cells."""

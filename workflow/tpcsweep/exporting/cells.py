@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from tpcsweep.dataset import STATUS
+from tpcsweep.dataset import SIMULATED, STATUS
 from tpcsweep.parameters import Value
 from tpcsweep.sweep import path_text
 
@@ -62,3 +62,9 @@ def plain(value: Any) -> Value:
     if isinstance(value, float) and math.isinf(value):
         return None
     return value  # type: ignore[no-any-return]
+
+
+def site(summary: xr.Dataset) -> str:
+    """Give the testbed, which says so itself where nothing was measured."""
+    testbed = str(summary.attrs["testbed"])
+    return f"simulated:{testbed}" if summary.attrs["testbed_kind"] == SIMULATED else testbed

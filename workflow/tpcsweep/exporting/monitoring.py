@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from tpcsweep.dataset import SIMULATED, STATUS
-from tpcsweep.exporting.cells import cells
+from tpcsweep.dataset import STATUS
+from tpcsweep.exporting.cells import cells, site
 from tpcsweep.sweep import REPETITION
 
 MB_PER_S = 125.0
@@ -48,7 +48,7 @@ def lines(summary: xr.Dataset, samples: xr.Dataset) -> list[str]:
         for one in SAID
         if one in summary.coords
     }
-    where = f"{_site(summary)}, {summary.attrs['sweep']}, source->destination"
+    where = f"{site(summary)}, {summary.attrs['sweep']}, source->destination"
     suffixed = _suffixed(summary)
     found = []
     for place, cell in enumerate(order):
@@ -58,12 +58,6 @@ def lines(summary: xr.Dataset, samples: xr.Dataset) -> list[str]:
             called, value = name(about, kind) + suffix, values[place] * MB_PER_S
             found.append(f"{measured.ended[cell] * 1e3:.0f}, {where}, {called}, {value:.6g}")
     return found
-
-
-def _site(summary: xr.Dataset) -> str:
-    """The testbed, which says so itself where nothing was measured."""
-    testbed = str(summary.attrs["testbed"])
-    return f"simulated:{testbed}" if summary.attrs["testbed_kind"] == SIMULATED else testbed
 
 
 def name(said: Mapping[str, Any], kind: str) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from tpcsweep.dataset import STATUS, flag_words
-from tpcsweep.exporting.cells import ExportError, cells, plain
+from tpcsweep.exporting.cells import ExportError, cells, plain, site
 from tpcsweep.sweep import path_text
 from tpcsweep.variables import FLAGS, SUMMARY
 
@@ -93,7 +93,7 @@ def _states(summary: xr.Dataset, measured: _Measured) -> Iterator[str]:
 def _gauge(figure: xr.DataArray, measured: _Measured) -> Iterator[str]:
     unit, scale = UNITS[figure.attrs["units"]]
     metric = "_".join(filter(None, (PREFIX, str(figure.name), unit)))
-    yield from _head(metric, "gauge", unit, SUMMARY[str(figure.name)].long_name)
+    yield from _head(metric, "gauge", unit, figure.attrs["long_name"])
     values = (figure.values[measured.at] * scale).tolist()
     for value, labels, ended in zip(values, measured.labels, measured.ended, strict=True):
         if not math.isnan(value):
@@ -108,7 +108,7 @@ def _head(metric: str, kind: str, unit: str, meaning: str) -> Iterator[str]:
 
 
 def _whose(summary: xr.Dataset) -> dict[str, str]:
-    return {"sweep": str(summary.attrs["sweep"]), "testbed": str(summary.attrs["testbed"])}
+    return {"sweep": str(summary.attrs["sweep"]), "testbed": site(summary)}
 
 
 def _labels(labels: Mapping[str, str]) -> str:

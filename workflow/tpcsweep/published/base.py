@@ -58,10 +58,6 @@ class PublishedFigure:
     """The testbed that it is made on unless another is asked for."""
     source: str | None = None
     """The file in config/imports by which it is made of data from elsewhere."""
-    not_simulated: str = ""
-    """Why no simulation stands in for a measurement; empty where one does."""
-    like: str | None = None
-    """A sweep in config/sweeps whose dataset is drawn where it is there and that of the published sweep is not."""
 
     @property
     def publication(self) -> str:

@@ -28,8 +28,6 @@ from tpcsweep.sweep import Sweep
 DRAWS = 40
 """Random parameter sets that simulated data are judged under."""
 
-_OTHER = "Not at the published scale: a smaller sweep than config/published/{name}.yaml stands in for it."
-
 Run = Callable[[Mapping[str, Any], Sequence[str]], int]
 """Runs a Snakemake with this configuration for some targets; returns its exit code."""
 
@@ -46,12 +44,12 @@ class Making:
     """The folder of all published figures."""
     run: Run
     testbed: str | None = None
-    """None: simulated, where it can be."""
+    """None: the figure's own, which simulates."""
     scale: str | None = None
     file: str | None = None
     """Of data from elsewhere."""
     also: Path = field(default=Path("results"))
-    """Where datasets of other sweeps are, which some figures can be drawn of."""
+    """Where datasets from elsewhere are, where they have been read before."""
 
 
 def make(figure: PublishedFigure, how_to: Making) -> Path:
@@ -65,8 +63,6 @@ def make(figure: PublishedFigure, how_to: Making) -> Path:
     notes: tuple[str, ...] = ()
     if figure.source is not None:
         found = _imported(figure.source, how_to)
-    elif figure.not_simulated and (how_to.testbed is None or _kind(how_to.testbed) == SIMULATED):
-        found = _there(how_to.results / figure.name, how_to.also / str(figure.like))
     else:
         scale = how_to.scale
         found, notes = _swept(figure, how_to)
@@ -89,14 +85,7 @@ def judged(figure: PublishedFigure, data: Data, scale: str | None = None, notes:
         left = "".join(f"; {note}" for note in notes)
         title += f", scaled {scale}: bandwidth, cores, files and buffers × {scale}{left}"
     claims = carried(data.summary, figure.claims, _draws(data))
-    other = [_OTHER.format(name=figure.name)] if data.summary.attrs["sweep"] == figure.like else []
-    return Shown(title, (_about(data), *other), tuple(claims))
-
-
-def command(figure: PublishedFigure) -> str:
-    """What a user types to have a figure's data measured or read."""
-    more = "file=PATH" if figure.source is not None else "testbed=netns"
-    return f"snakemake {figure.name} --config {more}"
+    return Shown(title, (_about(data),), tuple(claims))
 
 
 def _swept(figure: PublishedFigure, how_to: Making) -> tuple[Path, tuple[str, ...]]:
@@ -160,15 +149,15 @@ def _about(data: Data) -> str:
 
 
 def _placeholder(figure: PublishedFigure, how_to: Making) -> Path:
-    """A figure that says what is missing, and shows nothing in its place."""
-    why = "needs data" if figure.source is not None else "needs a measurement"
-    claims = unmeasured(figure.claims, "none", command(figure))
+    """A figure of data from elsewhere that says that they are missing, and shows nothing in their place."""
+    command = f"snakemake {figure.name} --config file=PATH"
+    claims = unmeasured(figure.claims, "none", command)
     shown = Shown(f"{figure.title}; no data", (), tuple(claims))
     with styled():
         drawn, axes = board(1, 1, 5.0, 3.0, shown)
         one = axes.flat[0]
         one.set_axis_off()
-        text = f"{why}:\n{command(figure)}\n\nnot simulated:\n{figure.not_simulated}"
+        text = f"needs data:\n{command}\n\nnot simulated: they are public"
         one.text(0.5, 0.5, text, ha="center", va="center", fontsize=11)
         close(drawn, shown)
     return _write(figure, how_to.results / figure.name, drawn, claims, None, None)

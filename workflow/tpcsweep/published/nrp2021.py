@@ -56,6 +56,5 @@ FIGURES = (
         ("nrp2021.xrootd_vs_gridftp",),
         _against_rtt,
         source="nrp-wan-2020",
-        not_simulated="its measurements are public",
     ),
 )

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+
+import numpy as np
 
 from tpcsweep.checks import Rule, broken, everywhere
 from tpcsweep.configuration import Configuration
 from tpcsweep.parameters import show_value
 from tpcsweep.problems import Problem
 from tpcsweep.testbed_settings import Simulation
+from tpcsweep.testbeds.simulation.fluid import solve
+from tpcsweep.testbeds.simulation.model import DISKS, GBIT, cells_of, central
+from tpcsweep.testbeds.simulation.plan import MOST
 from tpcsweep.tools import TOOLS
 from tpcsweep.units import CORES, show
+
+MOST_TRANSFERS = 1e5
+"""In a cell whose end is given, of those streams that are simulated: half a minute of CPU time (plan.CPU_SECONDS)."""
 
 ALIKE = ("tool", "copy_mode", "source_content")
 """Parameters whose values the model does not tell apart: as axes they would show that nothing changes."""
@@ -21,20 +30,51 @@ def check(configuration: Configuration) -> list[Problem]:
     testbed, file = configuration.testbed, configuration.testbed_file
     assert isinstance(testbed, Simulation)
     rules = [*_rules(testbed, file), *everywhere(testbed.memory, f"memory in {file}")]
-    return [*_axes(configuration), *broken(rules, configuration)]
+    return [*_axes(configuration), *_long(configuration, testbed), *broken(rules, configuration)]
 
 
 def _axes(configuration: Configuration) -> Iterator[Problem]:
     for name in ALIKE:
         values = configuration.grid.axes.get(name, ())
-        if len(values) > 1:
+        alike = Counter(_known_by(str(value)) if name == "tool" else None for value in values)
+        if max(alike.values(), default=0) > 1:
             given = ", ".join(show_value(name, value) for value in values)
             allowed = "one value: the model does not tell them apart"
             yield Problem(f"parameters.{name}", given, allowed, configuration.sweep_file)
 
 
+def _long(configuration: Configuration, testbed: Simulation) -> Iterator[Problem]:
+    """The cell whose time or files take the most transfers to simulate, where these are too many."""
+    how, cells = (
+        configuration.sweep.measurement,
+        cells_of(cell.parameters for cell in configuration.grid.cells),
+    )
+    if how.until == "steady":
+        return
+    throughput = solve(cells, central(testbed.parameters), testbed.queues)[0]
+    each = how.bounds[1] * throughput / (cells.file_size * GBIT) / cells.streams
+    transfers = np.minimum(cells.streams, MOST) * (each if how.files is None else np.minimum(each, how.files))
+    transfers = transfers * (1 - cells.endless)
+    if transfers.max() > MOST_TRANSFERS:
+        most = int(transfers.argmax())
+        given = (
+            f"{transfers[most]:.2g} transfers to simulate in the cell {configuration.grid.cells[most].path}"
+        )
+        allowed = (
+            f"at most {MOST_TRANSFERS:.2g} in a cell: a shorter time, fewer files, or larger ones (file_size)"
+        )
+        yield Problem(f"measurement.{how.until}", given, allowed, configuration.sweep_file)
+
+
+def _known_by(tool: str) -> str | None:
+    """What the model knows of a tool: whether it encrypts, and whether it moves files."""
+    protocol = TOOLS[tool].protocol if tool in TOOLS else None
+    return protocol if protocol in ("https", "iperf3") else None
+
+
 def _rules(testbed: Simulation, file: str) -> list[Rule]:
-    most = testbed.parameters.host_cores.value
+    physics = testbed.parameters
+    most = physics.host_cores.value
     assert most is not None
 
     def cores(value: float | None) -> str | None:
@@ -49,13 +89,17 @@ def _rules(testbed: Simulation, file: str) -> list[Rule]:
         return None if value == "cubic" else "cubic: others are not modelled"
 
     def layer(value: str) -> str | None:
-        return None if value == "memory_to_memory" else "memory_to_memory: disks are not modelled"
+        rates = {"disk_read_rate": physics.disk_read_rate, "disk_write_rate": physics.disk_write_rate}
+        used = zip(rates.items(), DISKS.get(value, (False, False)), strict=True)
+        lacking = [name for (name, rate), on_disk in used if on_disk and rate.value is None]
+        if not lacking:
+            return None
+        return f"layers without disks, or a testbed with numbers for {' and '.join(lacking)} (null in {file})"
 
     def tool(value: str) -> str | None:
-        able = [name for name, one in TOOLS.items() if one.protocol == "https" and one.place == "client"]
-        if value in able or value not in TOOLS:
+        if value in testbed.tools or value not in TOOLS:
             return None
-        return f"{' or '.join(able)}: third-party copies over HTTPS are modelled, and nothing else"
+        return f"{' or '.join(testbed.tools)}: the set-up and cost of others are not those of {file} (tools)"
 
     def tcp_streams(value: int) -> str | None:
         return None if value == 1 else "1: several connections in one transfer are not modelled"

@@ -6,16 +6,18 @@ are arrays that broadcast: (cells,) beside (draws, 1).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tpcsweep.parameters import Parameters
 from tpcsweep.simulation_parameters import Physics
+from tpcsweep.tools import TOOLS
 
 Array = NDArray[np.float64]
+Words = Sequence[Any] | NDArray[Any]
 
 HEADERS = 52
 """Bytes of IPv4 and TCP headers with timestamps, in each packet."""
@@ -23,6 +25,12 @@ TLS = 16384 / (16384 + 22)
 """Payload of a TLS 1.3 record of the largest size (RFC 8446, section 5): header 5, type 1, tag 16 bytes."""
 GBIT = 8e-9
 """Of a byte."""
+WORDS = ("origins", "endpoint", "tool", "layer")
+"""Parameters that `worded` takes, in its order."""
+WORDED = ("redirected", "encrypted", "endless", "reads", "writes")
+"""Fields of `Cells` that it gives: the last ones."""
+DISKS = {"memory_to_disk": (False, True), "disk_to_disk": (True, True)}
+"""Of layers with files on disks: whether the source's are, and the destination's."""
 
 
 class Cells(NamedTuple):
@@ -39,6 +47,14 @@ class Cells(NamedTuple):
     file_size: Array
     redirected: Array
     """1 where redirectors are asked: more than one origin, and not direct."""
+    encrypted: Array
+    """1 where data go in TLS records."""
+    endless: Array
+    """1 where a stream is one connection as long as the cell, and moves no files."""
+    reads: Array
+    """1 where the source's files are on a disk."""
+    writes: Array
+    """1 where the destination's are."""
 
 
 class Terms(NamedTuple):
@@ -66,22 +82,20 @@ def cells_of(parameters: Iterable[Parameters]) -> Cells:
     def limit(value: float | None) -> float:
         return np.inf if value is None else value
 
-    rows = [
-        (
-            one.streams,
-            one.origins,
-            limit(one.cores),
-            one.rtt,
-            one.bandwidth,
-            limit(one.queue_limit),
-            one.mtu,
-            one.tcp_buffer,
-            one.file_size,
-            one.origins > 1 and one.endpoint == "redirector",
-        )
-        for one in parameters
-    ]
-    return Cells(*np.array(rows, dtype=float).reshape(-1, len(Cells._fields)).T)
+    found = [*parameters]
+    numbers = [[limit(getattr(one, name)) for one in found] for name in Cells._fields[: -len(WORDED)]]
+    words = ([getattr(one, name) for one in found] for name in WORDS)
+    return Cells(*np.array(numbers, dtype=float), *worded(*words))
+
+
+def worded(origins: Words, endpoint: Words, tool: Words, layer: Words) -> Iterator[Array]:
+    """Columns of `Cells` that words tell, in their order: of `WORDED`, by columns of the parameters in `WORDS`."""
+    redirects = (np.asarray(endpoint) == "redirector") & (np.asarray(origins) > 1)
+    yield redirects.astype(float)
+    yield np.array([float(TOOLS[name].protocol == "https") for name in tool])
+    yield np.array([float(name == "network") for name in layer])
+    for end in range(2):
+        yield np.array([float(DISKS.get(name, (False, False))[end]) for name in layer])
 
 
 def central(physics: Physics) -> dict[str, Array]:
@@ -97,7 +111,18 @@ def round_trip(cells: Cells, p: Mapping[str, Array]) -> Array:
 
 def payload_share(cells: Cells, p: Mapping[str, Array]) -> Array:
     """Payload over bytes on the path."""
-    return TLS * (cells.mtu - HEADERS) / (cells.mtu + p["framing"])
+    records: Array = np.where(cells.encrypted > 0, TLS, 1.0)
+    return records * (cells.mtu - HEADERS) / (cells.mtu + p["framing"])
+
+
+def file(cells: Cells) -> Array:
+    """Gbit that a stream moves at a time."""
+    return np.where(cells.endless > 0, np.inf, cells.file_size * GBIT)
+
+
+def disk(rate: Array, used: Array) -> Array:
+    """Gbit/s of a server's disk, where it is used."""
+    return np.where(used > 0, rate, np.inf)
 
 
 def used_origins(cells: Cells) -> Array:
@@ -127,13 +152,13 @@ def spilling(throughput: Array, cells: Cells, p: Mapping[str, Array]) -> Array:
 
 def core_rate(side: str, cost: Array, cells: Cells, p: Mapping[str, Array]) -> Array:
     """Gbit/s of a core, with what each file costs spread over its bytes; cost: of `spilling`."""
-    return 1 / (cost / p[f"core_rate_{side}"] + p["setup_cpu"] / (cells.file_size * GBIT))
+    return 1 / (cost / p[f"core_rate_{side}"] + p["setup_cpu"] / file(cells))
 
 
 def terms(throughput: Array, cells: Cells, p: Mapping[str, Array], queues: str) -> Terms:
     """What bounds cells while they have a throughput, which decides how much of their data leaves the cache."""
     rtt, share, used = round_trip(cells, p), payload_share(cells, p), used_origins(cells)
-    cores, cost, file = instance_cores(cells, p), spilling(throughput, cells, p), cells.file_size * GBIT
+    cores, cost, moved = instance_cores(cells, p), spilling(throughput, cells, p), file(cells)
     rates = {side: core_rate(side, cost, cells, p) for side in ("source", "destination")}
     window = p["window_share"] * cells.tcp_buffer * GBIT / rtt
     one = np.minimum(1, cores)
@@ -145,22 +170,28 @@ def terms(throughput: Array, cells: Cells, p: Mapping[str, Array], queues: str) 
         "cpu_destination": pool * rates["destination"],
         "interface": p["nic_rate"] * share,
     }
-    shared = {"server": p["server_rate"], "path": cells.bandwidth * share * p["saturation"]}
+    shared = {
+        "server": p["server_rate"],
+        "path": cells.bandwidth * share * p["saturation"],
+        "disk_read": disk(p["disk_read_rate"], cells.reads),
+        "disk_write": disk(p["disk_write_rate"], cells.writes),
+    }
     (each if queues == "origin" else shared)["path_queue"] = queue
     # One core moves the bytes of a stream (its set-up takes time of its own), and nothing on its way lets more through.
     core = one * np.minimum(p["core_rate_source"], p["core_rate_destination"]) / cost
     passed = [value for name, value in {**each, **shared}.items() if not name.startswith("cpu")]
     stream = np.minimum.reduce(np.broadcast_arrays(window, core, *passed))
-    setup = (
+    files = (
         p["setup_time"]
         + p["setup_rtts"] * rtt
         + cells.redirected * (p["redirector_time"] + p["redirector_rtts"] * rtt)
         + p["setup_cpu"] / one
     )
+    setup = np.where(cells.endless > 0, rtt, files)  # a connection alone
     first = p["initial_window"] * (cells.mtu - HEADERS) * GBIT
     # The window doubles each round trip until the stream's rate is reached or the file is sent (RFC 5681).
-    rounds = np.log2(np.minimum(np.maximum(stream * rtt / first, 1), 1 + file / first))
+    rounds = np.log2(np.minimum(np.maximum(stream * rtt / first, 1), 1 + moved / first))
     ramp = first * (2**rounds - 1)
-    demand = cells.streams * file / (setup + rounds * rtt + (file - ramp) / stream)
+    demand = cells.streams / ((setup + rounds * rtt - ramp / stream) / moved + 1 / stream)
     ceilings = {**{name: used * value for name, value in each.items()}, **shared}
     return Terms(setup, rounds, ramp, stream, window, demand, ceilings)

@@ -9,6 +9,7 @@ import numpy as np
 
 from tpcsweep.parameters import Parameters
 from tpcsweep.simulation_parameters import Physics
+from tpcsweep.sweep import Measurement
 from tpcsweep.testbeds.simulation.fluid import least
 from tpcsweep.testbeds.simulation.model import (
     GBIT,
@@ -27,34 +28,47 @@ MOST = 32
 groups that move together."""
 
 
-def plan(wanted: Parameters, physics: Physics, queues: str, interval: float) -> dict[str, Any]:
+CPU_SECONDS = 120
+"""Of one cell at most: it takes a tenth of a second, and one of an hour some seconds."""
+ENDLESS = 10.0
+"""Seconds' worth of what a stream moves at a time that has no files: how it is cut up makes no difference."""
+SIMULATED = 6
+"""Transfers of each stream in a cell whose end is not given: there is no noise to wait for."""
+
+
+def plan(wanted: Parameters, physics: Physics, queues: str, how: Measurement) -> dict[str, Any]:
     """A cell for `simulate`: rates in Gbit/s, sizes in Gbit, times in s."""
     cells, p = cells_of([wanted]), central(physics)
     begin = least(terms(np.zeros(1), cells, p, queues))
     at = terms(begin, cells, p, queues)
     used, rtt, file = int(used_origins(cells)[0]), float(round_trip(cells, p)[0]), wanted.file_size * GBIT
+    throughput, setup_cpu = float(least(at)[0]), float(p["setup_cpu"])
+    endless = bool(cells.endless[0])
+    if endless:
+        file, setup_cpu = ENDLESS * throughput / wanted.streams + float(at.ramp[0]), 0.0
     origins, streams, weight = dealt(wanted.streams, used)
     times = used / origins
     ceiling = {name: float(np.ravel(value)[0]) for name, value in at.ceilings.items()}
     interface, queue = ceiling["interface"] / used, ceiling["path_queue"]
-    shared = min(ceiling["path"], ceiling["server"])
+    shared = min(ceiling[name] for name in ("path", "server", "disk_read", "disk_write"))
     if queues == "origin":
         interface = min(interface, queue / used)
     else:
         shared = min(shared, queue)
     cores = float(instance_cores(cells, p)[0])
-    throughput = float(least(at)[0])
+    phases = _phases(at, rtt, file)
     return {
         "origins": origins,
         "streams": streams,
         "weight": weight,
         "times": times,
-        "phases": _phases(at, rtt, file),
+        "phases": phases,
+        "again": len(phases) - 1 if endless else 0,
         "file": file,
         "cores": cores / float(slowdown(cells, p)[0]),
         "one": min(1.0, cores),
         "sides": [
-            {"core_rate": float(p[f"core_rate_{side}"]), "per_gbit": float(p["setup_cpu"]) / file}
+            {"core_rate": float(p[f"core_rate_{side}"]), "per_gbit": setup_cpu / file}
             for side in ("source", "destination")
         ],
         "spill": float(p["spill"]),
@@ -64,7 +78,12 @@ def plan(wanted: Parameters, physics: Physics, queues: str, interval: float) -> 
         "shared": _finite(shared / times),
         "guess": throughput,
         "cycle": wanted.streams * file / throughput,
-        "interval": interval,
+        "cpu_seconds": CPU_SECONDS,
+        "interval": how.interval,
+        "turns": SIMULATED if how.until == "steady" else None,
+        "files": None if endless else how.files,
+        "seconds": how.bounds[1],
+        "listed": how.until == "files" and weight * times == 1 and not endless,
     }
 
 

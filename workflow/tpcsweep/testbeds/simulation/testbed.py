@@ -15,6 +15,7 @@ from tpcsweep.sweep import Measurement
 from tpcsweep.testbed_settings import Simulation
 from tpcsweep.testbeds import BrokenError, Request
 from tpcsweep.testbeds.simulation import engine, model
+from tpcsweep.testbeds.simulation.course import course
 from tpcsweep.testbeds.simulation.draws import spread
 from tpcsweep.testbeds.simulation.engine import Engine, SimulationError
 from tpcsweep.testbeds.simulation.plan import plan
@@ -75,8 +76,9 @@ def measure(
     settings = site.settings
     physics, queues = settings.parameters, settings.queues
     cells, p = model.cells_of([wanted]), model.central(physics)
-    found = site.engine.simulate(plan(wanted, physics, queues, how.interval))
-    at = model.terms(np.array([found["throughput"]]), cells, p, queues)
+    planned = plan(wanted, physics, queues, how)
+    found = course(planned, site.engine.simulate(planned))
+    at = model.terms(np.array([found.throughput]), cells, p, queues)
     low, high = spread(cells, physics, queues, settings.draws, how.confidence)
     around = Around(
         cores=float(model.used_origins(cells)[0] * model.instance_cores(cells, p)[0]),

@@ -1,0 +1,215 @@
+"""Layers and tools of simulated cells: disks, streams without files, data without TLS; SimGrid and the fixed point."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.text import Text
+from tpcsweep import dataset, runner
+from tpcsweep.checks import check
+from tpcsweep.configuration import Configuration, load, wanted
+from tpcsweep.parameters import Parameters
+from tpcsweep.published.base import Data, Shown
+from tpcsweep.published.cambridge import flows, rates
+from tpcsweep.published.figures import FIGURES
+from tpcsweep.sweep import Measurement
+from tpcsweep.testbeds.simulation.engine import Engine
+from tpcsweep.testbeds.simulation.fluid import solve
+from tpcsweep.testbeds.simulation.model import HEADERS, TLS, cells_of, central
+
+from tests.unit.test_simulation import CLOSE, ROOT, fixed_point, shipped, simgrid, simulated_course
+
+__all__ = ["simgrid"]  # the fixture
+
+TESTBED = shipped("simulation-usatlas2007")
+PHYSICS = TESTBED.parameters
+READ, WRITE = (getattr(PHYSICS, f"disk_{what}_rate").value for what in ("read", "write"))
+GRIDFTP = Parameters(
+    tool="globus-url-copy",
+    copy_mode="push",
+    rtt=20,
+    bandwidth=1,
+    mtu=1500,
+    tcp_buffer=8_000_000,
+    file_size=5 * 10**9,
+    source_content="random",
+)
+SECONDS = Measurement(until="seconds", seconds=120)
+FULL = (1500 - HEADERS) / 1538 * PHYSICS.saturation.value
+WINDOW = PHYSICS.window_share.value * 65536 * 8e-9 / 0.02
+
+
+def physics(**rates: float) -> Any:
+    known = {f"disk_{name}_rate": getattr(PHYSICS, f"disk_{name}_rate") for name in rates}
+    return PHYSICS.model_copy(
+        update={
+            name: estimate.model_copy(update={"value": rates[name.split("_")[1]], "low": None, "high": None})
+            for name, estimate in known.items()
+        }
+    )
+
+
+CLOSED = {
+    "a path without TLS": ({"streams": 4, "layer": "memory_to_memory"}, PHYSICS, FULL),
+    "a disk that several streams share": ({"streams": 8, "layer": "memory_to_disk"}, PHYSICS, WRITE),
+    "the slower of two disks": (
+        {"streams": 2, "layer": "disk_to_disk"},
+        physics(read=0.1, write=0.2),
+        0.1,
+    ),
+    "no disk that is read where files are in memory": (
+        {"streams": 2, "layer": "memory_to_disk"},
+        physics(read=0.1, write=0.2),
+        0.2,
+    ),
+    "windows of streams without files": (
+        {"streams": 3, "layer": "network", "tool": "iperf3", "tcp_buffer": 65536},
+        PHYSICS,
+        3 * WINDOW,
+    ),
+    "a path that one stream without files fills": (
+        {"streams": 1, "layer": "network", "tool": "iperf3"},
+        PHYSICS,
+        FULL,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CLOSED)
+@pytest.mark.parametrize("how", [Measurement(), SECONDS])
+def test_simple_cases_are_their_closed_forms(simgrid: Engine, case: str, how: Measurement) -> None:
+    given_parameters, known, expected = CLOSED[case]
+    one = GRIDFTP.model_copy(update=given_parameters)
+    assert fixed_point(one, known) == pytest.approx(expected, rel=CLOSE)
+    assert simulated_course(simgrid, one, known, how=how).throughput == pytest.approx(expected, rel=CLOSE)
+
+
+def test_simgrid_and_the_fixed_point_agree_over_the_tests_of_2007(simgrid: Engine) -> None:
+    for cell in published("usatlas2007").grid.cells:
+        one = cell.parameters
+        found = simulated_course(simgrid, one, PHYSICS, how=SECONDS).throughput
+        # A file of 5 GB takes longer than a cell on most layers, and its set-up is in no figure then.
+        assert found == pytest.approx(fixed_point(one, PHYSICS), rel=0.05), one
+
+
+LAYERS = st.sampled_from(["memory_to_memory", "memory_to_disk", "disk_to_disk"])
+
+
+@given(st.integers(1, 40), LAYERS, st.floats(0.01, 10), st.floats(0.01, 10), st.integers(10**6, 10**11))
+def test_disks_bound_what_uses_them_and_nothing_else(
+    streams: int, layer: str, read: float, write: float, size: int
+) -> None:
+    one = GRIDFTP.model_copy(update={"streams": streams, "layer": layer, "file_size": size})
+    known = physics(read=read, write=write)
+    in_memory = fixed_point(one.model_copy(update={"layer": "memory_to_memory"}), known)
+    found = fixed_point(one, known)
+    bound = {"memory_to_memory": np.inf, "memory_to_disk": write, "disk_to_disk": min(read, write)}[layer]
+    assert found <= bound * (1 + 1e-9)
+    # Slow start to a lower rate may end a little earlier than it takes less: its last round trip is not a whole one.
+    assert found <= in_memory * 1.03
+    if bound >= in_memory * 100:
+        assert found == pytest.approx(in_memory)
+
+
+@given(st.integers(1, 40), st.floats(0, 200), st.integers(2**16, 2**30))
+def test_streams_without_files_have_no_set_up_and_no_tls(streams: int, rtt: float, buffer: int) -> None:
+    network = GRIDFTP.model_copy(
+        update={"tool": "iperf3", "layer": "network", "streams": streams, "rtt": rtt, "tcp_buffer": buffer}
+    )
+    large = network.model_copy(
+        update={"tool": "globus-url-copy", "layer": "memory_to_memory", "file_size": 10**15}
+    )
+    assert fixed_point(network, PHYSICS) == pytest.approx(fixed_point(large, PHYSICS), rel=1e-3)
+    cells, p = cells_of([network, network.model_copy(update={"tool": "davix-put"})]), central(PHYSICS)
+    path = solve(cells, p, "path")[1].ceilings["path"]
+    assert path[1] / path[0] == pytest.approx(TLS)
+
+
+def published(name: str, **more: Any) -> Configuration:
+    config = {"sweep": f"config/published/{name}.yaml", "testbed": FIGURES[name].testbed}
+    return load({**config, **more}, ROOT)
+
+
+def simulated(configuration: Configuration, folder: Path) -> Data:
+    """The dataset of a configuration, as a run makes it."""
+    assert not check(configuration)
+    runner.begin(configuration)
+    for number, deployment in enumerate(configuration.grid.deployments):
+        (folder / f"logs{number}").mkdir(parents=True)
+        runner.run(configuration, deployment, folder / f"logs{number}")
+    cells = configuration.grid.cells
+    files = [configuration.cell_file(cell) for cell in cells]
+    made = dataset.fold(files, configuration.grid.axes, (wanted(configuration, cell) for cell in cells))
+    dataset.write(made, folder / "dataset.nc")
+    return Data(folder / "dataset.nc")
+
+
+def test_the_tests_of_2007_say_what_bound_them(tmp_path: Path) -> None:
+    data = simulated(published("usatlas2007", results=str(tmp_path / "results")), tmp_path)
+    tuned = data.summary.isel(repetition=0).sel(tcp_buffer=8_000_000, streams=12)
+    bound = {
+        str(layer): set(tuned.limit.sel(layer=layer).values.tolist()) - {""} for layer in tuned.layer.values
+    }
+    assert bound["network"] == bound["memory_to_memory"] == {"bandwidth"}
+    assert bound["memory_to_disk"] == bound["disk_to_disk"] == {"disk"}
+    untuned = data.summary.isel(repetition=0).sel(tcp_buffer=65536, streams=1, layer="network", tool="iperf3")
+    assert untuned.limit == "window"
+    assert untuned.fairness.isnull()
+    assert untuned.transfers == 0
+    assert (data.summary.duration.fillna(120) == 120).all()
+    # GridFTP of memory reaches less with its ramp-up than after it; a test never reaches more than its maximum.
+    found = data.summary.dropna("tool", how="all")
+    assert (found.throughput_average <= found.throughput + 1e-9).where(found.throughput.notnull(), True).all()
+    assert (found.throughput <= found.throughput_max * 1.001).where(found.throughput.notnull(), True).all()
+
+
+def test_davix_flows_are_drawn_with_their_table_and_the_word(tmp_path: Path) -> None:
+    data = simulated(published("cambridge", results=str(tmp_path / "results")), tmp_path)
+    table = flows(data)
+    assert len(table) == 10 + 2
+    assert table.loc["0", "startup"] == pytest.approx(0.88, abs=0.01)
+    assert table.loc["sum", "rate"] == pytest.approx(10 * table.loc["mean", "rate"])
+    ends, rate = rates(data, 5)
+    assert rate.sum() * ends[0] == pytest.approx(5 * 800)  # five flows of 100 GB
+    drawn = FIGURES["cambridge"].draw(data, Shown("a title; simulated on x", (), ()))
+    said = " ".join(text.get_text() for text in drawn.findobj(Text))
+    assert "simulated total rate (Gbit/s)" in said
+    assert "simulated transfers" in said
+    assert "computed from a model, not measured" in " ".join(said.split())
+
+
+@pytest.mark.parametrize(
+    ("testbed", "parameters", "said"),
+    [
+        ("simulation-usatlas2007", {"tool": "gfal-copy"}, "globus-url-copy or iperf3"),
+        ("simulation-cambridge", {"tool": "globus-url-copy", "copy_mode": "push"}, "allowed: davix-put"),
+        (
+            "simulation-cambridge",
+            {"tool": "davix-put", "copy_mode": "push", "layer": "memory_to_disk"},
+            "disk_write_rate (null in config/testbeds/simulation-cambridge.yaml)",
+        ),
+        (
+            "simulation-usatlas2007",
+            {"tool": "globus-url-copy", "copy_mode": "push", "tcp_streams": 4},
+            "several connections in one transfer are not modelled",
+        ),
+        (
+            "simulation-usatlas2007",
+            {"tool": "globus-url-copy", "copy_mode": "push", "loss": 0.01},
+            "lost packets",
+        ),
+    ],
+)
+def test_what_a_testbed_does_not_know_is_refused(
+    tmp_path: Path, testbed: str, parameters: dict[str, Any], said: str
+) -> None:
+    path = tmp_path / "asked.yaml"
+    path.write_text(yaml.safe_dump({"parameters": parameters}))
+    found = check(load({"sweep": str(path), "testbed": testbed}, ROOT))
+    assert said in " ".join(map(str, found))

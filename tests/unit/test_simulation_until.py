@@ -1,0 +1,232 @@
+"""When simulated cells end: after a time, after files, and what their figures, samples and transfers are then."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from tpcsweep import dataset, runner, transfer_table
+from tpcsweep.checks import check
+from tpcsweep.configuration import Configuration, load, wanted
+from tpcsweep.parameters import Parameters
+from tpcsweep.sweep import Measurement
+from tpcsweep.testbeds.simulation.course import course
+from tpcsweep.testbeds.simulation.engine import Engine, SimulationError
+from tpcsweep.testbeds.simulation.model import cells_of, central, terms
+from tpcsweep.testbeds.simulation.plan import plan
+from tpcsweep.variables import TRANSFERS
+
+from tests.unit.test_simulation import (
+    AT_ONCE,
+    PHYSICS,
+    ROOT,
+    by_simgrid,
+    fixed_point,
+    simgrid,
+    simulated_course,
+)
+
+__all__ = ["simgrid"]  # the fixture
+
+CLOSE = 0.01
+
+
+def seconds(time: float, interval: float = 0.1) -> Measurement:
+    return Measurement(until="seconds", seconds=time, interval=interval)
+
+
+def files(count: int, max_time: float = 1e5) -> Measurement:
+    return Measurement(until="files", files=count, max_time=max_time)
+
+
+# Alone, sharing a path, waiting for set-ups more than moving bytes, and more than are simulated one by one.
+SHARED = (
+    Parameters(streams=1, rtt=20, bandwidth=10, file_size=10**9, tcp_buffer=2**26),
+    Parameters(streams=20, rtt=20, bandwidth=10, file_size=10**9, tcp_buffer=2**28),
+    Parameters(streams=300, rtt=5, bandwidth=400, file_size=2 * 10**7, tcp_buffer=2**28, origins=4, cores=32),
+    Parameters(streams=500, rtt=60, bandwidth=100, file_size=10**9, tcp_buffer=2**28, origins=2, cores=64),
+)
+
+
+@pytest.mark.parametrize("one", SHARED)
+def test_a_cell_of_some_time_has_the_throughput_of_the_fixed_point(simgrid: Engine, one: Parameters) -> None:
+    found = simulated_course(simgrid, one, how=seconds(120))
+    assert found.duration == pytest.approx(120)
+    assert found.throughput == pytest.approx(fixed_point(one), rel=0.03)
+    assert found.steady
+    # With its ramp-up a cell has less, and in its best second not less than on average.
+    assert found.average < found.throughput <= found.largest * (1 + CLOSE)
+    assert found.goodput.size == 1200
+    assert found.goodput.mean() == pytest.approx(found.average, rel=CLOSE)
+    assert found.goodput.max() <= fixed_point(one.model_copy(update={"file_size": 10**13})) * (1 + CLOSE)
+    assert not found.rows
+
+
+def test_the_warm_up_is_the_first_set_up_and_slow_start(simgrid: Engine) -> None:
+    one = SHARED[0]
+    at = terms(np.array([fixed_point(one)]), cells_of([one]), central(PHYSICS), "path")
+    expected = float(at.setup[0] + at.rounds[0] * 0.02)
+    found = simulated_course(simgrid, one, how=seconds(60))
+    assert found.warmup == pytest.approx(expected, rel=CLOSE)
+    assert (found.goodput[: int(float(at.setup[0]) / 0.1)] == 0).all()
+    # One of half of a cell or more is not cut, and the cell says so.
+    short = simulated_course(simgrid, one, how=seconds(1.5 * expected))
+    assert (short.steady, short.warmup) == (False, 0.0)
+    assert short.throughput == pytest.approx(short.average)
+
+
+def test_samples_of_a_long_cell_stay_bounded_and_lose_no_byte(simgrid: Engine) -> None:
+    one = SHARED[1]
+    fine = simulated_course(simgrid, one, how=seconds(60, interval=0.002))
+    coarse = simulated_course(simgrid, one, how=seconds(60))
+    assert 5000 <= fine.goodput.size < 10_000
+    assert fine.goodput.sum() * fine.step == pytest.approx(coarse.goodput.sum() * coarse.step, rel=CLOSE)
+    assert fine.throughput == pytest.approx(coarse.throughput, rel=1e-6)
+
+
+def test_a_cell_of_some_files_ends_with_the_last_and_lists_each(simgrid: Engine) -> None:
+    one = SHARED[0]
+    found = simulated_course(simgrid, one, how=files(4))
+    whole = 8 / fixed_point(one)  # 10⁹ bytes, alone
+    assert found.duration == pytest.approx(4 * whole, rel=CLOSE)
+    assert found.complete
+    assert found.transfers == 4
+    rows = np.array(found.rows)
+    assert rows[:, 0].tolist() == [0] * 4
+    assert rows[:, 1].tolist() == [0, 1, 2, 3]
+    assert rows[1:, 2] == pytest.approx(rows[:-1, 4])  # each begins as the one before ends
+    assert rows[:, 4] - rows[:, 2] == pytest.approx(whole, rel=CLOSE)
+    setup = float(terms(np.zeros(1), cells_of([one]), central(PHYSICS), "path").setup[0])
+    assert rows[:, 3] - rows[:, 2] == pytest.approx(setup, rel=CLOSE)
+
+
+def test_streams_that_are_done_leave_the_path_to_the_others(simgrid: Engine) -> None:
+    # Three streams on two origins: two share the cores of one, and the third is done first.
+    one = Parameters(streams=3, origins=2, cores=2, bandwidth=400, file_size=10**10, tcp_buffer=2**30)
+    found = simulated_course(simgrid, one, AT_ONCE, how=files(1))
+    ends = sorted(row[4] for row in found.rows)
+    assert ends[0] < 0.6 * ends[2]
+    assert ends[1] == pytest.approx(ends[2], rel=CLOSE)
+    assert found.average == pytest.approx(3 * 80 / ends[2], rel=CLOSE)
+
+
+def test_files_that_are_missing_when_time_is_up_are_flagged(simgrid: Engine) -> None:
+    found = simulated_course(simgrid, SHARED[1], how=files(50, max_time=30))
+    assert not found.complete
+    assert found.duration == pytest.approx(30)
+    assert found.transfers < 50 * 20
+
+
+def test_streams_in_groups_are_not_listed_and_count_with_what_they_stand_for(simgrid: Engine) -> None:
+    found = simulated_course(simgrid, SHARED[3], how=files(2))
+    assert found.rows == ()
+    assert found.transfers == 1000
+    assert found.complete
+
+
+RATES = st.lists(st.floats(0.01, 100), min_size=1, max_size=60)
+
+
+@given(RATES, st.floats(0.01, 10), st.integers(1, 8), st.floats(1, 20))
+def test_every_byte_is_in_the_course(rates: list[float], step: float, streams: int, weight: float) -> None:
+    """Of samples of any rates: averages are of what has arrived, whatever each stream stands for."""
+    arrived = np.cumsum(rates) * step
+    duration = step * len(rates)
+    cell: dict[str, Any] = {
+        "turns": None,
+        "files": None,
+        "weight": weight,
+        "times": 2,
+        "streams": [0] * streams,
+    }
+    found = {
+        "duration": duration,
+        "moved": [float(arrived[-1]) / streams] * streams,
+        "warmup": duration / 4,
+        "warm": [float(arrived[-1]) / streams / 8] * streams,
+        "step": step,
+        "arrived": arrived.tolist(),
+        "transfers": 3,
+        "rows": [],
+    }
+    made = course(cell, found)
+    assert made.goodput == pytest.approx(np.array(rates) * weight * 2)
+    assert made.average == pytest.approx(np.mean(rates) * weight * 2)
+    assert made.average <= made.largest * (1 + 1e-9)
+    assert made.throughput * 0.75 == pytest.approx(made.average * 7 / 8)
+    assert made.largest <= made.goodput.max() * (1 + 1e-9)
+
+
+def configured(folder: Path, measurement: dict[str, Any], **parameters: Any) -> Configuration:
+    path = folder / "asked.yaml"
+    path.write_text(yaml.safe_dump({"parameters": parameters, "measurement": measurement}))
+    return load({"sweep": str(path), "testbed": "simulation", "results": str(folder / "results")}, ROOT)
+
+
+def test_what_would_take_too_long_to_simulate_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    hour = {"until": "seconds", "seconds": "1 h"}
+    small: dict[str, Any] = {"streams": [1, 32], "file_size": "1 MB", "bandwidth": 10}
+    [problem] = check(configured(tmp_path, hour, **small))
+    assert "streams=32" in str(problem)
+    assert "larger ones (file_size)" in str(problem)
+    assert not check(configured(tmp_path, hour, **small | {"file_size": "1 GB"}))
+    assert not check(configured(tmp_path, {"until": "seconds", "seconds": "1 min"}, **small))
+    assert not check(configured(tmp_path, {"until": "files", "files": 9, "max_time": "1 h"}, **small))
+    assert not check(configured(tmp_path, {}, **small))
+
+
+def test_a_cell_that_takes_too_long_all_the_same_says_what_to_do(simgrid: Engine) -> None:
+    small = SHARED[1].model_copy(update={"file_size": 10**6})
+    planned = plan(small, PHYSICS, "path", seconds(3600))
+    with pytest.raises(SimulationError, match="1 s of CPU time: ask for less time"):
+        simgrid.simulate(planned | {"cpu_seconds": 1})
+    assert by_simgrid(simgrid, SHARED[0]) > 0  # the next is simulated all the same
+
+
+def test_single_transfers_reach_the_dataset_and_say_that_they_are_simulated(tmp_path: Path) -> None:
+    configuration = configured(
+        tmp_path,
+        {"until": "files", "files": 3, "max_time": "1 h"},
+        streams=[2, 40],
+        rtt=20,
+        bandwidth=10,
+        file_size="1 GB",
+    )
+    assert not check(configuration)
+    runner.begin(configuration)
+    for deployment in configuration.grid.deployments:
+        (tmp_path / "logs").mkdir()
+        runner.run(configuration, deployment, tmp_path / "logs")
+    cells = configuration.grid.cells
+    made = dataset.fold(
+        [configuration.cell_file(cell) for cell in cells],
+        configuration.grid.axes,
+        [wanted(configuration, cell) for cell in cells],
+    )
+    dataset.write(made, tmp_path / "dataset.nc")
+    transfers = xr.load_dataset(tmp_path / "dataset.nc", group=dataset.TRANSFERS_GROUP)
+    assert transfers.attrs["testbed_kind"] == "simulation"
+    assert all(transfers[name].attrs["long_name"].startswith("simulated: ") for name in TRANSFERS)
+    assert transfers.sizes["transfer"] == 2 * 3  # those of 40 streams move in groups
+    assert set(transfers.streams.values) == {2}
+    assert (transfers.ok == 1).all()
+    assert (transfers["size"] == 10**9).all()
+    assert transfers.xrootd_begin.isnull().all()
+    assert (transfers.xrootd_direction == "").all()
+    assert transfers.rate.values == pytest.approx(8 / transfers.total.values)
+    for table in (transfer_table.of_cell(transfers, 0), transfer_table.per_cell(transfers)):
+        assert "simulated" in table.to_html()
+    summary = made.summary.isel(repetition=0)
+    assert summary.transfers.values.tolist() == [6, 120]
+    assert (summary.throughput_average < summary.throughput).all()
+
+
+def test_an_ordinary_cell_lists_no_transfers(simgrid: Engine) -> None:
+    planned = plan(SHARED[0], PHYSICS, "path", Measurement())
+    assert course(planned, simgrid.simulate(planned)).rows == ()
