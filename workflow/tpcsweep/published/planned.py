@@ -1,0 +1,58 @@
+"""Which sweep a published figure is made of, on which testbed: its configuration, before anything runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from tpcsweep.checks import check
+from tpcsweep.configuration import Configuration, load
+from tpcsweep.problems import ConfigurationError
+from tpcsweep.published.base import PublishedFigure
+from tpcsweep.published.scaling import scaled
+from tpcsweep.sweep import expand
+
+
+def planned(
+    figure: PublishedFigure, results: Path, testbed: str | None, scale: str | None
+) -> Configuration | None:
+    """The configuration of a figure's sweep; None where nothing is to be measured or simulated for it.
+
+    results: the folder of all published figures. testbed: None for the figure's own.
+
+    Raises:
+        ConfigurationError: for a testbed that cannot be read, or a scale by which the sweep cannot be scaled.
+    """
+    if figure.source is not None or (figure.not_simulated and testbed is None):
+        return None
+    sweep = f"config/published/{figure.name}.yaml"
+    asked = {"sweep": sweep, "testbed": testbed or figure.testbed, "results": str(results)}
+    found = load(asked, Path())
+    if figure.not_simulated and found.testbed.simulated:
+        return None
+    if scale is None:
+        return found
+    try:
+        smaller = scaled(found.sweep, scale, found.testbed.kind)
+    except ConfigurationError as error:
+        raise ConfigurationError([problem.within(sweep) for problem in error.problems]) from error
+    name = f"{figure.name}_scaled_{scale.replace('/', '_')}"
+    return replace(
+        found,
+        name=name,
+        sweep=smaller,
+        sweep_file=str(results / "sweeps" / f"{name}.yaml"),
+        grid=expand(smaller, found.testbed.defaults()),
+    )
+
+
+def problems(
+    figure: PublishedFigure, results: Path, testbed: str | None, scale: str | None
+) -> tuple[str, ...]:
+    """Why a figure cannot be made as asked, a line for each thing; what the run of its sweep would say too."""
+    try:
+        configuration = planned(figure, results, testbed, scale)
+        found = () if configuration is None else tuple(check(configuration))
+    except ConfigurationError as error:
+        found = error.problems
+    return tuple(f"{figure.name}: {problem}" for problem in found)
