@@ -6,6 +6,7 @@ from tpcsweep.checks import require
 from tpcsweep.jobs import Jobs
 from tpcsweep.problems import ConfigurationError
 from tpcsweep.runner import begin, declare
+from tpcsweep.targets import of_configured_sweep, requested
 
 
 configfile: "config/config.yaml"
@@ -13,7 +14,12 @@ configfile: "config/config.yaml"
 
 try:
     SETTINGS = configurations.load(config, Path(workflow.basedir))
-    if SETTINGS.measures:
+    REQUESTED = requested(sys.argv)
+    # Else nothing of the configured sweep is checked, written or locked: what is asked for has another one, or none.
+    MEASURES = SETTINGS.measures and of_configured_sweep(
+        REQUESTED, SETTINGS.run.results
+    )
+    if MEASURES:
         require(SETTINGS)
 except ConfigurationError as error:
     sys.exit(str(error))
@@ -21,7 +27,7 @@ except ConfigurationError as error:
 RESULTS = str(SETTINGS.folder)
 JOBS = Jobs(SETTINGS)
 CELLS = []
-if SETTINGS.measures:
+if MEASURES:
     SPECIFICATION = declare(SETTINGS)
     CELLS = [str(SETTINGS.cell_file(cell)) for cell in SETTINGS.grid.cells]
 
@@ -43,11 +49,11 @@ rule cells:
 
 
 onstart:
-    if SETTINGS.measures:
+    if MEASURES:
         begin(SETTINGS)
 
 
-if SETTINGS.measures:
+if MEASURES:
 
     include: "workflow/rules/measure.smk"
     include: "workflow/rules/dataset.smk"

@@ -43,6 +43,7 @@ def write(configuration: Configuration, path: Path) -> Path:
         "testbed_kind": "simulation",
         "measurement_confidence": 0.95,
         "claims_used_as_inputs": " ".join(settings.inputs),
+        **configuration.attributes,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     dataset.write(dataset.tabulate(axes, places, figures, fixed, record, attributes), path)

@@ -281,7 +281,7 @@ def test_a_wrong_side_is_named(results: Path, text: str, message: str) -> None:
 def test_base_and_new_come_together_and_without_a_source(results: Path) -> None:
     config: dict[str, Any] = {"sweep": "demo", "testbed": "netns", "results": str(results)}
     with pytest.raises(
-        ConfigurationError, match=r"config/config.yaml: new: given nothing, allowed: base and new"
+        ConfigurationError, match=r"config/config.yaml or --config: new: given nothing, allowed: base and new"
     ):
         load(config | {"base": "tools"}, ROOT)
     both = {"base": "tools:tool=curl", "new": "tools:tool=gfal-copy"}

@@ -179,8 +179,8 @@ def test_what_is_wanted_of_a_cell(root: Path) -> None:
 def test_unknown_and_missing_keys_of_the_configuration(root: Path) -> None:
     known = ", ".join(Run.model_fields)
     assert errors(root, testbd="one", sweeep="x") == [
-        f"config/config.yaml: testbd: given an unknown key, allowed: testbed? one of {known}",
-        f"config/config.yaml: sweeep: given an unknown key, allowed: sweep? one of {known}",
+        f"config/config.yaml or --config: testbd: given an unknown key, allowed: testbed? one of {known}",
+        f"config/config.yaml or --config: sweeep: given an unknown key, allowed: sweep? one of {known}",
     ]
     with pytest.raises(ConfigurationError, match=r"testbed: given nothing, allowed: this key is needed"):
         load({"sweep": "one"}, root)
@@ -190,9 +190,9 @@ def test_a_file_that_is_not_there(root: Path) -> None:
     with pytest.raises(ConfigurationError) as error:
         load({"sweep": "onee", "testbed": "nothing.yaml"}, root)
     assert str(error.value).splitlines() == [
-        "config/config.yaml: sweep: given 'onee', allowed: one? one of one, "
+        "config/config.yaml or --config: sweep: given 'onee', allowed: one? one of one, "
         "or the path of a file that ends in .yaml",
-        "config/config.yaml: testbed: given 'nothing.yaml', allowed: one of one, "
+        "config/config.yaml or --config: testbed: given 'nothing.yaml', allowed: one of one, "
         "or the path of a file that ends in .yaml",
     ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -17,14 +18,16 @@ from tpcsweep import yaml_file
 from tpcsweep.checks import check
 from tpcsweep.claims import CLAIMS
 from tpcsweep.configuration import Configuration, load
+from tpcsweep.figures.line_plots import lines
 from tpcsweep.problems import ConfigurationError
 from tpcsweep.published import NAMES
 from tpcsweep.published.base import Data, Shown
 from tpcsweep.published.carried import carried
 from tpcsweep.published.figures import ELSEWHERE, FIGURES
-from tpcsweep.published.making import Making, MakingError, make
+from tpcsweep.published.making import Making, MakingError, is_placeholder, judged, make
+from tpcsweep.published.planned import planned, problems
 from tpcsweep.published.report import table, write
-from tpcsweep.published.scaling import FEWEST_CORES, MOST_STREAMS, factor, scaled, written
+from tpcsweep.published.scaling import FEWEST_CORES, MOST_STREAMS, scaled, written
 from tpcsweep.sweep import Sweep, expand
 from tpcsweep.testbeds.netns import limits as netns
 from tpcsweep.testbeds.netns.limits import Machine
@@ -148,14 +151,14 @@ def test_a_claim_that_chose_a_parameter_is_an_input_and_agreement_is_counted(tmp
 
 # --- scaling
 
-FACTORS = st.integers(1, 400).map(lambda count: Fraction(1, count))
+SCALES = st.integers(1, 400).map(lambda count: f"1/{count}")
 
 
-@given(by=FACTORS, name=st.sampled_from(SCALED))
-def test_one_factor_scales_every_rate_and_size(by: Fraction, name: str) -> None:
-    before = sweep(name)
+@given(scale=SCALES, name=st.sampled_from(SCALED), kind=st.sampled_from(["netns", "kubernetes"]))
+def test_one_factor_scales_every_rate_and_size(scale: str, name: str, kind: str) -> None:
+    before, by = sweep(name), Fraction(scale)
     try:
-        after, _ = scaled(before, by)
+        after = scaled(before, scale, kind)
     except ConfigurationError as error:
         assert "allowed" in str(error)
         return
@@ -168,7 +171,8 @@ def test_one_factor_scales_every_rate_and_size(by: Fraction, name: str) -> None:
             assert scaled_first.value(key) == pytest.approx(first.value(key) * by)  # type: ignore[operator]
     for key in ("file_size", "tcp_buffer"):
         assert scaled_first.value(key) == round(first.value(key) * by)  # type: ignore[operator]
-    streams = [value for value in ours["streams"] if value <= MOST_STREAMS or by == 1]  # type: ignore[operator]
+    most = MOST_STREAMS if by < 1 and kind == "netns" else math.inf
+    streams = [value for value in ours["streams"] if value <= most]  # type: ignore[operator]
     kept = theirs.get("streams", (scaled_first.value("streams"),))
     assert list(kept) == streams
     if by < 1:
@@ -176,26 +180,31 @@ def test_one_factor_scales_every_rate_and_size(by: Fraction, name: str) -> None:
             assert cell.value("cores") / cell.value("origins") >= FEWEST_CORES  # type: ignore[operator]
 
 
-@given(by=FACTORS, name=st.sampled_from(SCALED))
-def test_what_is_written_is_what_was_scaled(by: Fraction, name: str) -> None:
+@given(scale=SCALES, name=st.sampled_from(SCALED))
+def test_what_is_written_is_what_was_scaled(scale: str, name: str) -> None:
     try:
-        after, _ = scaled(sweep(name), by)
+        after = scaled(sweep(name), scale, "netns")
     except ConfigurationError:
         return
     again = Sweep.model_validate(yaml.safe_load(yaml.safe_dump(written(after))))
+    assert again.scale == after.scale
+    assert after.scale is not None
+    assert after.scale.attributes["scale"] == scale
     assert [c.path for c in expand(again).cells] == [c.path for c in expand(after).cells]
     assert again.measurement == after.measurement
 
 
 def test_the_factor_one_leaves_a_sweep_as_it_is() -> None:
-    after, notes = scaled(sweep("chep2023_fig4"), Fraction(1))
-    assert after == sweep("chep2023_fig4")
-    assert notes == ()
+    after = scaled(sweep("chep2023_fig4"), "1/1", "netns")
+    assert after.model_copy(update={"scale": None}) == sweep("chep2023_fig4")
+    assert after.scale is not None
+    assert after.scale.notes == ()
 
 
 def test_what_a_smaller_machine_has_not_is_said() -> None:
-    after, notes = scaled(sweep("chep2023_fig4"), Fraction(1, 200))
-    text = "; ".join(notes)
+    after = scaled(sweep("chep2023_fig4"), "1/150", "netns")
+    assert after.scale is not None
+    text = after.scale.attributes["scale_notes"]
     for part in (
         "without queue_limit 1000",
         f"streams up to {MOST_STREAMS} of 520",
@@ -212,25 +221,40 @@ def test_what_a_smaller_machine_has_not_is_said() -> None:
         ({"cores": 8}, "1/20", "it is what is scaled"),
         ({"bandwidth": 10, "cores": [None, 8]}, "1/20", "what has no limit has no scale"),
         ({"bandwidth": 10, "streams": [100, 200]}, "1/20", "each stream is a process on this machine"),
-        ({"bandwidth": 10, "cores": 1, "origins": 8}, "1/20", "0.04 cores for each origin"),
+        ({"bandwidth": 10, "streams": [1, 13, 100]}, "1/20", "3 values or more of at most 64"),
+        ({"bandwidth": 10, "cores": 1, "origins": 8}, "1/20", "0.1 cores for each origin"),
     ],
 )
 def test_what_cannot_be_scaled_is_refused_with_the_reason(
     parameters: dict[str, Any], by: str, message: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=message):
-        scaled(Sweep.model_validate({"parameters": parameters}), factor(by))
+        scaled(Sweep.model_validate({"parameters": parameters}), by, "netns")
 
 
-@pytest.mark.parametrize("text", ["2/1", "0/5", "1/0", "much"])
-def test_a_scale_is_a_fraction_of_at_most_one(text: str) -> None:
-    with pytest.raises(ConfigurationError, match="a fraction such as 1/200"):
-        factor(text)
+@pytest.mark.parametrize("given", ["2/1", "0/5", "1/0", "1/200\n", "much", 2, 0.005])
+def test_a_scale_is_one_over_a_whole_number(given: object) -> None:
+    with pytest.raises(ConfigurationError, match=r"--config: scale: given .+ such as 1/200") as error:
+        load({"sweep": "smoke", "testbed": "netns", "scale": given}, ROOT)
+    assert repr(given) in str(error.value)
 
 
-@pytest.mark.parametrize("name", SCALED)
+def test_the_limit_of_streams_is_that_of_the_machine_that_runs_them() -> None:
+    for kind, most in (("netns", 50), ("kubernetes", 200), ("simulation", 200)):
+        found = scaled(sweep("chep2024_fig4"), "1/100", kind)
+        assert expand(found).axes["streams"][-1] == most
+
+
+def test_what_the_main_test_of_2023_had_beyond_one_stream_a_server_cannot_be_scaled_to_netns() -> None:
+    [line] = problems(FIGURES["chep2023_fig3"], Path("results"), "netns", "1/400")
+    assert line.startswith(
+        "chep2023_fig3: config/published/chep2023_fig3.yaml: parameters.streams: given 13, 65"
+    )
+
+
+@pytest.mark.parametrize("name", [name for name in SCALED if name != "chep2023_fig3"])
 def test_what_is_scaled_can_be_measured_on_two_cpus(name: str, tmp_path: Path) -> None:
-    smaller, _ = scaled(sweep(name), Fraction(1, 300))
+    smaller = scaled(sweep(name), "1/150", "netns")
     (tmp_path / "smaller.yaml").write_text(yaml.safe_dump(written(smaller)))
     found = load({"sweep": f"{tmp_path}/smaller.yaml", "testbed": "netns"}, ROOT)
     assert netns.check(found, MACHINE) == []
@@ -270,6 +294,7 @@ def test_data_from_elsewhere_that_are_missing_are_asked_for_and_nothing_shown(tm
         raise AssertionError("nothing is to be measured unasked")
 
     picture = make(FIGURES["nrp2021"], Making(tmp_path, never, also=tmp_path))
+    assert is_placeholder(picture)
     svg = picture.with_suffix(".svg").read_text()
     assert "<!-- needs" in svg or "needs" in svg
     rows = json.loads(picture.with_suffix(".json").read_text())
@@ -296,15 +321,46 @@ def test_a_scaled_sweep_is_another_sweep_in_a_file_of_its_own(
                 tmp_path,
                 lambda *given: asked.append(given) or 1,
                 testbed="netns",
-                scale="1/200",
+                scale="1/100",
                 also=tmp_path,
             ),
         )
     [(config, targets)] = asked
-    assert targets == ["cells", f"{tmp_path}/chep2024_fig4_scaled_1_200/dataset.nc"]
+    assert targets == ["cells", f"{tmp_path}/chep2024_fig4_scaled_1_100/dataset.nc"]
     smaller = yaml.safe_load(Path(config["sweep"]).read_text())
-    assert smaller["parameters"]["bandwidth"] == 0.5
-    assert smaller["parameters"]["cores"] == 0.16
+    assert smaller["parameters"]["bandwidth"] == 1
+    assert smaller["parameters"]["cores"] == 0.32
+    assert smaller["scale"] == {"by": "1/100", "notes": ["streams up to 50 of 200"]}
+
+
+def test_a_scaled_dataset_says_its_scale_in_every_title(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    found = planned(FIGURES["chep2024_fig8"], tmp_path, None, "1/100")
+    assert found is not None
+    simulated.write(found, found.folder / "dataset.nc")
+    how_to = making(tmp_path, scale="1/100")
+    picture = make(FIGURES["chep2024_fig8"], how_to)
+    assert picture.parent == tmp_path / "chep2024_fig8_scaled_1_100@simulation"
+    [row] = json.loads(picture.with_suffix(".json").read_text())
+    assert row["scale"] == "1/100"
+    data = Data(found.folder / "dataset.nc")
+    said = "simulated on simulation, scaled 1/100: bandwidth, cores, files and buffers × 1/100"
+    assert said in judged(FIGURES["chep2024_fig8"], data).title
+    assert said in " ".join(words(lines(data.summary)).split())  # a figure of the sweep's report
+
+
+def test_what_a_testbed_cannot_do_is_known_before_anything_runs(tmp_path: Path) -> None:
+    refused = "\n".join(problems(FIGURES["chep2024_fig8"], tmp_path, "netns", None))
+    assert (
+        "config/published/chep2024_fig8.yaml: parameters.bandwidth: given 400 Gbit/s, allowed: at most 5"
+        in refused
+    )
+    assert problems(FIGURES["chep2024_fig8"], tmp_path, None, None) == ()
+    line, *_ = problems(FIGURES["chep2024_fig4"], tmp_path, "netns", "1/1000000")
+    assert "allowed: 1 MiB or more" in line
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_report_has_every_claim_and_every_figure_without_a_network(

@@ -17,6 +17,7 @@ import xarray as xr
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from tpcsweep import configuration, uml
+from tpcsweep.checks import check
 from tpcsweep.paths.plan import SUPER_PACKET, queue_cap
 from tpcsweep.paths.plan import Path as NetworkPath
 from tpcsweep.questions import explanations, inside, kernel, observed, predictions, sources
@@ -284,8 +285,10 @@ def test_the_sweep_of_rivals_tries_every_explanation_that_a_sweep_can() -> None:
 
 
 def test_what_settles_it_is_the_published_set_up_with_and_without_the_limit() -> None:
-    asked = {"sweep": "config/published/settle.yaml", "testbed": "kubernetes-netem"}
-    axes = configuration.load(asked, ROOT).grid.axes
+    asked = {"sweep": "config/published/settle.yaml", "testbed": "kubernetes-settle"}
+    found = configuration.load(asked, ROOT)
+    assert check(found) == []  # the documented command is not refused
+    axes = found.grid.axes
     assert set(axes["queue_limit"]) == {1000, None}
     assert {10, 60, 120} <= set(axes["rtt"])
     assert max(axes["streams"]) == 500

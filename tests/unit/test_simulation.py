@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 import pytest
 import xarray as xr
 import yaml
@@ -418,6 +419,15 @@ def test_simulated_and_measured_cells_are_never_folded_together(tmp_path: Path) 
     files |= synthetic.write_sweep(tmp_path / "simulated", axes, kind="simulation", missing=[{"streams": 1}])
     with pytest.raises(dataset.DatasetError, match="kind"):
         dataset.fold(files, axes)
+
+
+def test_a_dataset_of_another_version_of_the_model_is_to_be_simulated_again(groups: dataset.Folded) -> None:
+    summary = groups.summary.copy(deep=True)
+    [record] = [orjson.loads(str(one)) for one in summary["provenance_record"].values]
+    record["simulation"]["parameters"]["haste"] = record["simulation"]["parameters"].pop("spill")
+    summary["provenance_record"][:] = orjson.dumps(record).decode()
+    with pytest.raises(ValueError, match=r"unknown: haste; missing: spill\): simulate it again"):
+        simulated.settings_of(summary)
 
 
 def test_datasets_under_drawn_parameters_spread_around_the_simulated_one(groups: dataset.Folded) -> None:

@@ -127,3 +127,24 @@ def test_the_grid_is_shown_as_a_table(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
     assert "matrix on netns: 72 cells in 12 deployments" in done.stdout
     assert "redirector, direct" in done.stdout
+
+
+def test_a_figure_has_nothing_to_do_with_the_configured_sweep(tmp_path: Path) -> None:
+    # config/sweeps/nodes.yaml asks for 0 ms, which these paths do not have.
+    pairs = [{"rtt": f"{rtt} ms", "source": {}, "destination": {}} for rtt in (5, 10, 20, 40, 60, 80, 120)]
+    mine = {"kind": "kubernetes", "image": "x", "paths": {"kind": "nodes", "pairs": pairs}}
+    mine |= {"bandwidth": "100 Gbit/s", "mtu": 9000, "memory": "2 TB"}
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(mine))
+    asked = ["--config", f"testbed={tmp_path}/mine.yaml", f"results={tmp_path}/results"]
+    done = snakemake("--profile", "k8s", "-n", "chep2024_fig4", *asked)
+    assert done.returncode == 0, done.stdout
+    assert "nodes.yaml" in snakemake("--profile", "k8s", "-n", *asked).stdout
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_dry_run_of_a_figure_says_what_would_be_refused(tmp_path: Path) -> None:
+    asked = ["--config", "testbed=netns", "scale=1/1000000", f"results={tmp_path}/results"]
+    done = snakemake("-n", "chep2024_fig4", *asked)
+    assert done.returncode != 0
+    assert "parameters.file_size: given 4 GB × 1/1000000 = 4000 B, allowed: 1 MiB or more" in done.stdout
+    assert not (tmp_path / "results").exists()

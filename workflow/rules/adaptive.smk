@@ -14,6 +14,7 @@ rule adaptive:
         python=sys.executable,
         snakefile=workflow.main_snakefile,
         testbeds=workflow.global_resources["testbed"].value,
+        cores=workflow.resource_settings.cores,
     # A second Snakemake measures the cells of each round, one job a deployment: which they are is not known before.
     script:
         "../scripts/adaptive.py"

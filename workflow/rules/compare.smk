@@ -48,10 +48,10 @@ if SETTINGS.comparison is not None:
             new=SETTINGS.run.new,
             results=SETTINGS.run.results,
         shell:
-            "{{ {params.python} -m papermill {input.notebook} {output.notebook}.part.ipynb"
+            "{{ {params.python:q} -m tpcsweep.run_notebook {input.notebook:q} {output.notebook:q}.part.ipynb"
             " -r base {params.base:q} -r new {params.new:q} -r results {params.results:q}"
-            " -r figures $(dirname {output.figures[0]})"
-            " && mv {output.notebook}.part.ipynb {output.notebook}; }} > {log} 2>&1"
+            ' -r figures "$(dirname {output.figures[0]:q})"'
+            " && mv {output.notebook:q}.part.ipynb {output.notebook:q}; }} > {log:q} 2>&1"
 
     # The gate is a rule of its own, without output: where it fails, what was found stays.
     rule compare:

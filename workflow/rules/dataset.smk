@@ -15,5 +15,8 @@ rule dataset:
         "../../envs/tpcsweep.yaml"
     # So many processes read files; more would wait for the one that takes what they found.
     threads: 4
+    params:
+        # Where they change, the same cells are folded anew.
+        attributes=SETTINGS.attributes,
     script:
         "../scripts/dataset.py"

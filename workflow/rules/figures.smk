@@ -62,9 +62,9 @@ rule surface:
     params:
         python=sys.executable,
     shell:
-        "{{ {params.python} -m papermill {input.notebook} {output.notebook}.part.ipynb"
-        " -r dataset {input.dataset} -r figures $(dirname {output.heatmap})"
-        " && mv {output.notebook}.part.ipynb {output.notebook}; }} > {log} 2>&1"
+        "{{ {params.python:q} -m tpcsweep.run_notebook {input.notebook:q} {output.notebook:q}.part.ipynb"
+        ' -r dataset {input.dataset:q} -r figures "$(dirname {output.heatmap:q})"'
+        " && mv {output.notebook:q}.part.ipynb {output.notebook:q}; }} > {log:q} 2>&1"
 
 
 rule limits:
@@ -90,9 +90,9 @@ rule limits:
     params:
         python=sys.executable,
     shell:
-        "{{ {params.python} -m papermill {input.notebook} {output.notebook}.part.ipynb"
-        " -r dataset {input.dataset} -r figures $(dirname {output.limits})"
-        " && mv {output.notebook}.part.ipynb {output.notebook}; }} > {log} 2>&1"
+        "{{ {params.python:q} -m tpcsweep.run_notebook {input.notebook:q} {output.notebook:q}.part.ipynb"
+        ' -r dataset {input.dataset:q} -r figures "$(dirname {output.limits:q})"'
+        " && mv {output.notebook:q}.part.ipynb {output.notebook:q}; }} > {log:q} 2>&1"
 
 
 # The notebooks that the sweep's file asks for, each with a figure of its own name.
@@ -121,9 +121,9 @@ for name, places in SETTINGS.notebooks.items():
             python=sys.executable,
             places=[f"-r {place} {axis}" for place, axis in places.items()],
         shell:
-            "{{ {params.python} -m papermill {input.notebook} {output.notebook}.part.ipynb"
-            " -r dataset {input.dataset} -r figures $(dirname {output.figure}) {params.places}"
-            " && mv {output.notebook}.part.ipynb {output.notebook}; }} > {log} 2>&1"
+            "{{ {params.python:q} -m tpcsweep.run_notebook {input.notebook:q} {output.notebook:q}.part.ipynb"
+            ' -r dataset {input.dataset:q} -r figures "$(dirname {output.figure:q})" {params.places}'
+            " && mv {output.notebook:q}.part.ipynb {output.notebook:q}; }} > {log:q} 2>&1"
 
 
 rule notebook_html:
@@ -144,9 +144,9 @@ rule notebook_html:
     params:
         python=sys.executable,
     shell:
-        "{params.python} -m nbconvert --to html --embed-images"
+        "{params.python:q} -m nbconvert --to html --embed-images"
         " --template offline --TemplateExporter.extra_template_basedirs=workflow/report"
-        " --output-dir $(dirname {output}) {input.notebook} > {log} 2>&1"
+        ' --output-dir "$(dirname {output:q})" {input.notebook:q} > {log:q} 2>&1'
 
 
 rule report:
@@ -176,5 +176,5 @@ rule report:
     # A second Snakemake makes it, of the files that are there: asked for them and not for the default target,
     # it neither runs anything nor waits for this job's own output.
     shell:
-        "{params.python} -m snakemake --snakefile {params.snakefile:q} --nolock --report {output}"
-        " --config {params.config:q} -- {input} > {log} 2>&1"
+        "{params.python:q} -m snakemake --snakefile {params.snakefile:q} --nolock --report {output:q}"
+        " --config {params.config:q} -- {input:q} > {log:q} 2>&1"

@@ -33,10 +33,10 @@ rule models_notebook:
     params:
         python=sys.executable,
     shell:
-        "{{ {params.python} -m papermill {input.notebook} {output.notebook}.part.ipynb"
-        " -r dataset {input.dataset} -r models {input.models}"
-        " -r figures $(dirname {output.figures[0]})"
-        " && mv {output.notebook}.part.ipynb {output.notebook}; }} > {log} 2>&1"
+        "{{ {params.python:q} -m tpcsweep.run_notebook {input.notebook:q} {output.notebook:q}.part.ipynb"
+        " -r dataset {input.dataset:q} -r models {input.models:q}"
+        ' -r figures "$(dirname {output.figures[0]:q})"'
+        " && mv {output.notebook:q}.part.ipynb {output.notebook:q}; }} > {log:q} 2>&1"
 
 
 rule models:

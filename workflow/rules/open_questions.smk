@@ -31,9 +31,9 @@ rule open_questions_notebook:
     params:
         python=sys.executable,
     shell:
-        "{{ {params.python} -m papermill {input.notebook} {output.notebook}.part.ipynb"
-        " -r results $(dirname {output.notebook})/../.. -r folder $(dirname {output.notebook})"
-        " && mv {output.notebook}.part.ipynb {output.notebook}; }} > {log} 2>&1"
+        "{{ {params.python:q} -m tpcsweep.run_notebook {input.notebook:q} {output.notebook:q}.part.ipynb"
+        ' -r results "$(dirname {output.notebook:q})/../.." -r folder "$(dirname {output.notebook:q})"'
+        " && mv {output.notebook:q}.part.ipynb {output.notebook:q}; }} > {log:q} 2>&1"
 
 
 rule open_questions:
@@ -50,9 +50,9 @@ rule open_questions:
     params:
         python=sys.executable,
     shell:
-        "{params.python} -m nbconvert --to html --embed-images"
+        "{params.python:q} -m nbconvert --to html --embed-images"
         " --template offline --TemplateExporter.extra_template_basedirs=workflow/report"
-        " --output-dir $(dirname {output}) {input.notebook} > {log} 2>&1"
+        ' --output-dir "$(dirname {output:q})" {input.notebook:q} > {log:q} 2>&1'
 
 
 # Without outputs: it measures when it is asked for, and `open_questions` alone measures nothing.
@@ -68,6 +68,7 @@ rule open_questions_measured:
         python=sys.executable,
         snakefile=workflow.main_snakefile,
         testbeds=workflow.global_resources["testbed"].value,
+        cores=workflow.resource_settings.cores,
         experiments=str(experiments(SETTINGS.results)),
     # A second Snakemake measures the sweep of rivals, and a third draws.
     script:

@@ -64,9 +64,9 @@ else:
             python=sys.executable,
             question=f"question: {json.dumps(SETTINGS.run.content)}",
         shell:
-            "{{ {params.python} -m papermill {input.notebook} {output}.part.ipynb"
-            " -r dataset {input.dataset} -r models {input.models} -y {params.question:q}"
-            " && mv {output}.part.ipynb {output}; }} > {log} 2>&1"
+            "{{ {params.python:q} -m tpcsweep.run_notebook {input.notebook:q} {output:q}.part.ipynb"
+            " -r dataset {input.dataset:q} -r models {input.models:q} -y {params.question:q}"
+            " && mv {output:q}.part.ipynb {output:q}; }} > {log:q} 2>&1"
 
     rule plan:
         input:

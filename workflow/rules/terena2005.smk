@@ -98,10 +98,10 @@ rule terena2005_notebook:
     params:
         python=sys.executable,
     shell:
-        "{{ {params.python} -m papermill {input.notebook} {output.notebook}.part.ipynb"
-        " -r results $(dirname $(dirname {output.figures[0]}))"
-        " -r figures $(dirname {output.figures[0]})"
-        " && mv {output.notebook}.part.ipynb {output.notebook}; }} > {log} 2>&1"
+        "{{ {params.python:q} -m tpcsweep.run_notebook {input.notebook:q} {output.notebook:q}.part.ipynb"
+        ' -r results "$(dirname "$(dirname {output.figures[0]:q})")"'
+        ' -r figures "$(dirname {output.figures[0]:q})"'
+        " && mv {output.notebook:q}.part.ipynb {output.notebook:q}; }} > {log:q} 2>&1"
 
 
 rule terena2005_html:
@@ -117,6 +117,6 @@ rule terena2005_html:
     params:
         python=sys.executable,
     shell:
-        "{params.python} -m nbconvert --to html --embed-images"
+        "{params.python:q} -m nbconvert --to html --embed-images"
         " --template offline --TemplateExporter.extra_template_basedirs=workflow/report"
-        " --output-dir $(dirname {output}) {input.notebook} > {log} 2>&1"
+        ' --output-dir "$(dirname {output:q})" {input.notebook:q} > {log:q} 2>&1'

@@ -16,7 +16,7 @@ settings = load(snakemake.config, Path())
 asked = snakemake.params
 chosen = Path(snakemake.log[0]).with_name("adaptive_cells.json").resolve()
 config = {**snakemake.config, "only": chosen}
-argv = command(asked.python, asked.snakefile, config, asked.testbeds, ["cells"])
+argv = command(asked.python, asked.snakefile, config, asked.testbeds, asked.cores, ["cells"])
 
 
 def measure(cells):

@@ -14,7 +14,13 @@ settings = configuration.load(snakemake.config, Path())
 wanted = (configuration.wanted(settings, cell) for cell in settings.grid.cells)
 try:
     with interruptible():
-        folded = dataset.fold(snakemake.input.cells, settings.grid.axes, wanted, snakemake.threads)
+        folded = dataset.fold(
+            snakemake.input.cells,
+            settings.grid.axes,
+            wanted,
+            snakemake.threads,
+            snakemake.params.attributes,
+        )
         dataset.write(folded, snakemake.output.dataset)
         dataset.write_table(folded.summary, snakemake.output.table)
 except dataset.DatasetError as error:

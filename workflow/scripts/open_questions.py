@@ -19,7 +19,9 @@ config = {name: value for name, value in snakemake.config.items() if name != "sw
 
 def run(target, **more):
     """Make one target by a Snakemake of its own; what it says is said, and its end is ours."""
-    if code := start(command(asked.python, asked.snakefile, {**config, **more}, asked.testbeds, [target])):
+    if code := start(
+        command(asked.python, asked.snakefile, {**config, **more}, asked.testbeds, asked.cores, [target])
+    ):
         sys.exit(f"open_questions_measured: snakemake {target} ended with {code}; what it said is above")
 
 

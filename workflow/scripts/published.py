@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from tpcsweep.inner import command, start
 from tpcsweep.problems import ConfigurationError
 from tpcsweep.published.figures import FIGURES
-from tpcsweep.published.making import Making, MakingError, make
+from tpcsweep.published.making import Making, MakingError, is_placeholder, make
+from tpcsweep.published.making import command as to_measure
 from tpcsweep.published.report import write
 from tpcsweep.signals import interruptible
 
@@ -21,7 +22,7 @@ folder.mkdir(parents=True, exist_ok=True)
 
 def run(config, targets):
     """One job a deployment, as in every sweep."""
-    return start(command(asked.python, asked.snakefile, config, asked.testbeds, targets))
+    return start(command(asked.python, asked.snakefile, config, asked.testbeds, asked.cores, targets))
 
 
 how_to = Making(folder, run, asked.testbed, asked.scale, asked.file, folder.parent)
@@ -36,6 +37,8 @@ with interruptible():
             print(failed[-1], file=sys.stderr)
     if asked.everything:
         write(folder, made, [Path(file) for file in snakemake.input])
-        print(f"written: {folder / 'report.html'}, {folder / 'verdicts.csv'}")
+        for name in (name for name, picture in made.items() if is_placeholder(picture)):
+            print(f"{name} is a placeholder, without data: {to_measure(FIGURES[name])}")
+        print(f"written: {folder / 'verdicts.csv'}, and the report {folder / 'report.html'}")
 if failed:
     sys.exit("\n".join(["these figures could not be made:", *failed]))

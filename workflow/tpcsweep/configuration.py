@@ -19,6 +19,7 @@ from tpcsweep.importing.settings import Import
 from tpcsweep.parameters import WORD
 from tpcsweep.planning.question import Question
 from tpcsweep.problems import ConfigurationError, Problem, from_pydantic, suggest
+from tpcsweep.scale import Factor
 from tpcsweep.sweep import Cell, Grid, Sweep, expand
 from tpcsweep.testbed_settings import KINDS, Testbed
 from tpcsweep.units import FRACTION, Quantity
@@ -28,8 +29,8 @@ __all__ = ["Configuration", "ConfigurationError", "Run", "load", "wanted"]
 FORMAT = 1
 """The version of a cell's specification. Another one makes every cell stale."""
 
-CONFIG_FILE = "config/config.yaml"
-"""What errors call the workflow's configuration, wherever its values came from."""
+CONFIG_FILE = "config/config.yaml or --config"
+"""What errors call the workflow's configuration: where its values came from is not known."""
 
 Asked = TypeVar("Asked")
 Found = TypeVar("Found")
@@ -69,10 +70,8 @@ class Run(Question):
     fail_below: Annotated[float | None, Quantity(FRACTION, above=0, at_most=1, null="never")] = Field(
         default=None, description="new over base below which a comparison fails; null: never"
     )
-    scale: str | None = Field(
+    scale: Factor | None = Field(
         default=None,
-        strict=True,
-        pattern=r"^1/[1-9][0-9]*$",
         description="what published figures' bandwidths, cores, files and buffers are multiplied by, such as 1/200",
     )
     only: str | None = Field(
@@ -128,6 +127,11 @@ class Configuration:
             needed = "--config base=NAME new=NAME"
             raise ConfigurationError([Problem("base and new", "nothing", needed, CONFIG_FILE)])
         return self.comparison
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """What the dataset's attributes say of the sweep that no cell says."""
+        return {} if self.sweep.scale is None else self.sweep.scale.attributes
 
     @property
     def notebooks(self) -> dict[str, dict[str, str]]:

@@ -12,9 +12,12 @@ from tpcsweep.signals import held
 
 
 def command(
-    python: str, snakefile: str, config: Mapping[str, Any], testbeds: int, targets: Sequence[str]
+    python: str, snakefile: str, config: Mapping[str, Any], testbeds: int, cores: int, targets: Sequence[str]
 ) -> list[str]:
-    """The Snakemake that makes some targets by the workflow's own rules, with a configuration of its own."""
+    """The Snakemake that makes some targets by the workflow's own rules, with a configuration of its own.
+
+    testbeds, cores: as many as the outer one has, where the profile would say otherwise.
+    """
     given = [f"{name}={value}" for name, value in config.items()]
     return [
         *(
@@ -29,7 +32,7 @@ def command(
             "host",
             "progress",
         ),
-        *("--resources", f"testbed={testbeds}", "--config", *given, "--", *targets),
+        *("--cores", str(cores), "--resources", f"testbed={testbeds}", "--config", *given, "--", *targets),
     ]
 
 

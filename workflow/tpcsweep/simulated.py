@@ -56,6 +56,11 @@ def settings_of(summary: xr.Dataset) -> Simulation:
     if len(told) != 1:
         raise ValueError(f"cells of {len(told)} sets of parameters: run snakemake again on one testbed")
     settings = orjson.loads(told.pop())
+    of_dataset, of_model = set(settings["parameters"]), set(UNITS)
+    if of_dataset != of_model:
+        both = (("unknown", of_dataset - of_model), ("missing", of_model - of_dataset))
+        named = "; ".join(f"{what}: {', '.join(sorted(names))}" for what, names in both if names)
+        raise ValueError(f"simulated by another version of the model (parameters {named}): simulate it again")
     settings["parameters"] = {
         name: {"value": value, "low": low, "high": high, "unit": UNITS[name], "source": "as the dataset says"}
         for name, (value, low, high) in settings["parameters"].items()

@@ -27,6 +27,7 @@ from tpcsweep.parameters import (
     show_value,
 )
 from tpcsweep.problems import ConfigurationError, Problem
+from tpcsweep.scale import Scale
 from tpcsweep.units import COUNT, DURATION, FRACTION, Quantity, canonical, show
 
 __all__ = [
@@ -143,6 +144,9 @@ class Sweep(Strict):
     measurement: Measurement = Field(default_factory=Measurement, description="how a cell is measured")
     notebooks: Notebooks = Field(
         default_factory=Notebooks, description="notebooks for the report, with the axes that they show"
+    )
+    scale: Scale | None = Field(
+        default=None, description="how the sweep was made of a published one; written by its figure's target"
     )
 
 

@@ -153,7 +153,7 @@ class Rounds:
         settings = self.configuration
         there = [cell for cells in self.cells for cell in cells if not self._stale(cell)]
         files = {settings.cell_file(cell): wanted(settings, cell) for cell in there}
-        return dataset.fold(files, settings.grid.axes, files.values())
+        return dataset.fold(files, settings.grid.axes, files.values(), attributes=settings.attributes)
 
     def throughput(self, summary: xr.Dataset) -> NDArray[np.float64]:
         """Mean over the repetitions of each point, Gbit/s; NaN where there is none."""

@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,12 +52,14 @@ def fold(
     axes: Mapping[str, Sequence[Value]],
     wanted: Iterable[Mapping[str, Any]] | None = None,
     processes: int = 1,
+    attributes: Mapping[str, Any] = MappingProxyType({}),
 ) -> Folded:
     """Fold cell files into one dataset with a dimension for each axis.
 
     axes: the values of each axis in order, `repetition` among them. Points without a file become NaN with the
     status "missing". wanted: for each file in turn the specification that it must have been measured under.
     processes: how many read files where there are more than a few.
+    attributes: of the summary, besides what the cells say.
 
     Raises:
         DatasetError: for a file that is no cell file of this format, one that was measured under another
@@ -75,7 +78,7 @@ def fold(
         raise DatasetError("no cell files were given: a dataset needs at least one")
     return grid.folded(
         grid.fixed["parameters"],
-        about_sweep(grid.fixed, grid.summary),
+        {**about_sweep(grid.fixed, grid.summary), **attributes},
         grid.fixed["measurement"]["interval"],
     )
 

@@ -80,11 +80,21 @@ def band_note(summary: xr.Dataset) -> str:
 
 
 def how(summary: xr.Dataset) -> str:
-    """Say how the throughput came about: simulated, imported, or measured on which testbed."""
+    """Say how the throughput came about: simulated, imported, or measured on which testbed, and at which scale."""
     kind, testbed = summary.attrs["testbed_kind"], summary.attrs["testbed"]
     if kind == IMPORTED:
         return f"measured elsewhere, imported from {testbed}"
-    return f"simulated on {testbed}" if kind == SIMULATED else f"measured on {testbed}"
+    came = f"simulated on {testbed}" if kind == SIMULATED else f"measured on {testbed}"
+    return f"{came}{_scaled(summary)}"
+
+
+def _scaled(summary: xr.Dataset) -> str:
+    """What a sweep that stands in for a published one was multiplied by, and what it has not."""
+    by, notes = (summary.attrs.get(name) for name in ("scale", "scale_notes"))
+    if by is None:
+        return ""
+    left = f"; {notes}" if notes else ""
+    return f", scaled {by}: bandwidth, cores, files and buffers × {by}{left}"
 
 
 def rate_label(summary: xr.Dataset, what: str = "throughput") -> str:

@@ -13,7 +13,7 @@ import xarray as xr
 import yaml
 from matplotlib.figure import Figure
 
-from tpcsweep import yaml_file
+from tpcsweep.configuration import Configuration
 from tpcsweep.dataset import SIMULATED
 from tpcsweep.figures import save
 from tpcsweep.figures.labels import how
@@ -21,12 +21,14 @@ from tpcsweep.figures.panels import in_common, styled
 from tpcsweep.published.base import Data, PublishedFigure, Shown
 from tpcsweep.published.carried import Carried, carried, unmeasured
 from tpcsweep.published.layout import board, close
-from tpcsweep.published.scaling import factor, scaled, written
+from tpcsweep.published.planned import planned
+from tpcsweep.published.scaling import written
 from tpcsweep.simulated import datasets
-from tpcsweep.sweep import Sweep
 
 DRAWS = 40
 """Random parameter sets that simulated data are judged under."""
+
+_PLACEHOLDERS = "placeholders"
 
 Run = Callable[[Mapping[str, Any], Sequence[str]], int]
 """Runs a Snakemake with this configuration for some targets; returns its exit code."""
@@ -57,56 +59,55 @@ def make(figure: PublishedFigure, how_to: Making) -> Path:
 
     Raises:
         MakingError: when the inner Snakemake did not make the dataset.
-        ConfigurationError: for a scale that is none, or by which the sweep cannot be scaled.
+        ConfigurationError: for a testbed that cannot be read, or a scale by which the sweep cannot be scaled.
     """
-    scale: str | None = None
-    notes: tuple[str, ...] = ()
-    if figure.source is not None:
-        found = _imported(figure.source, how_to)
-    else:
-        scale = how_to.scale
-        found, notes = _swept(figure, how_to)
-    if found is None:
+    if figure.source is None:
+        found = _swept(planned(figure, how_to.results, how_to.testbed, how_to.scale), how_to)
+    elif (imported := _imported(figure.source, how_to)) is None:
         return _placeholder(figure, how_to)
+    else:
+        found = imported
     data = Data(found)
-    shown = judged(figure, data, scale, notes)
+    shown = judged(figure, data)
     folder = found.parent if found.is_relative_to(how_to.results) else how_to.results / figure.name
-    testbed = str(data.summary.attrs["testbed"])
-    return _write(figure, folder, figure.draw(data, shown), shown.claims, testbed, scale)
+    attributes = data.summary.attrs
+    return _write(
+        figure,
+        folder,
+        figure.draw(data, shown),
+        shown.claims,
+        str(attributes["testbed"]),
+        attributes.get("scale"),
+    )
 
 
-def judged(figure: PublishedFigure, data: Data, scale: str | None = None, notes: Sequence[str] = ()) -> Shown:
-    """What a figure says of its data: how they came about, at which scale, and the verdicts on its claims.
+def is_placeholder(picture: Path) -> bool:
+    """Whether what `make` has returned shows what is missing, as there were no data."""
+    return picture.parent.parent.name == _PLACEHOLDERS
 
-    notes: what scaling has left out.
-    """
+
+def command(figure: PublishedFigure) -> str:
+    """What a user types to have a figure's data read."""
+    return f"snakemake {figure.name} --config file=PATH"
+
+
+def judged(figure: PublishedFigure, data: Data) -> Shown:
+    """What a figure says of its data: how they came about, at which scale, and the verdicts on its claims."""
     title = f"{figure.title}; {how(data.summary)}"
-    if scale is not None:
-        left = "".join(f"; {note}" for note in notes)
-        title += f", scaled {scale}: bandwidth, cores, files and buffers × {scale}{left}"
     claims = carried(data.summary, figure.claims, _draws(data))
     return Shown(title, (_about(data),), tuple(claims))
 
 
-def _swept(figure: PublishedFigure, how_to: Making) -> tuple[Path, tuple[str, ...]]:
-    """The dataset of a sweep, measured or simulated as far as it is not there yet; and what its scaling left out."""
-    testbed = how_to.testbed or figure.testbed
-    sweep, name = f"config/published/{figure.name}.yaml", figure.name
-    notes: tuple[str, ...] = ()
-    if how_to.scale is not None:
-        asked = Sweep.model_validate(yaml_file.read(Path(sweep), sweep))
-        smaller, notes = scaled(asked, factor(how_to.scale))
-        name = f"{figure.name}_scaled_{how_to.scale.replace('/', '_')}"
-        file = how_to.results / "sweeps" / f"{name}.yaml"
+def _swept(configuration: Configuration, how_to: Making) -> Path:
+    """The dataset of a sweep, measured or simulated as far as it is not there yet."""
+    if configuration.sweep.scale is not None:
+        file = Path(configuration.sweep_file)
         file.parent.mkdir(parents=True, exist_ok=True)
-        header = f"# {sweep} × {how_to.scale}, written by `snakemake {figure.name}`\n"
-        file.write_text(header + yaml.safe_dump(written(smaller), sort_keys=False))
-        sweep = str(file)
-    config = {"sweep": sweep, "testbed": testbed, "results": str(how_to.results)}
-    # As `Configuration.folder`, which is for testbeds of any kind: only those of kind netns have the bare name.
-    folder = how_to.results / (name if _kind(testbed) == "netns" else f"{name}@{Path(testbed).stem}")
+        file.write_text(yaml.safe_dump(written(configuration.sweep), sort_keys=False, allow_unicode=True))
+    asked = configuration.run
+    config = {"sweep": configuration.sweep_file, "testbed": asked.testbed, "results": asked.results}
     # The cells too: of those the dataset was folded from, ones that were deleted since would not be missed.
-    return _run(how_to, config, folder / "dataset.nc", "cells"), notes
+    return _run(how_to, config, configuration.folder / "dataset.nc", "cells")
 
 
 def _imported(source: str, how_to: Making) -> Path | None:
@@ -136,12 +137,6 @@ def _draws(data: Data) -> Iterator[xr.Dataset]:
     return islice(datasets(data.summary), DRAWS) if simulated else iter(())
 
 
-def _kind(testbed: str) -> str:
-    """The kind of a testbed; raises ConfigurationError where its file cannot be read."""
-    file = testbed if testbed.endswith(".yaml") else f"config/testbeds/{testbed}.yaml"
-    return str(yaml_file.read(Path(file), file).get("kind"))
-
-
 def _about(data: Data) -> str:
     attributes = data.summary.attrs
     cells = int(data.summary["throughput"].notnull().sum())
@@ -150,17 +145,16 @@ def _about(data: Data) -> str:
 
 def _placeholder(figure: PublishedFigure, how_to: Making) -> Path:
     """A figure of data from elsewhere that says that they are missing, and shows nothing in their place."""
-    command = f"snakemake {figure.name} --config file=PATH"
-    claims = unmeasured(figure.claims, "none", command)
+    claims = unmeasured(figure.claims, "none", command(figure))
     shown = Shown(f"{figure.title}; no data", (), tuple(claims))
     with styled():
         drawn, axes = board(1, 1, 5.0, 3.0, shown)
         one = axes.flat[0]
         one.set_axis_off()
-        text = f"needs data:\n{command}\n\nnot simulated: they are public"
+        text = f"needs data:\n{command(figure)}\n\nnot simulated: they are public"
         one.text(0.5, 0.5, text, ha="center", va="center", fontsize=11)
         close(drawn, shown)
-    return _write(figure, how_to.results / figure.name, drawn, claims, None, None)
+    return _write(figure, how_to.results / _PLACEHOLDERS / figure.name, drawn, claims, None, None)
 
 
 def _write(

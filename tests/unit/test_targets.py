@@ -1,0 +1,51 @@
+"""What a run was asked for, and whether the configured sweep has a part in it."""
+
+from __future__ import annotations
+
+import pytest
+from tpcsweep import inner
+from tpcsweep.published import NAMES
+from tpcsweep.targets import of_configured_sweep, requested
+
+
+@pytest.mark.parametrize(
+    ("line", "targets"),
+    [
+        ("/usr/bin/snakemake", []),
+        (
+            "/usr/bin/snakemake --profile k8s -n chep2024_fig4 --config testbed=netns scale=1/9",
+            ["chep2024_fig4"],
+        ),
+        ("snakemake -c1 --config a=b -- cells results/demo/dataset.nc", ["cells", "results/demo/dataset.nc"]),
+        ("/lib/snakemake/__main__.py --target-jobs deployment_1:deployment=rtt=5/cores=1", ["deployment_1"]),
+        ("/usr/bin/pytest chep2024_fig4", []),
+    ],
+)
+def test_targets_are_those_of_the_command_line(line: str, targets: list[str]) -> None:
+    assert requested(line.split()) == targets
+
+
+@pytest.mark.parametrize(
+    ("targets", "needed"),
+    [
+        ([], True),
+        (["report"], True),
+        (["chep2024_fig4", "cells"], True),
+        (["my results/demo/dataset.nc"], True),
+        # What an inner Snakemake is asked for: its results are the folder of published figures.
+        (["my results/chep2024_fig8@simulation/dataset.nc"], True),
+        (["published"], False),
+        (list(NAMES), False),
+        (["terena2005", "terena2005_simulation_3", "open_questions_measured"], False),
+        (["my results/published/open_questions/open_questions.html"], False),
+    ],
+)
+def test_what_reproduces_publications_needs_no_configured_sweep(targets: list[str], needed: bool) -> None:
+    assert of_configured_sweep(targets, "my results") is needed
+
+
+def test_an_inner_snakemake_has_the_cores_and_testbeds_of_the_outer_one() -> None:
+    argv = inner.command("python", "Snakefile", {"sweep": "x"}, 2, 1, ["cells"])
+    assert argv[argv.index("--cores") + 1] == "1"
+    assert "testbed=2" in argv
+    assert argv[-4:] == ["--config", "sweep=x", "--", "cells"]

@@ -1,0 +1,53 @@
+"""Which sweep a published figure is made of, on which testbed: its configuration, before anything runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from tpcsweep.checks import check
+from tpcsweep.configuration import Configuration, load
+from tpcsweep.problems import ConfigurationError
+from tpcsweep.published.base import PublishedFigure
+from tpcsweep.published.scaling import scaled
+from tpcsweep.sweep import expand
+
+
+def planned(figure: PublishedFigure, results: Path, testbed: str | None, scale: str | None) -> Configuration:
+    """The configuration of a figure's sweep.
+
+    figure: one that is made of a sweep. results: the folder of all published figures. testbed: None for the figure's
+    own.
+
+    Raises:
+        ConfigurationError: for a testbed that cannot be read, or a scale by which the sweep cannot be scaled.
+    """
+    sweep = f"config/published/{figure.name}.yaml"
+    found = load({"sweep": sweep, "testbed": testbed or figure.testbed, "results": str(results)}, Path())
+    if scale is None:
+        return found
+    try:
+        smaller = scaled(found.sweep, scale, found.testbed.kind)
+    except ConfigurationError as error:
+        raise ConfigurationError([problem.within(sweep) for problem in error.problems]) from error
+    name = f"{figure.name}_scaled_{scale.replace('/', '_')}"
+    return replace(
+        found,
+        name=name,
+        sweep=smaller,
+        sweep_file=str(results / "sweeps" / f"{name}.yaml"),
+        grid=expand(smaller, found.testbed.defaults()),
+    )
+
+
+def problems(
+    figure: PublishedFigure, results: Path, testbed: str | None, scale: str | None
+) -> tuple[str, ...]:
+    """Why a figure cannot be made as asked, a line for each thing; what the run of its sweep would say too."""
+    if figure.source is not None:
+        return ()
+    try:
+        found = tuple(check(planned(figure, results, testbed, scale)))
+    except ConfigurationError as error:
+        found = error.problems
+    return tuple(f"{figure.name}: {problem}" for problem in found)
