@@ -7,12 +7,13 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import nbformat
 import numpy as np
 import pytest
 import xarray as xr
+from tpcsweep.claim_names import ClaimName
 from tpcsweep.claims import CLAIMS, Outcome, Verdict, judge
 from tpcsweep.claims.base import judge_claim
 from tpcsweep.claims.cells import WIDEN, cells_of
@@ -361,6 +362,7 @@ def case_world(name: str, which: str, **how: Any) -> xr.Dataset:
 
 def test_every_published_claim_is_judged() -> None:
     assert list(CLAIMS) == PUBLISHED
+    assert get_args(ClaimName) == tuple(PUBLISHED)
     assert [one.claim.name for one in judge(world(RTTS, lambda _: 1.0))] == PUBLISHED
     assert set(CASES) == {name for name, claim in CLAIMS.items() if claim.test is not None}
 
@@ -385,8 +387,29 @@ def test_a_claim_that_is_false_does_not_hold(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_noise_is_no_verdict(name: str) -> None:
     found = verdict(name, case_world(name, "unclear"))
-    assert found.outcome is Outcome.OPEN, found.reason
+    # Not decided where there is an effect whose interval spans the border; else the cells that it takes are not there.
+    assert found.outcome is (Outcome.UNDECIDED if found.effect else Outcome.OPEN), found.reason
     assert found.advice
+
+
+def test_data_that_do_not_decide_are_not_data_that_are_not_there() -> None:
+    name = "chep2023.origins_help"
+    assert verdict(name, case_world(name, "unclear")).outcome is Outcome.UNDECIDED
+    assert verdict(name, world({}, lambda _: 0.5)).outcome is Outcome.OPEN
+
+
+def test_a_wider_path_does_not_stand_in_for_that_of_the_claim() -> None:
+    case = CASES["chep2024.four_origins"]
+    axes = {**case.axes, "bandwidth": [100.0, 200.0]}
+    found = verdict(
+        "chep2024.four_origins", world(axes, lambda point: 0.915 * point["bandwidth"], **case.how)
+    )
+    assert found.outcome is Outcome.FAILS
+    assert found.effect is not None
+    assert "100 Gbit/s" in found.effect.what
+    assert found.effect.interval.value == pytest.approx(91.5, rel=0.05)
+    both = verdict("chep2024.four_origins", world(axes, lambda point: 0.98 * point["bandwidth"], **case.how))
+    assert both.outcome is Outcome.HOLDS
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -466,7 +489,7 @@ def test_too_many_streams_must_crash() -> None:
     sometimes = case_world(
         name, "true", fails=lambda point: point["streams"] == 12 and point["repetition"] == 1
     )
-    assert verdict(name, sometimes).outcome is Outcome.OPEN
+    assert verdict(name, sometimes).outcome is Outcome.UNDECIDED
 
 
 @pytest.mark.parametrize("name", ["usatlas2007.disk_bound", "terena2005.disk"])

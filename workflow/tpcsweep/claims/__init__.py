@@ -1,4 +1,4 @@
-"""Published claims as predicates on a dataset: each holds, does not hold, or is not testable there.
+"""Published claims as predicates on a dataset: each holds, does not hold, is not decided, or not testable.
 
 `docs/claims.md` says how each is read. A claim of another publication is one file and one line here.
 """

@@ -29,7 +29,10 @@ class Outcome(StrEnum):
 
     HOLDS = "holds"
     FAILS = "does not hold"
+    UNDECIDED = "not decided"
+    """The data are there, and the interval of the effect reaches across an end of what the claim needs."""
     OPEN = "not testable here"
+    """The data are not there."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,8 @@ class Finding:
     reason: str
     """Why, in a sentence; names the cells that it stands on."""
     effect: Effect | None = None
+    """None where the cells that it takes are not there: without a decision that makes the claim not testable, and with
+    an effect it is not decided."""
     rows: tuple[Row, ...] = ()
     advice: str = ""
     """What to sweep so that the data decide; where they do not."""
@@ -196,7 +201,10 @@ def judge_claim(claim: Claim, ds: xr.Dataset, cells: Cells) -> Verdict:
     if lacks:
         return verdict(Outcome.OPEN, lacks, advice=advice)
     found = claim.test(cells)
-    outcome = {True: Outcome.HOLDS, False: Outcome.FAILS, None: Outcome.OPEN}[found.decision]
+    # Without errors of cells an effect has no ends, and then what would decide is not there.
+    ends = found.effect is not None and math.isfinite(found.effect.interval.low + found.effect.interval.high)
+    undecided = Outcome.UNDECIDED if ends else Outcome.OPEN
+    outcome = {True: Outcome.HOLDS, False: Outcome.FAILS, None: undecided}[found.decision]
     advice = "" if found.decision is not None else found.advice
     return verdict(outcome, found.reason, effect=found.effect, rows=_few(found.rows), advice=advice)
 

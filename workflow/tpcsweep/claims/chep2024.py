@@ -59,13 +59,11 @@ def _two_origins(cells: Cells) -> Finding:
     rows = cells.trusted
     rows = rows[(rows["origins"] == 2) & (rows["bandwidth"] >= 100) & (rows["cores"] >= 32)]
     low, high = rows["rtt"][rows["rtt"] <= 10], rows["rtt"][rows["rtt"] >= 100]
-    return _each(
-        cells,
-        {
-            "at the lowest RTT": (rows[rows["rtt"] == low.min()], _HUNDRED),
-            "at the largest RTT": (rows[rows["rtt"] == high.max()], _SHORT_OF_HUNDRED),
-        },
-    )
+    parts = {}
+    for path, there in _by_path(rows):
+        parts[f"{path} at the lowest RTT"] = there[there["rtt"] == low.min()], _HUNDRED
+        parts[f"{path} at the largest RTT"] = there[there["rtt"] == high.max()], _SHORT_OF_HUNDRED
+    return _each(cells, parts)
 
 
 def _four_origins(cells: Cells) -> Finding:
@@ -74,7 +72,20 @@ def _four_origins(cells: Cells) -> Finding:
         (rows["origins"] == 4) & (rows["bandwidth"] >= 100) & (rows["cores"] == 64) & (rows["streams"] < 100)
     ]
     rtts = sorted(rtt for rtt in cells.every["rtt"].unique() if rtt <= 125)
-    return _each(cells, {f"at {shown('rtt', rtt)}": (rows[rows["rtt"] == rtt], _HUNDRED) for rtt in rtts})
+    parts = {
+        f"{path} at {shown('rtt', rtt)}": (there[there["rtt"] == rtt], _HUNDRED)
+        for path, there in _by_path(rows)
+        for rtt in rtts
+    }
+    return _each(cells, parts, least=True)
+
+
+def _by_path(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """Rows by bandwidth, the least first: what a wider path does says nothing of one that is as wide as the claim."""
+    return [
+        (f"on a path of {shown('bandwidth', bandwidth)}", there)
+        for bandwidth, there in rows.groupby("bandwidth", sort=True)
+    ]
 
 
 def _near_limit(cells: Cells) -> Finding:
@@ -89,11 +100,14 @@ def _near_limit(cells: Cells) -> Finding:
     )
 
 
-def _each(cells: Cells, parts: dict[str, tuple[pd.DataFrame, Region]]) -> Finding:
-    """Decide whether the best of each part lies in its region; the parts share the confidence."""
+def _each(cells: Cells, parts: dict[str, tuple[pd.DataFrame, Region]], *, least: bool = False) -> Finding:
+    """Decide whether the best of each part lies in its region; the parts share the confidence.
+
+    least: the effect is that of the part with the least, and not of the first one.
+    """
     decisions: list[Decision] = []
     texts, rows = [], []
-    effect = None
+    effects = []
     for where, (part, region) in parts.items():
         interval, points = best(cells, part, len(parts))
         if interval is None:
@@ -101,9 +115,10 @@ def _each(cells: Cells, parts: dict[str, tuple[pd.DataFrame, Region]]) -> Findin
         decisions.append(region.decide(interval))
         texts.append(f"{where} the best of {len(points)} points: {said(interval, region, ' Gbit/s')}")
         rows += [{"where": where, **row} for row in cell_rows(points, cells, 3)]
-        effect = effect or Effect(f"largest throughput {where}", interval, "Gbit/s")
+        effects.append(Effect(f"largest throughput {where}", interval, "Gbit/s"))
     if not parts:
         return nothing_there("where the claim speaks")
+    effect = min(effects, key=lambda one: one.interval.value) if least else effects[0]
     return Finding(both(decisions), "; ".join(texts), effect, tuple(rows), MEASURE_MORE)
 
 
@@ -284,7 +299,7 @@ CLAIMS = (
     Claim(
         "chep2024.two_origins",
         "with 2 origins 100 Gbit/s is reached at low RTT with more streams, not at large RTT",
-        "with 2 origins and 32 cores or more on a path of 100 Gbit/s or more the best throughput is "
+        "with 2 origins and 32 cores or more on every path of 100 Gbit/s or more the best throughput is "
         f"{_HUNDRED} Gbit/s at the lowest RTT (10 ms or less), and less at the largest (100 ms or more)",
         needs=(
             Need("origins", low=2, high=2, sweep="origins: 2"),
@@ -299,7 +314,8 @@ CLAIMS = (
     Claim(
         "chep2024.four_origins",
         "with 4 origins and 64 cores in total 100 Gbit/s is reached at every RTT to 120 ms with fewer than 100 streams",
-        f"with 4 origins, 64 cores and fewer than 100 streams the best throughput is {_HUNDRED} Gbit/s at every RTT",
+        "with 4 origins, 64 cores and fewer than 100 streams, on every path of 100 Gbit/s or more, the best throughput "
+        f"is {_HUNDRED} Gbit/s at every RTT",
         needs=(
             Need("origins", low=4, high=4, sweep="origins: 4"),
             _AT_SCALE,
