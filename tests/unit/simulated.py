@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -43,6 +44,7 @@ def write(configuration: Configuration, path: Path) -> Path:
         "testbed_kind": "simulation",
         "measurement_confidence": 0.95,
         "claims_used_as_inputs": " ".join(settings.inputs),
+        "claims_that_follow_from_assumptions": json.dumps(settings.assumptions),
         **configuration.attributes,
     }
     path.parent.mkdir(parents=True, exist_ok=True)

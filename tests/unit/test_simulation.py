@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep import dataset, figures, runner, simulated
 from tpcsweep.checks import check
-from tpcsweep.claims import CLAIMS, judge
+from tpcsweep.claims import judge
 from tpcsweep.comparing.comparison import compare
 from tpcsweep.configuration import Configuration, load, wanted
 from tpcsweep.models.observations import observe
@@ -286,10 +286,16 @@ def on_base(folder: Path, **content: Any) -> Configuration:
 
 
 def test_a_testbed_has_what_its_base_has_and_it_does_not_say(tmp_path: Path) -> None:
-    mine = on_base(tmp_path, parameters={"setup_time": ESTIMATE}, inputs=["chep2023.saturate"]).testbed
+    mine = on_base(
+        tmp_path,
+        parameters={"setup_time": ESTIMATE},
+        inputs=["chep2023.saturate"],
+        assumptions={"chep2024.one_origin": "something else"},
+    ).testbed
     assert isinstance(mine, Simulation)
     assert mine.parameters == PHYSICS.model_copy(update={"setup_time": Estimate.model_validate(ESTIMATE)})
     assert mine.inputs == (*shipped().inputs, "chep2023.saturate")
+    assert mine.assumptions == {**shipped().assumptions, "chep2024.one_origin": "something else"}
 
 
 @pytest.mark.parametrize(
@@ -307,9 +313,17 @@ def test_other_parameters_make_cells_stale(tmp_path: Path) -> None:
     assert wanted(one, one.grid.cells[0]) == json.loads(json.dumps(wanted(one, one.grid.cells[0])))
 
 
-def test_inputs_of_shipped_testbeds_are_claims() -> None:
+@pytest.mark.parametrize(
+    "claims", [{"inputs": ["chep2024.nothing"]}, {"assumptions": {"chep2024.nothing": "x"}}]
+)
+def test_a_role_is_that_of_a_claim_that_exists(tmp_path: Path, claims: Mapping[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=r"chep2024\.(nothing|server_cap)"):
+        on_base(tmp_path, **claims)
+
+
+def test_no_claim_is_an_input_and_follows_from_an_assumption_too() -> None:
     for name in SHIPPED:
-        assert set(shipped(name).inputs) <= set(CLAIMS)
+        assert not set(shipped(name).inputs) & set(shipped(name).assumptions)
 
 
 def sweep(folder: Path, **parameters: Any) -> Configuration:
@@ -372,6 +386,7 @@ def test_a_simulated_dataset_says_so(groups: dataset.Folded, tmp_path: Path) -> 
     assert summary.attrs["testbed_kind"] == "simulation"
     assert "simulated" in summary.attrs["title"]
     assert summary.attrs["claims_used_as_inputs"].split() == list(shipped().inputs)
+    assert json.loads(summary.attrs["claims_that_follow_from_assumptions"]) == shipped().assumptions
     assert "simulated" in summary.throughput.attrs["long_name"]
     assert summary.attrs["host"] == ""
     dataset.write_table(summary, tmp_path / "cells.csv")

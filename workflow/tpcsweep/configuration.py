@@ -267,7 +267,7 @@ def _testbed(name: str, root: Path) -> tuple[str, str, Testbed]:
 
 
 def _on_base(content: dict[str, Any], file: str, root: Path, above: tuple[str, ...] = ()) -> dict[str, Any]:
-    """A simulated testbed's content, over that of its base: parameter by parameter, and the inputs of both."""
+    """A simulated testbed's content, over that of its base: parameter by parameter, and the claims of both."""
     base = content.get("base")
     if content.get("kind") != "simulation" or not isinstance(base, str):
         return content
@@ -283,6 +283,7 @@ def _on_base(content: dict[str, Any], file: str, root: Path, above: tuple[str, .
         raise ConfigurationError([Problem("base", repr(base), "a testbed of kind simulation", file)])
     parts = [part.get("parameters") for part in (below, content)]
     inputs = [part.get("inputs") or [] for part in (below, content)]
+    assumptions = [part.get("assumptions") or {} for part in (below, content)]
     return {
         **below,
         **content,
@@ -290,6 +291,7 @@ def _on_base(content: dict[str, Any], file: str, root: Path, above: tuple[str, .
             name: value for part in parts if isinstance(part, dict) for name, value in part.items()
         },
         "inputs": list(dict.fromkeys(itertools.chain(*inputs))),
+        "assumptions": {claim: why for part in assumptions for claim, why in dict(part).items()},
     }
 
 

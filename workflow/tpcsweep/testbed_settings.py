@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from tpcsweep.claim_names import ClaimName
 from tpcsweep.parameters import Strict, Value, Word
 from tpcsweep.problems import Fault, refuse
 from tpcsweep.simulation_parameters import Physics
@@ -299,9 +300,14 @@ class Simulation(Strict):
         description="testbed of this kind that has what is not given here: a file in config/testbeds, or a path that "
         "ends in .yaml",
     )
-    inputs: tuple[Annotated[str, Field(strict=True)], ...] = Field(
+    inputs: tuple[ClaimName, ...] = Field(
         default=(),
         description="claims that values were chosen by: no predictions; those of the base count too",
+    )
+    assumptions: dict[ClaimName, Annotated[str, Field(strict=True, min_length=1)]] = Field(
+        default={},
+        description="claims that follow nearly by hand from something that was assumed, here or in the sweeps made for "
+        "this testbed, each with what it is: no predictions either; those of the base count too",
     )
     tools: tuple[Word, ...] = Field(
         default=("gfal-copy", "curl", "gfal2", "native"),

@@ -47,11 +47,15 @@ def about_sweep(spec: Mapping[str, Any], summary: Summary) -> dict[str, Any]:
 
 def _of_simulation(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Attributes that simulated datasets have besides."""
-    inputs = dict.fromkeys(claim for record in records for claim in record["simulation"]["inputs"])
+    known = [record["simulation"] for record in records]
+    inputs = dict.fromkeys(claim for one in known for claim in one["inputs"])
+    # Datasets of before there were any have none.
+    assumed = {claim: why for one in known for claim, why in one.get("assumptions", {}).items()}
     return {
         "comment": "Simulated: computed from a model, not measured. throughput_low and throughput_high span "
         "random parameter sets within their stated ranges (variable provenance_record); docs/simulation.md.",
         "claims_used_as_inputs": " ".join(inputs),
+        "claims_that_follow_from_assumptions": orjson.dumps(assumed).decode(),
     }
 
 

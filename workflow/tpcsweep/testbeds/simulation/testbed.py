@@ -41,7 +41,7 @@ class Site:
         return {
             "software": {"simgrid": self.engine.version},
             "simulation": {
-                **self.settings.model_dump(mode="json", include={"inputs", "queues", "draws"}),
+                **self.settings.model_dump(mode="json", include={"inputs", "assumptions", "queues", "draws"}),
                 "parameters": {
                     name: [getattr(known, name).value, *getattr(known, name).range]
                     for name in Physics.model_fields
