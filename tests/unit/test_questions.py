@@ -20,7 +20,7 @@ from tpcsweep import configuration, uml
 from tpcsweep.checks import check
 from tpcsweep.paths.plan import SUPER_PACKET, queue_cap
 from tpcsweep.paths.plan import Path as NetworkPath
-from tpcsweep.questions import explanations, inside, kernel, observed, predictions, sources
+from tpcsweep.questions import explanations, exponents, inside, kernel, observed, predictions, sources
 from tpcsweep.questions.arithmetic import ABOUT_1, Setup, Span, rtt_exponent
 from tpcsweep.questions.experiments import AMPLE, EXPERIMENTS, PLENTY, Experiment
 from tpcsweep.variables import FLAGS
@@ -294,13 +294,22 @@ def test_what_settles_it_is_the_published_set_up_with_and_without_the_limit() ->
     assert max(axes["streams"]) == 500
 
 
+def test_a_super_packet_has_its_headers_once() -> None:
+    large = Setup(120, 1500).goodput(500).high / Setup(120, 1500).cap(500).high
+    small = (
+        Setup(120, 1500, offloads=False).goodput(500).high / Setup(120, 1500, offloads=False).cap(500).high
+    )
+    assert large == pytest.approx(2896 / 2948)
+    assert small == pytest.approx(1448 / 1500)
+
+
 def test_exponents_have_their_errors() -> None:
     frame = pd.DataFrame({"streams": [4, 32], "throughput": [1.0, 8.0], "error": [0.05, 0.4]})
-    found = observed.exponent(frame, "streams")
+    found = exponents.exponent(frame, "streams")
     assert found is not None
     assert found.low < 1 < found.high
     assert (found.high - found.low) / 2 == pytest.approx(2 * math.hypot(0.05, 0.05) / math.log(8))
-    assert observed.exponent(frame[:1], "streams") is None
+    assert exponents.exponent(frame[:1], "streams") is None
 
 
 def test_spans_overlap_where_they_touch() -> None:

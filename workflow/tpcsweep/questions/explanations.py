@@ -16,7 +16,7 @@ from tpcsweep.claims.effects import Interval, Region
 from tpcsweep.models.ranges import RANGE
 from tpcsweep.paths.plan import held
 from tpcsweep.questions.arithmetic import Setup, Span
-from tpcsweep.questions.observed import corners, exponent
+from tpcsweep.questions.exponents import corners, exponent
 from tpcsweep.questions.predictions import first
 
 FLAT = Region(-0.3, 0.3)
