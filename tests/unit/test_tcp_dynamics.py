@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,7 +70,7 @@ def test_published_times_are_what_their_formula_gives_but_for_one() -> None:
 
 def test_the_published_utilisations_are_what_mathis_gives() -> None:
     lan, wan = (formulas.utilisation(row.bandwidth, row.rtt, row.mtu, row.loss) for row in UTILISATIONS)
-    assert lan == 1
+    assert lan == pytest.approx(1448 / 1500)  # a full path
     assert wan == pytest.approx(UTILISATIONS[1].published, abs=0.0005)
     row = UTILISATIONS[1]
     delayed = formulas.utilisation(row.bandwidth, row.rtt, row.mtu, row.loss, packets_per_ack=2)
@@ -78,7 +79,7 @@ def test_the_published_utilisations_are_what_mathis_gives() -> None:
 
 def test_the_rate_of_two_mtus_by_formula_is_less_unequal_than_published() -> None:
     small, large = formulas.shares([row.mtu for row in SHARES])
-    assert large / small == pytest.approx(8960 / 1460)
+    assert large / small == pytest.approx(8948 / 1448)
     assert large / small < SHARES[1].published / SHARES[0].published
 
 
@@ -225,9 +226,9 @@ def test_what_was_run_is_in_the_cell_of_how_it_was_made() -> None:
         made(measured, "measured", rates),
     ]
     [row] = [row for row in table.rows(outcomes) if row.id == "terena2005.loss.wan"]
-    # 11 Mbit/s of payload, with headers, of 1 Gbit/s.
-    assert row.measured == "1.14 ± 0.3 %"
-    assert row.simulated == "1.14 ± 0.3 % (1 of 4 stalled or crashed)"
+    # 11 Mbit/s of payload of 1 Gbit/s, as the formula has it.
+    assert row.measured == "1.1 ± 0.2 %"
+    assert row.simulated == "1.1 ± 0.2 % (1 of 4 stalled or crashed)"
     stalled = made(wan, "simulated", [{"broken": "stalled at 3 s"}])
     [row] = [row for row in table.rows([stalled]) if row.id == "terena2005.loss.wan"]
     assert row.simulated == "1 of 1 stalled or crashed"
@@ -245,6 +246,27 @@ def test_figures_say_how_each_point_was_made() -> None:
         assert "snakemake terena2005_measured" in said
         assert "measured on this kernel" not in said
     assert "simulated by ns-3" in said  # of the only kind of case that there is
+
+
+def test_recovery_is_drawn_over_the_formula() -> None:
+    case = next(case for case in MEASURED if case.kind == "recovery" and case.control == "reno")
+    by_formula = formulas.recovery_time(case.bandwidth, case.rtt, case.mtus[0])
+    figure = draw.recovery([made(case, "measured", [{"seconds": 1.2 * by_formula}] * 2)])
+    heights = [float(height) for line in figure.axes[0].lines for height in np.ravel(line.get_ydata())]
+    assert any(height == pytest.approx(1.2) for height in heights)
+
+
+def test_shares_have_the_intervals_of_their_repetitions() -> None:
+    case = next(case for case in MEASURED if case.kind == "mtu_fairness")
+    alone = draw.fairness([made(case, "measured", [{"goodputs": [0.02, 0.07]}])])
+    several = draw.fairness(
+        [made(case, "measured", [{"goodputs": [0.02, 0.07]}, {"goodputs": [0.01, 0.08]}])]
+    )
+    bars = [
+        [kept for kept in figure.axes[0].containers if kept.__class__.__name__ == "ErrorbarContainer"]
+        for figure in (alone, several)
+    ]
+    assert [len(found) for found in bars] == [0, 1]
 
 
 @pytest.fixture(scope="module")

@@ -64,7 +64,7 @@ def utilisation(outcomes: Sequence[Outcome]) -> Figure:
             axes.set(xscale="log", yscale="log", xlabel="share of packets lost", ylim=(2e-5, 1.6))
             axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
             axes.grid(visible=True, alpha=0.3)
-        left.set_ylabel("utilisation of the bandwidth")
+        left.set_ylabel("payload over bandwidth")
         handles = [Line2D([], [], color=shade, label=f"RTT {rtt:g} ms") for (rtt, _), shade in shades.items()]
         handles += _controls(chosen)
         handles += [Line2D([], [], color="grey", linestyle=":", label="formula, delayed ACKs")]
@@ -78,24 +78,23 @@ def utilisation(outcomes: Sequence[Outcome]) -> Figure:
 
 
 def recovery(outcomes: Sequence[Outcome]) -> Figure:
-    """Draw times to recover from one loss against the formula, and the congestion windows that show them."""
+    """Draw times to recover from one loss over those of the formula, and the congestion windows that show them."""
     chosen = [one for one in outcomes if one.case.kind == "recovery" and one.refused is None]
     with styled():
         figure = Figure(figsize=(7.8, 3.0), layout="constrained")
         left, right = figure.subplots(1, 2)
-        ends = np.array([0.1, 4e4])
-        left.plot(ends, ends, color="grey", linewidth=1)
+        left.axhline(1, color="grey", linewidth=1)
         for row in RECOVERIES:
-            left.plot(
-                row.by_formula, row.published, "*", color="black" if row.agrees else "#cc0000", markersize=10
-            )
+            over = row.published / row.by_formula
+            left.plot(row.by_formula, over, "*", color="black" if row.agrees else "#cc0000", markersize=10)
             if not row.agrees:
                 left.annotate(
                     row.path,
-                    (row.by_formula, row.published),
-                    (6, -12),
+                    (row.by_formula, over),
+                    (-8, 0),
                     textcoords="offset points",
-                    ha="left",
+                    ha="right",
+                    va="center",
                 )
         by_formula: dict[str, Callable[[float, float, int], float]] = {
             "reno": formulas.recovery_time,
@@ -105,10 +104,8 @@ def recovery(outcomes: Sequence[Outcome]) -> Figure:
             case = one.case
             if formula := by_formula.get(case.control):
                 at = formula(case.bandwidth, case.rtt, case.mtus[0])
-                _point(left, at, one.seconds, one.made, _CONTROLS[case.control])
-        left.set(
-            xscale="log", yscale="log", xlabel="by formula (s)", ylabel="published, simulated, measured (s)"
-        )
+                _point(left, at, [seconds / at for seconds in one.seconds], one.made, _CONTROLS[case.control])
+        left.set(xscale="log", xlabel="by formula (s)", ylabel="time over that by formula")
         left.set_title("Time to recover from one loss")
         longest = max((one.case.rtt for one in chosen if one.case.bandwidth == 0.1), default=0)
         for one in chosen:
@@ -127,7 +124,7 @@ def recovery(outcomes: Sequence[Outcome]) -> Figure:
             axes.grid(visible=True, alpha=0.3)
         handles = _controls(chosen)
         notes = [
-            "The grey line: as the formula says. Red: the published time that its own formula does not give.",
+            "Grey: as the formula says. Red: the published time that its own formula does not give.",
             _bars(),
             _said(chosen),
         ]
@@ -157,13 +154,19 @@ def fairness(outcomes: Sequence[Outcome]) -> Figure:
             drawn = axes.bar(names, shares, bottom=bottom, color=colour, label=f"MTU {mtu}", width=0.6)
             axes.bar_label(drawn, [f"{share:.0%}" for share in shares], label_type="center", fontsize=8)
             bottom += shares
+        for at, one in enumerate(chosen, start=len(bars) - len(chosen)):
+            each = list(zip(*(one.goodputs(mtu) for mtu in mtus), strict=True))
+            spread = interval([got[0] / sum(got) for got in each])
+            if spread is not None and np.isfinite(spread.low):
+                ends = [[spread.value - max(0.0, spread.low)], [min(1.0, spread.high) - spread.value]]
+                axes.errorbar([at + 0.2], [spread.value], ends, color="black", capsize=3, linewidth=1)
         for patch, (name, _) in zip(axes.patches, bars * len(mtus), strict=True):
             if name.startswith("simulated"):
                 patch.set(hatch="//", edgecolor="white")
         axes.yaxis.set_major_formatter(PercentFormatter(1))
         axes.set_ylabel("share of both streams' goodput")
         handles, _ = axes.get_legend_handles_labels()
-        notes = ["Hatched: simulated by ns-3.", _said(chosen)]
+        notes = ["Hatched: simulated by ns-3.", f"{_bars()} One repetition has none.", _said(chosen)]
         title = f"Two Reno streams of different MTU on one path: {_sources(chosen)}"
         head(figure, title, [note for note in notes if note], handles)
     return figure

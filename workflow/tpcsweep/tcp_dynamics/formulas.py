@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tpcsweep.models.base import mathis
+from tpcsweep.models.base import HEADERS, mathis
 
-HEADERS = 40
-"""Bytes of IPv4 and TCP headers without options in each packet, as the publication has them."""
+PUBLISHED_HEADERS = 40
+"""Bytes of IPv4 and TCP headers without options, as the publication's own formula has them; its hosts' are not known.
+What is simulated and measured here has the timestamp option too, `HEADERS`, as has every other formula."""
 
 CUBIC_C, CUBIC_BETA = 0.4, 0.7
 """CUBIC's constants (RFC 9438, 2023, section 4.1 and 4.6)."""
@@ -16,7 +17,12 @@ CUBIC_C, CUBIC_BETA = 0.4, 0.7
 
 def mss(mtu: int) -> int:
     """Give the payload of a packet."""
-    return mtu - HEADERS
+    return mtu - int(HEADERS)
+
+
+def full(mtu: int) -> float:
+    """Give the share of the bandwidth that is payload on a path that is full."""
+    return mss(mtu) / mtu
 
 
 def bdp_packets(bandwidth: float, rtt: float, mtu: int) -> float:
@@ -25,11 +31,11 @@ def bdp_packets(bandwidth: float, rtt: float, mtu: int) -> float:
 
 
 def recovery_time(bandwidth: float, rtt: float, mtu: int) -> float:
-    """Give the seconds that Reno takes to recover from one loss: r = C·RTT²/(2·MSS), C in bytes a second.
+    """Give the seconds that Reno takes to recover from one loss: r = C·RTT²/(2·MSS), C in bytes a second, as published.
 
     Half of a window of C·RTT/MSS is lost, and comes back by one segment a round trip (RFC 5681, 2009, section 3.1).
     """
-    return bandwidth * 1e9 / 8 * (rtt / 1000) ** 2 / (2 * mss(mtu))
+    return bandwidth * 1e9 / 8 * (rtt / 1000) ** 2 / (2 * (mtu - PUBLISHED_HEADERS))
 
 
 def cubic_recovery_time(bandwidth: float, rtt: float, mtu: int) -> float:
@@ -44,12 +50,12 @@ def cubic_recovery_time(bandwidth: float, rtt: float, mtu: int) -> float:
 
 
 def utilisation(bandwidth: float, rtt: float, mtu: int, loss: float, packets_per_ack: float = 1) -> float:
-    """Give the share of the bandwidth that one Reno connection uses under random loss, at most 1.
+    """Give the payload of one Reno connection under random loss, as a share of the bandwidth; at most a full path's.
 
     packets_per_ack: 1 where the window grows with every packet (also with delayed ACKs where bytes are counted, as
     Linux does), 2 with delayed ACKs that are counted (Mathis and others 1997).
     """
-    return min(1.0, float(mathis(mss(mtu), rtt, loss, packets_per_ack)) / bandwidth)
+    return min(full(mtu), float(mathis(mss(mtu), rtt, loss, packets_per_ack)) / bandwidth)
 
 
 def cubic_utilisation(bandwidth: float, rtt: float, mtu: int, loss: float) -> float:
@@ -60,7 +66,7 @@ def cubic_utilisation(bandwidth: float, rtt: float, mtu: int, loss: float) -> fl
     factor = math.pow(CUBIC_C * (3 + CUBIC_BETA) / (4 * (1 - CUBIC_BETA)), 0.25)
     window = factor * math.pow(rtt / 1000 / loss, 0.75)
     own = window * mss(mtu) * 8e-6 / rtt / bandwidth
-    return min(1.0, max(own, utilisation(bandwidth, rtt, mtu, loss)))
+    return min(full(mtu), max(own, utilisation(bandwidth, rtt, mtu, loss)))
 
 
 def shares(mtus: Sequence[int]) -> list[float]:

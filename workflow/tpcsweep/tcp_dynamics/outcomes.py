@@ -13,7 +13,6 @@ import numpy as np
 from scipy import stats
 
 from tpcsweep.claims.effects import CONFIDENCE, Interval
-from tpcsweep.models.base import HEADERS
 from tpcsweep.tcp_dynamics.cases import Case
 
 Made = Literal["simulated", "measured"]
@@ -50,9 +49,8 @@ class Outcome:
 
     @property
     def utilisations(self) -> list[float]:
-        """Shares of the bandwidth that packets took, headers included, of each repetition."""
-        mtu = self.case.mtus[0]
-        return [rates[0] * mtu / (mtu - HEADERS) / self.case.bandwidth for rates in self._goodputs]
+        """Payload as a share of the bandwidth, as formulas give it, of each repetition."""
+        return [rates[0] / self.case.bandwidth for rates in self._goodputs]
 
     def goodputs(self, mtu: int) -> list[float]:
         """What the flow with this MTU got in each repetition, payload in Gbit/s."""

@@ -177,7 +177,7 @@ def _by_formula(case: Case) -> str:
 
 def _mathis(bandwidth: float, rtt: float, mtu: int, loss: float) -> str:
     each, delayed = (formulas.utilisation(bandwidth, rtt, mtu, loss, acks) for acks in (1, 2))
-    return percent(each) if delayed == 1 else f"{percent(each)} ({percent(delayed)})"
+    return percent(each) if delayed == each else f"{percent(each)} ({percent(delayed)})"
 
 
 def _unsimulated(case: Case) -> str:
