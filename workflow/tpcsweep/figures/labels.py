@@ -84,7 +84,7 @@ def how(summary: xr.Dataset) -> str:
     kind, testbed = summary.attrs["testbed_kind"], summary.attrs["testbed"]
     if kind == IMPORTED:
         return f"measured elsewhere, imported from {testbed}"
-    came = f"simulated on {testbed}" if kind == SIMULATED else f"measured on {testbed}"
+    came = f"simulated, testbed {testbed}" if kind == SIMULATED else f"measured on {testbed}"
     return f"{came}{_scaled(summary)}"
 
 

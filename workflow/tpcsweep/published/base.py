@@ -58,6 +58,8 @@ class PublishedFigure:
     """The testbed that it is made on unless another is asked for."""
     source: str | None = None
     """The file in config/imports by which it is made of data from elsewhere."""
+    when_simulated: str = ""
+    """What is to be known of its picture where the data are simulated."""
 
     @property
     def publication(self) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import orjson
 import xarray as xr
 
 from tpcsweep.claims import CLAIMS
@@ -15,7 +16,11 @@ from tpcsweep.claims.cells import cells_of
 from tpcsweep.claims.effects import CONFIDENCE, Interval
 
 INPUT = "input"
-"""The verdict on a claim by which the parameters of a simulation were chosen: it could not come out otherwise."""
+"""The role of a claim by which the parameters of a simulation were chosen: it could not come out otherwise."""
+ASSUMPTION = "assumption"
+"""That of a claim that follows nearly by hand from something that was assumed."""
+PREDICTION = "prediction"
+"""That of any other one."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,8 @@ class Carried:
 
     verdict: Verdict
     was_input: bool = False
+    assumed: str = ""
+    """What was assumed that it follows from nearly by hand; empty where there is no such thing."""
     agree: int = 0
     """How many random sets of parameters come to the same outcome."""
     draws: int = 0
@@ -32,14 +39,21 @@ class Carried:
     @property
     def word(self) -> str:
         """The verdict in a word or three."""
-        return INPUT if self.was_input else self.verdict.outcome.value
+        return INPUT if self.role == INPUT else self.verdict.outcome.value
 
     @property
     def role(self) -> str:
-        """Whether a simulation was told the claim or came to it; nothing of what was measured."""
-        if self.verdict.data != "simulated":
+        """How a simulation came to a claim; nothing of what was measured, nor where there is nothing to judge by."""
+        if self.verdict.data != "simulated" or self.verdict.outcome is Outcome.OPEN:
             return ""
-        return INPUT if self.was_input else "prediction"
+        if self.was_input:
+            return INPUT
+        return ASSUMPTION if self.assumed else PREDICTION
+
+    @property
+    def counted(self) -> bool:
+        """Whether other parameter sets say anything: not where nothing is there to judge by."""
+        return bool(self.draws) and self.verdict.outcome is not Outcome.OPEN
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for tables and JSON; without the cells that the verdict stands on."""
@@ -50,8 +64,9 @@ class Carried:
             "verdict": self.word,
             "outcome": self.verdict.outcome.value,
             "role": self.role,
-            "draws_agree": self.agree if self.draws else None,
-            "draws": self.draws or None,
+            "follows_from": self.assumed if self.role == ASSUMPTION else None,
+            "draws_agree": self.agree if self.counted else None,
+            "draws": self.draws if self.counted else None,
         }
 
 
@@ -66,6 +81,7 @@ def carried(summary: xr.Dataset, claims: Sequence[str], draws: Iterable[xr.Datas
     """
     verdicts = _judge(summary, claims)
     inputs = set(str(summary.attrs.get("claims_used_as_inputs", "")).split())
+    assumed = orjson.loads(summary.attrs.get("claims_that_follow_from_assumptions", "{}"))
     others = [_judge(draw, claims) for draw in draws]
     found = []
     for place, verdict in enumerate(verdicts):
@@ -74,6 +90,7 @@ def carried(summary: xr.Dataset, claims: Sequence[str], draws: Iterable[xr.Datas
             Carried(
                 replace(verdict, effect=_spread(verdict.effect, theirs)) if theirs else verdict,
                 was_input=verdict.claim.name in inputs,
+                assumed=assumed.get(verdict.claim.name, ""),
                 agree=sum(one.outcome == verdict.outcome for one in theirs),
                 draws=len(theirs),
             )

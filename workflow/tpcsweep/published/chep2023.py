@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from tpcsweep.figures.grid import arrange, positions
+from tpcsweep.figures.grid import Grid, arrange, positions, spaced
 from tpcsweep.figures.labels import band_note, mean_note, rate_label, title_of
 from tpcsweep.figures.marks import mark_handles
-from tpcsweep.figures.panels import colour_scale, styled
+from tpcsweep.figures.panels import COLOURS, styled
 from tpcsweep.figures.surfaces import panel
 from tpcsweep.published.base import Data, PublishedFigure, Shown
 from tpcsweep.published.curves import against_streams
@@ -21,35 +24,60 @@ if TYPE_CHECKING:
 
 
 _BAND = "#555555"
-_TICKS = [0, 1, 3, -1]  # of RTTs, whose labels would cover each other
+_RTTS = [0, 1, 3, 6]  # of seven: others would cover these
+_STREAMS = 4
 
 
 def _surfaces(data: Data, shown: Shown) -> Figure:
-    """Draw a surface over streams × RTT for each cores × origins, between those of its intervals' ends."""
-    grid = arrange(data.summary, ("streams", "rtt"))
+    """Draw a surface over streams × RTT for each cores × origins, between those of its intervals' ends.
+
+    Throughput is drawn as its logarithm: at 5 ms and more it is a hundredth of what it is without delay.
+    """
+    grid = _logarithms(arrange(data.summary, ("streams", "rtt")))
     panels = grid.panels()
+    bottom, top = (float(end(grid.cells["throughput"])) for end in (np.nanmin, np.nanmax))
+    decades = np.arange(np.floor(bottom), np.ceil(top) + 1)
+    norm = Normalize(decades[0], decades[-1])
+    label = rate_label(data.summary)
     with styled():
-        figure, axes = board(len(panels), max(map(len, panels)), 2.9, 2.6, shown, projection="3d")
-        norm = colour_scale(grid.cells)
+        figure, axes = board(len(panels), max(map(len, panels)), 3.1, 2.9, shown, projection="3d")
         x, y = (positions(grid.cells, name) for name in ("streams", "rtt"))
         across, along = np.meshgrid(x, y)
+        streams = spaced(x, _STREAMS)
         for places, row in zip(axes, panels, strict=True):
             for unused in places[len(row) :]:
                 unused.remove()
-        held = (
-            pair for places, row in zip(axes, panels, strict=True) for pair in zip(places, row, strict=False)
+            for place, where in zip(places, row, strict=False):
+                one = cast("Axes3D", place)
+                panel(one, grid, where, norm, label if where is row[-1] else "")
+                for end in ("low", "high"):
+                    ends = np.clip(grid.plane(end, where), decades[0], decades[-1])
+                    one.plot_surface(across, along, ends, color=_BAND, alpha=0.16, linewidth=0, shade=False)
+                one.set_title(title_of(where), fontsize=8, y=1.0)
+                one.set_xticks(x[streams], [f"{grid.cells['streams'].values[at]:g}" for at in streams])
+                one.set_yticks(y[_RTTS], [f"{grid.cells['rtt'].values[at]:g}" for at in _RTTS], fontsize=6.5)
+                one.set_zlim(decades[0], decades[-1])
+                one.set_zticks(decades, [f"{10**decade:g}" for decade in decades])
+        held = [one for places, row in zip(axes, panels, strict=True) for one in places[: len(row)]]
+        colours = ScalarMappable(norm, COLOURS)
+        bar = figure.colorbar(
+            colours, ax=held, label=label, location="bottom", shrink=0.4, aspect=40, pad=0.01
         )
-        for one, where in held:
-            place = cast("Axes3D", one)
-            panel(place, grid, where, norm, rate_label(data.summary))
-            for end in ("low", "high"):
-                ends = grid.plane(end, where)
-                place.plot_surface(across, along, ends, color=_BAND, alpha=0.16, linewidth=0, shade=False)
-            place.set_title(title_of(where), fontsize=8, y=1.0)
-            place.set_yticks(y[_TICKS], [f"{grid.cells['rtt'].values[at]:g}" for at in _TICKS], fontsize=6.5)
-        notes = [f"{mean_note(data.summary)} {band_note(data.summary)} Here: the translucent surfaces."]
+        bar.set_ticks(list(decades), labels=[f"{10**decade:g}" for decade in decades])
+        notes = [
+            f"{mean_note(data.summary)} {band_note(data.summary)} Here: the translucent surfaces. "
+            "The axis of throughput is logarithmic. "
+            f"RTTs: {', '.join(f'{rtt:g}' for rtt in grid.cells['rtt'].values)} ms."
+        ]
         close(figure, shown, notes, mark_handles(grid, "none"))
     return figure
+
+
+def _logarithms(grid: Grid) -> Grid:
+    """The grid with decimal logarithms of its throughputs; what is not above zero has none."""
+    names = ("throughput", "low", "high")
+    logs = {name: np.log10(grid.cells[name].where(grid.cells[name] > 0)) for name in names}
+    return replace(grid, cells=grid.cells.assign(logs))
 
 
 FIGURES = (

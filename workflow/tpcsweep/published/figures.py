@@ -22,11 +22,9 @@ ELSEWHERE: Mapping[str, str] = MappingProxyType(
         "chep2023.redirector_free": "in no figure; snakemake claims --config sweep=redirector",
         "chep2023.gfal_vs_curl": "in no figure; snakemake claims --config sweep=tools",
         "chep2023.tc_residue": "nothing that a dataset holds (docs/claims.md)",
-        "terena2005.loss": "snakemake terena2005",
-        "terena2005.recovery": "snakemake terena2005",
-        "terena2005.mtu_fairness": "snakemake terena2005",
-        "terena2005.variants": "snakemake terena2005",
-        "terena2005.disk": "snakemake terena2005",
+        "terena2005.variants": "not tried: loss, MTU, queue and duration were not published (docs/tcp-dynamics.md)",
+        "terena2005.disk": "not tried: it was a property of those servers' disks (docs/tcp-dynamics.md)",
     }
 )
-"""The claims that none of the figures carries, with where they are judged."""
+"""The claims that none of the figures carries, with where they are judged, or why they are not. Those of terena2005
+that are judged at all are so in its own table: `tcp_dynamics.judged`."""

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from tpcsweep.figures.panels import head
 from tpcsweep.published.base import Shown
-from tpcsweep.published.carried import Carried
+from tpcsweep.published.carried import ASSUMPTION, INPUT, Carried
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 COLOURS = {
     "holds": "#1b7837",
     "does not hold": "#b2182b",
+    "not decided": "#8c6d1f",
     "not testable here": "#666666",
     "input": "#2166ac",
 }
@@ -91,16 +92,15 @@ def _height(claim: Carried) -> float:
 def _lines(claim: Carried) -> list[_Line]:
     """What the panel says of a claim."""
     verdict = claim.verdict
-    word = claim.word + (f" ({verdict.outcome.value})" if claim.was_input else "")
+    word = claim.word + (f" ({verdict.outcome.value})" if claim.role == INPUT else "")
     found = [_Line(f"{verdict.claim.name}: {word}", COLOURS[claim.word], True)]
     found += [_Line(line, "#222222", False) for line in textwrap.wrap(f"“{verdict.claim.text}”", _LETTERS)]
     why = str(verdict.effect) if verdict.effect else _short(verdict.reason)
     found += [_Line(line, "#222222", False) for line in textwrap.wrap(f"Found: {why}.", _LETTERS)]
-    if claim.draws:
-        text = f"{claim.role}; {claim.agree} of {claim.draws} random parameter sets agree"
-        found.append(_Line(text, "#555555", False))
-    elif claim.role:
-        found.append(_Line(claim.role, "#555555", False))
+    role = f"follows from an assumption: {claim.assumed}" if claim.role == ASSUMPTION else claim.role
+    agree = f"{claim.agree} of {claim.draws} random parameter sets agree" if claim.counted else ""
+    text = "; ".join(part for part in (role, agree) if part)
+    found += [_Line(line, "#555555", False) for line in textwrap.wrap(text, _LETTERS)]
     return found
 
 

@@ -95,7 +95,9 @@ def judged(figure: PublishedFigure, data: Data) -> Shown:
     """What a figure says of its data: how they came about, at which scale, and the verdicts on its claims."""
     title = f"{figure.title}; {how(data.summary)}"
     claims = carried(data.summary, figure.claims, _draws(data))
-    return Shown(title, (_about(data),), tuple(claims))
+    simulated = data.summary.attrs["testbed_kind"] == SIMULATED
+    own = [figure.when_simulated] if simulated and figure.when_simulated else []
+    return Shown(title, (_about(data), *own), tuple(claims))
 
 
 def _swept(configuration: Configuration, how_to: Making) -> Path:
@@ -140,7 +142,9 @@ def _draws(data: Data) -> Iterator[xr.Dataset]:
 def _about(data: Data) -> str:
     attributes = data.summary.attrs
     cells = int(data.summary["throughput"].notnull().sum())
-    return f"Sweep {attributes['sweep']}, testbed {attributes['testbed']}, {cells} cells; {in_common(data.summary)}."
+    alike = in_common(data.summary)
+    said = f"Sweep {attributes['sweep']}, testbed {attributes['testbed']}, {cells} cells"
+    return f"{said}; {alike}." if alike else f"{said}."
 
 
 def _placeholder(figure: PublishedFigure, how_to: Making) -> Path:

@@ -20,6 +20,8 @@ from tpcsweep.figures import save
 from tpcsweep.figures.panels import head, styled
 from tpcsweep.published.figures import ELSEWHERE, FIGURES
 from tpcsweep.published.layout import COLOURS
+from tpcsweep.tcp_dynamics.judged import verdicts as terena2005
+from tpcsweep.tcp_dynamics.outcomes import Outcome, read
 
 COLUMNS = (
     "claim",
@@ -27,6 +29,7 @@ COLUMNS = (
     "verdict",
     "outcome",
     "role",
+    "follows_from",
     "draws_agree",
     "draws",
     "data",
@@ -44,12 +47,13 @@ COLUMNS = (
 _ELSEWHERE = "in no figure here"
 
 
-def table(made: Sequence[Path]) -> pd.DataFrame:
-    """Give a row for each claim of each figure that was made, then for each claim that none carries.
+def table(made: Sequence[Path], runs: Sequence[Outcome] = ()) -> pd.DataFrame:
+    """Give a row for each claim of each figure that was made, of terena2005, and for each claim that none carries.
 
-    made: the figures' pictures, whose verdicts are beside them.
+    made: the figures' pictures, whose verdicts are beside them. runs: of terena2005, simulated and measured.
     """
     rows = [row for picture in made for row in orjson.loads(picture.with_suffix(".json").read_bytes())]
+    rows += terena2005(runs)
     rows += [
         {"claim": name, "verdict": _ELSEWHERE, "published": CLAIMS[name].text, "reason": where}
         for name, where in ELSEWHERE.items()
@@ -60,9 +64,11 @@ def table(made: Sequence[Path]) -> pd.DataFrame:
 def write(folder: Path, made: Mapping[str, Path], others: Sequence[Path] = ()) -> None:
     """Write verdicts.csv, .json, .png, .svg and report.html.
 
-    made: pictures by figure. others: files of other targets, which the page leads to.
+    made: pictures by figure. others: files of other targets, which the page leads to; those of terena2005 are read from
+    its folder beside the figures'.
     """
-    verdicts = table(list(made.values()))
+    runs = read(folder.glob("terena2005/simulated/*.json")) + read(folder.glob("terena2005/measured/*.json"))
+    verdicts = table(list(made.values()), runs)
     verdicts.to_csv(folder / "verdicts.csv", index=False, float_format="%.6g")
     rows = [
         {name: None if pd.isna(value) else value for name, value in row.items()}
@@ -79,6 +85,8 @@ def effect(row: Mapping[str, Any]) -> str:
     """An effect with its interval, for people; nothing where there is none."""
     if pd.isna(row["value"]):
         return ""
+    if pd.isna(row["low"]) or row["low"] == row["high"]:
+        return f"{row['value']:.3g}"
     units = "" if row["units"] in (None, "1") or pd.isna(row["units"]) else f" {row['units']}"
     return f"{row['value']:.3g} ({row['low']:.3g} to {row['high']:.3g}){units}"
 
@@ -125,7 +133,10 @@ def drawn(verdicts: pd.DataFrame) -> Figure:
             elif column == _HEAD.index("verdict"):
                 word = rows[line - 1][column]
                 cell.set_text_props(color=COLOURS.get(word, "#666666"), fontweight="bold")
-        note = "Of simulated data interval and agreement are of random parameter sets; inputs are no predictions."
+        note = (
+            "Of simulated data interval and agreement are of random parameter sets. Inputs chose parameters, and what "
+            "follows from an assumption was put in: neither is a prediction."
+        )
         head(figure, "Published claims, each on the data of the figure that carries it", [note])
     return figure
 
@@ -156,7 +167,9 @@ table{{border-collapse:collapse;font-size:85%}}td,th{{border:1px solid #ccc;padd
 img{{max-width:100%}}</style></head><body>
 <h1>Published figures and claims</h1>
 <p>Each verdict is one on the data of the figure that carries the claim. Where data are simulated, title and table say
-so; "input" is a claim by which parameters of the simulation were chosen, and no prediction.</p>
+so; "input" is a claim by which parameters of the simulation were chosen, "assumption" one that follows nearly by hand
+from something that was assumed: neither is a prediction. "Not decided" has data that do not decide, "not testable here"
+has none.</p>
 <table><tr>{head}</tr>
 {lines}</table>
 <ul>{links}</ul>
