@@ -414,7 +414,7 @@ def test_a_scaled_dataset_says_its_scale_in_every_title(
     [row] = json.loads(picture.with_suffix(".json").read_text())
     assert row["scale"] == "1/100"
     data = Data(found.folder / "dataset.nc")
-    said = "simulated on simulation, scaled 1/100: bandwidth, cores, files and buffers × 1/100"
+    said = "simulated, testbed simulation, scaled 1/100: bandwidth, cores, files and buffers × 1/100"
     assert said in judged(FIGURES["chep2024_fig8"], data).title
     assert said in " ".join(words(lines(data.summary)).split())  # a figure of the sweep's report
 
