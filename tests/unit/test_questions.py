@@ -353,10 +353,29 @@ def test_without_user_mode_linux_the_package_is_named(
         uml.run("true", tmp_path)
 
 
-@pytest.mark.parametrize("measured", [True, False])
+def test_what_is_shipped_is_read_where_nothing_was_measured(tmp_path: Path) -> None:
+    experiments, datasets = sources.there(tmp_path)
+    assert {experiments.parent, *(path.parent for path in datasets)} == {sources.SHIPPED}
+    seen = observed.read(experiments, datasets)
+    assert len(seen)
+    assert seen["source"].str.contains("shipped: examples/open_questions/").all()
+
+
+def test_what_was_measured_comes_before_what_is_shipped(tmp_path: Path) -> None:
+    experiments = sources.experiments(tmp_path)
+    dataset = tmp_path / "rivals" / "dataset.nc"
+    for path in (experiments, dataset):
+        path.parent.mkdir(parents=True)
+        path.touch()
+    assert sources.there(tmp_path) == (experiments, (dataset,))
+
+
+@pytest.mark.parametrize(("measured", "shipped"), [(True, False), (False, False), (False, True)])
 def test_the_notebook_runs_on_its_own_with_and_without_measurements(
-    measured: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    measured: bool, shipped: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if not shipped:
+        monkeypatch.setattr(sources, "SHIPPED", tmp_path / "none")
     notebook = nbformat.read(ROOT / "notebooks/open_questions.ipynb", as_version=4)
     nbformat.validate(notebook)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
@@ -374,5 +393,5 @@ def test_the_notebook_runs_on_its_own_with_and_without_measurements(
     folder = sources.experiments(results).parent
     table = pd.read_csv(folder / "explanations.csv")
     not_measured = table["seen"].str.startswith("not measured")
-    assert not_measured.sum() == len(table) - measured
+    assert not_measured.sum() == (0 if shipped else len(table) - measured)
     assert (folder / "against_arithmetic.png").exists()

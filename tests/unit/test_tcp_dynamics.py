@@ -18,7 +18,7 @@ from tpcsweep.measure.sockets import Connection
 from tpcsweep.tcp_dynamics import formulas, measurement, simulation, table
 from tpcsweep.tcp_dynamics.cases import MEASURED, SIMULATED, Case
 from tpcsweep.tcp_dynamics.measurement import MeasurementError, goodputs, largest
-from tpcsweep.tcp_dynamics.outcomes import Outcome, interval
+from tpcsweep.tcp_dynamics.outcomes import Outcome, interval, measured_in, read
 from tpcsweep.tcp_dynamics.published import RECOVERIES, SHARES, UTILISATIONS
 from tpcsweep.tcp_dynamics.recovery import Dropper, follow
 from tpcsweep.tcp_dynamics.simulation import Sample, simulate, stall
@@ -295,3 +295,12 @@ def test_ns3_recovers_from_one_loss_as_the_formula_says(program: Path) -> None:
     [found] = simulate(case, program)["repetitions"]
     assert found["lowest"] < 0.65 * found["before"]
     assert found["seconds"] == pytest.approx(formulas.recovery_time(0.05, 10, 1500), rel=0.2)
+
+
+def test_shipped_measurements_stand_in_until_something_is_measured_here(tmp_path: Path) -> None:
+    shipped = read(measured_in(tmp_path))
+    assert {one.case.name for one in shipped} == {case.name for case in MEASURED}
+    assert all(one.made == "measured" and one.where for one in shipped)
+    here = tmp_path / "loss.json"
+    here.touch()
+    assert measured_in(tmp_path) == [here]

@@ -1,19 +1,16 @@
 import sys
 from pathlib import Path
 
-from tpcsweep.questions.sources import datasets, experiments
+from tpcsweep.questions.sources import experiments, there
 
+SEEN_EXPERIMENTS, SEEN_DATASETS = there(SETTINGS.results)
 QUESTIONS = f"{SETTINGS.results}/published/open_questions"
 
 
 # Of what has been measured what is there: nothing is measured for it.
 rule open_questions_notebook:
     input:
-        seen=[
-            str(path)
-            for path in (*datasets(SETTINGS.results), experiments(SETTINGS.results))
-            if path.exists()
-        ],
+        seen=[str(SEEN_EXPERIMENTS), *map(str, SEEN_DATASETS)],
         notebook="notebooks/open_questions.ipynb",
     output:
         table=f"{QUESTIONS}/explanations.csv",

@@ -3,13 +3,12 @@ from dataclasses import asdict
 from pathlib import Path
 
 from tpcsweep.tcp_dynamics.cases import SIMULATED
+from tpcsweep.tcp_dynamics.outcomes import measured_in
 
 TERENA = f"{SETTINGS.run.results}/published/terena2005"
 TERENA_SIMULATED = [f"{TERENA}/simulated/{case.name}.json" for case in SIMULATED]
-# What has been measured before; measuring takes root, and so is never a consequence of asking for the table.
-TERENA_MEASURED = [
-    str(path) for path in sorted(Path(f"{TERENA}/measured").glob("*.json"))
-]
+# What has been measured before, or is shipped; measuring takes root, and so is never a consequence of asking for the table.
+TERENA_MEASURED = [str(path) for path in measured_in(Path(f"{TERENA}/measured"))]
 
 
 rule terena2005:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from typing import Any
 
 from papermill.cli import papermill  # type: ignore[import-untyped]
@@ -15,8 +16,10 @@ class LocalEngine(NBClientEngine):  # type: ignore[misc]
     @classmethod
     def execute_managed_notebook(cls, nb_man: Any, kernel_name: str, **options: Any) -> Any:
         """Run a notebook's cells."""
-        config = Config({"KernelManager": {"transport": "ipc"}})
-        return super().execute_managed_notebook(nb_man, kernel_name, config=config, **options)
+        # Sockets of its own: by default they are kernel-ipc-1 and so on in the current folder for every kernel.
+        with tempfile.TemporaryDirectory(prefix="tpcsweep-") as folder:
+            config = Config({"KernelManager": {"transport": "ipc", "ip": f"{folder}/kernel"}})
+            return super().execute_managed_notebook(nb_man, kernel_name, config=config, **options)
 
 
 papermill_engines.register(None, LocalEngine)

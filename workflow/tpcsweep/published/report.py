@@ -21,7 +21,7 @@ from tpcsweep.figures.panels import head, styled
 from tpcsweep.published.figures import ELSEWHERE, FIGURES
 from tpcsweep.published.layout import COLOURS
 from tpcsweep.tcp_dynamics.judged import verdicts as terena2005
-from tpcsweep.tcp_dynamics.outcomes import Outcome, read
+from tpcsweep.tcp_dynamics.outcomes import Outcome, measured_in, read
 
 COLUMNS = (
     "claim",
@@ -67,7 +67,8 @@ def write(folder: Path, made: Mapping[str, Path], others: Sequence[Path] = ()) -
     made: pictures by figure. others: files of other targets, which the page leads to; those of terena2005 are read from
     its folder beside the figures'.
     """
-    runs = read(folder.glob("terena2005/simulated/*.json")) + read(folder.glob("terena2005/measured/*.json"))
+    terena = folder / "terena2005"
+    runs = read([*terena.glob("simulated/*.json"), *measured_in(terena / "measured")])
     verdicts = table(list(made.values()), runs)
     verdicts.to_csv(folder / "verdicts.csv", index=False, float_format="%.6g")
     rows = [

@@ -18,6 +18,7 @@ from tpcsweep.dataset import flagged
 from tpcsweep.figures.labels import how
 from tpcsweep.questions.arithmetic import Setup
 from tpcsweep.questions.experiments import AMPLE
+from tpcsweep.questions.sources import SHIPPED
 
 COLUMNS = (
     *(
@@ -49,11 +50,17 @@ def read(experiments: Path, datasets: Iterable[Path]) -> pd.DataFrame:
     """Everything that is there of the given files; no rows where nothing is."""
     rows: list[Mapping[str, Any]] = []
     if experiments.exists():
-        rows += of_experiments(json.loads(experiments.read_text()))
+        rows += _told(of_experiments(json.loads(experiments.read_text())), experiments)
     for path in datasets:
         if path.exists():
-            rows += of_dataset(xr.load_dataset(path))
+            rows += _told(of_dataset(xr.load_dataset(path)), path)
     return with_arithmetic(pd.DataFrame(rows, columns=list(COLUMNS)))
+
+
+def _told(rows: Iterable[Mapping[str, Any]], file: Path) -> list[Mapping[str, Any]]:
+    """Rows that say so where they were not measured on this machine."""
+    where = f" (shipped: examples/{SHIPPED.name}/{file.name})" if file.parent == SHIPPED else ""
+    return [{**row, "source": row["source"] + where} for row in rows]
 
 
 def of_experiments(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -16,6 +16,8 @@ from tpcsweep.claims.effects import CONFIDENCE, Interval
 from tpcsweep.tcp_dynamics.cases import Case
 
 Made = Literal["simulated", "measured"]
+SHIPPED = Path(__file__).parents[3] / "examples" / "terena2005"
+"""Measurements of the project, a file for each case."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,8 @@ class Outcome:
     """Why it could not be run; None where it was."""
     cpu_seconds: float | None
     """Of all repetitions, where they were simulated."""
+    where: str | None = None
+    """The machine, where they were measured."""
 
     @property
     def broken(self) -> list[str]:
@@ -61,6 +65,11 @@ class Outcome:
         return [one["goodputs"] for one in self.repetitions if "goodputs" in one]
 
 
+def measured_in(folder: Path) -> list[Path]:
+    """What was measured on this machine, and where nothing was, what is shipped: measured on one of the project's."""
+    return sorted(folder.glob("*.json")) or sorted(SHIPPED.glob("*.json"))
+
+
 def read(files: Iterable[str | Path]) -> list[Outcome]:
     """Read the files of outcomes."""
     return [_outcome(json.loads(Path(file).read_text())) for file in sorted(map(str, files))]
@@ -75,7 +84,14 @@ def _outcome(found: Mapping[str, Any]) -> Outcome:
         found["series"],
         found.get("refused"),
         found.get("cpu_seconds"),
+        _machine(found["provenance"]) if found["made"] == "measured" else None,
     )
+
+
+def _machine(provenance: Mapping[str, Any]) -> str:
+    """When and on what a case was measured."""
+    on = provenance["machine"]
+    return f"{provenance['begun'][:10]}, {on['cpus']} CPUs ({on['cpu']}), Linux {on['kernel']}"
 
 
 def interval(values: Sequence[float]) -> Interval | None:

@@ -1,0 +1,29 @@
+"""Notebooks are run by kernels of their own, however many of them run at once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+
+NUMBER = 3
+
+
+def test_notebooks_that_run_at_once_do_not_meet(tmp_path: Path) -> None:
+    running = []
+    for number in range(NUMBER):
+        notebook = nbformat.v4.new_notebook(
+            cells=[nbformat.v4.new_code_cell(f"import time; time.sleep(1); print('number {number}')")],
+            metadata={"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}},
+        )
+        nbformat.write(notebook, tmp_path / f"{number}.ipynb")
+        command = [sys.executable, "-m", "tpcsweep.run_notebook", f"{number}.ipynb", f"{number}.done.ipynb"]
+        running.append(subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True))
+    for number, one in enumerate(running):
+        _, said = one.communicate(timeout=300)
+        assert one.returncode == 0, said
+        (cell,) = nbformat.read(tmp_path / f"{number}.done.ipynb", as_version=4).cells
+        assert cell.outputs[0].text == f"number {number}\n"
+    assert not list(tmp_path.glob("kernel-*"))
