@@ -244,7 +244,7 @@ def test_figures_say_how_each_point_was_made() -> None:
     for figure in (draw.fairness(outcomes), draw.recovery(outcomes), draw.utilisation(outcomes)):
         said = " ".join(" ".join(text.get_text() for text in figure.texts).split())
         assert "snakemake terena2005_measured" in said
-        assert "measured on this kernel" not in said
+        assert "measured on a kernel" not in said
     assert "simulated by ns-3" in said  # of the only kind of case that there is
 
 

@@ -26,7 +26,7 @@ LOOKS: dict[Made, dict[str, Any]] = {
     "simulated": {"marker": "s", "markerfacecolor": "none", "markersize": 6},
     "measured": {"marker": "o", "markersize": 5},
 }
-MEANINGS: dict[Made, str] = {"simulated": "simulated by ns-3", "measured": "measured on this kernel"}
+MEANINGS: dict[Made, str] = {"simulated": "simulated by ns-3", "measured": "measured on a kernel"}
 _LOSSES = np.logspace(-6, -1, 101)
 _CONTROLS = {"reno": "#0072b2", "cubic": "#d55e00", "bbr": "#009e73"}
 _PUBLISHED = Line2D([], [], linestyle="", marker="*", markersize=11, color="black", label="published")

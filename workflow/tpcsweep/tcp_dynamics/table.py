@@ -219,7 +219,10 @@ def _megabits(found: Interval | None) -> str:
 def _with_ends(found: Interval, unit: str) -> str:
     if math.isnan(found.low):
         return f"{rounded(found.value, 3)} {unit}"
-    return f"{rounded(found.value, 3)} ± {rounded(found.high - found.value, 1)} {unit}"
+    half = found.high - found.value
+    if half < 1e-9 * found.value:  # repetitions that are the same, but for the arithmetic
+        half = 0.0
+    return f"{rounded(found.value, 3)} ± {rounded(half, 1)} {unit}"
 
 
 def setting(bandwidth: float, rtt: float, mtu: int) -> str:
