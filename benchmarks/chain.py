@@ -2,8 +2,7 @@
 
 python -m benchmarks.chain [CELLS] [TARGET ...]
 
-Each deployment has 100 cells. Results lie in a folder of their own, which is deleted in the end; Snakemake's times by
-rule are printed where it is left.
+Each deployment has 100 cells. Results lie in a folder of their own, which is deleted in the end.
 """
 
 from __future__ import annotations

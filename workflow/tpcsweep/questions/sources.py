@@ -26,9 +26,9 @@ def there(results: Path) -> tuple[Path, tuple[Path, ...]]:
 
 def datasets(results: Path) -> tuple[Path, ...]:
     """Where the datasets of the sweeps are or would be, on this machine and on every other testbed."""
-    there = (sorted(results.glob(f"{sweep}@*/dataset.nc")) for sweep in SWEEPS)
+    elsewhere = (sorted(results.glob(f"{sweep}@*/dataset.nc")) for sweep in SWEEPS)
     return tuple(
         path
-        for sweep, others in zip(SWEEPS, there, strict=True)
+        for sweep, others in zip(SWEEPS, elsewhere, strict=True)
         for path in (results / sweep / "dataset.nc", *others)
     )
