@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import pandas as pd
 import pytest
 import yaml
 from hypothesis import given
@@ -32,7 +33,7 @@ from tpcsweep.published.scaling import FEWEST_CORES, MOST_STREAMS, scaled, writt
 from tpcsweep.sweep import Sweep, expand
 from tpcsweep.tcp_dynamics.cases import MEASURED
 from tpcsweep.tcp_dynamics.judged import verdicts as terena2005
-from tpcsweep.tcp_dynamics.outcomes import Outcome
+from tpcsweep.tcp_dynamics.outcomes import Outcome, measured_in, read
 from tpcsweep.testbeds.netns import limits as netns
 from tpcsweep.testbeds.netns.limits import Machine
 
@@ -194,6 +195,15 @@ def test_claims_of_the_table_are_judged_by_what_is_there_of_the_published_settin
     ]
     assert row["verdict"] == "does not hold"
     assert row["value"] == pytest.approx(0.1, rel=0.01)
+    assert row.get("testbed") is None
+
+
+def test_shipped_measurements_are_not_taken_for_those_of_this_machine(tmp_path: Path) -> None:
+    verdicts = table([], read(measured_in(tmp_path))).set_index(["claim", "data"])["testbed"]
+    for claim in TABLED:
+        assert verdicts[claim, "measured"] == "shipped: examples/terena2005"
+        assert pd.isna(verdicts[claim, "by formula"])
+        assert pd.isna(verdicts[claim, "simulated"])
 
 
 # --- scaling

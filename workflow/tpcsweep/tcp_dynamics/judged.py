@@ -11,7 +11,7 @@ from typing import Any
 from tpcsweep.claims import CLAIMS, Outcome
 from tpcsweep.claims.effects import Interval, Region, about, both
 from tpcsweep.tcp_dynamics import formulas
-from tpcsweep.tcp_dynamics.outcomes import Made, interval
+from tpcsweep.tcp_dynamics.outcomes import SHIPPED, Made, interval
 from tpcsweep.tcp_dynamics.outcomes import Outcome as Run
 from tpcsweep.tcp_dynamics.published import RECOVERIES, SHARES, UTILISATIONS
 
@@ -29,7 +29,11 @@ def verdicts(runs: Sequence[Run]) -> list[dict[str, Any]]:
         "terena2005.recovery": _recoveries,
         "terena2005.mtu_fairness": _shares,
     }
-    return [_row(name, data, list(parts(data, runs))) for name, parts in judged.items() for data in DATA]
+    rows = [_row(name, data, list(parts(data, runs))) for name, parts in judged.items() for data in DATA]
+    if any(run.shipped for run in runs):
+        for row in rows:
+            row["testbed"] = f"shipped: examples/{SHIPPED.name}" if row["data"] == "measured" else None
+    return rows
 
 
 def _row(name: str, data: str, parts: Sequence[Part]) -> dict[str, Any]:

@@ -34,6 +34,8 @@ class Outcome:
     """Of all repetitions, where they were simulated."""
     where: str | None = None
     """The machine, where they were measured."""
+    shipped: bool = False
+    """Whether it came with the repository: measured on a machine of the project, not on this one."""
 
     @property
     def broken(self) -> list[str]:
@@ -72,10 +74,11 @@ def measured_in(folder: Path) -> list[Path]:
 
 def read(files: Iterable[str | Path]) -> list[Outcome]:
     """Read the files of outcomes."""
-    return [_outcome(json.loads(Path(file).read_text())) for file in sorted(map(str, files))]
+    paths = [Path(file) for file in sorted(map(str, files))]
+    return [_outcome(json.loads(path.read_text()), path.parent == SHIPPED) for path in paths]
 
 
-def _outcome(found: Mapping[str, Any]) -> Outcome:
+def _outcome(found: Mapping[str, Any], shipped: bool) -> Outcome:
     case = Case(**{**found["case"], "mtus": tuple(found["case"]["mtus"])})
     return Outcome(
         case,
@@ -84,14 +87,16 @@ def _outcome(found: Mapping[str, Any]) -> Outcome:
         found["series"],
         found.get("refused"),
         found.get("cpu_seconds"),
-        _machine(found["provenance"]) if found["made"] == "measured" else None,
+        _machine(found["provenance"], shipped) if found["made"] == "measured" else None,
+        shipped,
     )
 
 
-def _machine(provenance: Mapping[str, Any]) -> str:
+def _machine(provenance: Mapping[str, Any], shipped: bool) -> str:
     """When and on what a case was measured."""
     on = provenance["machine"]
-    return f"{provenance['begun'][:10]}, {on['cpus']} CPUs ({on['cpu']}), Linux {on['kernel']}"
+    whose = f", shipped: examples/{SHIPPED.name}" if shipped else ""
+    return f"{provenance['begun'][:10]}, {on['cpus']} CPUs ({on['cpu']}), Linux {on['kernel']}{whose}"
 
 
 def interval(values: Sequence[float]) -> Interval | None:
