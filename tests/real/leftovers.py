@@ -21,9 +21,7 @@ def present() -> dict[str, set[str]]:
         "mounts": {mount for mount in mounts if mount.startswith(str(state.STATE))},
         "folders": {str(path) for path in state.leftovers()},
         "files": {str(path) for path in Path(DISK).glob("*")},
-        "processes": {
-            f"{process.pid} {process.name()}" for process in psutil.process_iter() if _ours(process)
-        },
+        "processes": set(filter(None, map(_ours, psutil.process_iter()))),
     }
 
 
@@ -33,16 +31,19 @@ def stayed(before: dict[str, set[str]]) -> dict[str, set[str]]:
     return {what: names for what, names in added.items() if names}
 
 
-def _ours(process: psutil.Process) -> bool:
+def _ours(process: psutil.Process) -> str | None:
+    """What a process of a deployment is called; None: another's, or it has ended while it was looked at."""
     try:
-        command = process.cmdline()
+        name, command = process.name(), process.cmdline()
+        ended = process.status() == psutil.STATUS_ZOMBIE
         here = Path(f"/proc/{process.pid}/ns/pid").readlink() == Path("/proc/self/ns/pid").readlink()
     except (psutil.Error, OSError):
-        return False
-    if not here:  # of a container or of a cluster beside the test
-        return False
-    return process.status() != psutil.STATUS_ZOMBIE and (
-        process.name() in PROGRAMS
+        return None
+    if ended or not here:  # of a container or of a cluster beside the test
+        return None
+    ours = (
+        name in PROGRAMS
         or "tpcsweep.client" in command
         or any("gfal-copy" in word or "tpcsweep.tools import" in word for word in command[:4])
     )
+    return f"{process.pid} {name}" if ours else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -196,9 +197,11 @@ def _tools() -> list[str]:
 
 
 def _job(run: subprocess.Popen[bytes]) -> psutil.Process:
-    return next(
-        p for p in psutil.Process(run.pid).children() if any("deployment.py" in word for word in p.cmdline())
-    )
+    for process in psutil.Process(run.pid).children():
+        with contextlib.suppress(psutil.Error):
+            if any("deployment.py" in word for word in process.cmdline()):
+                return process
+    raise AssertionError("no job runs")
 
 
 def _only_whole_cells(sweep: Sweep) -> None:
