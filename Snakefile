@@ -41,11 +41,16 @@ rule all:
         str(SETTINGS.product),
         # Named here too, so that a cell that was deleted is measured again.
         CELLS,
+    # Without a message Snakemake names every cell's file, of 10⁵ too.
+    message:
+        f"{SETTINGS.product} is there"
 
 
 rule cells:
     input:
         CELLS,
+    message:
+        f"{len(CELLS)} cells are in {RESULTS}/cells"
 
 
 onstart:

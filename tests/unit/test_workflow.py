@@ -95,6 +95,15 @@ def test_a_grid_with_holes_asks_for_the_cells_that_exist(tmp_path: Path) -> None
     assert "rtt=1/streams=2" not in done.stdout
 
 
+def test_a_large_sweep_names_its_deployments_and_not_each_cell(tmp_path: Path) -> None:
+    (tmp_path / "large.yaml").write_text("parameters: {rtt: [1, 2], streams: [1, 2, 4, 8, 16]}\n")
+    given = ["--config", f"sweep={tmp_path}/large.yaml", f"results={tmp_path}"]
+    done = snakemake("-n", "--quiet", "reason", *given)
+    assert done.returncode == 0, done.stdout
+    assert "deployment rtt=2, 5 cells in it" in done.stdout
+    assert "streams=" not in done.stdout
+
+
 def test_a_cell_off_the_grid_is_unknown(tmp_path: Path) -> None:
     wanted = f"{tmp_path}/smoke/cells/deployment=only/streams=99/repetition=1.json"
     done = snakemake("-n", wanted, "--config", "sweep=smoke", f"results={tmp_path}")

@@ -18,5 +18,7 @@ rule dataset:
     params:
         # Where they change, the same cells are folded anew.
         attributes=SETTINGS.attributes,
+    message:
+        f"fold {len(CELLS)} cells into {{output.dataset}}"
     script:
         "../scripts/dataset.py"

@@ -22,6 +22,8 @@ for number, group in enumerate(SETTINGS.grid.groups, start=1):
             "../../envs/tpcsweep.yaml"
         resources:
             testbed=JOBS.testbed,
+        message:
+            f"deployment {{wildcards.deployment}}, {len(group.cells)} cells in it"
         script:
             "../scripts/deployment.py"
 
