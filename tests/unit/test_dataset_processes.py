@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -155,3 +157,29 @@ def test_what_ends_folding_ends_its_processes(tmp_path: Path, how: signal.Signal
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
+
+
+def test_what_asks_to_end_while_processes_are_forked_is_heard(tmp_path: Path) -> None:
+    [path] = synthetic.write_sweep(tmp_path, {"streams": [1], "repetition": [1]})
+    meanwhile = (
+        "import os, signal\nos.register_at_fork(after_in_parent=lambda: os.kill(os.getpid(), signal.SIGTERM))"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", f"{meanwhile}\n{ENDLESS}", str(path)], start_new_session=True
+    )
+    try:
+        assert child.wait(timeout=60) == 128 + signal.SIGTERM
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+
+
+def test_processes_are_started_from_any_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "FEW", 0)
+    axes = {"streams": [1, 2], "repetition": [1]}
+    paths = list(synthetic.write_sweep(tmp_path, axes))
+    with ThreadPoolExecutor(1) as threads:
+        found = threads.submit(
+            lambda: list(reading.reduced([(path, None) for path in paths], axes, 2))
+        ).result()
+    assert [one.path for one in found] == paths

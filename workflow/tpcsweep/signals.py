@@ -56,7 +56,13 @@ def interruptible() -> Iterator[None]:
 
 @contextlib.contextmanager
 def held() -> Iterator[None]:
-    """Let what asks to end take effect only at the end of the `with`."""
+    """Let what asks to end take effect only at the end of the `with`.
+
+    In another thread than the main one, which alone is told of signals, there is nothing to hold.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     came: list[int] = []
     before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in ENDING}
     try:

@@ -126,7 +126,9 @@ def _in_processes(pairs: Iterator[_Pair], grid: Grid, processes: int) -> Generat
     waiting: deque[Future[list[Reduced | Exception]]] = deque()
     try:
         for batch in iter(lambda: [*islice(pairs, _BATCH)], []):
-            waiting.append(pool.submit(_reduce, grid, batch))
+            # The first one forks. What is raised then, in what Python runs after a fork, is printed and forgotten.
+            with signals.held():
+                waiting.append(pool.submit(_reduce, grid, batch))
             if len(waiting) > 3 * processes:  # what is read and waits for its turn takes memory
                 yield waiting.popleft().result()
         while waiting:
