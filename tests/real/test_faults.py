@@ -35,7 +35,7 @@ pytestmark = pytest.mark.real
 
 Fault = Callable[[Site], None]
 AFTER = 1.5
-"""Seconds from the first file that arrives in a cell to what is done to it."""
+"""Seconds from when the first file of a cell begins to arrive to what is done to it."""
 CELL = {"interval": "100 ms", "min_time": "4 s", "max_time": "4 s"}
 UNTIL_FAILED = CELL | {"max_time": "40 s"}
 """For what is noticed only by the next transfer, which on a busy machine comes late: all streams give up before."""
