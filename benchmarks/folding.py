@@ -29,7 +29,7 @@ from tpcsweep import dataset
 from tpcsweep.dataset import SIMULATED
 from tpcsweep.variables import LIMITS, ORIGIN_SAMPLES, SAMPLES, SUMMARY
 
-from tests.unit import synthetic
+from tests.support import synthetic
 
 CELLS = 100_000
 PLAIN = 2_000

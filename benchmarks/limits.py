@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tpcsweep.variables import LIMITS
 
-from tests.real.constructions import GROUPS, measured
+from tests.support.constructions import GROUPS, measured
 
 
 def main(rounds: int) -> None:

@@ -14,7 +14,7 @@ from kubernetes import client, config
 from tpcsweep.testbeds.kubernetes.api import SELECTOR
 
 from tests.cluster.local import build
-from tests.real.workflow import Sweep
+from tests.support.workflow import Sweep
 
 QUICK = {"min_time": "2 s", "max_time": "8 s", "precision": "50 %"}
 

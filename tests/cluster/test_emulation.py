@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tpcsweep.paths import netem_works
 
 from tests.cluster.sweeps import Space, local_testbed, on, space
-from tests.real.test_paths import netem_works
 
 PATHS = {"kind": "netem", "pairs": [{"source": on("n1"), "destination": on("n2")}]}
 CELLS = {"file_size": "8 MiB", "streams": 2, "tool": "curl", "bandwidth": "300 Mbit/s"}

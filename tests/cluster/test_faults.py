@@ -17,7 +17,7 @@ from kubernetes import client
 
 from tests.cluster import local
 from tests.cluster.sweeps import ClusterSweep, Space, local_testbed, space
-from tests.real.workflow import ROOT, wait_until
+from tests.support.workflow import ROOT, wait_until
 
 CELLS = {"rtt": "0 ms", "file_size": "8 MiB", "streams": [1, 2], "tool": "curl"}
 MORE = {**CELLS, "streams": [1, 2, 3]}

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.test_image import image
+from tests.support.image import image
 
 pytestmark = pytest.mark.cluster
 

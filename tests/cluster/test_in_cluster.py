@@ -17,8 +17,8 @@ from psutil import Process
 
 from tests.cluster import local
 from tests.cluster.sweeps import QUICK, ClusterSweep, Space, local_testbed, space
-from tests.real.workflow import wait_until
-from tests.unit.test_image import image
+from tests.support.image import image
+from tests.support.workflow import wait_until
 
 FILES = Path(__file__).parents[2] / "config/kubernetes"
 NAME = "tpcsweep"

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from tests.cluster.sweeps import ClusterSweep, Space, local_testbed, on, space
-from tests.real.workflow import wait_until
+from tests.support.workflow import wait_until
 
 PARAMETERS = {
     "cores": [0.5, 1],
@@ -72,7 +72,7 @@ def test_a_removed_cell_is_measured_again_and_no_other(measured: ClusterSweep, n
 
 
 def test_cells_have_the_fields_that_they_have_on_this_machine(measured: ClusterSweep, tmp_path: Path) -> None:
-    from tests.real.workflow import Sweep  # the same sweep, on the netns testbed
+    from tests.support.workflow import Sweep  # the same sweep, on the netns testbed
 
     sweep = Sweep(tmp_path).define(
         parameters={**ONE, "rtt": "4 ms", "streams": [1]}, measurement={"min_time": "1 s", "max_time": "2 s"}

@@ -10,9 +10,9 @@ import xarray as xr
 from tpcsweep.configuration import load, wanted
 from tpcsweep.results import publish
 
-from tests.real.leftovers import present, stayed
-from tests.real.workflow import ROOT, Sweep, finished
-from tests.unit import synthetic
+from tests.support import synthetic
+from tests.support.leftovers import present, stayed
+from tests.support.workflow import ROOT, Sweep, finished
 
 pytestmark = pytest.mark.real
 

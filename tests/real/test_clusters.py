@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from tpcsweep.testbeds.netns.site import Site
 
-from tests.real.sites import LONGER, MIB, cell, site_of
+from tests.support.sites import LONGER, MIB, cell, site_of
 
 pytestmark = pytest.mark.real
 

@@ -18,9 +18,9 @@ from tpcsweep.testbeds.netns.servers import DeploymentError, Servers
 from tpcsweep.testbeds.netns.testbed import reap
 from tpcsweep.xrootd import Server
 
-from tests.real.leftovers import present, stayed
-from tests.real.sites import LONGER, MIB, cell, site_of
-from tests.real.workflow import wait_until
+from tests.support.leftovers import present, stayed
+from tests.support.sites import LONGER, MIB, cell, site_of
+from tests.support.workflow import wait_until
 
 pytestmark = pytest.mark.real
 

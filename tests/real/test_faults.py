@@ -27,9 +27,9 @@ from tpcsweep.testbeds.netns.servers import DeploymentError
 from tpcsweep.testbeds.netns.site import Site
 from tpcsweep.xrootd import READY_FILE
 
-from tests.real.leftovers import present
-from tests.real.sites import site_of
-from tests.real.workflow import ROOT
+from tests.support.leftovers import present
+from tests.support.sites import site_of
+from tests.support.workflow import ROOT
 
 pytestmark = pytest.mark.real
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tpcsweep.measure.limits import NONE_FOUND
 
-from tests.real.constructions import GROUPS, measured
+from tests.support.constructions import GROUPS, measured
 
 pytestmark = pytest.mark.real
 

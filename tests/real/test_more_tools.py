@@ -8,7 +8,7 @@ import pytest
 from tpcsweep.testbeds.netns.site import Site
 from tpcsweep.tools import TOOLS
 
-from tests.real.sites import LONGER, MIB, arrives, cell, site_of
+from tests.support.sites import LONGER, MIB, arrives, cell, site_of
 
 pytestmark = pytest.mark.real
 

@@ -11,7 +11,7 @@ from tpcsweep.questions.arithmetic import Setup
 from tpcsweep.questions.experiments import Experiment
 from tpcsweep.questions.kernel import measure
 
-from tests.real.workflow import finished
+from tests.support.workflow import finished
 
 pytestmark = pytest.mark.real
 

@@ -12,7 +12,7 @@ from tpcsweep import xrootd
 from tpcsweep.namespaces import entered
 from tpcsweep.testbeds.netns.site import Site
 
-from tests.real.sites import MIB, cell, left, site_of
+from tests.support.sites import MIB, cell, left, site_of
 
 pytestmark = pytest.mark.real
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.real.sites import LONGER, MIB, arrives, cell, site_of
+from tests.support.sites import LONGER, MIB, arrives, cell, site_of
 
 pytestmark = pytest.mark.real
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import xarray as xr
 
-from tests.real.workflow import finished
+from tests.support.workflow import finished
 
 pytestmark = pytest.mark.real
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tpcsweep.paths import netem_works
 
-from tests.real.sites import LONGER, MIB, cell, site_of
+from tests.support.sites import LONGER, MIB, cell, site_of
 
 pytestmark = [pytest.mark.real, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
 

@@ -10,8 +10,8 @@ import pytest
 import xarray as xr
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from tests.real.leftovers import present, stayed
-from tests.real.workflow import Sweep
+from tests.support.leftovers import present, stayed
+from tests.support.workflow import Sweep
 
 pytestmark = pytest.mark.real
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.real.leftovers import present, stayed
-from tests.real.workflow import Sweep, wait_until
+from tests.support.leftovers import present, stayed
+from tests.support.workflow import Sweep, wait_until
 
 pytestmark = pytest.mark.real
 

@@ -13,7 +13,7 @@ from tpcsweep.tcp_dynamics.formulas import recovery_time
 from tpcsweep.tcp_dynamics.measurement import measure
 from tpcsweep.testbeds.netns import state
 
-from tests.real.leftovers import present, stayed
+from tests.support.leftovers import present, stayed
 
 pytestmark = [pytest.mark.real, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
 

@@ -23,7 +23,7 @@ from tpcsweep.tools import TOOLS, Credentials, Transfer, Worker
 from tpcsweep.tools.lines import READY, order
 from tpcsweep.tools.native import Copier
 
-from tests.real.sites import MIB, cell, left, site_of
+from tests.support.sites import MIB, cell, left, site_of
 
 pytestmark = pytest.mark.real
 

@@ -11,7 +11,7 @@ from tpcsweep.measure.readings import Sampler
 from tpcsweep.sweep import Measurement
 from tpcsweep.testbeds.netns.site import Site
 
-from tests.real.sites import MIB, cell, site_of
+from tests.support.sites import MIB, cell, site_of
 
 pytestmark = pytest.mark.real
 

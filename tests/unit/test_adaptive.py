@@ -42,8 +42,8 @@ from tpcsweep.models.baseline import fit_process
 from tpcsweep.results import hold
 from tpcsweep.sweep import Cell
 
-from tests.real.workflow import wait_until
-from tests.unit import synthetic
+from tests.support import synthetic
+from tests.support.workflow import wait_until
 
 ROOT = Path(__file__).parents[2]
 COSTS = Costs(deployment=6.0, point=10.0)

@@ -16,7 +16,7 @@ from tpcsweep.models.fit import Fit
 from tpcsweep.models.observations import Observations
 from tpcsweep.testbed_settings import Simulation
 
-from tests.unit import made_up
+from tests.support import made_up
 
 ROOT = Path(__file__).parents[2]
 TRUTH = {

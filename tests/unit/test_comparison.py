@@ -34,8 +34,8 @@ from tpcsweep.comparing.sides import side
 from tpcsweep.configuration import ConfigurationError, load
 from tpcsweep.dataset import STATUS
 
-from tests.real.workflow import ROOT
-from tests.unit import synthetic
+from tests.support import synthetic
+from tests.support.workflow import ROOT
 
 
 def made(

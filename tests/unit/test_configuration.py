@@ -6,7 +6,6 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -16,15 +15,17 @@ from pydantic.fields import FieldInfo
 from rich.console import Console
 from tpcsweep import overview
 from tpcsweep.checks import require
-from tpcsweep.configuration import Configuration, ConfigurationError, Run, load, wanted
+from tpcsweep.configuration import ConfigurationError, Run, load, wanted
 from tpcsweep.importing.settings import Axis, Import
 from tpcsweep.parameters import Parameters
 from tpcsweep.schemas import FOLDER, schemas
 from tpcsweep.sweep import Measurement
 from tpcsweep.testbed_settings import Kubernetes, Netns, Pair, Paths, Placement, Simulation
-from tpcsweep.testbeds.netns.limits import Machine, check, this_machine
+from tpcsweep.testbeds.netns.limits import check, this_machine
 from tpcsweep.tools import TOOLS
 from tpcsweep.units import Dimension, Quantity, show
+
+from tests.support.projects import MACHINE, errors, loaded, problems
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = [
@@ -33,43 +34,6 @@ SHIPPED = [
     *(("testbed", path) for path in sorted((ROOT / "config/testbeds").glob("*.yaml"))),
     *(("import", path) for path in sorted((ROOT / "config/imports").glob("*.yaml"))),
 ]
-MACHINE = Machine(
-    cpus=2,
-    memory=16 * 2**30,
-    smallest_rtt=0.2,
-    congestion_controls=["cubic", "reno"],
-    disk=8 * 2**30,
-    disk_kind="ext4",
-)
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """A project with one sweep and one testbed, both valid."""
-    for folder, text in (("sweeps", "parameters:\n  rtt: [5 ms]\n"), ("testbeds", "kind: netns\n")):
-        (tmp_path / "config" / folder).mkdir(parents=True)
-        (tmp_path / "config" / folder / "one.yaml").write_text(text)
-    return tmp_path
-
-
-def loaded(root: Path, sweep: str | None = None, testbed: str | None = None, **config: Any) -> Configuration:
-    """The configuration, with another text for its sweep or testbed."""
-    for folder, text in (("sweeps", sweep), ("testbeds", testbed)):
-        if text is not None:
-            (root / "config" / folder / "one.yaml").write_text(text)
-    return load({"sweep": "one", "testbed": "one"} | config, root)
-
-
-def errors(root: Path, sweep: str | None = None, testbed: str | None = None, **config: Any) -> list[str]:
-    with pytest.raises(ConfigurationError) as error:
-        loaded(root, sweep, testbed, **config)
-    return str(error.value).splitlines()
-
-
-def problems(root: Path, sweep: str, testbed: str | None = None, **machine: Any) -> list[str]:
-    return [str(found) for found in check(loaded(root, sweep, testbed), replace(MACHINE, **machine))]
-
-
 # --- what is shipped
 
 

@@ -14,7 +14,7 @@ import xarray as xr
 from tpcsweep import dataset, figures
 from tpcsweep.variables import LIMITS, ORIGIN_SAMPLES, SAMPLES, SUMMARY, TRANSFERS
 
-from tests.unit import synthetic
+from tests.support import synthetic
 
 AXES = synthetic.FOUR_AXES
 HOLE = {"origins": 2, "cores": 2.0, "rtt": 100.0, "streams": 8}

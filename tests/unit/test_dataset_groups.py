@@ -21,7 +21,7 @@ from tpcsweep.dataset.slabs import blocks
 from tpcsweep.parameters import Value
 from tpcsweep.variables import ORIGIN_SAMPLES, SAMPLES, TRANSFERS
 
-from tests.unit import synthetic
+from tests.support import synthetic
 
 AXES: dict[str, Sequence[Value]] = {
     "origins": [1, 2, 3],

@@ -21,7 +21,7 @@ import pytest
 from tpcsweep import dataset
 from tpcsweep.dataset import reading
 
-from tests.unit import synthetic
+from tests.support import synthetic
 
 AXES = {"origins": [1, 2], "streams": [*range(1, 11)], "repetition": [1, 2]}
 ENDLESS = """

@@ -20,7 +20,7 @@ from tpcsweep.exporting.openmetrics import UNITS
 from tpcsweep.parameters import Value
 from tpcsweep.variables import FLAGS, SUMMARY
 
-from tests.unit import synthetic
+from tests.support import synthetic
 
 AXES: dict[str, Sequence[Value]] = {
     "cores": [0.5, None],

@@ -18,7 +18,7 @@ from tpcsweep.notebooks import Notebooks
 from tpcsweep.parameters import Value
 from tpcsweep.variables import FLAGS, LIMITS
 
-from tests.unit import synthetic
+from tests.support import synthetic
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 ONE = [1]

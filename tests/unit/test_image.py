@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import io
 import json
 import marshal
@@ -12,26 +11,15 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType
 from typing import Any
 
 import pytest
 
+from tests.support.image import image
+
 ROOT = Path(__file__).resolve().parents[2]
 IMAGE = ROOT / "envs/image"
-
-
-def load() -> ModuleType:
-    """envs/image/build.py, which is a program and in no package."""
-    specification = importlib.util.spec_from_file_location("tpcsweep_image", IMAGE / "build.py")
-    assert specification is not None and specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    sys.modules["tpcsweep_image"] = module
-    specification.loader.exec_module(module)
-    return module
-
-
-image: Any = load()
 
 
 def layer(**files: str) -> Any:

@@ -14,7 +14,7 @@ from tpcsweep.testbeds.kubernetes.pod.agent import telling_copies
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT, Hub
 from tpcsweep.testbeds.kubernetes.site import Inbox
 
-from tests.unit.test_trust import RECORD, datagram
+from tests.support.records import RECORD, datagram
 
 
 def inbox() -> Inbox:

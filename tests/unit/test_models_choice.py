@@ -16,8 +16,7 @@ from tpcsweep.figures import models as draw
 from tpcsweep.models import MODELS, Observations, choose, fit, observe, saved
 from tpcsweep.models.choice import Fold, cross_validate, leave_out
 
-from tests.unit.made_up import measured
-from tests.unit.test_models import RTT, STREAMS, TRUTHS
+from tests.support.made_up import RTT, STREAMS, TRUTHS, measured
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "models.ipynb"
 

@@ -21,7 +21,7 @@ from tpcsweep.importing import outside
 from tpcsweep.importing.settings import Import
 from tpcsweep.variables import SUMMARY
 
-from tests.real.workflow import ROOT
+from tests.support.workflow import ROOT
 
 TABLE = """\
 tool,n,ping,rate,state

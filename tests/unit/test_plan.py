@@ -29,7 +29,7 @@ from tpcsweep.planning.question import KNOBS
 from tpcsweep.planning.recommendations import COLUMNS, as_csv, as_dict, recommend
 from tpcsweep.problems import ConfigurationError
 
-from tests.unit import synthetic
+from tests.support import synthetic
 
 ROOT = Path(__file__).parents[2]
 DOMAIN = Domain(

@@ -37,8 +37,8 @@ from tpcsweep.tcp_dynamics.outcomes import Outcome, measured_in, read
 from tpcsweep.testbeds.netns import limits as netns
 from tpcsweep.testbeds.netns.limits import Machine
 
-from tests.real.workflow import ROOT
-from tests.unit import simulated
+from tests.support import simulated
+from tests.support.workflow import ROOT
 
 MACHINE = Machine(
     cpus=2,

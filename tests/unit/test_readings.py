@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tpcsweep.measure.linux import machine, retransmits
 from tpcsweep.measure.readings import Reading, Sampler, goodput, series
 
-ZERO = Reading(0.0, 0, 0, 0, (0.0, 0.0), (0.0,), *[0] * 11, math.nan, math.nan, 0, *[math.nan] * 3, 0, 0)
+from tests.support.readings import ZERO
 
 STAT = b"cpu  100 0 50 800 40 5 5 20 7 0\ncpu0 100 0 50 800 40 5 5 20 7 0\n"
 SNMP = b"Tcp: RtoAlgorithm RetransSegs InErrs\nTcp: 1 17 0\nUdp: A\nUdp: 1\n"

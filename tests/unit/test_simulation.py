@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,69 +24,29 @@ from tpcsweep.parameters import Parameters
 from tpcsweep.problems import ConfigurationError
 from tpcsweep.questions.arithmetic import Setup
 from tpcsweep.simulation_parameters import Estimate, Physics
-from tpcsweep.sweep import Measurement
 from tpcsweep.testbed_settings import Simulation
 from tpcsweep.testbeds.simulation import engine
-from tpcsweep.testbeds.simulation.course import Course, course
 from tpcsweep.testbeds.simulation.draws import drawn, spread
 from tpcsweep.testbeds.simulation.engine import Engine, SimulationError
 from tpcsweep.testbeds.simulation.fluid import solve
 from tpcsweep.testbeds.simulation.model import HEADERS, TLS, cells_of, central
-from tpcsweep.testbeds.simulation.plan import MOST, dealt, plan
+from tpcsweep.testbeds.simulation.plan import MOST, dealt
 
-from tests.unit import synthetic
+from tests.support import synthetic
+from tests.support.simulating import (
+    AT_ONCE,
+    PHYSICS,
+    ROOT,
+    by_simgrid,
+    fixed_point,
+    given_values,
+    shipped,
+)
 
-ROOT = Path(__file__).parents[2]
 SHIPPED = tuple(path.stem for path in sorted((ROOT / "config/testbeds").glob("simulation*.yaml")))
 CLOSE = 0.02
 APART = 0.1
 """Between SimGrid and the fixed point; docs/simulation.md has how far apart they were found."""
-
-
-def shipped(name: str = "simulation") -> Simulation:
-    found = load({"sweep": "smoke", "testbed": name}, ROOT).testbed
-    assert isinstance(found, Simulation)
-    return found
-
-
-PHYSICS = shipped().parameters
-
-
-def given_values(**values: float | None) -> Physics:
-    """The shipped parameters with other values, each for certain."""
-    known = {
-        name: Estimate(value=value, unit=getattr(PHYSICS, name).unit, source="made up")
-        for name, value in values.items()
-    }
-    return PHYSICS.model_copy(update=known)
-
-
-AT_ONCE = given_values(setup_time=0, setup_rtts=0, setup_cpu=0, spill=0)
-
-
-def fixed_point(one: Parameters, physics: Physics = PHYSICS, queues: str = "path") -> float:
-    return float(solve(cells_of([one]), central(physics), queues)[0][0])
-
-
-@pytest.fixture(scope="module")
-def simgrid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    with engine.started(tmp_path_factory.mktemp("simgrid")) as running:
-        yield running
-
-
-def simulated_course(
-    simgrid: Engine,
-    one: Parameters,
-    physics: Physics = PHYSICS,
-    queues: str = "path",
-    how: Measurement | None = None,
-) -> Course:
-    planned = plan(one, physics, queues, how or Measurement())
-    return course(planned, simgrid.simulate(planned))
-
-
-def by_simgrid(simgrid: Engine, one: Parameters, physics: Physics = PHYSICS, queues: str = "path") -> float:
-    return simulated_course(simgrid, one, physics, queues).throughput
 
 
 LARGE = 10**12

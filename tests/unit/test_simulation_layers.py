@@ -23,10 +23,9 @@ from tpcsweep.testbeds.simulation.engine import Engine
 from tpcsweep.testbeds.simulation.fluid import solve
 from tpcsweep.testbeds.simulation.model import HEADERS, TLS, cells_of, central
 
-from tests.unit.test_simulation import CLOSE, ROOT, fixed_point, shipped, simgrid, simulated_course
+from tests.support.simulating import ROOT, fixed_point, shipped, simulated_course
 
-__all__ = ["simgrid"]  # the fixture
-
+CLOSE = 0.02
 TESTBED = shipped("simulation-usatlas2007")
 PHYSICS = TESTBED.parameters
 READ, WRITE = (getattr(PHYSICS, f"disk_{what}_rate").value for what in ("read", "write"))

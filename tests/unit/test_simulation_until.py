@@ -22,17 +22,7 @@ from tpcsweep.testbeds.simulation.model import cells_of, central, terms
 from tpcsweep.testbeds.simulation.plan import plan
 from tpcsweep.variables import TRANSFERS
 
-from tests.unit.test_simulation import (
-    AT_ONCE,
-    PHYSICS,
-    ROOT,
-    by_simgrid,
-    fixed_point,
-    simgrid,
-    simulated_course,
-)
-
-__all__ = ["simgrid"]  # the fixture
+from tests.support.simulating import AT_ONCE, PHYSICS, ROOT, by_simgrid, fixed_point, simulated_course
 
 CLOSE = 0.01
 

@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 from tpcsweep.tools import TOOLS
 
-from tests.unit.test_configuration import problems, root
-
-__all__ = ["root"]
+from tests.support.projects import problems
 
 
 @pytest.mark.parametrize(

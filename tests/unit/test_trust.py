@@ -21,32 +21,11 @@ from tpcsweep.measure.monitoring import Copy, parse
 from tpcsweep.measure.readings import Sampler, series
 from tpcsweep.measure.transfers import Transfers, unfinished
 
-from tests.unit import synthetic
-from tests.unit.test_readings import ZERO
+from tests.support import synthetic
+from tests.support.readings import ZERO
+from tests.support.records import RECORD, datagram
 
-HEADER = (
-    b'{"code":"g","pseq":  2,"stod":1795289330,"sid":1,"gs":{"type":"P","tbeg":1795289336,"tend":1795289336}}'
-)
-RECORD = {
-    "TPC": "http",
-    "Client": "anon.0:23@[::10.0.0.1]",
-    "Xeq": {
-        "Beg": "2026-11-21T19:28:43.60931Z",
-        "End": "2026-11-21T19:28:44.260000Z",
-        "RC": 0,
-        "Strm": 4,
-        "Type": "pull",
-        "IPv": 4,
-    },
-    "Src": "https://10.88.1.1:8080/data/sparse.1024",
-    "Dst": "http://host:8080//data/c7.3.12?authz=Bearer%20MDAxabc",
-    "Size": 1024,
-}
 BEGAN = 100.0
-
-
-def datagram(*records: object) -> bytes:
-    return b"\n".join([HEADER, *(json.dumps(record).encode() for record in records)]) + b"\0"
 
 
 def ended(

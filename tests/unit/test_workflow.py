@@ -12,7 +12,7 @@ import yaml
 from tpcsweep.testbed_settings import DISK
 from tpcsweep.testbeds.netns.limits import this_machine
 
-from tests.real.workflow import ROOT, finished
+from tests.support.workflow import ROOT, finished
 
 
 def snakemake(*arguments: str) -> subprocess.CompletedProcess[str]:

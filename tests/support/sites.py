@@ -21,7 +21,7 @@ from tpcsweep.testbeds.netns.site import Site
 from tpcsweep.tools import TOOLS
 from tpcsweep.xrootd import READY_FILE
 
-from tests.real.leftovers import present, stayed
+from tests.support.leftovers import present, stayed
 
 MIB = 1 << 20
 QUICK = Measurement(min_time=1.0, max_time=2.0, precision=0.5)

@@ -19,7 +19,7 @@ from tpcsweep.paths.plan import tbf
 from tpcsweep.sweep import Measurement
 from tpcsweep.testbeds.netns.site import Site
 
-from tests.real.sites import MIB, cell, site_of
+from tests.support.sites import MIB, cell, site_of
 
 HOW = Measurement(min_time=4.0, max_time=4.0)
 KIB = 1 << 10

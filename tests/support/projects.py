@@ -1,0 +1,38 @@
+"""A project with one sweep and one testbed, and what is wrong with its texts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tpcsweep.configuration import Configuration, ConfigurationError, load
+from tpcsweep.testbeds.netns.limits import Machine, check
+
+MACHINE = Machine(
+    cpus=2,
+    memory=16 * 2**30,
+    smallest_rtt=0.2,
+    congestion_controls=["cubic", "reno"],
+    disk=8 * 2**30,
+    disk_kind="ext4",
+)
+
+
+def loaded(root: Path, sweep: str | None = None, testbed: str | None = None, **config: Any) -> Configuration:
+    """The configuration, with another text for its sweep or testbed."""
+    for folder, text in (("sweeps", sweep), ("testbeds", testbed)):
+        if text is not None:
+            (root / "config" / folder / "one.yaml").write_text(text)
+    return load({"sweep": "one", "testbed": "one"} | config, root)
+
+
+def errors(root: Path, sweep: str | None = None, testbed: str | None = None, **config: Any) -> list[str]:
+    with pytest.raises(ConfigurationError) as error:
+        loaded(root, sweep, testbed, **config)
+    return str(error.value).splitlines()
+
+
+def problems(root: Path, sweep: str, testbed: str | None = None, **machine: Any) -> list[str]:
+    return [str(found) for found in check(loaded(root, sweep, testbed), replace(MACHINE, **machine))]

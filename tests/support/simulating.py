@@ -1,0 +1,58 @@
+"""Cells simulated by SimGrid and by the fixed point, with the shipped parameters or others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tpcsweep.configuration import load
+from tpcsweep.parameters import Parameters
+from tpcsweep.simulation_parameters import Estimate, Physics
+from tpcsweep.sweep import Measurement
+from tpcsweep.testbed_settings import Simulation
+from tpcsweep.testbeds.simulation.course import Course, course
+from tpcsweep.testbeds.simulation.engine import Engine
+from tpcsweep.testbeds.simulation.fluid import solve
+from tpcsweep.testbeds.simulation.model import cells_of, central
+from tpcsweep.testbeds.simulation.plan import plan
+
+ROOT = Path(__file__).parents[2]
+
+
+def shipped(name: str = "simulation") -> Simulation:
+    found = load({"sweep": "smoke", "testbed": name}, ROOT).testbed
+    assert isinstance(found, Simulation)
+    return found
+
+
+PHYSICS = shipped().parameters
+
+
+def given_values(**values: float | None) -> Physics:
+    """The shipped parameters with other values, each for certain."""
+    known = {
+        name: Estimate(value=value, unit=getattr(PHYSICS, name).unit, source="made up")
+        for name, value in values.items()
+    }
+    return PHYSICS.model_copy(update=known)
+
+
+AT_ONCE = given_values(setup_time=0, setup_rtts=0, setup_cpu=0, spill=0)
+
+
+def fixed_point(one: Parameters, physics: Physics = PHYSICS, queues: str = "path") -> float:
+    return float(solve(cells_of([one]), central(physics), queues)[0][0])
+
+
+def simulated_course(
+    simgrid: Engine,
+    one: Parameters,
+    physics: Physics = PHYSICS,
+    queues: str = "path",
+    how: Measurement | None = None,
+) -> Course:
+    planned = plan(one, physics, queues, how or Measurement())
+    return course(planned, simgrid.simulate(planned))
+
+
+def by_simgrid(simgrid: Engine, one: Parameters, physics: Physics = PHYSICS, queues: str = "path") -> float:
+    return simulated_course(simgrid, one, physics, queues).throughput

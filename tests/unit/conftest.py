@@ -1,0 +1,25 @@
+"""What several modules of unit tests begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tpcsweep.testbeds.simulation import engine
+from tpcsweep.testbeds.simulation.engine import Engine
+
+
+@pytest.fixture(scope="module")
+def simgrid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    with engine.started(tmp_path_factory.mktemp("simgrid")) as running:
+        yield running
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A project with one sweep and one testbed, both valid."""
+    for folder, text in (("sweeps", "parameters:\n  rtt: [5 ms]\n"), ("testbeds", "kind: netns\n")):
+        (tmp_path / "config" / folder).mkdir(parents=True)
+        (tmp_path / "config" / folder / "one.yaml").write_text(text)
+    return tmp_path
