@@ -55,13 +55,13 @@ def kept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 @pytest.fixture
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Site:
     """One origin on each side, with the servers of all tools that move files."""
-    return POOL.site(tmp_path_factory.mktemp("pair"), SHARED["pair"])
+    return POOL.site(lambda: tmp_path_factory.mktemp("pair"), SHARED["pair"])
 
 
 @pytest.fixture
 def clusters(tmp_path_factory: pytest.TempPathFactory) -> Site:
     """Two origins and a redirector on each side."""
-    return POOL.site(tmp_path_factory.mktemp("clusters"), SHARED["clusters"])
+    return POOL.site(lambda: tmp_path_factory.mktemp("clusters"), SHARED["clusters"])
 
 
 def _shared(item: pytest.Item | None) -> str:

@@ -6,7 +6,7 @@ import pytest
 from tpcsweep.testbeds.netns.site import Site
 from tpcsweep.tools import TOOLS
 
-from tests.support.sites import MIB, arrives, cell, files, whole
+from tests.support.sites import MIB, ROUGH, arrives, cell, files, whole
 
 pytestmark = pytest.mark.real
 
@@ -29,9 +29,10 @@ def test_what_arrives_over_several_connections_is_what_was_sent(pair: Site, tool
 
 @pytest.mark.parametrize("tool", TOOLS_OF_FILES)
 def test_a_cell_is_measured(pair: Site, tool: str) -> None:
-    found = whole(pair, files(2), tool=tool, copy_mode=mode(tool), streams=2, file_size=8 * MIB)
+    found = whole(pair, ROUGH, tool=tool, copy_mode=mode(tool), streams=2, file_size=2 * MIB)
     assert found["summary"]["throughput"] > 0
-    assert found["transfers"]["size"] == [8 * MIB] * 4
+    assert found["summary"]["transfers"] > 0
+    assert found["transfers"]["size"] == [2 * MIB] * found["summary"]["transfers"]
     assert found["summary"]["xrootd_share"] is None  # XRootD's monitoring is of third-party copies by HTTP
     assert "monitoring_disagrees" not in found["flags"]
     # A tool that moves the data itself is counted where it runs, one that asks others is counted apart.
@@ -43,7 +44,7 @@ def test_connections_inside_a_transfer_are_what_was_asked_for(
     pair: Site, tool: str, connections: int
 ) -> None:
     how = {"tool": tool, "copy_mode": mode(tool), "streams": 1, "tcp_streams": 4}
-    found = whole(pair, files(1), **how, file_size=32 * MIB)
+    found = whole(pair, ROUGH, **how, file_size=512 * MIB)
     assert max(found["samples"]["connections"]) == connections  # with that for requests, where there is one
 
 

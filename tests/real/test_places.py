@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tpcsweep.testbeds.netns.site import Site
 
-from tests.support.sites import MIB, arrives, files, site_of, whole
+from tests.support.sites import MIB, arrives, seconds, site_of, whole
 
 pytestmark = pytest.mark.real
 
@@ -20,6 +20,6 @@ def test_clusters_speak_the_root_protocol_too(clusters: Site) -> None:
 
 def test_a_tool_at_the_source_is_bound_by_the_quota_of_its_origin(tmp_path: Path) -> None:
     with site_of(tmp_path, tools=["davix-put"], cores=0.1, rtt=0) as site:
-        found = whole(site, files(2), tool="davix-put", copy_mode="push", streams=2, file_size=16 * MIB)
+        found = whole(site, seconds(3), tool="davix-put", copy_mode="push", streams=2, file_size=16 * MIB)
     assert found["summary"]["source_throttled"] > 0.2
     assert found["summary"]["source_cpu"] < 0.15

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,11 @@ class Pool:
         self._wanted: Mapping[str, Any] | None = None
         self._site: Site | None = None
 
-    def site(self, folder: Path, wanted: Mapping[str, Any]) -> Site:
-        """The one that is up, where it is the wanted one and whole; or another one, with its logs in `folder`."""
+    def site(self, folder: Callable[[], Path], wanted: Mapping[str, Any]) -> Site:
+        """The one that is up, where it is the wanted one and whole; or another one, with its logs in a new `folder`."""
         if self._site is None or self._wanted != wanted or not _whole(self._site):
             self.close()
-            self._site = self._up.enter_context(site_of(folder, **wanted))
+            self._site = self._up.enter_context(site_of(folder(), **wanted))
             self._wanted = wanted
         return self._site
 
