@@ -10,6 +10,7 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path as File
 
 import pytest
@@ -101,6 +102,25 @@ def test_the_rate_is_as_asked_in_both_directions(
         measured = verify(path, link)
     assert measured.near_to_far == pytest.approx(bandwidth, rel=0.05)
     assert measured.far_to_near == pytest.approx(bandwidth, rel=0.05)
+
+
+@pytest.mark.parametrize("rtt", [0, 5])
+def test_a_sender_that_wakes_up_late_is_not_taken_for_the_path(
+    rtt: float, ends: Ends, commands: Commands, tmp_path: File, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        import_module("tpcsweep.paths.verify"), "NAP", 0.03
+    )  # six times what the path's queue lasts
+    path = Path(rtt, 0.2)
+    with connect(path, *ends, commands, tmp_path) as link:
+        before = link.describe()["qdiscs"]
+        measured = verify(path, link)
+        after = link.describe()["qdiscs"]
+    assert measured.near_to_far == pytest.approx(0.2, rel=0.05)
+    assert measured.far_to_near == pytest.approx(0.2, rel=0.05)
+    assert [qdisc["options"] for qdisc in after["near_to_far"]] == [
+        qdisc["options"] for qdisc in before["near_to_far"]
+    ]  # the room that the queue was given meanwhile is gone
 
 
 @pytest.mark.parametrize("mtu", [1500, 9000])

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path as File
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,14 +19,21 @@ from tpcsweep.paths.link import base_cost, offloads, one_way_ns, qdisc_counters,
 from tpcsweep.paths.plan import Path, PathError
 from tpcsweep.paths.rtt import Rtt, parse_ping
 from tpcsweep.paths.verify import (
+    CALM_LOOKS,
     HEADERS,
     LARGEST_DATAGRAM,
+    Rate,
     bandwidth_fits,
+    calm_rtt,
     complaints,
     packets,
     rtt_fits,
+    verify,
     wire_bytes,
 )
+
+MODULE = import_module("tpcsweep.paths.verify")
+"""The package has a function of that name."""
 
 paths = st.builds(
     Path,
@@ -47,6 +57,16 @@ def test_the_commands_of_a_netem_path_are_these() -> None:
         "qdisc add dev tpc-path root handle 1: netem delay 25000us loss 0.1% limit 5167",
         "qdisc add dev tpc-path parent 1:1 handle 10: tbf rate 2000000000bit burst 250000b limit 12500000b",
     ]
+
+
+def test_a_queue_is_given_room_and_nothing_else_changes() -> None:
+    path = Path(rtt=50, bandwidth=2, loss=0.001, mtu=9000)
+    assert plan.qdiscs(path, "netem", 9_000_000, "change") == [
+        "qdisc change dev tpc-path root handle 1: netem delay 25000us loss 0.1% limit 6167",
+        "qdisc change dev tpc-path parent 1:1 handle 10: tbf rate 2000000000bit burst 250000b limit 21500000b",
+    ]
+    asked_for = replace(path, queue_limit=7)
+    assert "limit 7" in plan.qdiscs(asked_for, "netem", 9_000_000, "change")[0]
 
 
 @pytest.mark.parametrize("emulator", ["none", "delayline"])
@@ -176,6 +196,50 @@ def test_the_tolerances_are_the_documented_ones() -> None:
     assert rtt_fits(100, 98) and not rtt_fits(100, 97.9)
     assert bandwidth_fits(Path(1, 1), 0.951) and not bandwidth_fits(Path(1, 1), 0.949)
     assert bandwidth_fits(Path(1, 1), 1.029) and not bandwidth_fits(Path(1, 1), 1.031)
+
+
+def test_round_trips_are_calm_where_half_of_them_take_as_long_as_the_shortest() -> None:
+    assert calm_rtt(10, Rtt(min=14.9, median=15.0, max=80.0, samples=17))  # another path, and sure of it
+    assert not calm_rtt(10, Rtt(min=10.0, median=10.4, max=80.0, samples=17))
+    assert calm_rtt(100, Rtt(min=100.0, median=101.9, max=120.0, samples=17))
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[Rate]:
+    """What looks at the rate of a path of 10 ms and 1 Gbit/s find, one after another; the last for ever."""
+    found: list[Rate] = []
+    monkeypatch.setattr(
+        MODULE, "measure_bandwidth", lambda *_, **__: found.pop(0) if len(found) > 1 else found[0]
+    )
+    monkeypatch.setattr(MODULE, "_rtt", lambda _: Rtt(9.9, 10.0, 10.1, 17))
+    return found
+
+
+LINK: Any = SimpleNamespace(near="near", far="far", emulator="none", line=None)
+
+
+def test_what_a_busy_machine_shows_of_a_path_is_not_held_against_it(looks: list[Rate]) -> None:
+    looks += [Rate(0.64, calm=False)] * 9 + [Rate(1.0, calm=True)]
+    measured = verify(Path(10, 1), LINK)
+    assert measured.near_to_far == measured.far_to_near == 1.0
+    assert measured.attempts > CALM_LOOKS
+
+
+def test_a_path_is_refused_for_what_calm_looks_have_shown(looks: list[Rate]) -> None:
+    looks += [Rate(1.0, calm=True), Rate(0.2, calm=False), Rate(0.3, calm=False), Rate(0.8, calm=True)]
+    with pytest.raises(
+        PathError, match=r"measured 5 times, 3 of them on a calm machine: .* found 0.8 Gbit/s"
+    ):
+        verify(Path(10, 1), LINK)
+
+
+def test_a_machine_that_is_never_calm_is_not_waited_for_without_end(
+    looks: list[Rate], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MODULE, "PATIENCE", 0.01)
+    looks += [Rate(0.9, calm=False)]
+    with pytest.raises(PathError, match=r"0 of them on a calm machine"):
+        verify(Path(10, 1), LINK)
 
 
 @given(limited, st.floats(0, 1))

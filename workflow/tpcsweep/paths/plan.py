@@ -81,15 +81,15 @@ def queue_bytes(path: Path) -> int:
     return min(max(bdp(path), bytes_in(path, 5), 4 * SUPER_PACKET), LARGEST_LIMIT)
 
 
-def netem_limit(path: Path) -> int:
+def netem_limit(path: Path, room: int = 0) -> int:
     """The explicit `limit` of netem in packets: the one asked for, else everything that can be inside it and more.
 
     netem's default of 1000 packets is a hidden cap (`queue_cap`). netem counts its own packets and, before
-    Linux 6.13, those of its child too, hence twice the BDP and the queue as well.
+    Linux 6.13, those of its child too, hence twice the BDP and the queue as well. room: see tbf().
     """
     if path.queue_limit is not None:
         return path.queue_limit
-    return ceil((2 * bdp(path) + queue_bytes(path)) / path.mtu) + 1000
+    return ceil((2 * bdp(path) + queue_bytes(path) + room) / path.mtu) + 1000
 
 
 def queue_cap(path: Path, packet: int) -> float:
@@ -127,23 +127,25 @@ def memory(path: Path) -> int:
     return bdp(path) + 16 * KIB * KIB
 
 
-def tbf(path: Path) -> str:
-    """The token bucket of the path as tc-tbf(8) takes it."""
-    return f"tbf rate {round(path.bandwidth * 1e9)}bit burst {burst(path)}b limit {queue_bytes(path)}b"
+def tbf(path: Path, room: int = 0) -> str:
+    """The token bucket of the path as tc-tbf(8) takes it. room: bytes for which its queue has room besides."""
+    limit = min(queue_bytes(path) + room, LARGEST_LIMIT)
+    return f"tbf rate {round(path.bandwidth * 1e9)}bit burst {burst(path)}b limit {limit}b"
 
 
-def netem(path: Path) -> str:
+def netem(path: Path, room: int = 0) -> str:
     """The delay and loss of one direction as tc-netem(8) takes them: half of the RTT."""
     loss = f" loss {path.loss * 100:.6g}%" if path.loss else ""
-    return f"netem delay {path.rtt * 500:.0f}us{loss} limit {netem_limit(path)}"
+    return f"netem delay {path.rtt * 500:.0f}us{loss} limit {netem_limit(path, room)}"
 
 
-def qdiscs(path: Path, emulator: Emulator) -> list[str]:
+def qdiscs(path: Path, emulator: Emulator, room: int = 0, do: Literal["add", "change"] = "add") -> list[str]:
     """Lines for `tc -batch -` in one router. netem first with tbf as its child, as in tc-netem(8)."""
-    device = f"qdisc add dev {INTERFACE}"
+    device = f"qdisc {do} dev {INTERFACE}"
+    bucket = f"handle 10: {tbf(path, room)}"
     if emulator == "netem":
-        return [f"{device} root handle 1: {netem(path)}", f"{device} parent 1:1 handle 10: {tbf(path)}"]
-    return [f"{device} root handle 10: {tbf(path)}"]
+        return [f"{device} root handle 1: {netem(path, room)}", f"{device} parent 1:1 {bucket}"]
+    return [f"{device} root {bucket}"]
 
 
 def choose(path: Path, *, netem_works: bool) -> Emulator:

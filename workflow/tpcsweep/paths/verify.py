@@ -3,6 +3,12 @@
 TCP needs seconds of slow start before it shows a bandwidth; UDP above the rate shows it in a tenth of one:
 the bottleneck's queue stays busy, and what leaves the path is its rate.
 
+Nothing of this may be taken for the path: a sender that wakes up late leaves the queue empty, and a look at a
+counter that comes late counts what came meanwhile. So the queue is given room for AHEAD seconds of the rate while
+its rate is looked at, and every look says whether it was calm: whether the queue was never empty, and nothing
+was late by more than a share of the window. A path is refused for what was seen in calm looks alone, or when
+there were too few of them in all of PATIENCE.
+
 Which bytes: those that tbf counts, the length of every packet with its IP header, and with its Ethernet
 header (14 bytes) where the link is a veth pair; TUN has none. Interface counters count the headers of a GSO
 super-packet once and tbf once per segment, so the counters are converted (wire_bytes).
@@ -10,25 +16,31 @@ super-packet once and tbf once per segment, so the counters are converted (wire_
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from tpcsweep.namespaces import Interface, socket_inside
 from tpcsweep.paths import plan
-from tpcsweep.paths.link import DIRECTIONS, Link
+from tpcsweep.paths.link import DIRECTIONS, Link, calibrate
 from tpcsweep.paths.plan import ETHERNET, INTERFACE, Path, PathError
 from tpcsweep.paths.rtt import Rtt, measure_rtt
 
 RTT_TOLERANCE = (0.02, 0.3)  # relative, and ms: the larger counts
 BANDWIDTH_TOLERANCE = (-0.05, 0.03)
-ATTEMPTS = 3
-WINDOW = 0.1  # s, doubled with every attempt
+CALM_LOOKS = 3  # at what is out of tolerance, before it is refused
+PATIENCE = 20.0  # s for these, and for a path of a busy machine to be as asked
+WINDOW, LONGEST = 0.1, 0.8  # s: the first window, and what it is doubled to
+LATE = 0.02  # of the window: what is later than that is not calm
 SETTLE = 0.01  # s from the first packet's arrival to the window
 OVERLOAD = 1.2
+AHEAD = 0.1  # s of the rate that wait in the queue, so that their sender may be as late
+MOST_AHEAD = 1 << 28  # bytes
+NAP = 0.001  # s between a sender's looks at the clock
 HEADERS = 28  # IPv4 and UDP
 UDP_SEGMENT, UDP_GRO = 103, 104  # linux/udp.h
 MOST_SEGMENTS = 64  # UDP_MAX_SEGMENTS before Linux 6.9
@@ -51,34 +63,46 @@ class Measured:
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class Rate:
+    """What left a path in Gbit/s, and whether the machine was calm enough for it to be the path's own."""
+
+    found: float
+    calm: bool
+
+
 def verify(path: Path, link: Link) -> Measured:
-    """Hold a link that is up against the path asked for; takes 0.6 s at RTT 0.
+    """Hold a link that is up against the path asked for; takes 0.7 s at RTT 0.
 
     A queue_limit may keep the rate down by as much as it likes: there the rate is only not to be above.
-    On a shared machine one look may be disturbed: what is out of tolerance is measured up to twice more.
-    Raises PathError with the figures asked for and found.
+    What is out of tolerance is measured again, in windows that grow, until it was so in CALM_LOOKS calm looks
+    or PATIENCE is over. Raises PathError with the figures asked for and found.
     """
+    give_up = time.monotonic() + PATIENCE
     rtt = _rtt(link)
     rates = [measure_bandwidth(link, reverse=reverse) for reverse in (False, True)]
-    attempts = 1
-    while attempts < ATTEMPTS and complaints(path, rtt, rates):
+    attempts, calm, window = 1, 0, WINDOW
+    while wrong := complaints(path, rtt, [rate.found for rate in rates]):
+        calm += calm_rtt(path.rtt, rtt) and all(rate.calm for rate in rates)
+        if calm == CALM_LOOKS or time.monotonic() > give_up:
+            raise PathError(
+                f"path from {link.near} to {link.far} (emulator {link.emulator}) is not what was asked for, "
+                f"measured {attempts} times, {calm} of them on a calm machine: {'; '.join(wrong)}"
+            )
+        window = min(2 * window, LONGEST)
         if not rtt_fits(path.rtt, rtt.median):
+            if link.line:
+                calibrate(link)  # the machine may have been busy when the line's own cost was measured
             rtt = _rtt(link)
         for i, rate in enumerate(rates):
-            if not bandwidth_fits(path, rate):
-                rates[i] = measure_bandwidth(link, reverse=bool(i), window=WINDOW * 2**attempts)
+            if not bandwidth_fits(path, rate.found):
+                rates[i] = measure_bandwidth(link, reverse=bool(i), window=window)
         attempts += 1
-    wrong = complaints(path, rtt, rates)
-    if wrong:
-        raise PathError(
-            f"path from {link.near} to {link.far} (emulator {link.emulator}) is not what was asked for, "
-            f"measured {attempts} times: {'; '.join(wrong)}; is the machine busy with something else?"
-        )
-    return Measured(rtt, rates[0], rates[1], attempts)
+    return Measured(rtt, rates[0].found, rates[1].found, attempts)
 
 
-def measure_bandwidth(link: Link, *, reverse: bool = False, window: float = WINDOW) -> float:
-    """The rate in Gbit/s at which bytes leave the path, near to far or the reverse.
+def measure_bandwidth(link: Link, *, reverse: bool = False, window: float = WINDOW) -> Rate:
+    """The rate at which bytes leave the path, near to far or the reverse.
 
     Offers 1.2 × the path's bandwidth as UDP to a socket that never reads, in GSO super-packets of at most
     0.5 ms each, and reads the receiving interface's counters over `window` seconds, from after the token
@@ -89,49 +113,70 @@ def measure_bandwidth(link: Link, *, reverse: bool = False, window: float = WIND
     ends = ((link.near, link.near_address), (link.far, link.far_address))
     (source, _), (target, address) = ends[::-1] if reverse else ends
     payload, segments = packets(path)
+    room = ahead(path)
     counters = Interface(target, INTERFACE)
     try:
         with (
+            _roomy(link, source, room),
             socket_inside(target, socket.AF_INET, socket.SOCK_DGRAM) as sink,
             socket_inside(source, socket.AF_INET, socket.SOCK_DGRAM) as sender,
         ):
             sink.setsockopt(socket.IPPROTO_UDP, UDP_GRO, 1)  # super-packets are dropped whole, at less CPU
             sink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
             sink.bind((address, 0))
-            sender.setsockopt(
-                socket.SOL_SOCKET, SO_SNDBUFFORCE, min(2 * plan.queue_bytes(path), LARGEST_BUFFER)
-            )
+            buffer = min(2 * (plan.queue_bytes(path) + room), LARGEST_BUFFER)
+            sender.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, buffer)
             sender.setblocking(False)
             sender.connect(sink.getsockname())
             sender.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, payload)
-            seconds, found = _overload(sender, counters, path, payload * segments, window)
+            seconds, found, calm = _overload(sender, counters, path, payload * segments, window)
+            time.sleep(drain(path))
     finally:
         counters.close()
     header = HEADERS + (0 if link.emulator == "delayline" else ETHERNET)
     lost = path.loss if link.emulator == "delayline" else 0.0
-    time.sleep(drain(path))
-    return wire_bytes(found, payload, header) * 8e-9 / seconds / (1 - lost)
+    return Rate(wire_bytes(found, payload, header) * 8e-9 / seconds / (1 - lost), calm)
+
+
+@contextlib.contextmanager
+def _roomy(link: Link, namespace: str, room: int) -> Iterator[None]:
+    """Room for some bytes more in the queue before the rate of one end."""
+
+    def change(room: int) -> None:
+        lines = plan.qdiscs(link.path, link.emulator, room, "change")
+        link.commands.batch(["tc", "-n", namespace], lines)
+
+    change(room)
+    try:
+        yield
+    finally:
+        change(0)
 
 
 def _overload(
     sender: socket.socket, counters: Interface, path: Path, size: int, window: float
-) -> tuple[float, dict[str, int]]:
-    """Send above the rate, and give the seconds and what arrived between two looks at the counters."""
+) -> tuple[float, dict[str, int], bool]:
+    """Send above the rate, and give the seconds and what arrived between two looks, and whether they were calm."""
     data = bytes(size)
-    ahead = plan.burst(path) + plan.bytes_in(path, 2)  # the token bucket is full at first: empty it at once
-    rate = path.bandwidth * 125e6 * OVERLOAD / (1 - path.loss)
+    full = plan.burst(path)  # the token bucket is full at first: empty it at once
+    rate = path.bandwidth * 125e6
+    offered = rate * OVERLOAD / (1 - path.loss)
     begin = time.monotonic()
     opens = begin + path.rtt / 2e3 + SETTLE
-    sent = 0
-    first: tuple[float, dict[str, int]] | None = None
+    enough = full + offered * (opens - begin + window)
+    sent, late, starved = 0, 0.0, False
+    looks: list[tuple[float, dict[str, int]]] = []
     while True:
         now = time.monotonic()
-        if first is None and now >= opens:
-            first = time.monotonic(), counters.read()
-        if first is not None and now >= first[0] + window:
-            last = time.monotonic(), counters.read()
-            return last[0] - first[0], {key: last[1][key] - first[1][key] for key in last[1]}
-        due = ahead + (now - begin) * rate
+        starved = starved or (0 < sent < full + rate * (now - begin))
+        if now >= (looks[0][0] + window if looks else opens):
+            looks.append((time.monotonic(), counters.read()))
+            late = max(late, time.monotonic() - looks[-1][0])
+        if len(looks) == 2:
+            (first, before), (last, after) = looks
+            calm = late <= LATE * window and (not starved or path.queue_limit is not None)
+            return last - first, {key: after[key] - before[key] for key in after}, calm
+        due = min(full + ahead(path) + (now - begin) * offered, enough)
         while sent < due:
             try:
                 sender.send(data)
@@ -141,11 +186,20 @@ def _overload(
                 sent = int(due)  # the queue is full, which is what is wanted
                 break
             sent += size
-        time.sleep(0.0003)
+        asleep = time.monotonic()
+        time.sleep(NAP)
+        late = max(late, time.monotonic() - asleep - NAP)
 
 
 def _rtt(link: Link) -> Rtt:
     return measure_rtt(link.commands, link.near, link.far_address, link.path.mtu)
+
+
+def ahead(path: Path) -> int:
+    """Bytes that are sent ahead: AHEAD of the rate, or 2 ms of it where a queue_limit would drop them."""
+    if path.queue_limit is not None:
+        return plan.bytes_in(path, 2)
+    return min(plan.bytes_in(path, AHEAD * 1e3), MOST_AHEAD)
 
 
 def packets(path: Path) -> tuple[int, int]:
@@ -170,9 +224,19 @@ def drain(path: Path) -> float:
     return plan.queue_bytes(path) / (path.bandwidth * 125e6) + path.rtt / 2e3
 
 
+def allowed_rtt(asked: float) -> float:
+    """What an RTT may be off by, both in ms."""
+    return max(RTT_TOLERANCE[0] * asked, RTT_TOLERANCE[1])
+
+
 def rtt_fits(asked: float, found: float) -> bool:
     """Whether an RTT in ms is as asked, within RTT_TOLERANCE."""
-    return abs(found - asked) <= max(RTT_TOLERANCE[0] * asked, RTT_TOLERANCE[1])
+    return abs(found - asked) <= allowed_rtt(asked)
+
+
+def calm_rtt(asked: float, found: Rtt) -> bool:
+    """Whether half of the answers took no longer than the fastest one, within the tolerance: the path's own time."""
+    return found.median - found.min <= allowed_rtt(asked)
 
 
 def bandwidth_tolerance(path: Path) -> tuple[float, float]:
@@ -191,10 +255,9 @@ def complaints(path: Path, rtt: Rtt, rates: Sequence[float]) -> list[str]:
     """What is out of tolerance, with both figures; empty where the path is as asked."""
     wrong = []
     if not rtt_fits(path.rtt, rtt.median):
-        allowed = max(RTT_TOLERANCE[0] * path.rtt, RTT_TOLERANCE[1])
         wrong.append(
             f"rtt asked {path.rtt:g} ms, found {rtt.median:.3g} ms (median of {rtt.samples}, "
-            f"{rtt.min:.3g} to {rtt.max:.3g}), allowed ±{allowed:.2g} ms"
+            f"{rtt.min:.3g} to {rtt.max:.3g}), allowed ±{allowed_rtt(path.rtt):.2g} ms"
         )
     low, high = bandwidth_tolerance(path)
     for direction, rate in zip(DIRECTIONS, rates, strict=True):

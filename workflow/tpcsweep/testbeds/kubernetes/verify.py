@@ -8,12 +8,20 @@ path is then another.
 from __future__ import annotations
 
 import statistics
+import time
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tpcsweep.parameters import DeploymentParameters
 from tpcsweep.paths import PathError, Rtt
-from tpcsweep.paths.verify import ATTEMPTS, BANDWIDTH_TOLERANCE, RTT_TOLERANCE, rtt_fits
+from tpcsweep.paths.verify import (
+    BANDWIDTH_TOLERANCE,
+    CALM_LOOKS,
+    PATIENCE,
+    allowed_rtt,
+    calm_rtt,
+    rtt_fits,
+)
 from tpcsweep.testbeds.kubernetes.session import Session
 from tpcsweep.xrootd import Server
 
@@ -52,26 +60,30 @@ class Measured:
 
 
 def verify(session: Session, wanted: DeploymentParameters, ends: list[Ends]) -> Measured:
-    """Measure the path and refuse it if it is not what was asked for; a disturbed look is repeated.
+    """Measure the path and refuse it if it is not what was asked for, by CALM_LOOKS calm looks or after PATIENCE.
 
     Raises PathError, SessionError.
     """
-    for attempt in range(1, ATTEMPTS + 1):
-        measured = _measure(session, wanted, ends, attempt)
-        wrong = complaints(wanted, measured)
-        if not wrong:
-            return measured
-    raise PathError(f"the path is not what was asked for, measured {ATTEMPTS} times: {'; '.join(wrong)}")
+    give_up = time.monotonic() + PATIENCE
+    attempts, calm = 1, 0
+    while wrong := complaints(wanted, measured := _measure(session, wanted, ends, attempts)):
+        calm += calm_rtt(wanted.rtt, measured.rtt)
+        if calm == CALM_LOOKS or time.monotonic() > give_up:
+            raise PathError(
+                f"the path is not what was asked for, measured {attempts} times, {calm} of them on calm "
+                f"machines: {'; '.join(wrong)}"
+            )
+        attempts += 1
+    return measured
 
 
 def complaints(wanted: DeploymentParameters, found: Measured) -> list[str]:
     """What is out of tolerance, with both figures; empty where the path is as asked. Pure."""
     wrong = []
     if not rtt_fits(wanted.rtt, found.rtt.median):
-        allowed = max(RTT_TOLERANCE[0] * wanted.rtt, RTT_TOLERANCE[1])
         wrong.append(
             f"rtt asked {wanted.rtt:g} ms, found {found.rtt.median:.3g} ms (median of {found.rtt.samples}, "
-            f"{found.rtt.min:.3g} to {found.rtt.max:.3g}), allowed ±{allowed:.2g} ms"
+            f"{found.rtt.min:.3g} to {found.rtt.max:.3g}), allowed ±{allowed_rtt(wanted.rtt):.2g} ms"
         )
     if found.mtu != wanted.mtu:
         wrong.append(f"mtu asked {wanted.mtu}, found {found.mtu}")
