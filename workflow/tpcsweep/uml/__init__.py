@@ -29,7 +29,7 @@ def there() -> bool:
     return shutil.which(KERNEL) is not None
 
 
-def run(script: str, folder: Path, timeout: float = 120) -> str:
+def run(script: str, folder: Path, timeout: float = 600) -> str:
     """The output of a bash script that runs as root inside, its errors too.
 
     folder: where the script, its output and its exit code are put. timeout: seconds until everything is killed.
@@ -44,11 +44,13 @@ def run(script: str, folder: Path, timeout: float = 120) -> str:
     files["script"].write_text(script)
     argv = [KERNEL, f"mem={MEMORY}", "rootfstype=hostfs", "rootflags=/", "rw", f"init={HERE / 'boot.sh'}"]
     environment = [f"RUN_{name.upper()}={file}" for name, file in files.items()]
-    console = subprocess.run(
+    said = subprocess.run(
         ["timeout", "-k", "5", f"{timeout:g}", *argv, *environment, "con=null", "con0=null", "quiet"],
-        env={**os.environ, "TMPDIR": "/dev/shm"},  # noqa: S108 (the kernel maps its memory from there)
+        # The kernel maps its memory from the folder for temporary files.
+        env={**os.environ, "TMPDIR": "/dev/shm", "LD_PRELOAD": str(_registers(folder.resolve()))},  # noqa: S108
         stdin=subprocess.DEVNULL,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
         check=False,
@@ -56,8 +58,22 @@ def run(script: str, folder: Path, timeout: float = 120) -> str:
     out = files["out"].read_text() if files["out"].exists() else ""
     if not files["code"].exists() or not (code := files["code"].read_text().strip()):
         raise UmlError(
-            f"user-mode-linux did not get to the script's end in {timeout:g} s: {(out or console)[-2000:]}"
+            f"user-mode-linux did not get to the script's end, for which it had {timeout:g} s: "
+            f"{out[-2000:]}\n{said[-2000:]}"
         )
     if code != "0":
         raise UmlError(f"inside user-mode-linux: exit code {code}: {out[-2000:]}")
     return out
+
+
+def _registers(folder: Path) -> Path:
+    """The compiled registers.c, without which the kernel does not run on a CPU with AMX."""
+    library, source = folder / "registers.so", HERE / "registers.c"
+    command = ["cc", "-O2", "-Wall", "-Werror", "-shared", "-fPIC", "-o", str(library), str(source)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise UmlError(f"{source}: {error}; install a C compiler (Debian: gcc libc6-dev)") from error
+    if done.returncode != 0:
+        raise UmlError(f"{source} could not be compiled: {done.stderr[-2000:]}")
+    return library
