@@ -88,23 +88,34 @@ def test_no_secret_is_in_any_result(measured: Sweep) -> None:
         assert mark not in text
 
 
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
+    """A sweep that each of the next tests goes on with."""
+    sweep = Sweep(tmp_path_factory.mktemp("interrupted"))
+    return sweep.define(parameters={**PARAMETERS, "streams": [1, 2, 3]}, measurement=QUICK)
+
+
+@pytest.mark.parametrize("stage", ["deploying", "measuring"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
-def test_a_signal_to_snakemake_leaves_nothing_behind_and_the_next_run_goes_on(
-    tmp_path: Path, number: signal.Signals
+def test_a_signal_to_snakemake_leaves_nothing_behind(
+    interrupted: Sweep, number: signal.Signals, stage: str
 ) -> None:
     before = present()
-    sweep = Sweep(tmp_path).define(parameters={**PARAMETERS, "streams": [1, 2, 3]}, measurement=QUICK)
-    for stage in ("deploying", "measuring"):
-        run = _started(sweep, stage)
-        if number == signal.SIGINT:  # Ctrl-C goes to everyone in the terminal's foreground
-            os.killpg(run.pid, number)
-        else:
-            run.send_signal(number)
-        _ends(run)
-        wait_until(lambda: not stayed(before), f"nothing is left of {sweep.output()}")
-        _only_whole_cells(sweep)
-    _runs(sweep)
-    assert len(sweep.cells()) == 3
+    for path in interrupted.cells():  # some were measured: Snakemake waits for its jobs at SIGTERM
+        path.unlink()
+    run = _started(interrupted, stage)
+    if number == signal.SIGINT:  # Ctrl-C goes to everyone in the terminal's foreground
+        os.killpg(run.pid, number)
+    else:
+        run.send_signal(number)
+    _ends(run)
+    wait_until(lambda: not stayed(before), f"nothing is left of {interrupted.output()}")
+    _only_whole_cells(interrupted)
+
+
+def test_what_was_interrupted_again_and_again_is_measured_in_the_end(interrupted: Sweep) -> None:
+    _runs(interrupted)
+    assert len(interrupted.cells()) == 3
 
 
 @pytest.mark.parametrize("stage", ["deploying", "measuring"])

@@ -9,6 +9,8 @@ from tpcsweep import cgroups
 from tpcsweep.testbed_settings import DISK
 from tpcsweep.testbeds.netns import state
 
+PATHS = "tpc-t"
+"""What the names of namespaces begin with that tests of paths make, which need not have the machine to themselves."""
 DELAY_LINE = "tpc-delayline"
 """The one program of a deployment that is in no namespace of it."""
 PROGRAMS = {"xrootd", "cmsd", "gfal-copy", "iperf3", "globus-gridftp-", "xrdcp", "davix-put"}
@@ -18,7 +20,7 @@ def present() -> dict[str, set[str]]:
     """Namespaces, cgroups, mounts, folders and processes that a deployment could have made."""
     mounts = (line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines())
     return {
-        "namespaces": {path.name for path in state.NETNS.glob("*")} if state.NETNS.is_dir() else set(),
+        "namespaces": {path.name for path in state.NETNS.glob("*") if not path.name.startswith(PATHS)},
         "cgroups": {group.name for group in cgroups.named(cgroups.hierarchy(), "tpc-")},
         "mounts": {mount for mount in mounts if mount.startswith(str(state.STATE))},
         "folders": {str(path) for path in state.leftovers()},
@@ -44,7 +46,7 @@ def _ours(process: psutil.Process) -> str | None:
         return None
     if ended or not here:  # of a container or of a cluster beside the test
         return None
-    if name == DELAY_LINE:
+    if name == DELAY_LINE and not any(word.startswith(PATHS) for word in command):
         return f"{process.pid} {name}"
     if not inside:  # of another test, beside this one
         return None
