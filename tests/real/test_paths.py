@@ -123,6 +123,17 @@ def test_a_sender_that_wakes_up_late_is_not_taken_for_the_path(
     ]  # the room that the queue was given meanwhile is gone
 
 
+@pytest.mark.skipif(netem_works(), reason="netem's own cost is not taken off")
+def test_what_was_taken_off_while_the_machine_was_busy_is_measured_again(
+    ends: Ends, commands: Commands, tmp_path: File
+) -> None:
+    path = Path(10, 0.2)
+    with connect(path, *ends, commands, tmp_path) as link:
+        assert link.line is not None
+        link.line.delay -= 500_000  # ns: the line's two wake-ups took a millisecond of others' time
+        assert abs(verify(path, link).rtt.median - 10) <= 0.3
+
+
 @pytest.mark.parametrize("mtu", [1500, 9000])
 def test_the_mtu_is_as_asked(mtu: int, ends: Ends, commands: Commands, tmp_path: File) -> None:
     path = Path(1, 1, mtu=mtu)

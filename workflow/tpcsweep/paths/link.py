@@ -202,6 +202,7 @@ def calibrate(link: Link) -> None:
     asked by up to this (docs/paths.md).
     """
     assert link.line is not None
+    link.line.delay = CALIBRATION
     idle = measure_rtt(link.commands, link.near, link.far_address, link.path.mtu)
     link.base_rtt = base_cost(idle.median, 2 * CALIBRATION / 1e6)
     link.line.delay = one_way_ns(link.path.rtt, link.base_rtt)
