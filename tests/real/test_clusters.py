@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from tpcsweep.testbeds.netns.site import Site
 
-from tests.support.sites import MIB, files, seconds, site_of, whole
+from tests.support.sites import MIB, files, site_of, whole
 
 pytestmark = pytest.mark.real
 
@@ -26,7 +26,7 @@ def test_a_cluster_is_measured_through_either_endpoint(three_a_side: Site, endpo
 
 
 def test_quotas_hold_on_both_sides(three_a_side: Site) -> None:
-    found = whole(three_a_side, seconds(3), endpoint="direct", streams=9, file_size=32 * MIB)
+    found = whole(three_a_side, files(1), tool="curl", endpoint="direct", streams=9, file_size=64 * MIB)
     for side in ("source", "destination"):
         assert found["summary"][f"{side}_cpu"] < 0.3 * 1.15
     assert found["summary"]["destination_throttled"] > 0.2
