@@ -24,6 +24,7 @@ addEventListener("load", async () => {
   const drawn = () => new Promise(done => setTimeout(done, 200));
   while (!app) await drawn();
   const view = new ToggleViewManager(app), seen = [];
+  const menu = document.querySelector("#app").textContent;
   for (const [path, result] of Object.entries(results)) {
     view.handleSelectedResult(path);
     await drawn();
@@ -39,7 +40,7 @@ addEventListener("load", async () => {
     });
   }
   document.body.insertAdjacentHTML("beforeend", "<pre id=seen></pre>");
-  document.querySelector("#seen").textContent = JSON.stringify(seen);
+  document.querySelector("#seen").textContent = JSON.stringify([menu, seen]);
 });
 """
 
@@ -106,10 +107,11 @@ def test_the_dataset_is_exported_for_dashboards_and_nothing_else_is_left_to_do(r
 
 def test_a_browser_without_a_network_shows_the_report(reported: Sweep, tmp_path: Path) -> None:
     page = reported.results / "report.html"
-    shown = elements(page, tmp_path, OPENED)
+    [told] = elements(page, tmp_path, OPENED).select("#seen")
+    menu, results = json.loads(told.get_text())
     for text in ("Figures", "Cells", "Notebooks"):
-        assert text in shown.get_text()
-    seen = {Path(one["path"]).name: one for one in json.loads(shown.select_one("#seen").get_text())}
+        assert text in menu
+    seen = {Path(result["path"]).name: result for result in results}
     figures = {name: one for name, one in seen.items() if name.endswith(".png")}
     assert {"throughput_heatmap.png", "limits.png", "curves.png"} <= figures.keys()
     for name, figure in figures.items():
