@@ -33,7 +33,8 @@ from tpcsweep.published.scaling import FEWEST_CORES, MOST_STREAMS, scaled, writt
 from tpcsweep.sweep import Sweep, expand
 from tpcsweep.tcp_dynamics.cases import MEASURED
 from tpcsweep.tcp_dynamics.judged import verdicts as terena2005
-from tpcsweep.tcp_dynamics.outcomes import Outcome, measured_in, read
+from tpcsweep.tcp_dynamics.outcomes import Outcome, read
+from tpcsweep.tcp_dynamics.sources import measured_in
 from tpcsweep.testbeds.netns import limits as netns
 from tpcsweep.testbeds.netns.limits import Machine
 
