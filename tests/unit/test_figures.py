@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -87,14 +88,18 @@ def test_every_value_of_the_other_axes_has_a_panel(
         drawn.append(surface)
     for figure in drawn:
         assert len(panels(figure)) == count
-    series, cpu = figures.series(groups.summary, groups.samples), figures.cpu(groups.summary)
-    assert panels(series)
+    cpu = figures.cpu(groups.summary)
     assert panels(cpu)
-    for figure in (*drawn[2:], series, cpu):
-        figure.savefig(tmp_path / "seen.png", dpi=72)
-        shown = pixels(tmp_path / "seen.png")
-        for panel in panels(figure):
-            assert hues(within(shown, panel), 1e-4) > 0  # a point is enough
+    for figure in (*drawn[2:], cpu):
+        seen(figure, tmp_path)
+
+
+def seen(figure: Figure, folder: Path) -> None:
+    """Every panel shows something."""
+    figure.savefig(folder / "seen.png", dpi=72)
+    shown = pixels(folder / "seen.png")
+    for panel in panels(figure):
+        assert hues(within(shown, panel), 1e-4) > 0  # a point is enough
 
 
 def within(shown: Pixels, panel: Axes) -> Pixels:
@@ -209,6 +214,21 @@ def test_nothing_measured_is_drawn_too(tmp_path: Path) -> None:
     assert "No cell" in texts(figures.series(groups.summary, groups.samples))
 
 
+@pytest.mark.parametrize(
+    "axes",
+    [
+        {"repetition": ONE},
+        {"streams": [1, 2, 4], "repetition": [1, 2]},
+        {"cores": [1.0, None], "tool": ["curl", "gfal-copy"], "repetition": ONE},
+    ],
+)
+def test_every_cell_has_its_series(tmp_path: Path, axes: dict[str, Sequence[Value]]) -> None:
+    groups = folded(tmp_path, axes)
+    figure = figures.series(groups.summary, groups.samples)
+    assert len(panels(figure)) == math.prod(map(len, axes.values()))
+    seen(figure, tmp_path)
+
+
 def test_series_say_that_they_are_a_selection(tmp_path: Path) -> None:
     axes: dict[str, Sequence[Value]] = {"rtt": [5.0, 50.0], "streams": list(range(1, 17)), "repetition": ONE}
     groups = folded(tmp_path, axes, flagged={"not_steady": [{"rtt": 50.0, "streams": 16}]})
@@ -216,6 +236,7 @@ def test_series_say_that_they_are_a_selection(tmp_path: Path) -> None:
     assert "24 of 32 measured cells" in texts(figure)
     assert "not steady" in texts(figure)
     assert len(panels(figure)) == 24
+    seen(figure, tmp_path)
 
 
 def test_more_panels_than_fit_are_said(tmp_path: Path) -> None:
