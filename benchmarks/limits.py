@@ -14,13 +14,15 @@ from tpcsweep.variables import LIMITS
 
 from tests.support.constructions import GROUPS, measured
 
+SECONDS = 4.0
+
 
 def main(rounds: int) -> None:
     """Print the matrix, and the numbers of every cell that was found otherwise to standard error."""
     found: Counter[tuple[str, str]] = Counter()
     for group in list(GROUPS.values()) * rounds:
         with tempfile.TemporaryDirectory() as folder:
-            for built, one in measured(group, Path(folder)):
+            for built, one in measured(group, [*group.cells, *group.alike], SECONDS, Path(folder)):
                 found[built.limit, one["limit"] or "failed"] += 1
                 if one["limit"] != built.limit:
                     print(built, one["message"], one["flags"], one["summary"], file=sys.stderr)

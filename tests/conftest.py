@@ -3,6 +3,10 @@
 import gc
 
 import hypothesis
+import pytest
+
+# Their assertions say what they found, as those of tests do.
+pytest.register_assert_rewrite("tests.support")
 
 # How long an example takes is the machine's business, and machines are shared.
 hypothesis.settings.register_profile(

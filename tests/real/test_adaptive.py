@@ -12,6 +12,7 @@ from tpcsweep.results import publish
 
 from tests.support import synthetic
 from tests.support.leftovers import present, stayed
+from tests.support.pictures import hues, pixels
 from tests.support.workflow import ROOT, Sweep, finished
 
 pytestmark = pytest.mark.real
@@ -19,17 +20,16 @@ pytestmark = pytest.mark.real
 
 @pytest.fixture(scope="module")
 def explored(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
-    """Eight deployments of two short cells, explored until the error is as asked or everything is measured."""
+    """Four deployments of two short cells, explored until the error is as asked or everything is measured."""
     sweep = Sweep(tmp_path_factory.mktemp("adaptive")).define(
         parameters={
             "rtt": [1, 4, 16, 64],
-            "cores": [0.2, 0.4],
-            "bandwidth": "500 Mbit/s",
-            "file_size": "8 MiB",
+            "bandwidth": "200 Mbit/s",
+            "file_size": "4 MiB",
             "tcp_buffer": "1 MiB",
             "streams": [1, 4],
         },
-        measurement={"min_time": "1 s", "max_time": "2 s", "precision": "50 %"},
+        measurement={"until": "files", "files": 2, "max_time": "10 min"},
     )
     before = present()
     done = explore(sweep)
@@ -40,7 +40,7 @@ def explored(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
 
 def explore(sweep: Sweep) -> str:
     """Run `snakemake adaptive`, with an error that a sweep as small as this can reach."""
-    done = finished([*sweep.command("adaptive"), "error=30 %"], timeout=600)
+    done = finished([*sweep.command("adaptive"), "error=30 %"])
     assert done.returncode == 0, done.stdout
     return done.stdout
 
@@ -58,36 +58,29 @@ def test_what_was_asked_for_was_measured_and_the_rest_is_predicted(explored: Swe
     assert sorted(asked) == cells
     ds = xr.load_dataset(explored.results / "adaptive" / "dataset.nc")
     assert int((ds.status > 0).sum()) == len(cells)  # a server that crashes, as XRootD can, fails a cell
-    assert int(ds.throughput_predicted.notnull().sum()) == 16
-    assert float(ds.throughput_predicted.max()) < 0.6  # of a path of 0.5 Gbit/s
-    assert {path.name for path in (explored.results / "adaptive" / "figures").iterdir()} >= {
-        "surface.png",
-        "rounds.png",
-    }
+    assert int(ds.throughput_predicted.notnull().sum()) == 8
+    assert float(ds.throughput_predicted.max()) < 1.2 * 0.2  # of a path of 0.2 Gbit/s
+    for name in ("surface", "rounds"):
+        assert hues(pixels(explored.results / "adaptive" / "figures" / f"{name}.png"))
 
 
-def test_another_run_measures_nothing(explored: Sweep) -> None:
-    before = {path: path.stat().st_mtime_ns for path in explored.cells()}
-    explore(explored)
-    assert {path: path.stat().st_mtime_ns for path in explored.cells()} == before
-
-
-def test_a_cell_that_was_removed_is_measured_again(explored: Sweep) -> None:
+def test_another_run_measures_what_was_removed_and_nothing_else(explored: Sweep) -> None:
     gone, *kept = explored.cells()
-    content = {path: path.read_bytes() for path in kept}
+    before = {path: path.stat().st_mtime_ns for path in kept}
     gone.unlink()
     explore(explored)
-    assert gone.exists()
-    assert {path: path.read_bytes() for path in kept} == content
+    assert explored.cells() == sorted([gone, *kept])
+    assert {path: path.stat().st_mtime_ns for path in kept} == before
 
 
 def test_the_whole_grid_afterwards_measures_what_is_missing_alone(explored: Sweep) -> None:
-    before = {path: path.read_bytes() for path in explored.cells()}
+    gone, *kept = explored.cells()
+    before = {path: path.read_bytes() for path in kept}
+    gone.unlink()  # all may have been explored
     done = explored.run("cells")
     assert done.returncode == 0, done.stdout
-    assert len(explored.cells()) == 16
+    assert len(explored.cells()) == 8
     assert {path: path.read_bytes() for path in before} == before
-    assert "Nothing to be done" in explored.run("cells").stdout
 
 
 def test_rounds_are_jobs_of_the_workflow_and_what_an_interrupted_one_left_is_used(tmp_path: Path) -> None:

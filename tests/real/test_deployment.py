@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import ssl
-import time
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from tpcsweep import xrootd
 from tpcsweep.measure.cell import measure
+from tpcsweep.namespaces import entered
 from tpcsweep.parameters import Parameters
 from tpcsweep.testbed_settings import Netns
 from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.servers import DeploymentError, Servers
+from tpcsweep.testbeds.netns.site import Site
 from tpcsweep.testbeds.netns.testbed import reap
 from tpcsweep.xrootd import Server
 
 from tests.support.leftovers import present, stayed
-from tests.support.sites import LONGER, MIB, cell, site_of
-from tests.support.workflow import wait_until
+from tests.support.sites import MIB, files, seconds, site_of, whole
+from tests.support.workflow import ROOT, finished, wait_until
 
 pytestmark = pytest.mark.real
 
@@ -28,21 +32,20 @@ pytestmark = pytest.mark.real
 def test_killing_a_destination_makes_a_failed_cell_and_never_a_hang(tmp_path: Path) -> None:
     with site_of(tmp_path, rtt=2, bandwidth=0.2) as site:
         victim = min(site.sides["dst"].groups[0].pids())
-        began = time.monotonic()
 
         def kill(*_: object) -> None:
             if Path(f"/proc/{victim}").exists():
                 os.kill(victim, signal.SIGKILL)
 
-        found = measure(site, Parameters(file_size=64 * MIB, streams=2), LONGER, "k", kill)
-        assert time.monotonic() - began < 20
+        hours = Parameters(file_size=64 * MIB, streams=2)
+        found = measure(site, hours, seconds(36_000), "k", kill)
         assert found["status"] == "failed"
         assert found["message"].startswith("dst1: xrootd was killed by SIGKILL")
 
 
 def test_loss_is_seen_as_retransmissions(tmp_path: Path) -> None:
-    with site_of(tmp_path, rtt=2, loss=0.01, bandwidth=0.5, mtu=1500) as site:
-        found = cell(site, LONGER, streams=2, file_size=64 * MIB)
+    with site_of(tmp_path, rtt=2, loss=0.01, bandwidth=0.2, mtu=1500) as site:
+        found = whole(site, files(1), streams=2, file_size=16 * MIB)
         share = found["summary"]["retransmits"] * 1500 * 8 / 1e9
         share /= found["summary"]["wire_throughput"] * found["summary"]["duration"]
         assert 0.004 < share < 0.03
@@ -73,13 +76,21 @@ def test_a_server_that_crashes_as_it_comes_up_is_started_again_once(
 
     monkeypatch.setattr(Servers, "_delivers", crashing)
     with site_of(tmp_path, rtt=0) as site:
-        assert cell(site, streams=1, file_size=MIB)["status"] == "ok"
+        whole(site, files(1), streams=1, file_size=MIB)
     assert "dst1: xrootd was killed by SIGSEGV" in (tmp_path / "commands.log").read_text()
 
 
-def test_logs_are_kept_without_tokens(tmp_path: Path) -> None:
+def test_logs_are_kept_without_tokens_and_the_root_protocol_gives_access_to_nothing(tmp_path: Path) -> None:
     with site_of(tmp_path, origins=2, rtt=0) as site:
-        cell(site, streams=2, file_size=MIB)
+        whole(site, files(1), streams=2, file_size=MIB)
+        with entered(f"{site.prefix}-client"):  # of a deployment that no tool uses it in
+            server = site.sides["src"].origins[0].address
+            url = f"root://{server}:{xrootd.PORT}/{xrootd.EXPORT}/{xrootd.READY_FILE}"
+            answer = subprocess.run(
+                ["xrdcp", "--silent", url, "-"], capture_output=True, text=True, check=False
+            )
+    assert answer.returncode == 54
+    assert "permission denied" in answer.stderr
     names = {path.name for path in tmp_path.iterdir()}
     assert {
         "commands.log",
@@ -100,8 +111,44 @@ def test_a_deployment_that_was_killed_at_its_very_beginning_is_reaped() -> None:
     assert stayed(before) == {}
 
 
-def test_a_deployment_that_is_up_is_not_reaped(tmp_path: Path) -> None:
-    with site_of(tmp_path, rtt=0) as site:
-        with pytest.raises(state.BusyError, match="deployment of sweep test, pid"):
-            reap(Netns(kind="netns"))
-        assert cell(site, streams=1, file_size=MIB)["status"] == "ok"
+def test_a_deployment_that_is_up_is_not_reaped(pair: Site) -> None:
+    with pytest.raises(state.BusyError, match="deployment of sweep test, pid"):
+        reap(Netns(kind="netns"))
+    whole(pair, files(1), streams=1, file_size=MIB)
+
+
+def test_what_a_killed_run_of_the_tests_has_left_is_reaped_by_the_next(tmp_path: Path) -> None:
+    test = f"{Path(__file__).with_name('test_pair.py')}::test_settings_are_as_found"
+    command = [sys.executable, "-m", "pytest", "-q", f"--basetemp={tmp_path / 'tests'}", test]
+    before = present()
+    killed = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
+    wait_until(lambda: "mounts" in stayed(before), "servers are about to run")
+    killed.kill()
+    killed.wait()
+    left = stayed(before)
+    assert {"namespaces", "cgroups", "folders", "mounts"} <= left.keys()
+    done = finished(command)
+    assert done.returncode == 0, done.stdout
+    assert stayed(before) == {}
+
+
+def test_the_report_of_a_failed_test_says_where_the_logs_are_and_what_servers_said(tmp_path: Path) -> None:
+    failing = tmp_path / "test_fails.py"
+    failing.write_text("def test_fails(pair):\n    assert not pair.prefix\n")
+    pytest_here = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-c",
+        str(ROOT / "pyproject.toml"),
+        "-p",
+        "tests.real.conftest",
+    ]
+    done = finished([*pytest_here, f"--basetemp={tmp_path / 'tests'}", str(failing)])
+    assert done.returncode == 1
+    [folder] = re.findall("kept in (.*)", done.stdout)
+    logs = {path.name: path.read_text() for path in Path(folder).iterdir()}
+    assert {"commands.log", "xrootd.src1.log", "xrootd.dst1.log"} <= logs.keys()
+    said = done.stdout.partition("--- xrootd.dst1.log\n")[2].partition("\n---")[0]
+    assert said
+    assert said in logs["xrootd.dst1.log"]

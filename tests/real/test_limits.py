@@ -1,23 +1,35 @@
-"""The rules of limits, on real cells that were built so that the answer is known."""
+"""The rules of limits, on real cells that were built so that the answer is known.
+
+A cell of each kind, in each direction where that has something of its own; the whole matrix of kinds, directions and
+numbers of streams is `python -m benchmarks.limits`.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from tpcsweep.measure.limits import NONE_FOUND
+from tpcsweep.measure.limits import NONE_FOUND, RULES
 
 from tests.support.constructions import GROUPS, measured
 
 pytestmark = pytest.mark.real
 
+SECONDS = 3.0
+
 
 @pytest.mark.parametrize("name", GROUPS)
 def test_what_a_cell_was_built_to_be_bound_by_is_found(tmp_path: Path, name: str) -> None:
-    for built, found in measured(GROUPS[name], tmp_path):
+    for built, found in measured(GROUPS[name], GROUPS[name].cells, SECONDS, tmp_path):
         assert found["status"] == "ok", found["message"]
         expected = built.limit
         if expected == NONE_FOUND and "machine_saturated" in found["flags"]:
             expected = "machine"  # others kept it busy, and who waits may wait for them
         assert found["limit"] == expected, (built.parameters, found["summary"])
         assert expected == NONE_FOUND or found["evidence"][expected]["reached"]
+
+
+def test_what_is_built_for_the_benchmark_alone_is_of_kinds_that_are_tested() -> None:
+    tested = {built.limit for group in GROUPS.values() for built in group.cells}
+    assert tested >= {built.limit for group in GROUPS.values() for built in group.alike}
+    assert tested >= RULES.keys() - {"disk"} | {NONE_FOUND}

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from tpcsweep.testbeds.netns.site import Site
 from tpcsweep.tools import TOOLS
 
-from tests.support.sites import LONGER, MIB, arrives, cell, site_of
+from tests.support.sites import MIB, ROUGH, arrives, cell, files, whole
 
 pytestmark = pytest.mark.real
 
@@ -17,14 +15,6 @@ TOOLS_OF_FILES = ["davix-put", "davix-get", "xrdcp", "xrdcp-direct", "globus-url
 
 def mode(tool: str) -> str:
     return TOOLS[tool].copy_modes[0]
-
-
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """One origin on each side, with the servers of all tools."""
-    folder = tmp_path_factory.mktemp("pair")
-    with site_of(folder, tools=TOOLS_OF_FILES, rtt=2, bandwidth=1, tcp_buffer=8 * MIB) as site:
-        yield site
 
 
 @pytest.mark.parametrize("tool", TOOLS_OF_FILES)
@@ -39,11 +29,10 @@ def test_what_arrives_over_several_connections_is_what_was_sent(pair: Site, tool
 
 @pytest.mark.parametrize("tool", TOOLS_OF_FILES)
 def test_a_cell_is_measured(pair: Site, tool: str) -> None:
-    found = cell(pair, LONGER, tool=tool, copy_mode=mode(tool), streams=2, file_size=64 * MIB)
-    assert found["status"] == "ok"
-    assert 0.05 < found["summary"]["throughput"] < 1.0
+    found = whole(pair, ROUGH, tool=tool, copy_mode=mode(tool), streams=2, file_size=2 * MIB)
+    assert found["summary"]["throughput"] > 0
     assert found["summary"]["transfers"] > 0
-    assert found["transfers"]["size"] == [64 * MIB] * found["summary"]["transfers"]
+    assert found["transfers"]["size"] == [2 * MIB] * found["summary"]["transfers"]
     assert found["summary"]["xrootd_share"] is None  # XRootD's monitoring is of third-party copies by HTTP
     assert "monitoring_disagrees" not in found["flags"]
     # A tool that moves the data itself is counted where it runs, one that asks others is counted apart.
@@ -54,7 +43,8 @@ def test_a_cell_is_measured(pair: Site, tool: str) -> None:
 def test_connections_inside_a_transfer_are_what_was_asked_for(
     pair: Site, tool: str, connections: int
 ) -> None:
-    found = cell(pair, tool=tool, copy_mode=mode(tool), streams=1, tcp_streams=4, file_size=512 * MIB)
+    how = {"tool": tool, "copy_mode": mode(tool), "streams": 1, "tcp_streams": 4}
+    found = whole(pair, ROUGH, **how, file_size=512 * MIB)
     assert max(found["samples"]["connections"]) == connections  # with that for requests, where there is one
 
 
@@ -63,7 +53,7 @@ def test_a_missing_source_is_a_failed_cell_with_the_tools_words(
     pair: Site, tool: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pair, "add_source", lambda *_: "no-such-file")
-    found = cell(pair, LONGER, tool=tool, copy_mode=mode(tool), streams=1)
+    found = cell(pair, files(1), tool=tool, copy_mode=mode(tool), streams=1)
     assert found["status"] == "failed"
     assert "exit code" in found["message"]
     assert "no message" not in found["message"]

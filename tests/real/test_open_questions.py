@@ -11,6 +11,8 @@ from tpcsweep.questions.arithmetic import Setup
 from tpcsweep.questions.experiments import Experiment
 from tpcsweep.questions.kernel import measure
 
+from tests.support.browser import widths
+from tests.support.pictures import embedded, hues
 from tests.support.workflow import finished
 
 pytestmark = pytest.mark.real
@@ -39,5 +41,9 @@ def test_what_is_there_is_drawn_without_a_network_in_a_folder_with_any_name(tmp_
     command = [sys.executable, "-m", "snakemake", "open_questions", "--configfile", str(config)]
     done = finished(["unshare", "-n", *command])
     assert done.returncode == 0, done.stdout
-    assert (results / "published/open_questions/open_questions.html").stat().st_size > 10_000
+    page = results / "published/open_questions/open_questions.html"
+    pictures = embedded(page.read_text())
+    assert pictures
+    assert all(map(hues, pictures))
+    assert widths(page, tmp_path) == [picture.shape[1] for picture in pictures]
     assert [path.name for path in results.iterdir()] == ["published"]

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import filecmp
+import re
 import subprocess
-import time
-from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from tpcsweep import xrootd
 from tpcsweep.namespaces import entered
 from tpcsweep.testbeds.netns.site import Site
 
-from tests.support.sites import MIB, cell, left, site_of
+from tests.support.sites import MIB, cell, files, left, whole
+from tests.support.workflow import wait_until
 
 pytestmark = pytest.mark.real
-
-
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """One origin on each side."""
-    with site_of(tmp_path_factory.mktemp("pair"), rtt=2, bandwidth=1, tcp_buffer=8 * MIB, mtu=1500) as site:
-        yield site
 
 
 @pytest.mark.parametrize("copy_mode", ["pull", "push"])
@@ -31,32 +25,27 @@ def test_what_arrives_is_what_was_sent(pair: Site, tool: str, copy_mode: str) ->
     [(source, destination)] = pair.pairs("direct")
     run = {"tool": tool, "streams": 1, "pairs": [(source, destination)], "file_name": name}
     pair.client.run(**run, prefix="same", copy_mode=copy_mode, tcp_streams=1)
-    events = []
-    give_up = time.monotonic() + 20
-    while not events and time.monotonic() < give_up:
-        events = pair.client.events()
-        time.sleep(0.02)
+    events: list[dict[str, Any]] = []
+    wait_until(lambda: events.extend(pair.client.events()) or events, "a transfer ends")
     pair.client.stop()
     assert events[0]["failure"] is None
-    files = pair.sides["src"].files / name, pair.sides["dst"].files / events[0]["name"]
-    assert filecmp.cmp(*files, shallow=False)
+    copies = pair.sides["src"].files / name, pair.sides["dst"].files / events[0]["name"]
+    assert filecmp.cmp(*copies, shallow=False)
     pair.settle()
     assert left(pair) == []
 
 
 @pytest.mark.parametrize("tool", ["gfal-copy", "curl"])
 def test_a_cell_is_measured_with_either_tool(pair: Site, tool: str) -> None:
-    found = cell(pair, tool=tool, streams=3, file_size=8 * MIB)
-    assert found["status"] == "ok"
-    assert 0.2 < found["summary"]["throughput"] < 1.0
-    assert found["summary"]["transfers"] > 3
+    found = whole(pair, files(2), tool=tool, streams=3, file_size=4 * MIB)
+    assert found["summary"]["throughput"] > 0
     assert "counters_disagree" not in found["flags"]
     assert set(found["transfers"]["stream"]) == {0, 1, 2}
 
 
 def test_connections_inside_a_transfer_are_what_was_asked_for(pair: Site) -> None:
-    found = cell(pair, streams=1, tcp_streams=4, file_size=256 * MIB)
-    assert found["status"] == "ok"
+    # Each connection asks for 16 MiB at a time.
+    found = whole(pair, files(1), streams=1, tcp_streams=4, file_size=64 * MIB)
     assert 4 <= max(found["samples"]["connections"]) <= 5  # and one for the HEAD
 
 
@@ -72,7 +61,7 @@ def test_connections_are_those_that_ss_shows(pair: Site) -> None:
     name = pair.add_source(64 * MIB, "sparse", 1)
     run = {"tool": "gfal-copy", "streams": 4, "pairs": pair.pairs("direct"), "file_name": name}
     pair.client.run(**run, prefix="ss", copy_mode="pull", tcp_streams=1)
-    time.sleep(1)
+    wait_until(lambda: pair.read().connections >= 4, "all streams have a connection")
     with entered(f"{pair.prefix}-src1"):
         shown = subprocess.run(
             ["ss", "-tinH", "dst", "10.88.2.0/24"], capture_output=True, text=True, check=True
@@ -81,7 +70,9 @@ def test_connections_are_those_that_ss_shows(pair: Site) -> None:
     pair.client.stop()
     pair.settle()
     assert abs(reading.connections - shown.stdout.count("cwnd:")) <= 1
-    assert 2 < reading.rtt_loaded < 200
+    rtts = [float(rtt) for rtt in re.findall(r"\brtt:([0-9.]+)", shown.stdout)]  # ms
+    assert min(rtts) / 10 < reading.rtt_loaded < max(rtts) * 10  # a moment later
+    assert reading.rtt_loaded > 0.9 * 2
     assert reading.cwnd > 2
 
 
@@ -90,13 +81,12 @@ def test_a_missing_source_is_a_failed_cell_with_the_tools_words(
 ) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(pair, "add_source", lambda *_: "no-such-file")
-        found = cell(pair, streams=2)
+        found = cell(pair, files(1), streams=2)
     assert found["status"] == "failed"
     assert "exit code 2 (no such file)" in found["message"]
-    # Two streams, three tries each where the machine has the time.
-    assert 2 <= found["summary"]["transfers_failed"] <= 6
+    assert found["summary"]["transfers_failed"] == 6  # two streams, three tries each
     assert "transfers_failed" in found["flags"]
-    assert cell(pair, streams=1, file_size=8 * MIB)["status"] == "ok"
+    whole(pair, files(1), streams=1, file_size=MIB)
 
 
 def test_a_client_without_credentials_is_refused(pair: Site) -> None:
@@ -106,13 +96,3 @@ def test_a_client_without_credentials_is_refused(pair: Site) -> None:
             ["curl", "-sk", "-w", "%{http_code}", url], capture_output=True, text=True, check=False
         )
     assert answer.stdout.endswith("403")
-
-
-def test_the_root_protocol_gives_access_to_nothing_where_no_tool_speaks_it(pair: Site) -> None:
-    with entered(f"{pair.prefix}-client"):
-        url = (
-            f"root://{pair.sides['src'].origins[0].address}:{xrootd.PORT}/{xrootd.EXPORT}/{xrootd.READY_FILE}"
-        )
-        answer = subprocess.run(["xrdcp", "--silent", url, "-"], capture_output=True, text=True, check=False)
-    assert answer.returncode == 54
-    assert "permission denied" in answer.stderr

@@ -17,8 +17,10 @@ from tests.support.workflow import Sweep, wait_until
 
 pytestmark = pytest.mark.real
 
-QUICK = {"min_time": "1 s", "max_time": "2 s", "precision": "50 %"}
-PARAMETERS = {"rtt": "4 ms", "bandwidth": "500 Mbit/s", "file_size": "8 MiB", "streams": [1, 2]}
+QUICK = {"until": "files", "files": 2, "max_time": "10 min"}
+LONG = {"until": "seconds", "seconds": "10 min"}
+"""For cells in whose midst something is done."""
+PARAMETERS = {"rtt": "4 ms", "bandwidth": "200 Mbit/s", "file_size": "8 MiB", "streams": [1, 2]}
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +28,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
     """A sweep of one deployment and two cells that has run."""
     sweep = Sweep(tmp_path_factory.mktemp("sweep")).define(parameters=PARAMETERS, measurement=QUICK)
     before = present()
-    done = sweep.run("cells")
-    assert done.returncode == 0, done.stdout
+    _runs(sweep)
     assert stayed(before) == {}
     return sweep
 
@@ -37,58 +38,48 @@ def test_each_cell_has_a_file_with_what_was_measured(measured: Sweep) -> None:
     assert [cell["spec"]["parameters"]["streams"] for cell in cells] == [1, 2]
     for cell in cells:
         summary = cell["summary"]
-        assert cell["status"] == "ok"
-        assert 0.05 < summary["throughput"] < 0.5  # of a path of 0.5 Gbit/s
-        assert summary["throughput"] < summary["wire_throughput"] < 0.52
-        assert summary["transfers"] > 0
+        assert cell["status"] == "ok", cell["message"]
+        assert 0 < summary["throughput_average"] < summary["wire_throughput"] < 1.05 * 0.2
+        assert summary["throughput"] > 0
+        assert summary["transfers"] == 2 * cell["spec"]["parameters"]["streams"]
         assert summary["transfers_failed"] == 0
-        assert abs(summary["rtt_idle"] - 4) <= 0.3
+        assert summary["rtt_idle"] == pytest.approx(4, rel=0.2)  # or the path would have been refused
         assert cell["provenance"]["path"]["emulator"] in ("netem", "delayline")
         assert cell["provenance"]["software"]["xrootd-server"]
-        assert len(cell["samples"]["time"]) == len(cell["samples"]["goodput"]) > 8
+        assert len(cell["samples"]["time"]) == len(cell["samples"]["goodput"]) > 3
 
 
 def test_a_second_run_finds_nothing_to_do(measured: Sweep) -> None:
     assert "Nothing to be done" in measured.run("cells").stdout
 
 
-def test_a_removed_cell_is_measured_again_and_no_other(measured: Sweep) -> None:
+def test_a_removed_cell_and_another_value_on_an_axis_are_measured_and_no_other(measured: Sweep) -> None:
     gone, kept = measured.cells()
     content, old = kept.read_bytes(), gone.read_bytes()
     gone.unlink()
-    done = measured.run("cells")
-    assert done.returncode == 0, done.stdout
+    measured.define(parameters={**PARAMETERS, "streams": [1, 2, 3]}, measurement=QUICK)
+    _runs(measured)
+    assert len(measured.cells()) == 3
     assert gone.read_bytes() != old
     assert kept.read_bytes() == content
 
 
-def test_another_value_on_an_axis_measures_that_alone(measured: Sweep) -> None:
-    before = {path: path.read_bytes() for path in measured.cells()}
-    measured.define(parameters={**PARAMETERS, "streams": [1, 2, 3]}, measurement=QUICK)
-    done = measured.run("cells")
-    assert done.returncode == 0, done.stdout
+def test_another_fixed_parameter_measures_all_again_also_after_a_job_that_failed(measured: Sweep) -> None:
+    before = present()
+    parameters = {**PARAMETERS, "streams": [1, 2, 3], "file_size": "4 MiB"}
+    run = _started(measured.define(parameters=parameters, measurement=LONG), "measuring")
+    refused = measured.run("cells")
+    assert refused.returncode != 0
+    assert f"another snakemake (pid {run.pid}) writes here" in refused.stdout
+    _job(run).kill()  # Snakemake puts the old cells back, and forgets what they were made with
+    _ends(run)
+    assert run.returncode != 0
     assert len(measured.cells()) == 3
-    assert {path: path.read_bytes() for path in before} == before
-
-
-def test_another_fixed_parameter_measures_all_again(measured: Sweep) -> None:
-    measured.define(parameters={**PARAMETERS, "streams": [1, 2, 3], "file_size": "4 MiB"}, measurement=QUICK)
-    done = measured.run("cells")
-    assert done.returncode == 0, done.stdout
+    assert present()["namespaces"] != before["namespaces"]  # or there was nothing to clean up
+    _runs(measured.define(parameters=parameters, measurement=QUICK))
+    assert stayed(before) == {}
     sizes = [json.loads(path.read_bytes())["spec"]["parameters"]["file_size"] for path in measured.cells()]
     assert sizes == [4 << 20] * 3
-
-
-def test_stale_cells_are_measured_also_after_a_job_that_failed(measured: Sweep) -> None:
-    measured.define(parameters={**PARAMETERS, "streams": [1, 2, 3], "file_size": "2 MiB"}, measurement=QUICK)
-    run = measured.start("cells")
-    wait_until(lambda: any("gfal-copy" in name for name in _tools()), "a transfer runs")
-    _job(run).kill()  # Snakemake puts the old cells back, and forgets what they were made with
-    run.wait()
-    done = measured.run("cells")
-    assert done.returncode == 0, done.stdout
-    sizes = [json.loads(path.read_bytes())["spec"]["parameters"]["file_size"] for path in measured.cells()]
-    assert sizes == [2 << 20] * 3
 
 
 def test_no_secret_is_in_any_result(measured: Sweep) -> None:
@@ -97,73 +88,55 @@ def test_no_secret_is_in_any_result(measured: Sweep) -> None:
         assert mark not in text
 
 
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
+    """A sweep that each of the next tests goes on with."""
+    sweep = Sweep(tmp_path_factory.mktemp("interrupted"))
+    return sweep.define(parameters={**PARAMETERS, "streams": [1, 2, 3]}, measurement=QUICK)
+
+
 @pytest.mark.parametrize("stage", ["deploying", "measuring"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_a_signal_to_snakemake_leaves_nothing_behind(
-    tmp_path: Path, number: signal.Signals, stage: str
+    interrupted: Sweep, number: signal.Signals, stage: str
 ) -> None:
     before = present()
-    sweep, run = _started(tmp_path, stage)
+    for path in interrupted.cells():  # some were measured: Snakemake waits for its jobs at SIGTERM
+        path.unlink()
+    run = _started(interrupted, stage)
     if number == signal.SIGINT:  # Ctrl-C goes to everyone in the terminal's foreground
         os.killpg(run.pid, number)
     else:
         run.send_signal(number)
-    wait_until(lambda: run.poll() is not None, "snakemake ends")
-    wait_until(lambda: not stayed(before), f"nothing is left of {sweep.output()}")
-    _only_whole_cells(sweep)
-    done = sweep.run("cells")
-    assert done.returncode == 0, done.stdout
-    assert len(sweep.cells()) == 3
+    _ends(run)
+    wait_until(lambda: not stayed(before), f"nothing is left of {interrupted.output()}")
+    _only_whole_cells(interrupted)
+
+
+def test_what_was_interrupted_again_and_again_is_measured_in_the_end(interrupted: Sweep) -> None:
+    _runs(interrupted)
+    assert len(interrupted.cells()) == 3
 
 
 @pytest.mark.parametrize("stage", ["deploying", "measuring"])
-@pytest.mark.parametrize("by", ["reap", "cells"])
-def test_a_job_that_was_killed_is_cleaned_up_by_reap_or_the_next_run(
-    tmp_path: Path, stage: str, by: str
+def test_a_job_that_was_killed_is_cleaned_up_by_reap_and_what_others_have_is_not(
+    tmp_path: Path, stage: str
 ) -> None:
-    before = present()
-    sweep, run = _started(tmp_path, stage)
-    _job(run).kill()
-    wait_until(lambda: run.poll() is not None, "snakemake ends")
-    assert run.returncode != 0
-    assert present()["namespaces"] != before["namespaces"]  # or there was nothing to clean up
-    done = sweep.run(by)
-    assert done.returncode == 0, done.stdout
-    assert stayed(before) == {}
-    _only_whole_cells(sweep)
-
-
-def test_cells_that_were_measured_survive_a_job_that_is_interrupted(tmp_path: Path) -> None:
-    sweep, run = _started(tmp_path, "measuring")
-    wait_until(sweep.cells, "the first cell is done")
-    os.killpg(run.pid, signal.SIGINT)
-    wait_until(lambda: run.poll() is not None, "snakemake ends")
-    [rescued] = (sweep.results / "rescued").iterdir()
-    content = rescued.read_bytes()
-    done = sweep.run("cells")
-    assert done.returncode == 0, done.stdout
-    assert content in [path.read_bytes() for path in sweep.cells()]
-    assert not (sweep.results / "rescued").exists()
-
-
-def test_a_second_run_on_the_same_results_is_refused(tmp_path: Path) -> None:
-    sweep, run = _started(tmp_path, "measuring")
-    refused = sweep.run("cells")
-    run.send_signal(signal.SIGINT)
-    run.wait()
-    assert refused.returncode != 0
-    assert f"another snakemake (pid {run.pid}) writes here" in refused.stdout
-
-
-def test_namespaces_of_others_are_never_touched(tmp_path: Path) -> None:
     other = f"tpc-mine-{os.getpid()}"  # not ours, whatever it is called
     subprocess.run(["ip", "netns", "add", other], check=True)
+    before = present()
+    guest = subprocess.Popen(["nsenter", f"--net=/run/netns/{other}", "sleep", "infinity"])
     try:
-        guest = subprocess.Popen(["nsenter", f"--net=/run/netns/{other}", "sleep", "60"])
-        sweep, run = _started(tmp_path, "measuring")
+        sweep = Sweep(tmp_path).define(parameters=PARAMETERS, measurement=LONG)
+        run = _started(sweep, stage)
         _job(run).kill()
-        run.wait()
-        assert sweep.run("reap").returncode == 0
+        _ends(run)
+        assert run.returncode != 0
+        assert present()["namespaces"] != before["namespaces"]  # or there was nothing to clean up
+        done = sweep.run("reap")
+        assert done.returncode == 0, done.stdout
+        assert stayed(before) == {}
+        _only_whole_cells(sweep)
         assert guest.poll() is None
         assert other in present()["namespaces"]
     finally:
@@ -172,18 +145,48 @@ def test_namespaces_of_others_are_never_touched(tmp_path: Path) -> None:
         subprocess.run(["ip", "netns", "delete", other], check=True)
 
 
-def _started(folder: Path, stage: str) -> tuple[Sweep, subprocess.Popen[bytes]]:
-    """A sweep of three cells that has reached a stage."""
-    measurement = {**QUICK, "min_time": "2 s"}
-    sweep = Sweep(folder).define(parameters={**PARAMETERS, "streams": [1, 2, 3]}, measurement=measurement)
+def test_a_job_that_was_killed_as_it_deployed_is_cleaned_up_by_the_next_run(tmp_path: Path) -> None:
+    before = present()
+    sweep = Sweep(tmp_path).define(parameters=PARAMETERS, measurement=LONG)
+    killed = _started(sweep, "deploying")
+    _job(killed).kill()
+    _ends(killed)
+    assert killed.returncode != 0
+    left = present()["namespaces"] - before["namespaces"]
+    assert left
+    # Cells that are measured survive a job that is interrupted.
+    run = _started(sweep.define(parameters=PARAMETERS, measurement=QUICK), "measuring")
+    assert not left & present()["namespaces"]
+    wait_until(sweep.cells, "the first cell is done")
+    os.killpg(run.pid, signal.SIGINT)
+    _ends(run)
+    [rescued] = (sweep.results / "rescued").iterdir()
+    content = rescued.read_bytes()
+    _runs(sweep)
+    assert stayed(before) == {}
+    assert content in [path.read_bytes() for path in sweep.cells()]
+    assert not (sweep.results / "rescued").exists()
+
+
+def _runs(sweep: Sweep) -> None:
+    done = sweep.run("cells")
+    assert done.returncode == 0, done.stdout
+
+
+def _started(sweep: Sweep, stage: str) -> subprocess.Popen[bytes]:
+    """A run of a sweep that has reached a stage."""
+    others = present()["namespaces"]
     run = sweep.start("cells")
     if stage == "deploying":
-        wait_until(
-            lambda: any(name.endswith("-near") for name in present()["namespaces"]), "a namespace is there"
-        )
+        there = "a namespace is there"
+        wait_until(lambda: any(name.endswith("-near") for name in present()["namespaces"] - others), there)
     else:
         wait_until(lambda: any("gfal-copy" in name for name in _tools()), "a transfer runs")
-    return sweep, run
+    return run
+
+
+def _ends(run: subprocess.Popen[bytes]) -> None:
+    wait_until(lambda: run.poll() is not None, "snakemake ends")
 
 
 def _tools() -> list[str]:

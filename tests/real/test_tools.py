@@ -9,8 +9,8 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -23,18 +23,12 @@ from tpcsweep.tools import TOOLS, Credentials, Transfer, Worker
 from tpcsweep.tools.lines import READY, order
 from tpcsweep.tools.native import Copier
 
-from tests.support.sites import MIB, cell, left, site_of
+from tests.support.sites import MIB, cell, files, left, whole
+from tests.support.workflow import wait_until
 
 pytestmark = pytest.mark.real
 
 each = pytest.mark.parametrize("tool", [name for name, tool in TOOLS.items() if isinstance(tool, Worker)])
-
-
-@pytest.fixture(scope="module")
-def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """Two origins and a redirector on each side."""
-    with site_of(tmp_path_factory.mktemp("tools"), origins=2, rtt=2, bandwidth=1) as site:
-        yield site
 
 
 def deployed(site: Site) -> Credentials:
@@ -70,7 +64,7 @@ def worked(command: list[str], environment: dict[str, str], transfer: Transfer) 
         worker.stdin.flush()
         answer = json.loads(worker.stdout.readline())
         worker.stdin.close()
-        assert worker.wait(timeout=5) == 0
+        assert worker.wait(timeout=60) == 0
     failure: str | None = answer["failure"]
     return failure
 
@@ -88,14 +82,15 @@ def test_what_arrives_is_what_was_sent(clusters: Site, tool: str, copy_mode: str
     name = clusters.add_source(3 * MIB + 1, "random", 4)
     run = {"tool": tool, "streams": 4, "pairs": clusters.pairs(endpoint), "file_name": name}
     clusters.client.run(**run, prefix="same", copy_mode=copy_mode, tcp_streams=1)
-    events = []
-    give_up = time.monotonic() + 20
-    while (len(events) < 8 or {0, 1, 2, 3} - {e["stream"] for e in events}) and time.monotonic() < give_up:
-        events += clusters.client.events()
-        time.sleep(0.02)
+    events: list[dict[str, Any]] = []
+
+    def enough() -> bool:
+        events.extend(clusters.client.events())
+        return len(events) >= 8 and {event["stream"] for event in events} == {0, 1, 2, 3}
+
+    wait_until(enough, "each stream has brought a file, and some another")
     events += clusters.client.stop()
     assert [event["failure"] for event in events if event["failure"]] == []
-    assert len(events) >= 8
     source, arrived = clusters.sides["src"].files / name, clusters.sides["dst"].files
     assert all(filecmp.cmp(source, arrived / event["name"], shallow=False) for event in events)
     clusters.settle()
@@ -103,18 +98,16 @@ def test_what_arrives_is_what_was_sent(clusters: Site, tool: str, copy_mode: str
 
 @each
 def test_a_cell_is_measured(clusters: Site, tool: str) -> None:
-    found = cell(clusters, tool=tool, streams=6, file_size=8 * MIB)
-    assert found["status"] == "ok"
-    assert 0.2 < found["summary"]["throughput"] < 1.0
-    assert "transfers_failed" not in found["flags"]
-    assert found["summary"]["transfers"] > 6
+    found = whole(clusters, files(2), tool=tool, streams=6, file_size=2 * MIB)
+    assert found["summary"]["throughput"] > 0
     assert found["summary"]["client_cpu"] > 0
 
 
 @each
 def test_connections_inside_a_transfer_are_what_was_asked_for(clusters: Site, tool: str) -> None:
-    found = cell(clusters, tool=tool, endpoint="direct", streams=1, tcp_streams=4, file_size=256 * MIB)
-    assert found["status"] == "ok"
+    # Each connection asks for 16 MiB at a time.
+    how = {"tool": tool, "endpoint": "direct", "streams": 1, "tcp_streams": 4}
+    found = whole(clusters, files(1), **how, file_size=64 * MIB)
     assert 4 <= max(found["samples"]["connections"]) <= 5  # and one for the HEAD
 
 
@@ -211,11 +204,11 @@ def test_a_failing_tool_ends_the_cell_with_its_words(
 ) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(clusters, "add_source", lambda *_: "no-such-file")
-        found = cell(clusters, tool=tool, streams=2)
+        found = cell(clusters, files(1), tool=tool, streams=2)
     assert found["status"] == "failed"
     assert found["summary"]["transfers_failed"] == 6  # two streams, three tries each
     assert "no" in found["message"].lower()
-    assert cell(clusters, tool=tool, streams=1, file_size=8 * MIB)["status"] == "ok"
+    whole(clusters, files(1), tool=tool, streams=1, file_size=MIB)
 
 
 @each
@@ -223,9 +216,7 @@ def test_nothing_runs_on_after_a_stop(clusters: Site, tool: str) -> None:
     name = clusters.add_source(512 * MIB, "sparse", 1)
     run = {"tool": tool, "streams": 3, "pairs": clusters.pairs("redirector"), "file_name": name}
     clusters.client.run(**run, prefix="stop", copy_mode="pull", tcp_streams=1)
-    give_up = time.monotonic() + 20
-    while clusters.read().connections < 3 and time.monotonic() < give_up:
-        time.sleep(0.02)
+    wait_until(lambda: clusters.read().connections >= 3, "all streams have a connection")
     [worker] = [process for process in psutil.process_iter() if _works(process)]
     assert [event for event in clusters.client.stop() if event["event"] == "end"] == []
     assert not worker.is_running()

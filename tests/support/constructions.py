@@ -1,4 +1,7 @@
-"""Cells that are built so that one known thing binds them; `benchmarks.limits` makes a table of what is found."""
+"""Cells that are built so that one known thing binds them; `benchmarks.limits` makes a table of what is found in all.
+
+Tests measure those whose limit is found by code, or by a way of using the kernel, that no other has.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,6 @@ from tpcsweep.testbeds.netns.site import Site
 
 from tests.support.sites import MIB, cell, site_of
 
-HOW = Measurement(min_time=4.0, max_time=4.0)
 KIB = 1 << 10
 
 
@@ -43,6 +45,8 @@ class Group:
 
     deployment: Mapping[str, Any]
     cells: Sequence[Built]
+    alike: Sequence[Built] = ()
+    """More of the same kinds, for the benchmark."""
 
 
 def quota(side: str, cores: float) -> Callable[[Site], AbstractContextManager[None]]:
@@ -72,13 +76,15 @@ def _limit(group: Cgroup, microseconds: int | None) -> None:
 def burning(_: Site) -> Iterator[None]:
     """Processes that want all CPUs several times over."""
     count = 5 * len(os.sched_getaffinity(0))
-    burners = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(count)]
+    # With the test, however it ends.
+    burner = ["setpriv", "--pdeathsig", "KILL", "sh", "-c", "while :; do :; done"]
+    burners = [subprocess.Popen(burner) for _ in range(count)]
     try:
         yield
     finally:
-        for burner in burners:
-            burner.kill()
-            burner.wait()
+        for running in burners:
+            running.kill()
+            running.wait()
 
 
 @contextlib.contextmanager
@@ -172,8 +178,8 @@ LARGE = {"tool": "curl", "file_size": 256 * MIB}
 GROUPS = {
     "bandwidth": Group(
         {"rtt": 5, "bandwidth": 0.2},
+        [Built("bandwidth", {**LARGE, "streams": 2})],
         [
-            Built("bandwidth", {**LARGE, "streams": 2}),
             Built("bandwidth", {**LARGE, "streams": 8}),
             Built("bandwidth", {**LARGE, "streams": 4, "copy_mode": "push"}),
         ],
@@ -182,58 +188,55 @@ GROUPS = {
         {"rtt": 100, "bandwidth": 1, "tcp_buffer": MIB},
         [
             Built("window", {**LARGE, "streams": 1}),
-            Built("window", {**LARGE, "streams": 4}),
+            # Who pushes polls for room in its buffer, which the kernel counts as something else.
             Built("window", {**LARGE, "streams": 2, "copy_mode": "push"}),
-            Built("slow_start", {"tool": "curl", "file_size": 64 * KIB, "streams": 1}),
             Built("slow_start", {"tool": "curl", "file_size": 256 * KIB, "streams": 2}),
+        ],
+        [
+            Built("window", {**LARGE, "streams": 4}),
+            Built("slow_start", {"tool": "curl", "file_size": 64 * KIB, "streams": 1}),
             Built("slow_start", {"tool": "curl", "file_size": 256 * KIB, "streams": 4}),
         ],
     ),
     "loss": Group(
         {"rtt": 40, "bandwidth": 0.5, "loss": 0.01, "mtu": 1500},
-        [
-            Built("loss", {**LARGE, "streams": 1}),
-            Built("loss", {**LARGE, "streams": 2}),
-            Built("loss", {**LARGE, "streams": 4}),
-        ],
+        [Built("loss", {**LARGE, "streams": 2})],
+        [Built("loss", {**LARGE, "streams": 1}), Built("loss", {**LARGE, "streams": 4})],
     ),
     "queue": Group(
         {"rtt": 20, "bandwidth": 1},
         [
             Built("path_queue", {**LARGE, "streams": 1}, queue(10)),
-            Built("path_queue", {**LARGE, "streams": 2}, queue(8)),
             Built("path_queue", {**LARGE, "streams": 2, "copy_mode": "push"}, queue(10)),
         ],
+        [Built("path_queue", {**LARGE, "streams": 2}, queue(8))],
     ),
-    "quotas": Group(
+    "short path": Group(
         {"rtt": 2, "bandwidth": 1},
         [
-            Built("cpu_source", {**LARGE, "streams": 1}, quota("src", 0.03)),
             Built("cpu_source", {**LARGE, "streams": 4}, quota("src", 0.03)),
             Built("cpu_source", {**LARGE, "streams": 4, "copy_mode": "push"}, quota("src", 0.05)),
-            Built("cpu_destination", {**LARGE, "streams": 1}, quota("dst", 0.05)),
             Built("cpu_destination", {**LARGE, "streams": 4}, quota("dst", 0.05)),
             Built("cpu_destination", {**LARGE, "streams": 4, "copy_mode": "push"}, quota("dst", 0.1)),
             Built("client", {"tool": "gfal-copy", "file_size": 4 * MIB, "streams": 1}, quota("client", 0.1)),
-            Built("client", {"tool": "gfal-copy", "file_size": 4 * MIB, "streams": 4}, quota("client", 0.2)),
             Built("client", {"tool": "curl", "file_size": MIB, "streams": 4}, quota("client", 0.02)),
-        ],
-    ),
-    "idle": Group(
-        {"rtt": 2, "bandwidth": 1},
-        [
             Built("none_found", {"tool": "curl", "file_size": 4 * MIB, "streams": 1}, resting),
-            Built("none_found", {"tool": "curl", "file_size": 4 * MIB, "streams": 2}, resting),
             Built(
                 "none_found", {"tool": "curl", "file_size": MIB, "streams": 2, "copy_mode": "push"}, resting
             ),
+        ],
+        [
+            Built("cpu_source", {**LARGE, "streams": 1}, quota("src", 0.03)),
+            Built("cpu_destination", {**LARGE, "streams": 1}, quota("dst", 0.05)),
+            Built("client", {"tool": "gfal-copy", "file_size": 4 * MIB, "streams": 4}, quota("client", 0.2)),
+            Built("none_found", {"tool": "curl", "file_size": 4 * MIB, "streams": 2}, resting),
         ],
     ),
     "machine": Group(
         {"rtt": 0, "bandwidth": 5},
         # More streams are more threads, which get enough of the CPUs to fill the path now and then.
+        [Built("machine", {**LARGE, "streams": 1}, burning)],
         [
-            Built("machine", {**LARGE, "streams": 1}, burning),
             Built("machine", {**LARGE, "streams": 2}, burning),
             Built("machine", {**LARGE, "streams": 2, "copy_mode": "push"}, burning),
         ],
@@ -241,17 +244,34 @@ GROUPS = {
 }
 
 if BLKIO.is_dir():
-    disks = [
-        Built("disk", {"tool": "curl", "file_size": 64 * MIB, "streams": 1}, slow_disk),
-        Built("disk", {"tool": "curl", "file_size": 64 * MIB, "streams": 4}, slow_disk),
-        Built("disk", {"tool": "curl", "file_size": 64 * MIB, "streams": 2, "copy_mode": "push"}, slow_disk),
-    ]
-    GROUPS["disk"] = Group({"rtt": 2, "bandwidth": 1}, disks)
+    GROUPS["disk"] = Group(
+        {"rtt": 2, "bandwidth": 1},
+        [Built("disk", {"tool": "curl", "file_size": 64 * MIB, "streams": 1}, slow_disk)],
+        [
+            Built("disk", {"tool": "curl", "file_size": 64 * MIB, "streams": 4}, slow_disk),
+            Built(
+                "disk", {"tool": "curl", "file_size": 64 * MIB, "streams": 2, "copy_mode": "push"}, slow_disk
+            ),
+        ],
+    )
 
 
-def measured(group: Group, folder: Path) -> Iterator[tuple[Built, dict[str, Any]]]:
-    """Each cell of a deployment with what was found."""
+def measured(
+    group: Group, cells: Sequence[Built], seconds: float, folder: Path
+) -> Iterator[tuple[Built, dict[str, Any]]]:
+    """Each of some cells of a deployment with what was found in so many seconds.
+
+    In four times as many where nothing arrived: who is bound by a small quota takes long to start on a busy machine.
+    """
     with site_of(folder, **group.deployment) as site:
-        for built in group.cells:
+        for built in cells:
+            wanted = {**group.deployment, **built.parameters}
             with built.arranged(site):
-                yield built, cell(site, HOW, **group.deployment, **built.parameters)
+                found = cell(site, _of(seconds), **wanted)
+                if found["message"].startswith("no byte arrived"):
+                    found = cell(site, _of(4 * seconds), **wanted)
+                yield built, found
+
+
+def _of(seconds: float) -> Measurement:
+    return Measurement(min_time=seconds, max_time=seconds)

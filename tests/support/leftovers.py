@@ -9,14 +9,18 @@ from tpcsweep import cgroups
 from tpcsweep.testbed_settings import DISK
 from tpcsweep.testbeds.netns import state
 
-PROGRAMS = {"xrootd", "cmsd", "tpc-delayline", "gfal-copy", "iperf3", "globus-gridftp-", "xrdcp", "davix-put"}
+PATHS = "tpc-t"
+"""What the names of namespaces begin with that tests of paths make, which need not have the machine to themselves."""
+DELAY_LINE = "tpc-delayline"
+"""The one program of a deployment that is in no namespace of it."""
+PROGRAMS = {"xrootd", "cmsd", "gfal-copy", "iperf3", "globus-gridftp-", "xrdcp", "davix-put"}
 
 
 def present() -> dict[str, set[str]]:
     """Namespaces, cgroups, mounts, folders and processes that a deployment could have made."""
     mounts = (line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines())
     return {
-        "namespaces": {path.name for path in state.NETNS.glob("*")} if state.NETNS.is_dir() else set(),
+        "namespaces": {path.name for path in state.NETNS.glob("*") if not path.name.startswith(PATHS)},
         "cgroups": {group.name for group in cgroups.named(cgroups.hierarchy(), "tpc-")},
         "mounts": {mount for mount in mounts if mount.startswith(str(state.STATE))},
         "folders": {str(path) for path in state.leftovers()},
@@ -36,10 +40,15 @@ def _ours(process: psutil.Process) -> str | None:
     try:
         name, command = process.name(), process.cmdline()
         ended = process.status() == psutil.STATUS_ZOMBIE
-        here = Path(f"/proc/{process.pid}/ns/pid").readlink() == Path("/proc/self/ns/pid").readlink()
+        here = _namespace(process.pid, "pid") == _namespace("self", "pid")
+        inside = _namespace(process.pid, "net") != _namespace("self", "net")
     except (psutil.Error, OSError):
         return None
     if ended or not here:  # of a container or of a cluster beside the test
+        return None
+    if name == DELAY_LINE and not any(word.startswith(PATHS) for word in command):
+        return f"{process.pid} {name}"
+    if not inside:  # of another test, beside this one
         return None
     ours = (
         name in PROGRAMS
@@ -47,3 +56,7 @@ def _ours(process: psutil.Process) -> str | None:
         or any("gfal-copy" in word or "tpcsweep.tools import" in word for word in command[:4])
     )
     return f"{process.pid} {name}" if ours else None
+
+
+def _namespace(pid: int | str, kind: str) -> Path:
+    return Path(f"/proc/{pid}/ns/{kind}").readlink()

@@ -6,7 +6,6 @@ import contextlib
 import filecmp
 import os
 import signal
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,10 +21,11 @@ from tpcsweep.tools import TOOLS
 from tpcsweep.xrootd import READY_FILE
 
 from tests.support.leftovers import present, stayed
+from tests.support.workflow import wait_until
 
 MIB = 1 << 20
-QUICK = Measurement(min_time=1.0, max_time=2.0, precision=0.5)
-LONGER = Measurement(min_time=4.0, max_time=5.0, precision=0.5)
+ROUGH = Measurement(min_time=1.0, max_time=5.0, precision=0.5)
+"""Over when its figure is roughly known, soon: for tools that XRootD keeps no records of, which `files` waits for."""
 
 
 @contextlib.contextmanager
@@ -45,8 +45,33 @@ def site_of(folder: Path, tools: Sequence[str] = (), streams: int = 1, **paramet
             assert stayed(before) == {}
 
 
-def cell(site: Site, how: Measurement = QUICK, **parameters: Any) -> dict[str, Any]:
+def files(number: int) -> Measurement:
+    """A cell that is over when each stream has brought so many files: soon where the machine is fast."""
+    return Measurement(until="files", files=number, max_time=120.0)
+
+
+def seconds(length: float) -> Measurement:
+    """A cell of so many seconds."""
+    return Measurement(until="seconds", seconds=length)
+
+
+def cell(site: Site, how: Measurement, **parameters: Any) -> dict[str, Any]:
+    """Measure, and give what the cell's file would have."""
     return measure(site, Parameters(**parameters), how, "t", lambda *_: None)
+
+
+def whole(site: Site, how: Measurement, **parameters: Any) -> dict[str, Any]:
+    """The same of a cell that must go well, whose figures agree with each other and with the path."""
+    found = cell(site, how, **parameters)
+    assert found["status"] == "ok", found["message"]
+    summary, sizes = found["summary"], found["transfers"]["size"]
+    assert "transfers_failed" not in found["flags"], found["message"]
+    assert 0 < summary["throughput_average"] < 1.05 * site.link.path.bandwidth
+    if how.until == "files":
+        assert len(sizes) == summary["transfers"] == how.files * parameters["streams"]
+        arrived = summary["throughput_average"] * summary["duration"] / 8e-9
+        assert 0.5 * sum(sizes) < arrived < 1.01 * sum(sizes)  # the last of it came after the last reading
+    return found
 
 
 def arrives(site: Site, tool: str, tcp_streams: int = 1, endpoint: str = "redirector") -> None:
@@ -55,17 +80,14 @@ def arrives(site: Site, tool: str, tcp_streams: int = 1, endpoint: str = "redire
     client = site.client_of(tool)
     run = {"tool": tool, "streams": 1, "pairs": site.pairs(endpoint), "file_name": name, "prefix": "same"}
     client.run(**run, copy_mode=TOOLS[tool].copy_modes[0], tcp_streams=tcp_streams, folders=site.folders)
-    events = []
-    give_up = time.monotonic() + 20
-    while not events and time.monotonic() < give_up:
-        events = client.events()
-        time.sleep(0.02)
+    events: list[dict[str, Any]] = []
+    wait_until(lambda: events.extend(client.events()) or events, "a transfer ends")
     client.stop()
     assert events[0]["failure"] is None
-    files = (
+    copies = (
         Path(folder) / file for folder, file in zip(site.folders, (name, events[0]["name"]), strict=True)
     )
-    assert filecmp.cmp(*files, shallow=False)
+    assert filecmp.cmp(*copies, shallow=False)
     site.settle()
     assert left(site) == []
 

@@ -12,6 +12,8 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
+HANGS = 1800.0
+"""Seconds after which a command hangs: a busy machine takes several times as long as an idle one."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Sweep:
         snakemake = [sys.executable, "-m", "snakemake"]
         return [*snakemake, *arguments, "--config", *config]
 
-    def run(self, *arguments: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, timeout: float = HANGS) -> subprocess.CompletedProcess[str]:
         """Run to the end; standard error is in `stdout` too."""
         return finished(self.command(*arguments), timeout)
 
@@ -62,7 +64,7 @@ class Sweep:
         return sorted((self.results / "cells").rglob("*.json"))
 
 
-def finished(command: list[str], timeout: float = 300) -> subprocess.CompletedProcess[str]:
+def finished(command: list[str], timeout: float = HANGS) -> subprocess.CompletedProcess[str]:
     """Run a command in the repository's root to its end; standard error is in `stdout` too."""
     return subprocess.run(
         command,
@@ -76,8 +78,8 @@ def finished(command: list[str], timeout: float = 300) -> subprocess.CompletedPr
     )
 
 
-def wait_until(condition: Callable[[], object], what: str, seconds: float = 30.0) -> None:
-    """Poll, and fail the test when it does not come true."""
+def wait_until(condition: Callable[[], object], what: str, seconds: float = 180.0) -> None:
+    """Poll, and fail the test when it does not come true, however busy the machine is."""
     give_up = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < give_up, f"not within {seconds:g} s: {what}"
