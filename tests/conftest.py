@@ -1,5 +1,7 @@
 """What holds for all tests."""
 
+import gc
+
 import hypothesis
 import pytest
 
@@ -11,3 +13,9 @@ hypothesis.settings.register_profile(
     "shared", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("shared")
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays to the end: looking through it for garbage, again and again, finds none."""
+    gc.collect()
+    gc.freeze()

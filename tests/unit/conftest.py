@@ -6,11 +6,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from threadpoolctl import threadpool_limits
 from tpcsweep.testbeds.simulation import engine
 from tpcsweep.testbeds.simulation.engine import Engine
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Linear algebra by one thread, as Snakemake's jobs have it: matrices are small, and tests run side by side."""
+    with threadpool_limits(1):
+        yield
+
+
+@pytest.fixture(scope="session")
 def simgrid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     with engine.started(tmp_path_factory.mktemp("simgrid")) as running:
         yield running

@@ -43,6 +43,7 @@ from tpcsweep.results import hold
 from tpcsweep.sweep import Cell
 
 from tests.support import synthetic
+from tests.support.pictures import hues, pixels
 from tests.support.workflow import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -390,7 +391,7 @@ def test_figures_show_the_completed_surface_and_mark_what_is_predicted(
     rounds, _ = explored_sweep
     draw(rounds.folder)
     for name in ("surface", "rounds"):
-        assert (rounds.folder / "figures" / f"{name}.png").stat().st_size > 10_000
+        assert hues(pixels(rounds.folder / "figures" / f"{name}.png")) > 0
     ds = xr.load_dataset(rounds.folder / "dataset.nc")
     shown = completed(ds)
     assert int(shown.throughput.notnull().sum()) == 60
@@ -409,7 +410,7 @@ def test_another_run_measures_nothing_and_keeps_the_log(explored_sweep: tuple[Ro
 
 
 def test_a_smaller_error_goes_on_from_what_there_is(tmp_path: Path) -> None:
-    small = {"parameters": {"rtt": [5, 10, 20, 50], "streams": [1, 2, 4, 6, 8], "tcp_buffer": "4 MiB"}}
+    small = {"parameters": {"rtt": [5, 20, 50], "streams": [1, 2, 4, 8], "tcp_buffer": "4 MiB"}}
     _, coarse = ran(configured(tmp_path, small, error="30 %"))
     rounds, fine = ran(configured(tmp_path, small, error="0.001 %"))
     assert rounds.reason in (EXHAUSTED, NOISE)
@@ -497,5 +498,5 @@ def test_what_ends_the_rounds_ends_the_run_of_a_round_in_order(
     run = subprocess.Popen([sys.executable, "-c", outer, inner, str(tmp_path)])
     wait_until((tmp_path / "up").exists, "the round runs")
     run.send_signal(number)
-    assert run.wait(20) == 128 + number
+    assert run.wait(60) == 128 + number
     assert (tmp_path / "tidy").exists()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,8 @@ import psutil
 import pytest
 from tpcsweep.testbeds.clients import Client, ClientError, Event, RefusedError, of_process
 from tpcsweep.tools.lines import PACKAGE
+
+from tests.support.workflow import wait_until
 
 DRIVER = """
 import asyncio, sys
@@ -95,21 +96,17 @@ def tools(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
 
 
 def over(tool: psutil.Process) -> bool:
-    """Whether a process has ended, within a while."""
-    give_up = time.monotonic() + 5
-    while time.monotonic() < give_up:
-        if not tool.is_running() or tool.status() == psutil.STATUS_ZOMBIE:
-            return True
-        time.sleep(0.01)
-    return False
+    return not tool.is_running() or tool.status() == psutil.STATUS_ZOMBIE
 
 
 def gather(client: Client, count: int) -> list[Event]:
     events: list[Event] = []
-    give_up = time.monotonic() + 10
-    while len(events) < count and time.monotonic() < give_up:
-        events += client.events()
-        time.sleep(0.01)
+
+    def enough() -> bool:
+        events.extend(client.events())
+        return len(events) >= count
+
+    wait_until(enough, f"{count} events")
     return events
 
 
@@ -123,7 +120,9 @@ def test_each_stream_starts_its_next_transfer_as_it_ends_one(
     for stream in range(3):
         mine = [event for event in events if event["stream"] == stream]
         assert [event["number"] for event in mine] == list(range(len(mine)))
-        assert all(b["start"] - a["end"] < 0.09 for a, b in itertools.pairwise(mine))
+        between = [b["start"] - a["end"] for a, b in itertools.pairwise(mine)]
+        # A wait of the client's own would be between any two; a busy machine delays one or the other.
+        assert 0 <= min(between) < 0.09
         assert all(event["failure"] is None for event in mine)
     assert len({event["name"] for event in events}) == len(events)
 
@@ -133,8 +132,7 @@ def test_stopping_ends_every_tool_and_the_client_can_run_again(
     process: subprocess.Popen[bytes], tool: str, processes: int
 ) -> None:
     client = run(process, tool, 4, "60")
-    time.sleep(0.2)
-    assert len(tools(process)) == processes
+    wait_until(lambda: len(tools(process)) == processes, "the tools run")
     assert client.stop() == []  # transfers that were cut short are neither successes nor failures
     assert tools(process) == []
     client.run(
@@ -208,26 +206,24 @@ def test_the_client_and_its_tools_end_with_whoever_started_it(
     process: subprocess.Popen[bytes], tool: str
 ) -> None:
     run(process, tool, 2, "60")
-    time.sleep(0.2)
+    wait_until(lambda: len(tools(process)) == (2 if tool == "sleeps" else 1), "the tools run")
     running = tools(process)
     assert process.stdin
     process.stdin.close()
-    assert process.wait(timeout=5) == 0
-    assert running
-    assert all(over(one) for one in running)
+    assert process.wait(timeout=60) == 0
+    wait_until(lambda: all(over(one) for one in running), "the tools have ended")
 
 
 def test_a_worker_does_not_outlive_a_client_that_is_killed(process: subprocess.Popen[bytes]) -> None:
     run(process, "works", 2, "60")
     [worker] = tools(process)
     process.kill()
-    assert over(worker)
+    wait_until(lambda: over(worker), "the worker has ended")
 
 
 def test_a_client_that_dies_is_noticed(process: subprocess.Popen[bytes]) -> None:
     client = run(process, "sleeps", 1, "60")
     process.kill()
     process.wait()
-    time.sleep(0.2)
     with pytest.raises(ClientError, match="exit code -9"):
-        client.events()
+        wait_until(client.events, "it is noticed")

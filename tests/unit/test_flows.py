@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +17,8 @@ from tpcsweep.measure import threads
 from tpcsweep.measure.flows import Followed, means
 from tpcsweep.measure.sockets import Connection, SocketDiagnostics
 from tpcsweep.measure.threads import Busiest, Threads, ThreadStat, numbered, parse_stat, together
+
+from tests.support.workflow import wait_until
 
 STAT = b"17 (a (b) c) D 1 17 17 0 -1 4194304 50 0 0 0 250 120 0 0 20 0 1 0 3 0 0\n"
 
@@ -67,10 +70,12 @@ def test_the_kernel_tells_of_a_connection_that_waits_for_its_reader() -> None:
             with pytest.raises(BlockingIOError):
                 while True:
                     sender.send(bytes(1 << 20))  # nobody reads: the receiver's window closes
-            time.sleep(0.2)
-            ours = max(
-                looks.connections(), key=lambda found: found.rwnd_limited
-            )  # others on this machine are busy too
+
+            def longest() -> Connection:  # others on this machine are busy too
+                return max(looks.connections(), key=lambda found: found.rwnd_limited)
+
+            wait_until(lambda: longest().rwnd_limited > 0.1, "a connection waits for its reader")
+            ours = longest()
             assert ours.remote == "127.0.0.1"
             assert ours.busy >= ours.rwnd_limited > 0.1
             assert ours.sent > 65536
@@ -92,10 +97,13 @@ def test_the_busiest_thread_is_found_among_processes_that_end(monkeypatch: pytes
     )
     watched = Threads(proc, lambda: [idle.pid, busy.pid, 2**22 + 1])  # no process has that number
     try:
+        began = time.monotonic()
         assert math.isnan(watched.look().cores)
-        time.sleep(1.0)
-        used = watched.look().cores
-        assert 0.05 < used < 1.1
+        time_of_busy = psutil.Process(busy.pid).cpu_times
+        wait_until(lambda: time_of_busy().user > 0.5, "the busy one has used half a second")
+        used, took = watched.look().cores, time.monotonic() - began
+        # However little of a CPU it gets: what it used of that time, and the kernel counts by hundredths of a second.
+        assert 0.4 / took < used < 1.1
     finally:
         for process in (idle, busy):
             process.kill()

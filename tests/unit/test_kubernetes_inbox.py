@@ -57,10 +57,14 @@ def test_events_keep_their_order_though_a_file_takes_long_to_go(monkeypatch: pyt
     async def pass_on() -> list[dict[str, Any]]:
         hub = Hub()
         said: list[dict[str, Any]] = []
+        fast = asyncio.Event()
         monkeypatch.setattr(hub.outbox, "say", lambda **message: said.append(message))
 
         async def tell(_to: list[str], _verb: str, arguments: dict[str, Any]) -> dict[str, Any]:
-            await asyncio.sleep(0.2 if arguments["name"] == "slow" else 0)
+            if arguments["name"] == "slow":
+                await fast.wait()
+            else:
+                fast.set()
             return {"dst1": [None, 0], "dst2": [5.0, 10]}
 
         monkeypatch.setattr(hub.agents, "tell", tell)
@@ -99,7 +103,7 @@ def test_an_agent_tells_of_copies_as_their_server_does(monkeypatch: pytest.Monke
 
         with telling_copies(Writer()), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:  # type: ignore[arg-type]
             server.sendto(datagram(RECORD), (monitoring.LOOPBACK, port))
-            await asyncio.wait_for(heard.wait(), 10)
+            await asyncio.wait_for(heard.wait(), 60)
         return lines
 
     [line] = asyncio.run(told())

@@ -6,7 +6,7 @@ import asyncio
 import os
 import ssl
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -40,6 +40,8 @@ class Server:
         """How many go over one connection."""
         self.asked: list[tuple[str, dict[str, str]]] = []
         self.connections = 0
+        self.closed = asyncio.Event()
+        """A connection has been, on both sides."""
         self.url = ""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -57,6 +59,9 @@ class Server:
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+        self.closed.set()
 
     @property
     def copies(self) -> list[tuple[str, dict[str, str]]]:
@@ -193,7 +198,7 @@ def test_a_connection_that_the_server_closed_meanwhile_is_made_again(secrets: Pa
             copier = Copier(Credentials(secrets))
             transfer = Transfer(f"{server.url}/s", f"{server.url}/d", "pull")
             first = await copier.copy(transfer)
-            await asyncio.sleep(0.1)
+            await asyncio.wait_for(server.closed.wait(), 60)
             return [first, await copier.copy(transfer)], len(server.copies)
 
     assert asyncio.run(run()) == ([None, None], 2)

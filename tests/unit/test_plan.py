@@ -30,6 +30,7 @@ from tpcsweep.planning.recommendations import COLUMNS, as_csv, as_dict, recommen
 from tpcsweep.problems import ConfigurationError
 
 from tests.support import synthetic
+from tests.support.pictures import hues, pixels
 
 ROOT = Path(__file__).parents[2]
 DOMAIN = Domain(
@@ -225,7 +226,7 @@ def test_a_plan_is_drawn_and_shown(tmp_path: Path) -> None:
     ):
         answer = plan(Known(spread=0.01), rtt=20, data="made up", **question)
         figures.save(draw(answer), tmp_path, str(number))
-        assert (tmp_path / f"{number}.png").stat().st_size > 10_000
+        assert hues(pixels(tmp_path / f"{number}.png")) > 0
         assert (tmp_path / f"{number}.svg").exists()
         assert table(answer)
 

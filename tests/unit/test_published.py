@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
+from collections.abc import Callable
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ import nbformat
 import pandas as pd
 import pytest
 import yaml
+from bs4 import BeautifulSoup
 from hypothesis import given
 from hypothesis import strategies as st
 from IPython.display import Markdown
@@ -23,6 +27,7 @@ from tpcsweep.configuration import Configuration, load
 from tpcsweep.figures.line_plots import lines
 from tpcsweep.problems import ConfigurationError
 from tpcsweep.published import NAMES
+from tpcsweep.published import making as making_of
 from tpcsweep.published.base import Data, Shown
 from tpcsweep.published.carried import carried
 from tpcsweep.published.figures import ELSEWHERE, FIGURES
@@ -33,11 +38,13 @@ from tpcsweep.published.scaling import FEWEST_CORES, MOST_STREAMS, scaled, writt
 from tpcsweep.sweep import Sweep, expand
 from tpcsweep.tcp_dynamics.cases import MEASURED
 from tpcsweep.tcp_dynamics.judged import verdicts as terena2005
-from tpcsweep.tcp_dynamics.outcomes import Outcome, measured_in, read
+from tpcsweep.tcp_dynamics.outcomes import Outcome, read
+from tpcsweep.tcp_dynamics.sources import measured_in
 from tpcsweep.testbeds.netns import limits as netns
 from tpcsweep.testbeds.netns.limits import Machine
 
 from tests.support import simulated
+from tests.support.pictures import drawn, embedded, hues, pixels
 from tests.support.workflow import ROOT
 
 MACHINE = Machine(
@@ -62,6 +69,31 @@ def sweep(name: str) -> Sweep:
 def configuration(name: str, results: Path | str = "results") -> Configuration:
     config = {"sweep": f"config/published/{name}.yaml", "results": str(results)}
     return load({**config, "testbed": FIGURES[name].testbed}, ROOT)
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The simulated dataset of a figure: written once, and only read."""
+    folder = tmp_path_factory.mktemp("simulated")
+    return cache(lambda name: simulated.write(configuration(name, folder), folder / f"{name}.nc"))
+
+
+@pytest.fixture
+def placed(dataset: Callable[[str], Path]) -> Callable[[str, Path], Path]:
+    """Puts a figure's simulated dataset where its sweep has it below a folder of results."""
+
+    def place(name: str, results: Path) -> Path:
+        path = configuration(name, results).folder / "dataset.nc"
+        path.parent.mkdir(parents=True)
+        return Path(shutil.copy(dataset(name), path))
+
+    return place
+
+
+@pytest.fixture(autouse=True)
+def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is judged under forty random parameter sets takes as long as all else; how few they are shows nowhere."""
+    monkeypatch.setattr(making_of, "DRAWS", 4)
 
 
 # --- sweeps
@@ -137,15 +169,17 @@ def test_every_claim_is_carried_by_a_figure_or_said_not_to_be() -> None:
 
 
 @pytest.mark.parametrize("name", SWEPT)
-def test_a_figure_has_the_axes_that_its_claims_need(name: str, tmp_path: Path) -> None:
-    data = Data(simulated.write(configuration(name, tmp_path), tmp_path / "dataset.nc"))
+def test_a_figure_has_the_axes_that_its_claims_need(name: str, dataset: Callable[[str], Path]) -> None:
+    data = Data(dataset(name))
     for claim in carried(data.summary, FIGURES[name].claims):
         assert "the dataset has" not in claim.verdict.reason, claim.verdict.reason
         assert claim.verdict.data == "simulated"
 
 
-def test_a_claim_that_chose_a_parameter_is_an_input_and_agreement_is_counted(tmp_path: Path) -> None:
-    data = Data(simulated.write(configuration("chep2024_fig8", tmp_path), tmp_path / "dataset.nc"))
+def test_a_claim_that_chose_a_parameter_is_an_input_and_agreement_is_counted(
+    dataset: Callable[[str], Path],
+) -> None:
+    data = Data(dataset("chep2024_fig8"))
     half = data.summary.assign(throughput=data.summary["throughput"] / 2)
     [cap] = carried(data.summary, ["chep2024.server_cap"], [data.summary, half, half])
     assert (cap.word, cap.role, cap.verdict.outcome.value) == ("input", "input", "holds")
@@ -156,8 +190,8 @@ def test_a_claim_that_chose_a_parameter_is_an_input_and_agreement_is_counted(tmp
     assert carried(other, ["chep2024.server_cap"])[0].role == "prediction"
 
 
-def test_a_claim_that_follows_from_an_assumption_says_from_which(tmp_path: Path) -> None:
-    data = Data(simulated.write(configuration("chep2024_fig7", tmp_path), tmp_path / "dataset.nc"))
+def test_a_claim_that_follows_from_an_assumption_says_from_which(dataset: Callable[[str], Path]) -> None:
+    data = Data(dataset("chep2024_fig7"))
     [limit] = carried(data.summary, ["chep2024.near_limit"], [data.summary])
     assert limit.role == "assumption"
     assert limit.word == limit.verdict.outcome.value
@@ -168,8 +202,8 @@ def test_a_claim_that_follows_from_an_assumption_says_from_which(tmp_path: Path)
     assert "prediction" not in said
 
 
-def test_agreement_on_nothing_is_not_shown(tmp_path: Path) -> None:
-    data = Data(simulated.write(configuration("chep2023_fig3", tmp_path), tmp_path / "dataset.nc"))
+def test_agreement_on_nothing_is_not_shown(dataset: Callable[[str], Path]) -> None:
+    data = Data(dataset("chep2023_fig3"))
     short = data.summary.assign(duration=0 * data.summary["duration"] + 60)  # s
     [hour] = carried(short, ["chep2023.saturate"], [short] * 3)
     assert hour.verdict.outcome.value == "not testable here"
@@ -331,23 +365,23 @@ def making(results: Path, **more: Any) -> Making:
 
 @pytest.mark.parametrize("name", ["chep2024_fig4", "chep2024_fig8", "chep2023_fig3", "usatlas2007"])
 def test_a_simulated_figure_says_so_everywhere(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, tmp_path: Path, placed: Callable[[str, Path], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
-    found = configuration(name, tmp_path)
-    data = Data(simulated.write(found, found.folder / "dataset.nc"))
+    data = Data(placed(name, tmp_path))
     drawn = FIGURES[name].draw(data, Shown("a title; simulated on x", (), tuple(carried(data.summary, []))))
     assert "simulated throughput (Gbit/s)" in words(drawn)
     assert "computed from a model, not measured" in " ".join(words(drawn).split())
     picture = make(FIGURES[name], making(tmp_path))
+    assert hues(pixels(picture)) > 0
     rows = json.loads(picture.with_suffix(".json").read_text())
     assert [row["claim"] for row in rows] == list(FIGURES[name].claims)
     assert {row["data"] for row in rows} == {"simulated"}
     assert all((row["draws"] is None) == (row["outcome"] == "not testable here") for row in rows)
 
 
-def test_surfaces_have_decades_few_ticks_and_one_label_a_row(tmp_path: Path) -> None:
-    data = Data(simulated.write(configuration("chep2023_fig4", tmp_path), tmp_path / "dataset.nc"))
+def test_surfaces_have_decades_few_ticks_and_one_label_a_row(dataset: Callable[[str], Path]) -> None:
+    data = Data(dataset("chep2023_fig4"))
     vars(data)["summary"] = data.summary.isel(cores=[0, 1], origins=[0, 1])
     drawn = FIGURES["chep2023_fig4"].draw(data, Shown("a title; simulated", (), ()))
     surfaces = [axes for axes in drawn.axes if axes.name == "3d"]
@@ -360,9 +394,9 @@ def test_surfaces_have_decades_few_ticks_and_one_label_a_row(tmp_path: Path) -> 
     assert "logarithmic" in words(drawn)
 
 
-def test_two_figures_that_are_the_same_when_simulated_say_so(tmp_path: Path) -> None:
+def test_two_figures_that_are_the_same_when_simulated_say_so(dataset: Callable[[str], Path]) -> None:
     for name in ("chep2024_fig2", "chep2024_fig3"):
-        data = Data(simulated.write(configuration(name, tmp_path / name), tmp_path / f"{name}.nc"))
+        data = Data(dataset(name))
         vars(data)["summary"] = data.summary.isel(streams=[0, -1])
         assert any("the same picture" in note for note in judged(FIGURES[name], data).notes)
 
@@ -373,6 +407,7 @@ def test_data_from_elsewhere_that_are_missing_are_asked_for_and_nothing_shown(tm
 
     picture = make(FIGURES["nrp2021"], Making(tmp_path, never, also=tmp_path))
     assert is_placeholder(picture)
+    assert hues(pixels(picture)) == 0  # words alone
     svg = picture.with_suffix(".svg").read_text()
     assert "<!-- needs data:" in svg
     rows = json.loads(picture.with_suffix(".json").read_text())
@@ -442,38 +477,48 @@ def test_what_a_testbed_cannot_do_is_known_before_anything_runs(tmp_path: Path) 
 
 
 def test_the_report_has_every_claim_and_every_figure_without_a_network(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, placed: Callable[[str, Path], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
-    found = configuration("chep2024_fig8", tmp_path)
-    simulated.write(found, found.folder / "dataset.nc")
+    placed("chep2024_fig8", tmp_path)
     made = {name: make(FIGURES[name], making(tmp_path)) for name in ("chep2024_fig8", "nrp2021")}
     write(tmp_path, made)
     rows = table(list(made.values()))
     assert set(rows["claim"]) == {"chep2024.server_cap", "nrp2021.xrootd_vs_gridftp", *TABLED, *ELSEWHERE}
     page = (tmp_path / "report.html").read_text()
-    assert "http" not in page.split("<body>")[1].split("base64")[0]
-    assert page.count("data:image/png;base64,") == 2
-    [line] = [row for row in page.split("<tr>") if "chep2024.server_cap" in row]
-    assert "<td>simulated, simulation</td>" in line
-    [other] = [row for row in page.split("<tr>") if "nrp2021.xrootd_vs_gridftp" in row]
-    assert "simulated" not in other
+    body = BeautifulSoup(page, "html.parser").body
+    assert body is not None
+    asked = [
+        str(one[key])
+        for one in body.find_all(True)
+        for key in ("src", "href", "srcset", "data")
+        if key in one.attrs
+    ]
+    assert not [one for one in asked if not one.startswith(("data:", "#"))]
+    assert [hues(picture) > 0 for picture in embedded(page)] == [
+        True,
+        False,
+    ]  # the other says what is missing
+    cells = [[cell.get_text() for cell in row.find_all("td")] for row in body.find_all("tr")]
+    [line] = [row for row in cells if "chep2024.server_cap" in row]
+    assert "simulated, simulation" in line
+    [other] = [row for row in cells if "nrp2021.xrootd_vs_gridftp" in row]
+    assert "simulated" not in " ".join(other)
     again = json.loads((tmp_path / "verdicts.json").read_text())
     assert len(again) == len(rows)
-    for name in ("verdicts.csv", "verdicts.png"):
-        assert (tmp_path / name).stat().st_size > 0
+    assert list(pd.read_csv(tmp_path / "verdicts.csv")["claim"]) == list(rows["claim"])
+    assert drawn(pixels(tmp_path / "verdicts.png")) > 0.05
 
 
 def test_the_notebook_runs_on_its_own_and_has_no_outputs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, placed: Callable[[str, Path], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notebook = nbformat.read(ROOT / "notebooks/published.ipynb", as_version=4)
     nbformat.validate(notebook)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert not any(cell.outputs or cell.execution_count for cell in code)
     assert "parameters" in code[0].metadata.tags
-    found = configuration("chep2024_fig7", tmp_path / "results/published")
-    simulated.write(found, found.folder / "dataset.nc")
+    placed("chep2024_fig7", tmp_path / "results/published")
     (tmp_path / "notebooks").mkdir()
     monkeypatch.chdir(tmp_path / "notebooks")
     displayed: list[object] = []
@@ -481,7 +526,7 @@ def test_the_notebook_runs_on_its_own_and_has_no_outputs(
     space: dict[str, Any] = {}
     for cell in code:
         exec(cell.source, space)
-    assert (tmp_path / "results/published/notebook/chep2024_fig7.png").is_file()
+    assert hues(pixels(tmp_path / "results/published/notebook/chep2024_fig7.png")) > 0
     said = "\n".join(one.data for one in displayed if isinstance(one, Markdown))
     for claim in space["shown"].claims:
         assert f"### {claim.verdict.claim.name}: {claim.word}" in said

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 
 import numpy as np
@@ -11,6 +12,7 @@ from tpcsweep.measure.linux import machine, retransmits
 from tpcsweep.measure.readings import Reading, Sampler, goodput, series
 
 from tests.support.readings import ZERO
+from tests.support.workflow import wait_until
 
 STAT = b"cpu  100 0 50 800 40 5 5 20 7 0\ncpu0 100 0 50 800 40 5 5 20 7 0\n"
 SNMP = b"Tcp: RtoAlgorithm RetransSegs InErrs\nTcp: 1 17 0\nUdp: A\nUdp: 1\n"
@@ -72,23 +74,26 @@ def test_nothing_is_lost_or_made_up_between_readings(steps: list[tuple[float, in
 
 
 def test_a_sampler_keeps_its_interval_though_reading_takes_time() -> None:
+    taken = threading.Semaphore(0)
+
     def read() -> Reading:
-        time.sleep(0.01)
+        time.sleep(0.03)
+        taken.release()
         return ZERO._replace(time=time.monotonic())
 
     with Sampler(read, 0.05) as sampler:
-        time.sleep(0.6)
+        assert all(taken.acquire(timeout=60) for _ in range(10))
     steps = np.diff([reading.time for reading in sampler.readings()])
-    assert np.median(steps) == pytest.approx(0.05, rel=0.2)
+    # Eighty milliseconds if the reading came on top; a busy machine delays some, and none comes before its time.
+    assert np.quantile(steps, 0.25) < 0.07
+    assert np.mean(steps) > 0.045
 
 
 def test_what_a_reading_meets_is_raised_where_readings_are_asked_for() -> None:
     answers = iter([ZERO._replace(time=time.monotonic())])
 
-    with Sampler(lambda: next(answers), 0.01) as sampler:
-        time.sleep(0.1)
-    with pytest.raises(StopIteration):
-        sampler.readings()
+    with pytest.raises(StopIteration), Sampler(lambda: next(answers), 0.01) as sampler:
+        wait_until(lambda: len(sampler.readings()) > 1, "it is met")
 
 
 def test_machine_counts_iowait_as_idle_and_steal_apart() -> None:

@@ -8,14 +8,22 @@ from pathlib import Path
 
 import nbformat
 
-NUMBER = 3
+NUMBER = 2
+MEET = f"""
+import pathlib, time
+pathlib.Path("{{number}}.up").touch()
+while len(list(pathlib.Path().glob("*.up"))) < {NUMBER}:
+    time.sleep(0.01)
+print("number {{number}}")
+"""
+"""What each does: it waits until all of them run."""
 
 
 def test_notebooks_that_run_at_once_do_not_meet(tmp_path: Path) -> None:
     running = []
     for number in range(NUMBER):
         notebook = nbformat.v4.new_notebook(
-            cells=[nbformat.v4.new_code_cell(f"import time; time.sleep(1); print('number {number}')")],
+            cells=[nbformat.v4.new_code_cell(MEET.format(number=number))],
             metadata={"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}},
         )
         nbformat.write(notebook, tmp_path / f"{number}.ipynb")

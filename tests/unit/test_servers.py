@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 import socket
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tpcsweep.measure.sockets import SocketDiagnostics
 from tpcsweep.testbeds.netns.servers import Process
+
+from tests.support.workflow import wait_until
 
 
 @pytest.mark.parametrize(
@@ -44,13 +43,5 @@ def test_a_connection_is_unfinished_until_its_server_has_closed_it() -> None:
         accepted, _ = server.accept()
         assert diagnostics.unfinished(port)  # though the client has gone
         accepted.close()
-        wait_until(lambda: not diagnostics.unfinished(port))
+        wait_until(lambda: not diagnostics.unfinished(port), "the server has closed it")
     diagnostics.close()
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    for _ in itertools.repeat(None, 500):
-        if condition():
-            return
-        time.sleep(0.01)
-    pytest.fail("not within 5 s")

@@ -141,7 +141,8 @@ def test_an_hour_is_analysed_in_no_time() -> None:
     begin = time.process_time()
     for _ in range(10):
         analyse(samples, INTERVAL, 0.95)
-    assert (time.process_time() - begin) / 10 < 0.02
+    # It takes milliseconds of CPU; what grew with the square of the samples would take seconds on any machine.
+    assert (time.process_time() - begin) / 10 < 0.25
 
 
 def covers(result: Steady) -> bool:

@@ -18,10 +18,11 @@ from tpcsweep.measure.sockets import Connection
 from tpcsweep.tcp_dynamics import formulas, measurement, simulation, table
 from tpcsweep.tcp_dynamics.cases import MEASURED, SIMULATED, Case
 from tpcsweep.tcp_dynamics.measurement import MeasurementError, goodputs, largest
-from tpcsweep.tcp_dynamics.outcomes import Outcome, interval, measured_in, read
+from tpcsweep.tcp_dynamics.outcomes import Outcome, interval, read
 from tpcsweep.tcp_dynamics.published import RECOVERIES, SHARES, UTILISATIONS
 from tpcsweep.tcp_dynamics.recovery import Dropper, follow
 from tpcsweep.tcp_dynamics.simulation import Sample, simulate, stall
+from tpcsweep.tcp_dynamics.sources import measured_in
 
 BANDWIDTHS = st.floats(0.01, 100)
 RTTS = st.floats(0.01, 500)

@@ -3,7 +3,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from tpcsweep.tcp_dynamics.cases import SIMULATED
-from tpcsweep.tcp_dynamics.outcomes import measured_in
+from tpcsweep.tcp_dynamics.sources import measured_in
 
 TERENA = f"{SETTINGS.run.results}/published/terena2005"
 TERENA_SIMULATED = [f"{TERENA}/simulated/{case.name}.json" for case in SIMULATED]

@@ -21,7 +21,8 @@ from tpcsweep.figures.panels import head, styled
 from tpcsweep.published.figures import ELSEWHERE, FIGURES
 from tpcsweep.published.layout import COLOURS
 from tpcsweep.tcp_dynamics.judged import verdicts as terena2005
-from tpcsweep.tcp_dynamics.outcomes import Outcome, measured_in, read
+from tpcsweep.tcp_dynamics.outcomes import Outcome, read
+from tpcsweep.tcp_dynamics.sources import measured_in
 
 COLUMNS = (
     "claim",

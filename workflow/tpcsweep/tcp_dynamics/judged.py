@@ -11,9 +11,10 @@ from typing import Any
 from tpcsweep.claims import CLAIMS, Outcome
 from tpcsweep.claims.effects import Interval, Region, about, both
 from tpcsweep.tcp_dynamics import formulas
-from tpcsweep.tcp_dynamics.outcomes import SHIPPED, Made, interval
+from tpcsweep.tcp_dynamics.outcomes import Made, interval
 from tpcsweep.tcp_dynamics.outcomes import Outcome as Run
 from tpcsweep.tcp_dynamics.published import RECOVERIES, SHARES, UTILISATIONS
+from tpcsweep.tcp_dynamics.sources import SHIPPED
 
 FIGURE = "terena2005"
 DATA = ("by formula", "simulated", "measured")

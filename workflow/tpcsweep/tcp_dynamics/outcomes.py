@@ -14,10 +14,9 @@ from scipy import stats
 
 from tpcsweep.claims.effects import CONFIDENCE, Interval
 from tpcsweep.tcp_dynamics.cases import Case
+from tpcsweep.tcp_dynamics.sources import SHIPPED
 
 Made = Literal["simulated", "measured"]
-SHIPPED = Path(__file__).parents[3] / "examples" / "terena2005"
-"""Measurements of the project, a file for each case."""
 
 
 @dataclass(frozen=True)
@@ -65,11 +64,6 @@ class Outcome:
     @property
     def _goodputs(self) -> list[Sequence[float]]:
         return [one["goodputs"] for one in self.repetitions if "goodputs" in one]
-
-
-def measured_in(folder: Path) -> list[Path]:
-    """What was measured on this machine, and where nothing was, what is shipped: measured on one of the project's."""
-    return sorted(folder.glob("*.json")) or sorted(SHIPPED.glob("*.json"))
 
 
 def read(files: Iterable[str | Path]) -> list[Outcome]:
