@@ -52,6 +52,10 @@ FLAGS = ["-trimpath", *COMPILE, f"-ldflags={LINK}"]
 GO = HERE / "go"
 PACKAGES = ["./kube", "./coredns", "sigs.k8s.io/kwok/cmd/kwok"]
 """Programs of one module, made by one call: what they have in common, which is most of kwok, is compiled once."""
+GONE, VALUE = (
+    "metav1.InitialEventsListBlueprintAnnotationKey",
+    '"kubernetes.io/initial-events-list-blueprint"',
+)
 SHOWN = 250
 """Of so many compiled packages one is named."""
 
@@ -84,7 +88,7 @@ def cache() -> Path:
 def kubernetes() -> Path:
     """The folder with `kube` (every Kubernetes program, and etcd), `coredns`, and `kwok`, which plays nodes."""
     sources = [GO / "go.mod", GO / "go.sum", *(GO / each for each in ("kube/main.go", "coredns/main.go"))]
-    return cached("kubernetes", sources, _compile, [*FLAGS, *PACKAGES])
+    return cached("kubernetes", sources, _compile, [*FLAGS, *PACKAGES, GONE, VALUE])
 
 
 def pause_image() -> Path:
@@ -177,7 +181,22 @@ def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
 def _compile(folder: Path) -> None:
     """Build the programs. The toolchain's version is not part of the key: any will do that is new enough."""
     require_go()
-    go(["build", "-v", *FLAGS, "-o", f"{folder}/", *PACKAGES], GO, environment())
+    with scratch("module") as beside:
+        module = f"-modfile={_reconciled(beside)}"
+        go(["build", "-v", module, *FLAGS, "-o", f"{folder}/", *PACKAGES], GO, environment())
+
+
+def _reconciled(folder: Path) -> Path:
+    """The module with a kwok that it can be built with: one file names a constant that Kubernetes has no more."""
+    go(["mod", "download", "sigs.k8s.io/kwok"], GO, environment())
+    ask = ["go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kwok"]
+    found = subprocess.run(ask, cwd=GO, env=environment(), capture_output=True, text=True, check=True)
+    kwok = shutil.copytree(found.stdout.strip(), folder / "kwok")
+    informer = kwok / "pkg/utils/informer/informer.go"
+    informer.write_text(informer.read_text().replace(GONE, VALUE))
+    shutil.copy(GO / "go.sum", folder)
+    (folder / "go.mod").write_text(f"{(GO / 'go.mod').read_text()}\nreplace sigs.k8s.io/kwok => {kwok}\n")
+    return folder / "go.mod"
 
 
 def environment() -> dict[str, str]:
