@@ -32,8 +32,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """A failure says where to look."""
     report = yield
-    if report.failed and item.path.is_relative_to(HERE):
-        report.sections.append(("Where to look", "\n".join(where_to_look(item))))
+    if report.failed and item.path.is_relative_to(HERE) and (lines := [*where_to_look(item)]):
+        report.sections.append(("Where to look", "\n".join(lines)))
     return report
 
 

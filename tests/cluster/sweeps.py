@@ -128,7 +128,8 @@ class ClusterSweep(Sweep):
         """The command line, with the profile."""
         found = super().command("--profile", "k8s", *arguments)
         return [
-            *("env", f"TPCSWEEP_KUBECONFIG={self.kubeconfig}"),
+            # As a terminal would: what is started in the background ignores Ctrl-C.
+            *("env", "--default-signal=INT", f"TPCSWEEP_KUBECONFIG={self.kubeconfig}"),
             *found,
             f"testbed={self.folder / 'local.yaml'}",
         ]

@@ -76,10 +76,14 @@ def run(request: pytest.FixtureRequest) -> Iterator[Callable[..., str]]:
 
 @contextlib.contextmanager
 def entered(archive: Path) -> Iterator[Callable[..., str]]:
-    """A way to run commands in what is in an archive."""
-    with build.scratch("root") as root:
-        unpack(archive, root)
-        yield functools.partial(inside, root)
+    """A way to run commands in what is in an archive: in memory, in a namespace that is gone with this process."""
+    command = [*PRIVATE, "bash", "-euc", f"mount -t tmpfs -o mode=755 tmpfs {image.WORK}; echo; read"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"\n"
+        unpack(archive, Path(f"/proc/{holder.pid}/root{image.WORK}"))
+        yield functools.partial(inside, holder.pid)
+        holder.kill()
 
 
 def unpack(archive: Path, root: Path) -> None:
@@ -103,10 +107,10 @@ def unpack(archive: Path, root: Path) -> None:
                 shutil.rmtree(hidden) if hidden.is_dir() else hidden.unlink(missing_ok=True)
 
 
-def inside(root: Path, *command: str) -> str:
+def inside(holder: int, *command: str) -> str:
     settings = " ".join(f"{key}={value}" for key, value in image.ENVIRONMENT.items())
     done = subprocess.run(
-        [*PRIVATE, "bash", "-euc", ENTER, str(root), *command],
+        ["nsenter", f"--target={holder}", "--mount", *PRIVATE, "bash", "-euc", ENTER, image.WORK, *command],
         env={**os.environ, "ENVIRONMENT": settings},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -235,7 +235,10 @@ def starter(folder: Path, *what: str) -> Iterator[tuple[subprocess.Popen[str], s
     """A cluster by the command line, and its group; whatever then happens in the `with`, nothing may stay."""
     before = machine()
     command = [sys.executable, "-m", "tests.cluster.local", *what, "--folder", str(folder)]
-    process = subprocess.Popen(command, cwd=build.ROOT, stdout=subprocess.PIPE, text=True)
+    # What is started in the background ignores Ctrl-C, and so does what it starts.
+    process = subprocess.Popen(
+        ["env", "--default-signal=INT", *command], cwd=build.ROOT, stdout=subprocess.PIPE, text=True
+    )
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == f"{folder / 'kubeconfig'}\n"
