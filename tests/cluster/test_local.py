@@ -307,7 +307,7 @@ def test_a_failed_build_says_which_line(tmp_path: Path) -> None:
     (tmp_path / "go.mod").write_text("module broken\n\ngo 1.24\n")
     (tmp_path / "main.go").write_text('package main\n\nfunc main() { var number int = "text" }\n')
     with pytest.raises(build.BuildError, match=r"exit code 1: (.*\n)*.*main\.go:3:\d+: cannot use \"text\""):
-        build.go(["build", "-o", "/dev/null", "."], tmp_path, build.environment())
+        build.go(["build", *build.FLAGS, "-o", "/dev/null", "."], tmp_path, build.environment())
 
 
 def test_a_go_that_is_too_old_is_named_before_anything_is_built(tmp_path: Path) -> None:
