@@ -41,10 +41,10 @@ def where_to_look(item: pytest.Item) -> Iterator[str]:
     """The folders of a test, with what sweeps, servers and clusters said; pytest keeps them for three sessions."""
     for folder in _folders:
         yield f"{folder / 'logs'}: what every program of the cluster says; sweeps' pods in nodes' kubelet.log"
-    given = [
-        value for value in getattr(item, "funcargs", {}).values() if isinstance(value, Path | ClusterSweep)
-    ]
-    for folder in sorted({value.folder if isinstance(value, ClusterSweep) else value for value in given}):
+    for value in getattr(item, "funcargs", {}).values():
+        folder = value.folder if isinstance(value, ClusterSweep) else value
+        if not isinstance(folder, Path) or not folder.is_dir():
+            continue
         yield f"{folder}: output.log of a started sweep"
         for logs in sorted(folder.glob("results/*/logs")):
             yield f"{logs}: a folder for each deployment, with what its servers, client and commands said"
