@@ -204,7 +204,7 @@ def environment() -> dict[str, str]:
     return os.environ | {
         "GOMODCACHE": str(cache() / "go" / "mod"),
         "GOCACHE": str(cache() / "go" / "build"),
-        "GOFLAGS": "-modcacherw",
+        "GOFLAGS": "-modcacherw -buildvcs=false",
         "GOTOOLCHAIN": "local",
         "CGO_ENABLED": "0",
         "GOGC": "400",  # its processes last for seconds
