@@ -329,8 +329,10 @@ def everything() -> None:
     require_go()
 
     def images() -> None:
-        for made in (pause_image(), site_image(), engine_image()):
-            say(str(made))
+        from tests.cluster.local.images import unpacked  # which needs this module
+
+        say(str(unpacked([pause_image(), site_image()])))
+        say(str(engine_image()))
         with scratch("workflow") as folder:
             workflow_image(folder / "workflow.tar")
 
