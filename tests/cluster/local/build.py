@@ -60,7 +60,7 @@ SHOWN = 250
 """Of so many compiled packages one is named."""
 
 ASIDE = 'echo 19 2>/dev/null >/proc/self/autogroup || true; exec nice -n 19 "$@"'
-"""In a session of its own, and one that yields: where the kernel schedules sessions, `nice` counts inside of one."""
+"""Where the kernel shares the CPUs among sessions (sched_autogroup), `nice` counts only inside of one."""
 
 ENGINE = """
 # What FROM names; TMPDIR is in memory too, for what the engine copies.
@@ -138,7 +138,7 @@ def workflow_image(out: Path) -> None:
 
 def _image(out: Path, target: str, name: str) -> None:
     how = ["--target", target, "--name", name]
-    run([sys.executable, str(IMAGES / "build.py"), str(out), *how])
+    run(aside([sys.executable, str(IMAGES / "build.py"), str(out), *how]), start_new_session=True)
 
 
 def _site_inputs() -> list[Path]:
@@ -228,7 +228,7 @@ def require_go(module: Path = GO) -> None:
 def go(arguments: list[str], module: Path, environment: dict[str, str]) -> None:
     """Run `go` behind everything else that this machine does; raises BuildError with the lines that it stopped at."""
     begun = time.monotonic()
-    command = ["setpriv", "--pdeathsig", "KILL", "sh", "-c", ASIDE, "go", "go", *arguments]
+    command = aside(["go", *arguments])
     last: deque[str] = deque(maxlen=30)
     compiled = 0
     with subprocess.Popen(
@@ -244,6 +244,11 @@ def go(arguments: list[str], module: Path, environment: dict[str, str]) -> None:
                 last.append(line)
     if process.returncode != 0:
         raise BuildError(f"go {arguments[0]} in {module}: exit code {process.returncode}: {''.join(last)}")
+
+
+def aside(command: list[str]) -> list[str]:
+    """A command that yields to everything else and ends with this process; in a session of its own."""
+    return ["setpriv", "--pdeathsig", "KILL", "sh", "-c", ASIDE, "aside", *command]
 
 
 def say(what: str) -> None:
@@ -344,6 +349,7 @@ def everything() -> None:
 
 
 if __name__ == "__main__":
+    os.nice(19)
     try:
         everything()
     except (BuildError, image.ImageError) as error:
