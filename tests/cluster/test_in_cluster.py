@@ -162,6 +162,7 @@ def node(here: local.Cluster, namespace: Space) -> Iterator[str]:
 def job(node: str, here: local.Cluster, namespace: Space, tmp_path_factory: pytest.TempPathFactory) -> Job:
     """The shipped Job, which has run to its end although its pod was evicted on the way."""
     archive = tmp_path_factory.mktemp("image") / "workflow.tar"
+    commit = image._commit()
     local.build.workflow_image(archive)
     here.load(archive, [node])
     archive.unlink()
@@ -170,7 +171,7 @@ def job(node: str, here: local.Cluster, namespace: Space, tmp_path_factory: pyte
     sweep = {"parameters": {**ONE, "rtt": ["0 ms", "20 ms"], "streams": [1, 2, 3]}, "measurement": QUICK}
     texts = {"nodes.yaml": yaml.safe_dump(sweep), "kubernetes.yaml": yaml.safe_dump(testbed)}
     namespace.core.create_namespaced_config_map(namespace.name, {"metadata": {"name": NAME}, "data": texts})
-    job = Job(here, namespace)
+    job = Job(here, namespace, commit)
     job.start()
     wait_until(lambda: " cell 1/6 " in job.log() or job.ended(), "a cell has ended", LONGEST)
     assert not job.ended(), job.log()
@@ -184,8 +185,9 @@ def job(node: str, here: local.Cluster, namespace: Space, tmp_path_factory: pyte
 class Job:
     """The shipped Job and the pod for its results, as an operator has them: by kubectl."""
 
-    def __init__(self, here: local.Cluster, namespace: Space) -> None:
+    def __init__(self, here: local.Cluster, namespace: Space, commit: str) -> None:
         self.namespace = namespace
+        self.commit = commit
         self._kubectl = partial(here.kubectl, f"--namespace={namespace.name}")
 
     def start(self) -> None:
@@ -253,7 +255,7 @@ def test_the_job_goes_from_nothing_to_the_report_and_on_after_an_eviction(job: J
     deployments = {cell["provenance"]["deployment"] for cell in cells}
     assert len(deployments) == 3  # two, and the one of the evicted pod, whose cells were not measured again
     for cell in cells:
-        assert cell["provenance"]["commit"] == image._commit()
+        assert cell["provenance"]["commit"] == job.commit
         assert cell["provenance"]["kubernetes"]["namespace"] == job.namespace.name
     assert xr.load_dataset(results / "dataset.nc").throughput.notnull().all()
     check_report(results / "report.html", len(cells))
