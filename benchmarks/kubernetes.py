@@ -38,7 +38,7 @@ def main() -> None:
         namespace = f"bench-{secrets.token_hex(2)}"
         core = client.CoreV1Api(config.new_client_from_config(str(cluster.kubeconfig)))
         core.create_namespace({"metadata": {"name": namespace}})
-        settings = Kubernetes.model_validate(local_testbed(namespace, memory="256 MiB"))
+        settings = Kubernetes.model_validate(local_testbed(namespace, memory="256 MiB", bandwidth="1 Gbit/s"))
         print(
             f"| origins | up s | {' | '.join(f'{part} s' for part in PARTS)} | a cell s | down s | API requests |"
         )

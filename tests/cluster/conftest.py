@@ -7,10 +7,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
+from kubernetes import client, utils
 
 from tests.cluster import local
+from tests.cluster.local.build import ROOT
+from tests.cluster.sweeps import ONE, RATE, ClusterSweep, Space, local_testbed, space
 
 HERE = Path(__file__).parent
+ACCOUNT = "tpcsweep"
+"""What the account of config/kubernetes/rbac.yaml is called."""
+
+_folders: list[Path] = []
+"""Of the clusters that were started, for failures to name."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -19,10 +28,39 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.cluster)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """A failure says where to look."""
+    report = yield
+    if report.failed and item.path.is_relative_to(HERE) and (lines := [*where_to_look(item)]):
+        report.sections.append(("Where to look", "\n".join(lines)))
+    return report
+
+
+def where_to_look(item: pytest.Item) -> Iterator[str]:
+    """The folders of a test, with what sweeps, servers and clusters said; pytest keeps them for three sessions."""
+    for folder in _folders:
+        yield f"{folder / 'logs'}: what every program of the cluster says; sweeps' pods in nodes' kubelet.log"
+    for value in getattr(item, "funcargs", {}).values():
+        folder = value.folder if isinstance(value, ClusterSweep) else value
+        if not isinstance(folder, Path) or not folder.is_dir():
+            continue
+        yield f"{folder}: output.log of a started sweep"
+        for logs in sorted(folder.glob("results/*/logs")):
+            yield f"{logs}: a folder for each deployment, with what its servers, client and commands said"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def clean() -> None:
+    """What killed sessions have left is gone before anything begins."""
+    local.down()
+
+
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[local.Cluster]:
     """Three nodes on this machine: n1 and n2 near each other, n3 20 ms away."""
-    with local.cluster(tmp_path_factory.mktemp("cluster")) as started:
+    _folders.append(tmp_path_factory.mktemp("cluster"))
+    with local.cluster(_folders[-1], bandwidth=[RATE] * 3) as started:
         yield started
 
 
@@ -36,5 +74,46 @@ def kubeconfig(request: pytest.FixtureRequest) -> Path:
 @pytest.fixture(scope="session")
 def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[local.Cluster]:
     """An API without nodes."""
-    with local.control_plane(tmp_path_factory.mktemp("control-plane")) as started:
+    _folders.append(tmp_path_factory.mktemp("control-plane"))
+    with local.control_plane(_folders[-1]) as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def account(kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Space]:
+    """A namespace with the shipped Role and its account; sweeps have a token of that and no other credentials."""
+    with space(kubeconfig, "tpcsweep-account") as made:
+        utils.create_from_yaml(made.api, str(ROOT / "config/kubernetes/rbac.yaml"), namespace=made.name)
+        asked = client.AuthenticationV1TokenRequest(spec=client.V1TokenRequestSpec(audiences=[]))
+        token = made.core.create_namespaced_service_account_token(ACCOUNT, made.name, asked)
+        assert token.status is not None
+        content = yaml.safe_load(kubeconfig.read_text())
+        for user in content["users"]:
+            user["user"] = {"token": token.status.token}
+        file = tmp_path_factory.mktemp("account") / "kubeconfig"
+        file.write_text(yaml.safe_dump(content))
+        yield Space(made.name, file, made.core, made.api)
+
+
+@pytest.fixture(scope="session")
+def measured(account: Space, tmp_path_factory: pytest.TempPathFactory) -> ClusterSweep:
+    """A sweep that has run to its report under the account: four deployments with every pair of values."""
+    axes = {"cores": [0.5, 1], "origins": [1, 2], "rtt": ["0 ms", "20 ms"], "streams": [1, 2]}
+    sweep = account.sweep(
+        tmp_path_factory.mktemp("measured"),
+        local_testbed(account.name),
+        parameters={**ONE, **axes, "tool": ["curl"]},
+        exclude=[
+            {"cores": 0.5, "origins": 1, "rtt": "20 ms"},
+            {"cores": 0.5, "origins": 2, "rtt": "0 ms"},
+            {"cores": 1, "origins": 1, "rtt": "0 ms"},
+            {"cores": 1, "origins": 2, "rtt": "20 ms"},
+        ],
+        include=[
+            {"cores": 0.5, "origins": 1, "rtt": "0 ms", "streams": 4, "tool": tool}
+            for tool in ("native", "gfal2")
+        ],
+    )
+    done = sweep.run(timeout=1800)
+    assert done.returncode == 0, done.stdout
+    return sweep

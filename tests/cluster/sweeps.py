@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +14,14 @@ from kubernetes import client, config
 from tpcsweep.testbeds.kubernetes.api import SELECTOR
 
 from tests.cluster.local import build
-from tests.support.workflow import Sweep
+from tests.support.workflow import Sweep, wait_until
 
 QUICK = {"min_time": "2 s", "max_time": "8 s", "precision": "50 %"}
+ONE = {"rtt": "0 ms", "file_size": "8 MiB", "tool": "curl"}
+LONGEST = 600.0
+"""Seconds for anything on a machine that has much else to do."""
+RATE = 0.2
+"""Gbit/s of every node's link: what a machine with much else to do still fills."""
 
 
 def local_testbed(namespace: str, **changes: Any) -> dict[str, Any]:
@@ -29,7 +34,7 @@ def local_testbed(namespace: str, **changes: Any) -> dict[str, Any]:
         "qos": "burstable",  # three nodes share two CPUs
         "memory": "512 MiB",
         "client_memory": "1 GiB",
-        "bandwidth": "1 Gbit/s",
+        "bandwidth": RATE,
         "mtu": 9000,
         "congestion_controls": [_congestion_control()],
         "client": on("n2"),
@@ -59,6 +64,8 @@ class Space:
     """A namespace of a test's own."""
 
     name: str
+    kubeconfig: Path
+    """What sweeps find the cluster by."""
     core: client.CoreV1Api
     api: client.ApiClient
 
@@ -89,13 +96,28 @@ class Space:
     def sweep(self, folder: Path, settings: dict[str, Any], **content: Any) -> ClusterSweep:
         """A sweep on a testbed with these settings."""
         (folder / "local.yaml").write_text(yaml.safe_dump(settings))
-        sweep = ClusterSweep(folder)
+        sweep = ClusterSweep(folder, kubeconfig=self.kubeconfig)
         sweep.define(**{"measurement": QUICK, **content})
         return sweep
 
 
+@dataclass(frozen=True, kw_only=True)
 class ClusterSweep(Sweep):
     """A sweep on a cluster, run as a user runs it."""
+
+    kubeconfig: Path
+
+    def wait_for_cell(self, number: int, run: subprocess.Popen[bytes]) -> None:
+        """Wait until a started run has measured so many cells, or has ended."""
+
+        def measured() -> bool:
+            return f" cell {number}/" in self.output() or run.poll() is not None
+
+        wait_until(measured, f"cell {number} has ended: {self.output()}", LONGEST)
+
+    def run(self, *arguments: str, timeout: float = LONGEST) -> subprocess.CompletedProcess[str]:
+        """Run to the end; standard error is in `stdout` too."""
+        return super().run(*arguments, timeout=timeout)
 
     @property
     def results(self) -> Path:
@@ -105,26 +127,22 @@ class ClusterSweep(Sweep):
     def command(self, *arguments: str) -> list[str]:
         """The command line, with the profile."""
         found = super().command("--profile", "k8s", *arguments)
-        return [*found, f"testbed={self.folder / 'local.yaml'}"]
+        return [
+            # As a terminal would: what is started in the background ignores Ctrl-C.
+            *("env", "--default-signal=INT", f"TPCSWEEP_KUBECONFIG={self.kubeconfig}"),
+            *found,
+            f"testbed={self.folder / 'local.yaml'}",
+        ]
 
 
 @contextlib.contextmanager
 def space(kubeconfig: Path, name: str, security: str = "restricted") -> Iterator[Space]:
-    """A namespace for the length of a `with`, in which pods are held to a pod security standard.
-
-    Deployments find the cluster by the environment.
-    """
-    before = os.environ.get("TPCSWEEP_KUBECONFIG")
-    os.environ["TPCSWEEP_KUBECONFIG"] = str(kubeconfig)
+    """A namespace for the length of a `with`, in which pods are held to a pod security standard."""
     api = config.new_client_from_config(str(kubeconfig))
     core = client.CoreV1Api(api)
     labels = {"pod-security.kubernetes.io/enforce": security}
     core.create_namespace({"metadata": {"name": name, "labels": labels}})
     try:
-        yield Space(name, core, api)
+        yield Space(name, kubeconfig, core, api)
     finally:
         core.delete_namespace(name)
-        if before is None:
-            del os.environ["TPCSWEEP_KUBECONFIG"]
-        else:
-            os.environ["TPCSWEEP_KUBECONFIG"] = before

@@ -32,6 +32,8 @@ from urllib3.exceptions import ProtocolError
 from tests.cluster import local
 
 ROOT = Path(__file__).parents[2]
+LONG = 60.0
+"""Seconds for what takes a moment, on a machine that has much else to do."""
 
 
 def settings(**given: Any) -> Kubernetes:
@@ -56,7 +58,7 @@ def cluster(control_plane: local.Cluster, monkeypatch: pytest.MonkeyPatch) -> It
     """A namespace of its own for each test."""
     found = connected(control_plane.kubeconfig, monkeypatch, namespace=f"test-{secrets.token_hex(3)}")
     found.core.create_namespace(client.V1Namespace(metadata=client.V1ObjectMeta(name=found.namespace)))
-    until(lambda: found.core.list_namespaced_service_account(found.namespace).items, 60)
+    until(lambda: found.core.list_namespaced_service_account(found.namespace).items)
     yield found
     found.core.delete_namespace(found.namespace)
 
@@ -64,12 +66,12 @@ def cluster(control_plane: local.Cluster, monkeypatch: pytest.MonkeyPatch) -> It
 @pytest.fixture
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leases that expire soon."""
-    for name, seconds in {"DURATION": 3.0, "RENEWAL": 0.5, "LOST": 2.0, "POLL": 0.2}.items():
+    for name, seconds in {"DURATION": 6.0, "RENEWAL": 0.5, "LOST": 5.0, "POLL": 0.2}.items():
         monkeypatch.setattr(leases, name, seconds)
 
 
-def until(condition: Callable[[], Any], seconds: float = 20.0) -> None:
-    give_up = time.monotonic() + seconds
+def until(condition: Callable[[], Any]) -> None:
+    give_up = time.monotonic() + LONG
     while not condition():
         assert time.monotonic() < give_up
         time.sleep(0.05)
@@ -192,7 +194,7 @@ def test_server_that_is_not_trusted(
     began = time.monotonic()
     with pytest.raises(ClusterError, match="certificate is not trusted"):
         connected(kubeconfig, monkeypatch)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < api.PATIENCE
 
 
 def test_token_that_is_invalid_or_expired(
@@ -291,7 +293,7 @@ def test_calls_give_up(control_plane: local.Cluster, monkeypatch: pytest.MonkeyP
     began = time.monotonic()
     with pytest.raises(ClusterError, match=r"the API server does not answer: .*refused"):
         api.call(lambda: cluster.core.list_namespaced_pod("default"), seconds=1)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < api.PATIENCE
 
 
 # Leases
@@ -305,7 +307,7 @@ def test_leases_exclude(cluster: Cluster) -> None:
             pass
         with holding(cluster, ["c"], "bbbbbb"):  # which the failure above has not kept
             assert leases.holders(cluster) == {"aaaaaa", "bbbbbb"}
-        time.sleep(4)  # longer than they last without renewal
+        time.sleep(leases.DURATION + 1)  # longer than they last without renewal
         first.check()
     assert leases.holders(cluster) == set()
 
@@ -351,12 +353,12 @@ def test_a_dead_holder_is_succeeded(cluster: Cluster) -> None:
     labels, notes = state.labels("bbbbbb"), state.ownership("a sweep", "rtt=40")
     began = time.monotonic()
     with leases.held(cluster, ["a"], "bbbbbb", labels, notes, waiting=words.append) as held:
-        assert 2 < time.monotonic() - began < 6
+        assert time.monotonic() - began > leases.DURATION - 1
         held.check()
         assert leases.holders(cluster) == {"bbbbbb"}
     assert len(words) == 2
     assert words[0].startswith("aaaaaa: ")
-    assert words[1].endswith("(silent: taken over after 3 s of that)")
+    assert words[1].endswith("(silent: taken over after 6 s of that)")
 
 
 @pytest.mark.usefixtures("fast")
@@ -364,11 +366,11 @@ def test_a_lease_that_cannot_be_renewed_is_lost(cluster: Cluster) -> None:
     with holding(cluster, ["a"], "aaaaaa") as held:
         host = cluster.http.configuration.host
         cluster.http.configuration.host = "https://127.0.0.1:1"
-        until(held.lost, 5)
+        until(held.lost)
         with pytest.raises(leases.LostError, match=r"could not be renewed for .*refused"):
             held.check()
         cluster.http.configuration.host = host
-        until(lambda: held.lost() is None, 5)  # nobody has taken it in the meantime
+        until(lambda: held.lost() is None)  # nobody has taken it in the meantime
 
 
 @pytest.mark.usefixtures("fast")
@@ -376,12 +378,12 @@ def test_a_lease_that_another_has_taken_is_lost(cluster: Cluster) -> None:
     with holding(cluster, ["a"], "aaaaaa") as held:
         theirs = {"spec": {"holderIdentity": "bbbbbb"}}
         cluster.coordination.patch_namespaced_lease("a", cluster.namespace, theirs)
-        until(held.lost, 3)
+        until(held.lost)
         assert "Lease a was taken over by bbbbbb" in (held.lost() or "")
     assert leases.holders(cluster) == {"bbbbbb"}  # what is not ours stays
     with holding(cluster, ["b"], "aaaaaa") as held:
         cluster.coordination.delete_namespaced_lease("b", cluster.namespace)
-        until(held.lost, 3)
+        until(held.lost)
         assert "deleted by somebody" in (held.lost() or "")
 
 
@@ -413,7 +415,7 @@ def test_pods_of_a_dead_node_are_removed_by_force(cluster: Cluster, monkeypatch:
 
 
 def test_what_remains_is_named(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state, "GONE_SECONDS", 2.0)
+    monkeypatch.setattr(state, "GONE_SECONDS", 5.0)
     stays = pod("aaaaaa")
     stays.metadata.finalizers = ["example.com/stay"]
     api.create(cluster, stays)
@@ -436,7 +438,7 @@ def test_reap_takes_the_dead_only(cluster: Cluster) -> None:
         assert found[0].sweep == "a sweep"
         assert found[0].cells == "rtt=20"
         assert f"pid {os.getpid()}" in found[0].owner
-        assert 0 <= found[0].age < 60
+        assert 0 <= found[0].age < 600
         removed = state.reap(cluster)
         held.check()
     assert [line.split(":")[0] for line in removed] == ["Lease of bbbbbb", "aaaaaa", "bbbbbb"]
@@ -454,18 +456,18 @@ def watch(cluster: Cluster) -> Iterator[PodWatch]:
     yield found
     began = time.monotonic()
     found.close()
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < LONG / 2  # a watch lasts twice as long
 
 
 def test_a_deleted_pod_is_noticed(cluster: Cluster, watch: PodWatch) -> None:
     api.create(cluster, pod("aaaaaa"))
     api.create(cluster, pod("bbbbbb"))
-    assert watch.wait_for(lambda pods: set(pods) == {"tpc-aaaaaa-src1"}, 5)
+    assert watch.wait_for(lambda pods: set(pods) == {"tpc-aaaaaa-src1"}, LONG)
     time.sleep(1)
     assert watch.fault() is None  # that it cannot be scheduled is none yet
     before = cluster.requests
     cluster.core.delete_namespaced_pod("tpc-aaaaaa-src1", cluster.namespace)
-    assert watch.wait_for(lambda pods: not pods, 1)
+    assert watch.wait_for(lambda pods: not pods, LONG)
     assert (watch.fault() or "").startswith("pod tpc-aaaaaa-src1: Deleted: not by this process; it ")
     assert cluster.requests - before <= 4
 
@@ -474,11 +476,11 @@ def test_unschedulable_pods_are_explained_when_the_time_is_over(cluster: Cluster
     for name in ("-src1", "-src2"):
         api.create(cluster, pod("aaaaaa", name, node_selector={"site": "nowhere"}))
     words = (
-        r"not running after 3 s: pods tpc-aaaaaa-src1, tpc-aaaaaa-src2: Unschedulable: .*; "
+        r"not running after 10 s: pods tpc-aaaaaa-src1, tpc-aaaaaa-src2: Unschedulable: .*; "
         r"it requests cpu 2, memory 1Gi, node label site=nowhere; no node has these labels; 1 of 3 pods do not exist"
     )
     with pytest.raises(PodError, match=words):
-        watch.running(3, 3)
+        watch.running(3, 10)
 
 
 def test_a_job_that_may_not_make_its_pod(cluster: Cluster, watch: PodWatch) -> None:
@@ -486,19 +488,19 @@ def test_a_job_that_may_not_make_its_pod(cluster: Cluster, watch: PodWatch) -> N
     api.create(cluster, job("aaaaaa"))
     began = time.monotonic()
     with pytest.raises(PodError, match=r"Job tpc-aaaaaa: FailedCreate: .* forbidden: exceeded quota: limit"):
-        watch.running(1, 30)
-    assert time.monotonic() - began < 6
+        watch.running(1, 10 * LONG)
+    assert time.monotonic() - began < LONG
 
 
 def test_pods_that_run_and_then_fail(cluster: Cluster, watch: PodWatch) -> None:
     for name in ("-src1", "-dst1"):
         api.create(cluster, pod("aaaaaa", name, node_name="nowhere"))
         report(cluster, name, running())
-    assert set(watch.running(2, 5)) == {"tpc-aaaaaa-src1", "tpc-aaaaaa-dst1"}
+    assert set(watch.running(2, LONG)) == {"tpc-aaaaaa-src1", "tpc-aaaaaa-dst1"}
     assert watch.fault() is None
     ended = {"exitCode": 137, "reason": "OOMKilled", "startedAt": None, "finishedAt": None}
     report(cluster, "-dst1", {"phase": "Failed", "containerStatuses": [container(terminated=ended)]})
-    until(watch.fault, 1)
+    until(watch.fault)
     report(cluster, "-src1", {"phase": "Failed", "reason": "Evicted", "message": "too late to be the first"})
     assert watch.fault() == (
         "pod tpc-aaaaaa-dst1: OOMKilled: container xrootd ended with exit code 137, its memory limit is none "
@@ -512,8 +514,8 @@ def test_what_cannot_heal_is_not_waited_for(cluster: Cluster, watch: PodWatch) -
     report(cluster, "-src1", {"phase": "Pending", "containerStatuses": [container(waiting=waiting)]})
     began = time.monotonic()
     with pytest.raises(PodError, match=r"ErrImageNeverPull: image registry.example/tpcsweep:1, pull policy"):
-        watch.running(1, 30)
-    assert time.monotonic() - began < 3
+        watch.running(1, 10 * LONG)
+    assert time.monotonic() - began < LONG
 
 
 # Restarts of the API server, last: its controllers are slow to come back
@@ -555,10 +557,10 @@ def test_the_watch_survives_a_restart(
     cluster: Cluster, watch: PodWatch, control_plane: local.Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api.create(cluster, pod("aaaaaa"))
-    assert watch.wait_for(lambda pods: len(pods) == 1, 5)
+    assert watch.wait_for(lambda pods: len(pods) == 1, LONG)
     control_plane.restart_api_server()
     api.create(cluster, pod("aaaaaa", "-dst1"))
-    assert watch.wait_for(lambda pods: len(pods) == 2, 10)
+    assert watch.wait_for(lambda pods: len(pods) == 2, LONG)
     assert watch.fault() is None
     # What was before its start, the server does not remember: 410, and all is listed anew.
     listed: list[float] = []
@@ -566,9 +568,9 @@ def test_the_watch_survives_a_restart(
     monkeypatch.setattr(watch, "_list", lambda seconds: (listed.append(seconds), before(seconds)))
     watch._version = "1"
     watch._watch.stop()  # type: ignore[union-attr]
-    until(lambda: listed, 5)
+    until(lambda: listed)
     cluster.core.delete_namespaced_pod("tpc-aaaaaa-src1", cluster.namespace)
-    assert watch.wait_for(lambda pods: set(pods) == {"tpc-aaaaaa-dst1"}, 2)
+    assert watch.wait_for(lambda pods: set(pods) == {"tpc-aaaaaa-dst1"}, LONG)
     assert "Deleted" in (watch.fault() or "")
 
 
@@ -621,7 +623,7 @@ cluster = api.connect(settings(namespace={cluster.namespace!r}))
 own = state.labels({identifier!r}), state.ownership("a sweep", "rtt=20")
 with leases.held(cluster, [{name!r}], {identifier!r}, *own):
     print("held", flush=True)
-    time.sleep(60)
+    time.sleep(600)
 """
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=ROOT) as process:
         assert process.stdout is not None

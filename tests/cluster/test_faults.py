@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import re
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +18,23 @@ import yaml
 from kubernetes import client
 
 from tests.cluster import local
-from tests.cluster.sweeps import ClusterSweep, Space, local_testbed, space
+from tests.cluster.sweeps import LONGEST, ONE, ClusterSweep, Space, local_testbed, space
 from tests.support.workflow import ROOT, wait_until
 
-CELLS = {"rtt": "0 ms", "file_size": "8 MiB", "streams": [1, 2], "tool": "curl"}
-MORE = {**CELLS, "streams": [1, 2, 3]}
+CELLS = {**ONE, "streams": [1, 2]}
+MORE = {**ONE, "streams": [1, 2, 3]}
 KILL = """
 import os, pathlib, signal
 for folder in pathlib.Path("/proc").glob("[0-9]*"):
     if (folder / "comm").read_text() == "xrootd\\n":
         os.kill(int(folder.name), signal.SIGSEGV)
 """
-EIGHT = {"min_time": "8 s", "max_time": "8 s"}
+LASTING = {"min_time": "8 s", "max_time": "8 s"}
 """Time enough in a cell to break something."""
-ORPHANED = 200.0
-"""Seconds in which a cluster has collected what nobody comes for: the hub gives up after two minutes."""
+INTO = 1.5
+"""Seconds into a cell."""
+AWAY = 3.0
+"""Seconds for which the API server is away."""
 
 
 @pytest.fixture(scope="module")
@@ -44,43 +48,83 @@ def test_an_api_server_that_restarts_in_a_cell_costs_no_sample(
     cluster: local.Cluster, namespace: Space, tmp_path: Path
 ) -> None:
     sweep, run = measuring(namespace, tmp_path)
-    cluster.restart_api_server(down_for=3)
-    assert run.wait(120) == 0, sweep.output()
-    for path in sweep.cells():
-        cell = json.loads(path.read_bytes())
+    cluster.restart_api_server(down_for=AWAY)
+    assert run.wait(LONGEST) == 0, sweep.output()
+    for cell in cells(sweep):
         assert cell["status"] == "ok", cell["message"]
         times = cell["samples"]["time"]
-        assert max(b - a for a, b in itertools.pairwise(times)) < 0.5
+        assert max(b - a for a, b in itertools.pairwise(times)) < AWAY
         assert times[-1] > 7
     assert namespace.left() == {}
 
 
-def test_a_client_pod_that_is_deleted(namespace: Space, tmp_path: Path) -> None:
-    sweep, run = measuring(namespace, tmp_path, MORE)
-    [pod] = namespace.pods(role="client")
-    namespace.core.delete_namespaced_pod(pod, namespace.name, grace_period_seconds=0)
-    assert run.wait(180) == 0, sweep.output()
-    only_the_second_failed(sweep, rf"pod {pod}: Deleted")
-    assert namespace.left() == {}
+@dataclass(frozen=True)
+class Broken:
+    """A sweep in which something was broken in every second cell."""
+
+    cells: list[dict[str, Any]]
+    """In the order in which they were measured."""
+    pods: list[str]
+    """What was broken in the second, the fourth and the sixth."""
+    left: dict[str, list[str]]
+    """What there was of it when it had ended."""
 
 
-def test_an_origin_pod_that_is_deleted(namespace: Space, tmp_path: Path) -> None:
-    sweep, run = measuring(namespace, tmp_path, MORE)
-    [pod] = namespace.pods(role="origin", side="dst")
-    namespace.core.delete_namespaced_pod(pod, namespace.name, grace_period_seconds=0)
-    assert run.wait(180) == 0, sweep.output()
-    only_the_second_failed(sweep, rf"pod {pod}: Deleted")
-    assert namespace.left() == {}
+@pytest.fixture(scope="module")
+def broken(
+    cluster: local.Cluster, namespace: Space, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Broken]:
+    """It has run to its end: every broken deployment was replaced, and what was measured before was kept."""
+
+    def deleted(pod: str) -> None:
+        namespace.core.delete_namespaced_pod(pod, namespace.name, grace_period_seconds=0)
+
+    def killed(pod: str) -> None:
+        inside = ["exec", f"--namespace={namespace.name}", pod, "--container=servers", "--"]
+        cluster.kubectl(*inside, "/usr/bin/python3", "-c", KILL)
+
+    faults: list[tuple[Callable[[str], None], dict[str, str]]] = [
+        (deleted, {"role": "client"}),
+        (deleted, {"role": "origin", "side": "dst"}),
+        (killed, {"side": "dst"}),
+    ]
+    folder = tmp_path_factory.mktemp("broken")
+    sweep, run = begun(namespace, folder, {**ONE, "streams": list(range(1, 8))})
+    pods = []
+    for before, (fault, having) in zip((1, 3, 5), faults, strict=True):
+        sweep.wait_for_cell(before, run)
+        assert run.poll() is None, sweep.output()
+        time.sleep(INTO)
+        [pod] = namespace.pods(**having)
+        fault(pod)
+        pods.append(pod)
+    assert run.wait(LONGEST) == 0, sweep.output()
+    made = sorted(cells(sweep), key=lambda cell: str(cell["provenance"]["started"]))
+    yield Broken(made, pods, namespace.left())
 
 
-def test_a_server_that_dies(cluster: local.Cluster, namespace: Space, tmp_path: Path) -> None:
-    sweep, run = measuring(namespace, tmp_path, MORE)
-    [pod] = namespace.pods(side="dst")
-    inside = ["exec", f"--namespace={namespace.name}", pod, "--container=servers", "--"]
-    cluster.kubectl(*inside, "/usr/bin/python3", "-c", KILL)
-    assert run.wait(180) == 0, sweep.output()
-    only_the_second_failed(sweep, rf"pod {pod}: .*container servers ended .*xrootd ended with exit code -11")
-    assert namespace.left() == {}
+def test_all_other_cells_are_measured_and_nothing_is_left(broken: Broken) -> None:
+    assert [cell["status"] for cell in broken.cells] == ["ok", "failed", "ok", "failed", "ok", "failed", "ok"]
+    assert broken.left == {}
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [
+        (0, r"pod {}: Deleted"),
+        (1, r"pod {}: Deleted"),
+        (2, r"pod {}: .*container servers ended .*xrootd ended with exit code -11"),
+    ],
+    ids=["a client pod that is deleted", "an origin pod that is deleted", "a server that dies"],
+)
+def test_a_cell_says_what_broke_and_the_next_is_measured_elsewhere(
+    broken: Broken, number: int, message: str
+) -> None:
+    first, second, third = broken.cells[2 * number :][:3]
+    assert re.search(message.format(broken.pods[number]), second["message"]), second["message"]
+    assert second["flags"] == ["deployment_broken"]
+    assert first["provenance"]["deployment"] == second["provenance"]["deployment"]
+    assert second["provenance"]["deployment"] != third["provenance"]["deployment"]
 
 
 def test_a_node_that_is_gone(cluster: local.Cluster, namespace: Space, tmp_path: Path) -> None:
@@ -89,20 +133,20 @@ def test_a_node_that_is_gone(cluster: local.Cluster, namespace: Space, tmp_path:
     [pod] = namespace.pods(side="src")
     cluster.stop_kubelet("n1", pods=True)
     try:
-        assert run.wait(300) != 0
+        assert run.wait(LONGEST) != 0
         assert re.search(rf"pod {pod}: NodeNotReady: .*n1", sweep.output()), sweep.output()
         assert namespace.left() == {}
     finally:
         cluster.start_kubelet("n1")
-        cluster.kubectl("wait", "node/n1", "--for=condition=Ready", "--timeout=60s")
+        cluster.kubectl("wait", "node/n1", "--for=condition=Ready", "--timeout=300s", timeout=LONGEST)
 
 
 def test_pods_that_no_node_has_room_for(namespace: Space, tmp_path: Path) -> None:
-    settings = local_testbed(namespace.name, qos="guaranteed", client_cores=64, start_time="5 s")
+    settings = local_testbed(namespace.name, qos="guaranteed", client_cores=64, start_time="10 s")
     sweep = namespace.sweep(tmp_path, settings, parameters=CELLS)
     done = sweep.run("cells")
     assert done.returncode != 0
-    assert re.search(r"not running after 5 s: pod \S+: Unschedulable: .*Insufficient cpu", done.stdout)
+    assert re.search(r"not running after 10 s: pod \S+: Unschedulable: .*Insufficient cpu", done.stdout)
     assert re.search(r"it requests cpu 64.*n2", done.stdout), done.stdout
     assert namespace.left() == {}
 
@@ -113,7 +157,7 @@ def test_a_quota_that_is_exceeded(namespace: Space, tmp_path: Path) -> None:
         metadata=client.V1ObjectMeta(name="few"), spec=client.V1ResourceQuotaSpec(hard={"pods": "2"})
     )
     namespace.core.create_namespaced_resource_quota(namespace.name, limit)
-    wait_until(lambda: _counted(namespace), "the quota counts")
+    wait_until(lambda: _counted(namespace), "the quota counts", LONGEST)
     try:
         done = sweep.run("cells")
     finally:
@@ -124,9 +168,7 @@ def test_a_quota_that_is_exceeded(namespace: Space, tmp_path: Path) -> None:
     assert namespace.left() == {}
 
 
-def test_credentials_that_end_in_a_cell(
-    cluster: local.Cluster, namespace: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_credentials_that_end_in_a_cell(cluster: local.Cluster, namespace: Space, tmp_path: Path) -> None:
     """Nobody is left who may tear down, as after kill -9: the cluster does it."""
     inside = f"--namespace={namespace.name}"
     cluster.kubectl("apply", inside, "--filename", str(ROOT / "config/kubernetes/rbac.yaml"))
@@ -134,45 +176,40 @@ def test_credentials_that_end_in_a_cell(
     content["users"][0]["user"] = {"token": cluster.kubectl("create", "token", inside, "tpcsweep").strip()}
     theirs = tmp_path / "kubeconfig"
     theirs.write_text(yaml.safe_dump(content))
-    with monkeypatch.context() as patched:
-        patched.setenv("TPCSWEEP_KUBECONFIG", str(theirs))
-        sweep, run = measuring(namespace, tmp_path)
+    own = dataclasses.replace(namespace, kubeconfig=theirs)
+    sweep, run = measuring(own, tmp_path, orphan_time="30 s")
     cluster.kubectl("delete", inside, "serviceaccount", "tpcsweep")
-    assert run.wait(120) != 0
+    assert run.wait(LONGEST) != 0
     assert "does not accept the credentials (401)" in sweep.output(), sweep.output()
     assert namespace.left()
-    wait_until(lambda: set(namespace.left()) <= {"leases"}, "the cluster collects what is left", ORPHANED)
-    done = sweep.run("reap")
+    wait_until(lambda: set(namespace.left()) <= {"leases"}, "the cluster collects what is left", LONGEST)
+    done = dataclasses.replace(sweep, kubeconfig=namespace.kubeconfig).run("reap")
     assert done.returncode == 0, done.stdout
     assert namespace.left() == {}
+
+
+def begun(
+    namespace: Space, folder: Path, parameters: dict[str, Any], **settings: Any
+) -> tuple[ClusterSweep, subprocess.Popen[bytes]]:
+    """A sweep of several cells, started."""
+    testbed = local_testbed(namespace.name, **settings)
+    sweep = namespace.sweep(folder, testbed, measurement=LASTING, parameters=parameters)
+    return sweep, sweep.start("cells")
 
 
 def measuring(
     namespace: Space, folder: Path, parameters: dict[str, Any] = CELLS, **settings: Any
 ) -> tuple[ClusterSweep, subprocess.Popen[bytes]]:
-    """A sweep of several cells, in the midst of the second."""
-    testbed = local_testbed(namespace.name, **settings)
-    sweep = namespace.sweep(folder, testbed, measurement=EIGHT, parameters=parameters)
-    run = sweep.start("cells")
-
-    def between() -> bool:
-        return "cell 1/" in sweep.output() or run.poll() is not None
-
-    wait_until(between, f"a cell ends: {sweep.output()}", 120)
+    """A sweep in the midst of its second cell."""
+    sweep, run = begun(namespace, folder, parameters, **settings)
+    sweep.wait_for_cell(1, run)
     assert run.poll() is None, sweep.output()
-    time.sleep(2)
+    time.sleep(INTO)
     return sweep, run
 
 
-def only_the_second_failed(sweep: ClusterSweep, message: str) -> None:
-    """One cell of three says what broke; the third was measured in another deployment."""
-    cells = [json.loads(path.read_bytes()) for path in sweep.cells()]
-    first, second, third = sorted(cells, key=lambda cell: str(cell["provenance"]["started"]))
-    assert re.search(message, second["message"]), second["message"]
-    assert [cell["status"] for cell in (first, second, third)] == ["ok", "failed", "ok"]
-    assert second["flags"] == ["deployment_broken"]
-    assert first["provenance"]["deployment"] == second["provenance"]["deployment"]
-    assert second["provenance"]["deployment"] != third["provenance"]["deployment"]
+def cells(sweep: ClusterSweep) -> list[dict[str, Any]]:
+    return [json.loads(path.read_bytes()) for path in sweep.cells()]
 
 
 def _counted(namespace: Space) -> bool:

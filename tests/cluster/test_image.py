@@ -1,7 +1,13 @@
-"""The image of the testbed, built for real: what pods run starts as their user on a read-only root, and it imports."""
+"""The image of the testbed, built for real, by build.py and by an engine from the Containerfile.
+
+What pods run starts as their user on a read-only root, and the image imports.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import json
 import os
 import shutil
 import subprocess
@@ -12,11 +18,11 @@ from typing import Any
 
 import pytest
 
+from tests.cluster.local import build
 from tests.support.image import image
 
 pytestmark = pytest.mark.cluster
 
-NAME = "localhost/tpcsweep:site"
 PRIVATE = [
     "setpriv",
     "--pdeathsig",
@@ -46,39 +52,74 @@ ctr --address "$PWD/socket" --namespace k8s.io images ls
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
-    """The archive of the site image, and its digest."""
-    folder = tmp_path_factory.mktemp("image")
-    yield folder / "site.tar", image.build(folder / "site.tar", "site", NAME)
-    shutil.rmtree(folder)
+def built() -> Path:
+    """The archive of the site image."""
+    return build.site_image()
 
 
 @pytest.fixture(scope="module")
-def run(built: tuple[Path, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., str]]:
+def enter(built: Path) -> Iterator[Callable[..., str]]:
     """Run a command inside the image as its user; returns all that it said."""
-    root = tmp_path_factory.mktemp("root")
-    with tarfile.open(built[0]) as archive:
-        layers = [archive.extractfile(entry).read() for entry in archive if entry.size > 100_000]  # type: ignore
-    for layer in layers:
-        flags = ["--zstd"] if layer[:4] == b"\x28\xb5\x2f\xfd" else []
-        subprocess.run(["tar", *flags, "-C", str(root), "--xattrs", "-xf", "-"], input=layer, check=True)
+    with entered(built) as inside:
+        yield inside
 
-    def inside(*command: str) -> str:
-        settings = " ".join(f"{key}={value}" for key, value in image.ENVIRONMENT.items())
-        done = subprocess.run(
-            [*PRIVATE, "bash", "-euc", ENTER, str(root), *command],
-            env={**os.environ, "ENVIRONMENT": settings},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout
-        return done.stdout
 
-    yield inside
-    shutil.rmtree(root)
+@pytest.fixture(scope="module", params=["build.py", "Containerfile"])
+def run(request: pytest.FixtureRequest) -> Iterator[Callable[..., str]]:
+    """The same, in what each way of building makes."""
+    if request.param == "build.py":
+        yield request.getfixturevalue("enter")
+    else:
+        with entered(build.engine_image()) as inside:
+            yield inside
+
+
+@contextlib.contextmanager
+def entered(archive: Path) -> Iterator[Callable[..., str]]:
+    """A way to run commands in what is in an archive: in memory, in a namespace that is gone with this process."""
+    command = [*PRIVATE, "bash", "-euc", f"mount -t tmpfs -o mode=755 tmpfs {image.WORK}; echo; read"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"\n"
+        unpack(archive, Path(f"/proc/{holder.pid}/root{image.WORK}"))
+        yield functools.partial(inside, holder.pid)
+        holder.kill()
+
+
+def unpack(archive: Path, root: Path) -> None:
+    """Lay an image's layers over one another."""
+    with tarfile.open(archive) as tar:
+
+        def content(name: str) -> bytes:
+            return tar.extractfile(name).read()  # type: ignore[union-attr]
+
+        def blob(descriptor: dict[str, Any]) -> bytes:
+            return content(f"blobs/{descriptor['digest'].replace(':', '/')}")
+
+        (index,) = json.loads(content("index.json"))["manifests"]
+        for layer in json.loads(blob(index))["layers"]:
+            flags = [f"--{kind}" for kind in ("zstd", "gzip") if layer["mediaType"].endswith(f"+{kind}")]
+            extract = ["tar", *flags, "-C", str(root), "--xattrs", "-xf", "-"]
+            subprocess.run(extract, input=blob(layer), check=True)
+            for gone in [path for path in root.rglob(".wh.*") if not path.is_symlink()]:
+                hidden = gone.with_name(gone.name.removeprefix(".wh."))
+                gone.unlink()
+                shutil.rmtree(hidden) if hidden.is_dir() else hidden.unlink(missing_ok=True)
+
+
+def inside(holder: int, *command: str) -> str:
+    settings = " ".join(f"{key}={value}" for key, value in image.ENVIRONMENT.items())
+    done = subprocess.run(
+        ["nsenter", f"--target={holder}", "--mount", *PRIVATE, "bash", "-euc", ENTER, image.WORK, *command],
+        env={**os.environ, "ENVIRONMENT": settings},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
 
 
 @pytest.mark.parametrize(
@@ -115,34 +156,41 @@ def test_agents_run_with_the_standard_library_alone(run: Callable[..., str]) -> 
     )  # it was compiled
 
 
-def test_nothing_of_the_machine_that_built_is_in_it(run: Callable[..., str]) -> None:
-    run("sh", "-c", "! [ -e /etc/hostname ] && ! [ -e /etc/resolv.conf ] && ! [ -s /etc/machine-id ]")
-    assert run("find", "/var/log", "/tmp", "-type", "f") == ""
+def test_nothing_of_the_machine_that_built_is_in_it(enter: Callable[..., str]) -> None:
+    enter("sh", "-c", "! [ -e /etc/hostname ] && ! [ -e /etc/resolv.conf ] && ! [ -s /etc/machine-id ]")
+    assert enter("find", "/var/log", "/tmp", "-type", "f") == ""
 
 
-def test_it_is_built_the_same_again(built: tuple[Path, str], tmp_path: Path) -> None:
+def test_it_is_built_the_same_again(built: Path, tmp_path: Path) -> None:
     again = tmp_path / "again.tar"
-    assert image.build(again, "site", NAME) == built[1]
-    assert again.read_bytes() == built[0].read_bytes()
+    assert image.build(again, "site", build.IMAGE) == digest(built)
+    assert again.read_bytes() == built.read_bytes()
     again.unlink()
 
 
-def test_containerd_imports_it_under_its_name_and_digest(built: tuple[Path, str], tmp_path: Path) -> None:
+def digest(archive: Path) -> str:
+    """Of the manifest, which says all that is in it."""
+    with tarfile.open(archive) as tar:
+        (index,) = json.load(tar.extractfile("index.json"))["manifests"]  # type: ignore[arg-type]
+    return str(index["digest"])
+
+
+def test_containerd_imports_it_under_its_name_and_digest(built: Path, tmp_path: Path) -> None:
     settings: dict[str, Any] = {"root": tmp_path / "root", "state": tmp_path / "state"}
     lines = ["version = 2", 'disabled_plugins = ["io.containerd.grpc.v1.cri"]']
     lines += [f'{key} = "{value}"' for key, value in settings.items()]
     lines += ["[grpc]", f'address = "{tmp_path}/socket"']
     (tmp_path / "config.toml").write_text("\n".join(lines))
     done = subprocess.run(
-        [*PRIVATE, "bash", "-euc", IMPORT, "import", str(built[0])],
+        [*PRIVATE, "bash", "-euc", IMPORT, "import", str(built)],
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     shutil.rmtree(tmp_path / "root", ignore_errors=True)
     assert done.returncode == 0, done.stderr
     (line,) = done.stdout.splitlines()[1:]
-    assert line.split()[0] == NAME
-    assert built[1] in line
+    assert line.split()[0] == build.IMAGE
+    assert digest(built) in line

@@ -9,8 +9,7 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +18,8 @@ import pytest
 
 from tests.cluster import local
 from tests.cluster.local import build, groups
-
-
-def eventually(true: Callable[[], bool], longest: float, what: str) -> float:
-    """Wait until something is true; the seconds that it took."""
-    begun = time.monotonic()
-    while not true():
-        assert time.monotonic() < begun + longest, f"not within {longest:g} s: {what}"
-        time.sleep(0.2)
-    return time.monotonic() - begun
+from tests.cluster.sweeps import LONGEST, RATE
+from tests.support.workflow import wait_until
 
 
 def pod(name: str, node: str, *command: str, **container: Any) -> dict[str, Any]:
@@ -50,7 +42,9 @@ def pods(cluster: local.Cluster) -> Iterator[dict[str, str]]:
     cluster.kubectl(
         "create", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": made})
     )
-    cluster.kubectl("wait", "pod", "-l", "test=local", "--for=condition=Ready", "--timeout=60s")
+    cluster.kubectl(
+        "wait", "pod", "-l", "test=local", "--for=condition=Ready", "--timeout=300s", timeout=LONGEST
+    )
     where = 'jsonpath={range .items[*]}{.spec.nodeName} {.status.podIP}{"\\n"}{end}'
     yield dict(
         line.split() for line in cluster.kubectl("get", "pods", "-l", "test=local", "-o", where).splitlines()
@@ -91,8 +85,8 @@ def test_rtt_between_nodes_is_as_asked(
     # At the full MTU and not to be fragmented: pods and links agree.
     ping = ["ping", "-c", "9", "-i", "0.2", "-M", "do", "-s", "8972", pods[other]]
     out = cluster.kubectl("exec", f"on-{one}", "--", *ping)
-    times = sorted(float(found) for found in re.findall(r"time=([\d.]+) ms", out))
-    assert times[len(times) // 2] == pytest.approx(asked, abs=1.0)
+    # What the machine has else to do makes it longer, and never shorter.
+    assert min(map(float, re.findall(r"time=([\d.]+) ms", out))) == pytest.approx(asked, abs=1.0)
 
 
 @pytest.mark.parametrize("other", ["n2", "n3"])
@@ -100,22 +94,30 @@ def test_rate_between_nodes_is_as_asked(cluster: local.Cluster, pods: dict[str, 
     command = ["iperf3", "-J", "-P", "2", "-t", "4", "-O", "2", "-c", pods[other]]
     found = json.loads(cluster.kubectl("exec", "on-n1", "--", *command))
     rate = found["end"]["sum_received"]["bits_per_second"] / 1e9
-    assert 0.75 < rate < 1.03  # both ends and the link share two cores with everything else
+    assert 0.5 * RATE < rate < 1.03 * RATE
 
 
 def test_a_cpu_quota_holds(cluster: local.Cluster) -> None:
     """On a busy machine it gets less than its quota, but never more, and is held back."""
-    loop = "timeout 3 sh -c 'while :; do :; done'; times; echo; cat /sys/fs/cgroup/cpu.stat /sys/fs/cgroup/cpu/cpu.stat"
-    made = pod(
-        "quota", "n1", "sh", "-c", f"{loop} 2>&1; exec sleep 600", resources={"limits": {"cpu": "300m"}}
-    )
+
+    def logs(name: str) -> str:
+        try:
+            return cluster.kubectl("logs", name)
+        except local.ClusterError:  # its container has not started
+            return ""
+
+    loop = "date +%s.%N; timeout 3 sh -c 'while :; do :; done'; date +%s.%N; times; echo"
+    counted = "cat /sys/fs/cgroup/cpu.stat /sys/fs/cgroup/cpu/cpu.stat"
+    command = ["sh", "-c", f"({loop}; {counted}) 2>&1; exec sleep 600"]
+    made = pod("quota", "n1", *command, resources={"limits": {"cpu": "100m"}})
     cluster.kubectl("create", "-f", "-", input=json.dumps(made))
     try:
-        cluster.kubectl("wait", "pod/quota", "--for=condition=Ready", "--timeout=30s")
-        eventually(lambda: "nr_throttled" in cluster.kubectl("logs", "quota"), 30, "the loop has ended")
-        said = cluster.kubectl("logs", "quota")
+        wait_until(lambda: "nr_throttled" in logs("quota"), "the loop has ended", LONGEST)
+        said = logs("quota")
+        begun, ended = map(float, said.split()[:2])
         times = re.findall(r"(\d+)m([\d.]+)s", said)[2:]  # of children: user and system
-        assert sum(int(minutes) * 60 + float(seconds) for minutes, seconds in times) <= 3.1 * 0.3 + 0.1
+        used = sum(int(minutes) * 60 + float(seconds) for minutes, seconds in times)
+        assert used <= 0.1 * (ended - begun) + 0.1
         assert int(re.findall(r"nr_throttled (\d+)", said)[0]) >= 3
     finally:
         cluster.kubectl("delete", "pod/quota", "--wait=false")
@@ -136,7 +138,7 @@ def test_names_and_services_work_in_pods(cluster: local.Cluster, pods: dict[str,
                 return False
             return True
 
-        eventually(reached, 20, f"{where} is answered")
+        wait_until(reached, f"{where} is answered", LONGEST)
     finally:
         cluster.kubectl("delete", "service", "answers")
 
@@ -162,18 +164,18 @@ def test_a_node_that_is_gone_is_noticed_and_comes_back(cluster: local.Cluster) -
 
     made = pod("lost", "n2", "sleep", "600")
     cluster.kubectl("create", "-f", "-", input=json.dumps(made))
-    cluster.kubectl("wait", "pod/lost", "--for=condition=Ready", "--timeout=30s")
+    cluster.kubectl("wait", "pod/lost", "--for=condition=Ready", "--timeout=300s", timeout=LONGEST)
     group = f"{cluster.settings.group}/n2"
     cluster.stop_kubelet("n2")
     assert groups.pids(group)  # pods go on without their kubelet
     cluster.stop_kubelet("n2", pods=True)
     assert not groups.pids(group)
     try:
-        eventually(lambda: ready() != "True", 25, "n2 is not Ready any more")
+        wait_until(lambda: ready() != "True", "n2 is not Ready any more", LONGEST)
     finally:
         cluster.start_kubelet("n2")
-    eventually(lambda: ready() == "True", 30, "n2 is Ready again")
-    cluster.kubectl("delete", "pod/lost", "--ignore-not-found", "--timeout=30s")
+    wait_until(lambda: ready() == "True", "n2 is Ready again", LONGEST)
+    cluster.kubectl("delete", "pod/lost", "--ignore-not-found", "--timeout=300s", timeout=LONGEST)
 
 
 def test_commands_run_inside_a_node(cluster: local.Cluster) -> None:
@@ -229,11 +231,14 @@ def left(folder: Path, group: str) -> set[str]:
 
 
 @contextlib.contextmanager
-def starter(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def starter(folder: Path, *what: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A cluster by the command line, and its group; whatever then happens in the `with`, nothing may stay."""
     before = machine()
-    command = [sys.executable, "-m", "tests.cluster.local", "up", "--nodes", "1", "--folder", str(folder)]
-    process = subprocess.Popen(command, cwd=build.ROOT, stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", "tests.cluster.local", *what, "--folder", str(folder)]
+    # What is started in the background ignores Ctrl-C, and so does what it starts.
+    process = subprocess.Popen(
+        ["env", "--default-signal=INT", *command], cwd=build.ROOT, stdout=subprocess.PIPE, text=True
+    )
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == f"{folder / 'kubeconfig'}\n"
@@ -243,26 +248,38 @@ def starter(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     finally:
         process.kill()
         process.wait()
-    eventually(lambda: not left(folder, group), 20, f"all is gone, but not {left(folder, group)}")
+    wait_until(lambda: not left(folder, group), f"all is gone, but not {left(folder, group)}", LONGEST)
     assert machine() == before
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_nothing_is_left_when_the_starter_ends(tmp_path: Path, number: signal.Signals) -> None:
-    with starter(tmp_path) as (process, _):
-        assert local.Cluster(tmp_path).kubectl("get", "nodes", "-o", "name") == "node/n1\n"
+ONE_NODE = ["up", "--nodes", "1"]
+
+
+@pytest.mark.parametrize(
+    ("number", "what", "nodes"),
+    [
+        (signal.SIGINT, ["control-plane"], ""),
+        (signal.SIGTERM, ["control-plane"], ""),
+        (signal.SIGKILL, ONE_NODE, "node/n1\n"),
+    ],
+)
+def test_nothing_is_left_when_the_starter_ends(
+    tmp_path: Path, number: signal.Signals, what: list[str], nodes: str
+) -> None:
+    with starter(tmp_path, *what) as (process, _):
+        assert local.Cluster(tmp_path).kubectl("get", "nodes", "-o", "name") == nodes
         process.send_signal(number)
-        process.wait(90)
+        process.wait(LONGEST)
 
 
 @pytest.mark.parametrize("victim", ["keeper", "world"])
 def test_nothing_is_left_when_a_part_is_killed(tmp_path: Path, victim: str) -> None:
-    with starter(tmp_path) as (process, group):
+    with starter(tmp_path, *ONE_NODE) as (process, group):
         words = {f"tests.cluster.local.{victim}", str(tmp_path)}
         for each in psutil.process_iter(["cmdline"]):
             if words <= set(each.info["cmdline"] or []):
                 os.kill(each.pid, signal.SIGKILL)
-        assert process.wait(90) == 1
+        assert process.wait(LONGEST) == 1
         local.down(tmp_path)
         assert not left(tmp_path, group)
 
@@ -281,3 +298,36 @@ def test_a_cluster_that_does_not_start_says_why_and_leaves_nothing(
         pass
     assert not left(folder, group)
     assert machine() == before
+
+
+# What it is built of
+
+
+def test_a_failed_build_says_which_line(tmp_path: Path) -> None:
+    (tmp_path / "go.mod").write_text("module broken\n\ngo 1.24\n")
+    (tmp_path / "main.go").write_text('package main\n\nfunc main() { var number int = "text" }\n')
+    with pytest.raises(build.BuildError, match=r"exit code 1: (.*\n)*.*main\.go:3:\d+: cannot use \"text\""):
+        build.go(["build", *build.FLAGS, "-o", "/dev/null", "."], tmp_path, build.environment())
+
+
+def test_a_go_that_is_too_old_is_named_before_anything_is_built(tmp_path: Path) -> None:
+    (tmp_path / "go.mod").write_text("module later\n\ngo 99.1.0\n")
+    with pytest.raises(build.BuildError, match=r"go is go1\.\d.*: Go 99\.1 or later"):
+        build.require_go(tmp_path)
+
+
+def test_what_a_killed_build_has_left_is_gone_with_the_next() -> None:
+    code = "from tests.cluster.local import build, os\nwith build.scratch('probe') as f: print(f, flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], cwd=build.ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        left = Path(process.stdout.readline().strip())
+        with build.scratch("probe") as other:
+            assert left.is_dir()  # its owner lives
+        process.kill()
+        process.wait()
+    assert left.is_dir()
+    assert not other.exists()
+    with build.scratch("probe"):
+        assert not left.exists()

@@ -1,4 +1,4 @@
-"""A hundred deployments at a time on a thousand nodes: all of what is real without what is in the pods.
+"""More deployments at a time than nodes have room for: all of what is real without what is in the pods.
 
 As in a sweep, every deployment has an API client of its own, with the rights of a user; that each is a thread rather
 than a process is what it takes to have so many on one machine.
@@ -7,6 +7,7 @@ than a process is what it takes to have so many on one machine.
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 import threading
 import time
@@ -32,14 +33,13 @@ from tpcsweep.testbeds.kubernetes.watch import PodError
 from tests.cluster import local
 from tests.cluster.local.build import ROOT
 from tests.cluster.local.settings import GROUP
-from tests.cluster.sweeps import Space, space
+from tests.cluster.sweeps import LONGEST, Space, space
 
-NODES = 1000
+NODES = int(os.environ.get("TPCSWEEP_NODES", "400"))
+"""TPCSWEEP_NODES=1000 has a hundred deployments at a time, and takes minutes."""
 PAIRS = NODES // GROUP // 2
-OWNERS = 110
-FAILING = 5
-LONGEST = 300.0
-"""Seconds for anything, on a machine that has much else to do."""
+OWNERS = PAIRS + PAIRS // 10
+FAILING = max(2, OWNERS // 20)
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +130,7 @@ class Deployment:
         return any("of sweep" in stage for stage in self.stages)
 
 
-def test_a_hundred_at_a_time(own: Space, tmp_path: Path) -> None:
+def test_more_at_a_time_than_there_is_room_for(own: Space, tmp_path: Path) -> None:
     usual, greedy = settings(own), settings(own, memory="512 GiB", start_time="40 s")
     alone = Deployment(usual, 0, tmp_path)
     alone.run()
@@ -155,7 +155,8 @@ def test_a_hundred_at_a_time(own: Space, tmp_path: Path) -> None:
             for parity in (0, 1)
         )
         # Those that cannot be scheduled say why, and nobody else is the worse for it.
-        words = r"^not running after 40 s: pods? .*: Unschedulable: 0/1000 nodes are available: .*Insufficient mem"
+        available = f"0/{NODES} nodes are available: .*Insufficient mem"
+        words = rf"^not running after 40 s: pods? .*: Unschedulable: {available}"
         for one in failed:
             with pytest.raises(PodError, match=words):
                 one.result(LONGEST)
@@ -207,7 +208,7 @@ def test_a_server_that_is_busy_is_waited_for_longer_than_one_that_is_gone() -> N
     assert api.call(refused, seconds=0.5) == "done"
     with pytest.raises(api.RefusedError):
         api.call(lambda: throw(ApiException(503)), seconds=0.5)
-    assert time.monotonic() - began < 2.5
+    assert time.monotonic() - began < api.PATIENCE
 
 
 def throw(error: Exception) -> None:

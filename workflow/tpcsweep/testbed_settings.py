@@ -248,6 +248,11 @@ class Kubernetes(Strict):
     start_time: Annotated[float, Quantity(DURATION, above=0)] = Field(
         default=300.0, description="longest time from creating pods to their running, pulling images included"
     )
+    orphan_time: Annotated[float, Quantity(DURATION, at_least=10)] = Field(
+        default=120.0,
+        description="time after which the cluster removes what nobody comes for any more; out of reach for half of it, "
+        "a deployment counts as broken",
+    )
 
     @model_validator(mode="after")
     def _agree(self) -> Kubernetes:

@@ -26,7 +26,7 @@ from tests.cluster.local import build, groups
 from tests.cluster.local import images as images_
 from tests.cluster.local.settings import CONTROL, Node, Settings
 
-END = 60.0  # s
+END = 180.0  # s
 FAR = 20.0  # ms: the RTT between the last of several nodes and every other
 
 
@@ -178,7 +178,7 @@ def cluster(
 @contextlib.contextmanager
 def control_plane(folder: Path, *, port: int = 0) -> Iterator[Cluster]:
     """A cluster without nodes, for what only the API is needed for; `play_nodes` gives it some that are played."""
-    settled = Settings(group=_group(), programs=str(build.kubernetes()), kwok=str(build.kwok()), port=port)
+    settled = Settings(group=_group(), programs=str(build.kubernetes()), port=port)
     with _kept(folder, settled) as kept:
         yield kept
 

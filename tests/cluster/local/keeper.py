@@ -39,7 +39,7 @@ class Keeper:
         self.listener = socket.create_server(("127.0.0.1", settled.port), backlog=512)
         self.settings = dataclasses.replace(settled, port=self.listener.getsockname()[1])
         (self.state / "settings.json").write_text(self.settings.dump())
-        for used in (settled.programs, settled.kwok, settled.images):
+        for used in (settled.programs, settled.images):
             if used:
                 build.hold(Path(used))
         self.channel, theirs = socket.socketpair()

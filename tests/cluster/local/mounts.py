@@ -27,10 +27,10 @@ SYSCTLS = (
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def prepare(folder: Path, programs: list[Path]) -> None:
+def prepare(folder: Path, programs: Path) -> None:
     """Make them, in a mount namespace that is the caller's own. Volumes of pods need shared propagation."""
     inside = {STATE: _open(folder / "state"), LOGS: _open(folder / "logs")}
-    found = {file.name: _open(file) for place in programs for file in place.iterdir()}
+    found = {file.name: _open(file) for file in programs.iterdir()}
     mount("none", "/", flags=MS_REC | MS_SHARED)
     mount("tmpfs", "/run", "tmpfs", options="mode=755")
     mount("tmpfs", "/var/log", "tmpfs", options="mode=755")

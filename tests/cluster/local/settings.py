@@ -97,7 +97,6 @@ class Settings:
     nodes: list[Node] = field(default_factory=list)
     images: str = ""  # the folder with them unpacked
     programs: str = ""
-    kwok: str = ""  # the folder with kwok's program; without nodes only
     mtu: int = 9000
     port: int = 0
 

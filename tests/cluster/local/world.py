@@ -29,7 +29,7 @@ from tpcsweep.commands import Commands
 from tests.cluster.local import api, groups, images, mounts, pki, settings
 from tests.cluster.local.settings import HUB, HUB_ADDRESS, KUBE, LOGS, PKI, STATE, Node, Settings
 
-START = 90.0  # s, for anything to be ready
+START = 300.0  # s, for anything to be ready
 
 
 class WorldError(RuntimeError):
@@ -68,8 +68,7 @@ class World:
         """Start everything, tell the keeper, and serve until killed."""
         try:
             with self.step("file systems"):
-                programs = [self.settings.programs, self.settings.kwok]
-                mounts.prepare(self.folder, [Path(folder) for folder in programs if folder])
+                mounts.prepare(self.folder, Path(self.settings.programs))
             with self.step("network"):
                 self.make_network()
             socket.send_fds(self.channel, [b"network\n"], [os.open("/proc/self/ns/net", os.O_RDONLY)])
@@ -280,7 +279,7 @@ class World:
 
     def do_play_nodes(self, count: int) -> None:
         """Let kwok play so many nodes more, and wait until they are Ready."""
-        if not self.settings.kwok:
+        if self.settings.nodes:
             raise WorldError("a cluster with nodes plays none: its controllers would take them for gone")
         if "kwok" not in self.programs:
             self.start("kwok", settings.kwok())

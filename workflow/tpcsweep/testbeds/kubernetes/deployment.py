@@ -59,7 +59,7 @@ def deployed(place: Place, settings: Kubernetes, request: Request) -> Iterator[S
     cluster, before, began = place.cluster, place.cluster.requests, time.monotonic()
     with running(place, settings, request) as pods, contextlib.ExitStack() as undo:
         inbox = Inbox(lambda: pods.watch.fault() or place.held.lost())
-        session = Session(cluster, _pod_name(pods[CLIENT]), inbox.hear)
+        session = Session(cluster, _pod_name(pods[CLIENT]), settings.orphan_time / 2, inbox.hear)
         undo.callback(session.close)
         undo.callback(signals.ignore)
         undo.enter_context(_blaming(inbox))

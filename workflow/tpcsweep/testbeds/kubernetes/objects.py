@@ -90,9 +90,10 @@ def job(naming: Naming, settings: Kubernetes, deadline: float) -> k8s.V1Job:
     placed = settings.client
     cpu, memory = f"{settings.client_cores:g}", str(settings.client_memory)
     mounts = _mounts()
+    hub = [f"{seconds:g}" for seconds in (settings.start_time, settings.orphan_time)]
     containers = [
         _container("client", settings, ["client"], (cpu, memory), mounts, placed.resources),
-        _container("hub", settings, ["hub"], AGENT, mounts),
+        _container("hub", settings, ["hub", *hub], AGENT, mounts),
     ]
     volumes = [_in_memory("state", STATE_SIZE), *_filled_later(naming, "client")]
     annotations = attachment(placed, 0)

@@ -21,10 +21,7 @@ from websocket import WebSocketException
 from tpcsweep.testbeds import BrokenError
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, explain_error
 from tpcsweep.testbeds.kubernetes.objects import POD
-from tpcsweep.testbeds.kubernetes.pod.hub import ORPHANED
 
-RECONNECT_SECONDS = ORPHANED / 2
-"""For so long the cluster may be out of reach; the hub gives the deployment up after twice the time."""
 ANSWER_SECONDS = 90.0
 PAUSE = 0.5
 POLL = 0.05
@@ -39,10 +36,16 @@ class SessionError(BrokenError):
 class Session:
     """A conversation with the hub of a deployment."""
 
-    def __init__(self, cluster: Cluster, pod: str, heard: Callable[[Mapping[str, Any]], None]) -> None:
-        """`heard` is called, in a thread of the session's, with every message that is no answer."""
+    def __init__(
+        self, cluster: Cluster, pod: str, longest: float, heard: Callable[[Mapping[str, Any]], None]
+    ) -> None:
+        """`longest` is for how many seconds the cluster may be out of reach.
+
+        `heard` is called, in a thread of the session's, with every message that is no answer.
+        """
         self._cluster = cluster
         self._pod = pod
+        self.longest = longest
         self._heard = heard
         self._numbers = itertools.count()
         self._unanswered: dict[int, tuple[bytes, Future[Any]]] = {}
@@ -92,7 +95,7 @@ class Session:
         self._thread.join()
 
     def _run(self) -> None:
-        give_up = time.monotonic() + RECONNECT_SECONDS
+        give_up = time.monotonic() + self.longest
         while not self._ended.is_set():
             why = "it ended"
             try:
@@ -106,7 +109,7 @@ class Session:
             except (WebSocketException, OSError, HTTPError, ClusterError) as error:
                 why = str(error) or type(error).__name__
             if time.monotonic() > give_up:
-                self._lose(f"{self._pod} is out of reach for {RECONNECT_SECONDS:g} s: {why}")
+                self._lose(f"{self._pod} is out of reach for {self.longest:g} s: {why}")
                 return
             self._ended.wait(PAUSE)
 
@@ -140,7 +143,7 @@ class Session:
                 *lines, text = (text + connection.read_stdout()).split(b"\n")
                 for line in lines:
                     self._take(json.loads(line))
-                give_up = time.monotonic() + RECONNECT_SECONDS
+                give_up = time.monotonic() + self.longest
             while not self._outgoing.empty():
                 connection.write_stdin(self._outgoing.get())
             if time.monotonic() - told > KEEP_ALIVE:

@@ -20,7 +20,7 @@ from tpcsweep.testbeds.clients import Client, Event
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER
 from tpcsweep.testbeds.kubernetes.readings import Parts, combine
-from tpcsweep.testbeds.kubernetes.session import RECONNECT_SECONDS, Session
+from tpcsweep.testbeds.kubernetes.session import Session
 from tpcsweep.xrootd import Server
 
 SIDES = {"source": "src", "destination": "dst"}
@@ -159,7 +159,7 @@ class WatchedClient(Client):
             send=lambda line: session.ask("client", line=line.decode()),
             lines=inbox.lines(),
             why=lambda: "its pod has ended",
-            delay=RECONNECT_SECONDS,
+            delay=session.longest,
         )
 
     def events(self) -> list[Event]:

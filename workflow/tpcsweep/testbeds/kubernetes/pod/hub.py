@@ -2,9 +2,9 @@
 
 The job comes and goes through `relay` (an exec into this container). What it is to be told is numbered and kept until
 it says that it has it, so that a connection that drops loses nothing; what it asks twice is done once. When nobody
-has come for ORPHANED seconds the hub ends, with it the deployment's Job, and with that everything that the Job owns.
+has come for some time the hub ends, with it the deployment's Job, and with that everything that the Job owns.
 
-Usage: python3 -m tpcsweep.testbeds.kubernetes.pod.hub
+Usage: python3 -m tpcsweep.testbeds.kubernetes.pod.hub SECONDS-FOR-ALL-PODS-TO-START SECONDS-WITHOUT-ANYBODY
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import asyncio
 import json
 import socket
 import ssl
+import sys
 import time
 from collections import deque
 from pathlib import Path
@@ -26,7 +27,6 @@ from tpcsweep.testbeds.kubernetes.pod.places import AGENT_PORT, ENDED, HUB, Samp
 from tpcsweep.testbeds.kubernetes.pod.watched import Contained
 from tpcsweep.tools import Credentials
 
-ORPHANED = 120.0
 PINGS = 5
 READY_SECONDS = 60.0
 POLL = 0.02
@@ -309,15 +309,16 @@ class Hub:
         return event | {"arrival": self.agents.arrival(name, arrival)}
 
 
-async def main() -> None:
-    """Serve until nobody has come for too long."""
+async def main(start: float, longest: float) -> None:
+    """Serve until nobody has come for `longest` seconds, at first for as many more as other pods may take to start."""
     contained.end_on_term()
     hub = Hub()
+    hub.seen += start
     async with await asyncio.start_unix_server(hub.session, str(HUB), limit=LONGEST):
-        while time.monotonic() - hub.seen < ORPHANED:
+        while time.monotonic() - hub.seen < longest:
             await asyncio.sleep(1)
     ENDED.touch()
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(main(*map(float, sys.argv[1:])))
