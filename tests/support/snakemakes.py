@@ -12,8 +12,9 @@ from pathlib import Path
 from tests.support.workflow import ROOT
 
 LOADED = [
+    "nbformat",
     "snakemake.cli",
-    "snakemake.report",
+    "snakemake.report.html_reporter",
     "tpcsweep.checks",
     "tpcsweep.jobs",
     "tpcsweep.published.planned",

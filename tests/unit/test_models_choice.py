@@ -10,6 +10,7 @@ import nbformat
 import numpy as np
 import pytest
 import xarray as xr
+from bs4 import BeautifulSoup
 from matplotlib.figure import Figure
 from tpcsweep import figures
 from tpcsweep.figures import models as draw
@@ -17,6 +18,7 @@ from tpcsweep.models import MODELS, Observations, choose, fit, observe, saved
 from tpcsweep.models.choice import Fold, cross_validate, leave_out
 
 from tests.support.made_up import RTT, STREAMS, TRUTHS, measured
+from tests.support.pictures import hues, pixels
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "models.ipynb"
 
@@ -208,7 +210,9 @@ def test_the_surface_needs_no_network_and_two_axes(kept: Path) -> None:
     surface = draw.interactive_surface(observations, content.best)
     assert surface is not None
     page = surface.to_html(full_html=False, include_plotlyjs=True)
-    assert "<script src=" not in page
+    scripts = BeautifulSoup(page, "html.parser").find_all("script")
+    assert scripts
+    assert not any(script.get("src") for script in scripts)
     assert len(page) < 6e6
     assert len(surface.layout.updatemenus[0].buttons) == 2
     one = observe(measured(MODELS["lu"], TRUTHS["lu"][0], {"streams": STREAMS}))
@@ -230,4 +234,6 @@ def test_the_notebook_runs_on_its_own_and_has_no_outputs(kept: Path, monkeypatch
     assert made == {
         f"model_{name}.{end}" for name in ("fits", "residuals", "errors") for end in ("png", "svg")
     }
+    for name in ("fits", "residuals", "errors"):
+        assert hues(pixels(kept / f"figures/model_{name}.png")) > 0
     assert figures.save is space["save"]

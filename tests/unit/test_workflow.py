@@ -17,8 +17,11 @@ from tests.support.workflow import ROOT, finished
 
 @pytest.mark.parametrize("sweep", [path.stem for path in sorted((ROOT / "config/sweeps").glob("*.yaml"))])
 def test_every_sweep_that_ships_can_be_planned(sweep: str, tmp_path: Path) -> None:
-    if sweep == "tcp" and "bbr" not in this_machine(DISK).congestion_controls:
+    machine = this_machine(DISK)
+    if sweep == "tcp" and "bbr" not in machine.congestion_controls:
         pytest.skip("this kernel has no bbr")
+    if sweep == "nodes" and machine.cpus < 2:
+        pytest.skip("this machine has one CPU")  # on its own testbed it is planned with the profile k8s
     done = snakemake("-n", "--config", f"sweep={sweep}", f"results={tmp_path}")
     assert done.returncode == 0, done.stdout
     assert f"{tmp_path}/{sweep}/report.html" in done.stdout
