@@ -38,7 +38,7 @@ test-machine: .venv/.complete-test
 	$(MAKE) test-real
 
 test-fast: .venv/.complete-test
-	$(BIN)/python -m pytest -m "not real and not cluster" --numprocesses=auto
+	$(BIN)/python -m pytest -m "not real and not cluster" --numprocesses=auto --dist=worksteal
 
 test-real: .venv/.complete-test
 	$(BIN)/python -m pytest -m real
