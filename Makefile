@@ -38,19 +38,19 @@ test-machine: .venv/.complete-test
 	$(MAKE) test-real
 
 test-fast: .venv/.complete-test
-	$(BIN)/python -m pytest -m "not real and not cluster" --numprocesses=auto --dist=worksteal
+	$(BIN)/python -m pytest tests/unit --numprocesses=$$(nproc) --maxprocesses=8 --dist=worksteal
 
 test-real: .venv/.complete-test
-	$(BIN)/python -m pytest -m real
+	$(BIN)/python -m pytest tests/real
 
 test-cluster: .venv/.complete-test
-	$(BIN)/python -m pytest -m cluster
+	$(BIN)/python -m pytest tests/cluster
 
 cluster-programs: .venv/.complete-test
 	$(BIN)/python -m tests.cluster.local.build
 
 coverage: .venv/.complete-test
-	$(BIN)/python -m pytest -m "not cluster" --cov=tpcsweep --cov-report=term
+	$(BIN)/python -m pytest tests/unit tests/real --cov=tpcsweep --cov-report=term
 
 cluster: .venv/.complete-test
 	$(BIN)/python -m tests.cluster.local up

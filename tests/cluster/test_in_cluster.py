@@ -19,7 +19,7 @@ from kubernetes import utils
 from psutil import Process
 
 from tests.cluster import local
-from tests.cluster.reports import check_notebook, check_report
+from tests.cluster.reports import check_results
 from tests.cluster.sweeps import LONGEST, ONE, QUICK, ClusterSweep, Space, local_testbed, space
 from tests.support.image import image
 from tests.support.workflow import wait_until
@@ -258,8 +258,7 @@ def test_the_job_goes_from_nothing_to_the_report_and_on_after_an_eviction(job: J
         assert cell["provenance"]["commit"] == job.commit
         assert cell["provenance"]["kubernetes"]["namespace"] == job.namespace.name
     assert xr.load_dataset(results / "dataset.nc").throughput.notnull().all()
-    check_report(results / "report.html", len(cells))
-    check_notebook((results / "notebooks/surface.html").read_text())
+    check_results(results, len(cells), tmp_path)
     assert job.namespace.left() == {}
 
 

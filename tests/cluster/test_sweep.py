@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.reports import check_report
+from tests.cluster.reports import check_results
 from tests.cluster.sweeps import ONE, RATE, ClusterSweep, Space, local_testbed, on, space
 from tests.support.workflow import Sweep, wait_until
 
@@ -24,7 +24,9 @@ def namespace(kubeconfig: Path) -> Iterator[Space]:
         yield made
 
 
-def test_the_profile_takes_a_sweep_from_nothing_to_its_report(measured: ClusterSweep, account: Space) -> None:
+def test_the_profile_takes_a_sweep_from_nothing_to_its_report(
+    measured: ClusterSweep, account: Space, tmp_path: Path
+) -> None:
     cells = loaded(measured)
     assert len(cells) == 10
     for cell in cells:
@@ -35,7 +37,7 @@ def test_the_profile_takes_a_sweep_from_nothing_to_its_report(measured: ClusterS
         origins = cell["spec"]["parameters"]["origins"]
         assert len(pods) == 1 + 2 * (origins + (origins > 1))
         assert all(pod["image"].startswith("sha256:") or "@sha256:" in pod["image"] for pod in pods.values())
-    check_report(measured.results / "report.html", len(cells))
+    check_results(measured.results, len(cells), tmp_path)
     assert account.left() == {}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
 from pathlib import Path
 
@@ -11,38 +10,12 @@ import pytest
 import xarray as xr
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from tests.support.browser import browse, elements, widths
+from tests.support.browser import browse, opened, widths
 from tests.support.leftovers import present, stayed
 from tests.support.pictures import drawn, embedded, hues, pixels
 from tests.support.workflow import Sweep
 
 pytestmark = pytest.mark.real
-
-# Opens every result, as a person does by its row in the menu.
-OPENED = """
-addEventListener("load", async () => {
-  const drawn = () => new Promise(done => setTimeout(done, 200));
-  while (!app) await drawn();
-  const view = new ToggleViewManager(app), seen = [];
-  const menu = document.querySelector("#app").textContent;
-  for (const [path, result] of Object.entries(results)) {
-    view.handleSelectedResult(path);
-    await drawn();
-    app.showResultInfo(path);
-    await drawn();
-    const image = document.querySelector("img[src='" + result.data_uri + "']");
-    seen.push({
-      path: path,
-      beside: document.querySelector("#app").textContent,
-      width: image ? image.naturalWidth : 0,
-      page: document.querySelector("iframe[src='" + result.data_uri + "']") !== null,
-      table: path.endsWith(".csv") ? await (await fetch(result.data_uri)).text() : "",
-    });
-  }
-  document.body.insertAdjacentHTML("beforeend", "<pre id=seen></pre>");
-  document.querySelector("#seen").textContent = JSON.stringify([menu, seen]);
-});
-"""
 
 
 @pytest.fixture(scope="module")
@@ -107,11 +80,9 @@ def test_the_dataset_is_exported_for_dashboards_and_nothing_else_is_left_to_do(r
 
 def test_a_browser_without_a_network_shows_the_report(reported: Sweep, tmp_path: Path) -> None:
     page = reported.results / "report.html"
-    [told] = elements(page, tmp_path, OPENED).select("#seen")
-    menu, results = json.loads(told.get_text())
+    menu, seen = opened(page, tmp_path)
     for text in ("Figures", "Cells", "Notebooks"):
         assert text in menu
-    seen = {Path(result["path"]).name: result for result in results}
     figures = {name: one for name, one in seen.items() if name.endswith(".png")}
     assert {"throughput_heatmap.png", "limits.png", "curves.png"} <= figures.keys()
     for name, figure in figures.items():

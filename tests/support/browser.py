@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 from bs4 import BeautifulSoup
 
@@ -27,6 +29,32 @@ addEventListener("load", () => {
   for (const image of document.images) image.setAttribute("shown", image.naturalWidth);
 });
 """
+
+OPENED = """
+addEventListener("load", async () => {
+  const drawn = () => new Promise(done => setTimeout(done, 200));
+  while (!app) await drawn();
+  const view = new ToggleViewManager(app), seen = [];
+  const menu = document.querySelector("#app").textContent;
+  for (const [path, result] of Object.entries(results)) {
+    view.handleSelectedResult(path);
+    await drawn();
+    app.showResultInfo(path);
+    await drawn();
+    const image = document.querySelector("img[src='" + result.data_uri + "']");
+    seen.push({
+      path: path,
+      beside: document.querySelector("#app").textContent,
+      width: image ? image.naturalWidth : 0,
+      page: document.querySelector("iframe[src='" + result.data_uri + "']") !== null,
+      table: path.endsWith(".csv") ? await (await fetch(result.data_uri)).text() : "",
+    });
+  }
+  document.body.insertAdjacentHTML("beforeend", "<pre id=seen></pre>");
+  document.querySelector("#seen").textContent = JSON.stringify([menu, seen]);
+});
+"""
+"""Opens every result of a report, as a person does by its row in the menu."""
 
 
 def browse(page: Path, folder: Path, *arguments: str) -> str:
@@ -52,3 +80,14 @@ def elements(page: Path, folder: Path, script: str = MEASURED) -> BeautifulSoup:
 def widths(page: Path, folder: Path) -> list[int]:
     """How wide each image of a page is, in pixels of its own; 0 of one that cannot be shown."""
     return [int(str(image["shown"])) for image in elements(page, folder).find_all("img")]
+
+
+def opened(report: Path, folder: Path) -> tuple[str, dict[str, Any]]:
+    """A report's menu; and of each of its results, by the name of its file, what was seen once it was opened.
+
+    `beside`: the text that stands there; `width` of its picture, 0 without one; `page`: whether it is shown as one;
+    `table`: its text.
+    """
+    [told] = elements(report, folder, OPENED).select("#seen")
+    menu, results = json.loads(told.get_text())
+    return menu, {Path(result["path"]).name: result for result in results}
