@@ -23,6 +23,8 @@ from tpcsweep.xrootd import LOOPBACK, MONITOR_PORT
 LATE = 5.0
 """Seconds after a copy's end within which its record comes, or never. Servers send once a second, by a clock of whole
 seconds; one that waits for its CPU quota is later."""
+LOOKS = 5
+"""At both clocks, of which the undisturbed one counts."""
 _DATAGRAM = 1 << 16
 _TIME = re.compile(r"(?P<seconds>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.(?P<microseconds>\d{1,6})Z")
 
@@ -81,8 +83,13 @@ def _seconds(text: str) -> float:
 
 
 def clock() -> Callable[[float], float]:
-    """Turns seconds since 1970 into those of CLOCK_MONOTONIC, as the clocks stand to each other now."""
-    ahead = time.time() - time.monotonic()
+    """Turns seconds since 1970 into those of CLOCK_MONOTONIC, as the clocks stand to each other now.
+
+    Both are read some times: something else may run in between, and the times when nothing did tell.
+    """
+    looks = [(time.monotonic(), time.time(), time.monotonic()) for _ in range(LOOKS)]
+    before, now, after = min(looks, key=lambda look: look[2] - look[0])
+    ahead = now - (before + after) / 2
     return lambda seconds: seconds - ahead
 
 
