@@ -25,6 +25,7 @@ _folders: list[Path] = []
 """Of the clusters that were started, for failures to name."""
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Processes that run them side by side (pytest-xdist) take whole modules, and those that share a sweep together."""
     for item in items:
