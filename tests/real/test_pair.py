@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tpcsweep import xrootd
+from tpcsweep.measure.readings import Reading
 from tpcsweep.namespaces import entered
 from tpcsweep.testbeds.netns.site import Site
 
@@ -62,15 +63,22 @@ def test_connections_are_those_that_ss_shows(pair: Site) -> None:
     run = {"tool": "gfal-copy", "streams": 4, "pairs": pair.pairs("direct"), "file_name": name}
     pair.client.run(**run, prefix="ss", copy_mode="pull", tcp_streams=1)
     wait_until(lambda: pair.read().connections >= 4, "all streams have a connection")
-    with entered(f"{pair.prefix}-src1"):
-        shown = subprocess.run(
-            ["ss", "-tinH", "dst", "10.88.2.0/24"], capture_output=True, text=True, check=True
-        )
-    reading = pair.read()
+    looks: list[tuple[str, Reading]] = []
+
+    def looked_while_none_came_or_went() -> bool:
+        before = pair.read().connections
+        with entered(f"{pair.prefix}-src1"):
+            command = ["ss", "-tinH", "dst", "10.88.2.0/24"]
+            shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        looks.append((shown, pair.read()))
+        return before == looks[-1][1].connections
+
+    wait_until(looked_while_none_came_or_went, "connections stay for as long as a look takes")
     pair.client.stop()
     pair.settle()
-    assert abs(reading.connections - shown.stdout.count("cwnd:")) <= 1
-    rtts = [float(rtt) for rtt in re.findall(r"\brtt:([0-9.]+)", shown.stdout)]  # ms
+    shown, reading = looks[-1]
+    assert abs(reading.connections - shown.count("cwnd:")) <= 1
+    rtts = [float(rtt) for rtt in re.findall(r"\brtt:([0-9.]+)", shown)]  # ms
     assert min(rtts) / 10 < reading.rtt_loaded < max(rtts) * 10  # a moment later
     assert reading.rtt_loaded > 0.9 * 2
     assert reading.cwnd > 2
