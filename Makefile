@@ -44,7 +44,7 @@ test-real: .venv/.complete-test
 	$(BIN)/python -m pytest tests/real
 
 test-cluster: .venv/.complete-test
-	$(BIN)/python -m pytest tests/cluster --numprocesses=2 --dist=loadgroup
+	$(BIN)/python -m pytest tests/cluster --numprocesses=2 --dist=loadfile
 
 cluster-programs: .venv/.complete-test
 	$(BIN)/python -m tests.cluster.local.build

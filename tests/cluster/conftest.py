@@ -18,21 +18,14 @@ HERE = Path(__file__).parent
 ACCOUNT = "tpcsweep"
 """What the account of config/kubernetes/rbac.yaml is called."""
 
-MEASURED = {"test_sweep", "test_in_cluster"}
-"""Modules whose tests look at one sweep."""
-
 _folders: list[Path] = []
 """Of the clusters that were started, for failures to name."""
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Processes that run them side by side (pytest-xdist) take whole modules, and those that share a sweep together."""
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.cluster)
-            group = "measured" if item.path.stem in MEASURED else item.path.stem
-            item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.hookimpl(wrapper=True)
