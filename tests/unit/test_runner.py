@@ -21,8 +21,8 @@ from tpcsweep.configuration import Configuration, load
 from tpcsweep.testbeds import BROKEN, BrokenError, Request
 
 ROOT = Path(__file__).resolve().parents[2]
-OK, FAILED, DIED, DIED_LATE, NOT_BEGUN = "ok", "failed", "died", "died late", "not begun"
-BROKE = {DIED, DIED_LATE, NOT_BEGUN}
+OK, FAILED, DIED, DIED_LATE, NOT_BEGUN, NOT_UP = "ok", "failed", "died", "died late", "not begun", "not up"
+BROKE = {DIED, DIED_LATE, NOT_BEGUN, NOT_UP}
 
 
 class Played:
@@ -31,7 +31,7 @@ class Played:
     EXPECTED = ()
 
     def __init__(self, script: list[str]) -> None:
-        self.script = iter(script)
+        self.script = list(script)
         self.deployments: list[list[str]] = []
         """How the cells of each have ended."""
         self.logs: list[Path] = []
@@ -46,17 +46,22 @@ class Played:
         self.deployments.append([])
         self.logs.append(request.logs)
         provenance = {"deployment": len(self.deployments), "software": {}}
-        yield SimpleNamespace(provenance=provenance, check=self.check, explain=str)
-        self.up = False
+        try:
+            if self.script[:1] == [NOT_UP]:
+                self.deployments[-1].append(self.script.pop(0))
+                raise BrokenError("a server died before it had answered")
+            yield SimpleNamespace(provenance=provenance, check=self.check, explain=str)
+        finally:
+            self.up = False
 
     def check(self) -> None:
         assert not set(self.deployments[-1]) & BROKE
 
     def measure(self, *_: Any) -> dict[str, Any]:
         assert self.up
-        outcome = next(self.script, OK)
+        outcome = self.script.pop(0) if self.script else OK
         self.deployments[-1].append(outcome)
-        if outcome == NOT_BEGUN:
+        if outcome in (NOT_BEGUN, NOT_UP):
             raise BrokenError("a server is dead")
         status = "ok" if outcome in (OK, DIED_LATE) else "failed"
         flags = [BROKEN] if outcome in (DIED, DIED_LATE) else []
@@ -88,7 +93,7 @@ def statuses(configuration: Configuration) -> list[str]:
     return [json.loads(path.read_bytes())["status"] for path in files if path.exists()]
 
 
-OUTCOMES = st.lists(st.sampled_from([OK, FAILED, DIED, DIED_LATE, NOT_BEGUN]), max_size=12)
+OUTCOMES = st.lists(st.sampled_from([OK, FAILED, DIED, DIED_LATE, NOT_BEGUN, NOT_UP]), max_size=12)
 
 
 @settings(max_examples=30)
@@ -103,7 +108,7 @@ def test_every_cell_is_measured_once_unless_deployments_break_without_end(
         except BrokenError:
             gave_up = True
         ended = [outcome for deployment in testbed.deployments for outcome in deployment]
-        begun = [outcome for outcome in ended if outcome != NOT_BEGUN]
+        begun = [outcome for outcome in ended if outcome not in (NOT_BEGUN, NOT_UP)]
         assert len(statuses(configuration)) == len(begun)
         assert statuses(configuration).count("ok") == sum(o in (OK, DIED_LATE) for o in begun)
         in_vain = [not {OK, DIED_LATE} & set(deployment) for deployment in testbed.deployments]

@@ -79,8 +79,12 @@ def _all(
     for old in logs.glob(f"{REPLACEMENT}*"):
         shutil.rmtree(old)
     for replacement in itertools.count(1):
-        with testbeds.of(configuration.testbed.kind).deployed(configuration.testbed, request) as site:
-            well, broken = _cells(site, configuration, todo, shown)
+        well = False
+        try:
+            with testbeds.of(configuration.testbed.kind).deployed(configuration.testbed, request) as site:
+                well, broken = _cells(site, configuration, todo, shown)
+        except BrokenError as error:  # all of it was there, and something ended before it was ready
+            broken = str(error)
         if not todo:
             return
         in_vain = 0 if well else in_vain + 1
