@@ -190,6 +190,18 @@ def test_of_a_traceback_the_end_is_told() -> None:
     assert told.endswith("in a line PermissionError: denied (node worker1)")
 
 
+@pytest.mark.parametrize("noise", [1, 100])
+def test_no_token_is_told(noise: int) -> None:
+    lines = ["a.token cut by the kubelet"] * (noise > 1) + [
+        "GET /file?authz=Bearer%20secret.token HTTP/1.1"
+    ] * noise
+    message = "\n".join([*lines, "xrootd ended with exit code 1"])
+    ended = container(terminated={"reason": "Error", "exitCode": 1, "message": message, **ENDED})
+    told = text(diagnose(pod({"phase": "Failed", "containerStatuses": [ended]})), final=True)
+    assert told.endswith("authz=[removed] HTTP/1.1 xrootd ended with exit code 1 (node worker1)")
+    assert "token" not in told
+
+
 def test_a_server_that_ends_well_has_ended_all_the_same() -> None:
     ended = container(terminated={"reason": "Completed", "exitCode": 0, **ENDED})
     found = diagnose(pod({"phase": "Succeeded", "containerStatuses": [ended]}))

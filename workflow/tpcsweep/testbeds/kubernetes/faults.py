@@ -18,6 +18,8 @@ from kubernetes.client import (
     V1PodStatus,
 )
 
+from tpcsweep.xrootd import without_secrets
+
 STARTING = frozenset({"ContainerCreating", "PodInitializing"})
 """What containers wait for in the course of things."""
 HOPELESS = frozenset({"ErrImageNeverPull", "InvalidImageName", "CrashLoopBackOff"})
@@ -25,6 +27,8 @@ HOPELESS = frozenset({"ErrImageNeverPull", "InvalidImageName", "CrashLoopBackOff
 IMAGE = frozenset({"ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName"})
 LONGEST = 500
 """Characters of somebody else's words."""
+KEPT = 2000
+"""Characters of a container's log that kubelets keep of its end: 2048 bytes."""
 
 
 @dataclass(frozen=True)
@@ -260,8 +264,10 @@ def one_line(text: str | None) -> str:
 
 
 def _last(text: str) -> str:
-    """The end of what a container has said, where its reason is."""
-    line = " ".join(text.split())
+    """The end of what a container has said, where its reason is, without the tokens that servers log."""
+    if len(text) >= KEPT:
+        text = text.partition("\n")[2]  # the first line may begin in the midst of a token
+    line = " ".join(without_secrets(text).split())
     return line if len(line) <= LONGEST else f"...{line[3 - LONGEST :]}"
 
 

@@ -33,6 +33,7 @@ from tpcsweep.testbeds.kubernetes.faults import (
     room,
     spec_of,
 )
+from tpcsweep.xrootd import without_secrets
 
 WATCH_SECONDS = 60
 """A watch is begun anew after so long, in case that it is dead and nobody has noticed."""
@@ -281,7 +282,7 @@ class PodWatch:
                 _request_timeout=ASK,
             )
         )
-        return one_line(log)
+        return one_line(without_secrets(log or ""))
 
     def _ask(self, question: Callable[[], T]) -> T | None:
         """An answer that only makes a message better, and that may be missing."""

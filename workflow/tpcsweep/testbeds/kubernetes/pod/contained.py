@@ -28,8 +28,6 @@ from tpcsweep.testbeds.kubernetes.pod.places import (
 )
 
 POLL = 0.05
-LAST_WORDS = Path("/dev/termination-log")
-"""What a container writes here stands in its pod's status."""
 
 
 def end_on_term() -> None:
@@ -78,8 +76,10 @@ def taken(connections: int = 1) -> list[socket.socket]:
 
 
 def fail(message: str) -> None:
-    """End the container, with the reason where Kubernetes shows it. Callable from any thread."""
+    """End the container with the reason. Callable from any thread.
+
+    The end of what a failed container has said stands in its pod's status: the reason, and the program's own words
+    before it.
+    """
     print(message, file=sys.stderr, flush=True)  # noqa: T201, a container's log is its standard error
-    with contextlib.suppress(OSError):
-        LAST_WORDS.write_text(message)
     os._exit(1)
