@@ -13,10 +13,12 @@ from kubernetes import client, utils
 from tests.cluster import local
 from tests.cluster.local.build import ROOT
 from tests.cluster.sweeps import ONE, RATE, ClusterSweep, Space, local_testbed, space
+from tests.support.logs import told
 
 HERE = Path(__file__).parent
 ACCOUNT = "tpcsweep"
 """What the account of config/kubernetes/rbac.yaml is called."""
+BASE = pytest.StashKey[Path]()
 
 _folders: list[Path] = []
 """Of the clusters that were started, for failures to name."""
@@ -32,8 +34,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """A failure says where to look."""
     report = yield
-    if report.failed and item.path.is_relative_to(HERE) and (lines := [*where_to_look(item)]):
-        report.sections.append(("Where to look", "\n".join(lines)))
+    if report.failed and item.path.is_relative_to(HERE) and BASE in item.session.stash:
+        if lines := [*where_to_look(item)]:
+            report.sections.append(("Where to look", "\n".join(lines)))
+        if logs := told(item.session.stash[BASE]):
+            report.sections.append(("logs of deployments", logs))
     return report
 
 
@@ -51,9 +56,10 @@ def where_to_look(item: pytest.Item) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def clean() -> None:
-    """What killed sessions have left is gone before anything begins."""
+def clean(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What killed sessions have left is gone before anything begins, and it is known where this one writes."""
     local.down()
+    request.session.stash[BASE] = tmp_path_factory.getbasetemp()
 
 
 @pytest.fixture(scope="session")

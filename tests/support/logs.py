@@ -13,7 +13,7 @@ LINES = 8
 DEPLOYMENTS = 3
 
 
-def told(below: Path, since: float) -> str:
+def told(below: Path, since: float = 0.0) -> str:
     """The folders in which deployments have logged since then, and the ends of the logs in the latest; "" of none."""
     written = {path.parent: path.stat().st_mtime for path in below.rglob(COMMANDS)}
     folders = sorted((folder for folder, last in written.items() if last >= since), key=written.__getitem__)
