@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpcsweep import runner, signals
 from tpcsweep.configuration import Configuration, load
-from tpcsweep.testbeds import BROKEN, BrokenError, Request
+from tpcsweep.testbeds import BROKEN, BrokenError, FaultError, Request
 
 ROOT = Path(__file__).resolve().parents[2]
 OK, FAILED, DIED, DIED_LATE, NOT_BEGUN, NOT_UP = "ok", "failed", "died", "died late", "not begun", "not up"
@@ -49,7 +49,7 @@ class Played:
         try:
             if self.script[:1] == [NOT_UP]:
                 self.deployments[-1].append(self.script.pop(0))
-                raise BrokenError("a server died before it had answered")
+                raise FaultError("a server died before it had answered")
             yield SimpleNamespace(provenance=provenance, check=self.check, explain=str)
         finally:
             self.up = False

@@ -18,7 +18,7 @@ from tpcsweep.configuration import Configuration, wanted
 from tpcsweep.jobs import specification
 from tpcsweep.progress import Progress
 from tpcsweep.sweep import Cell
-from tpcsweep.testbeds import BROKEN, BrokenError, Deployment
+from tpcsweep.testbeds import BROKEN, BrokenError, Deployment, FaultError
 
 CELL_MARGIN = 60.0
 """Seconds that a cell may take at most beside its longest time of measuring."""
@@ -83,7 +83,7 @@ def _all(
         try:
             with testbeds.of(configuration.testbed.kind).deployed(configuration.testbed, request) as site:
                 well, broken = _cells(site, configuration, todo, shown)
-        except BrokenError as error:  # all of it was there, and something ended before it was ready
+        except FaultError as error:  # all of it was there, and something ended before it was ready
             broken = str(error)
         if not todo:
             return

@@ -25,6 +25,10 @@ class BrokenError(Exception):
     """Something of a deployment that was up has died, or does not answer: another deployment must take its place."""
 
 
+class FaultError(BrokenError):
+    """A part of a deployment has ended by itself; it may have been about to come up."""
+
+
 @dataclass(frozen=True)
 class Request:
     """One deployment that is to come up."""

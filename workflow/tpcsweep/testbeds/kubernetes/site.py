@@ -15,7 +15,7 @@ from tpcsweep.measure.files import Arrival
 from tpcsweep.measure.history import History
 from tpcsweep.measure.monitoring import Copy
 from tpcsweep.measure.readings import Reading
-from tpcsweep.testbeds import BrokenError
+from tpcsweep.testbeds import BrokenError, FaultError
 from tpcsweep.testbeds.clients import Client, Event
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER
@@ -61,10 +61,6 @@ class Side:
 
 class SettleError(BrokenError):
     """Transfers of the last cell do not end."""
-
-
-class FaultError(BrokenError):
-    """Something of the deployment has broken; the words are Kubernetes'."""
 
 
 class Inbox:
@@ -136,7 +132,7 @@ class Inbox:
         return f"{why} ({error})" if why else None
 
     def blame(self, error: Exception) -> None:
-        """Raise FaultError if something has broken that explains an error."""
+        """Raise FaultError, in Kubernetes' words, if something has broken that explains an error."""
         if why := self.explain(error):
             raise FaultError(why) from error
 

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from tpcsweep.measure.cell import measure as measure
 from tpcsweep.paths import PathError
 from tpcsweep.testbed_settings import Kubernetes, Pair, Placement
-from tpcsweep.testbeds import Request
+from tpcsweep.testbeds import FaultError, Request
 from tpcsweep.testbeds.clients import ClientError
 from tpcsweep.testbeds.kubernetes import api, deployment, leases, state
 from tpcsweep.testbeds.kubernetes.deployment import Place
 from tpcsweep.testbeds.kubernetes.session import SessionError
-from tpcsweep.testbeds.kubernetes.site import FaultError, SettleError, Site
+from tpcsweep.testbeds.kubernetes.site import SettleError, Site
 
 EXPECTED = (
     api.ClusterError,
