@@ -12,12 +12,10 @@ from kubernetes import client, utils
 
 from tests.cluster import local
 from tests.cluster.local.build import ROOT
-from tests.cluster.sweeps import ONE, RATE, ClusterSweep, Space, local_testbed, space
+from tests.cluster.sweeps import ACCOUNT, ONE, RATE, ClusterSweep, Space, local_testbed, space
 from tests.support.logs import told
 
 HERE = Path(__file__).parent
-ACCOUNT = "tpcsweep"
-"""What the account of config/kubernetes/rbac.yaml is called."""
 BASE = pytest.StashKey[Path]()
 
 _folders: list[Path] = []
@@ -75,6 +73,15 @@ def kubeconfig(request: pytest.FixtureRequest) -> Path:
     """The kubeconfig of the cluster to test on: $TPCSWEEP_KUBECONFIG, else the local one's."""
     given = os.environ.get("TPCSWEEP_KUBECONFIG")
     return Path(given) if given else request.getfixturevalue("cluster").kubeconfig
+
+
+@pytest.fixture(scope="session")
+def here(kubeconfig: Path) -> local.Cluster:
+    """The cluster, which must be one on this machine: images, volumes and its audit log are reached from outside."""
+    try:
+        return local.Cluster(kubeconfig.parent)
+    except local.ClusterError:
+        pytest.skip("needs a cluster on this machine")
 
 
 @pytest.fixture(scope="session")

@@ -16,10 +16,14 @@ from tpcsweep.testbeds.kubernetes.api import SELECTOR
 from tests.cluster.local import build
 from tests.support.workflow import Sweep, wait_until
 
-QUICK = {"min_time": "2 s", "max_time": "8 s", "precision": "50 %"}
+QUICK = {"min_time": "2 s", "max_time": "4 s", "precision": "50 %"}
+LASTING = {"min_time": "8 s", "max_time": "8 s"}
+"""Time enough in a cell to break something."""
 ONE = {"rtt": "0 ms", "file_size": "8 MiB", "tool": "curl"}
 LONGEST = 600.0
 """Seconds for anything on a machine that has much else to do."""
+ACCOUNT = "tpcsweep"
+"""What the account of config/kubernetes/rbac.yaml is called."""
 RATE = 0.2
 """Gbit/s of every node's link: what a machine with much else to do still fills."""
 

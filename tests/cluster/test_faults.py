@@ -18,7 +18,7 @@ import yaml
 from kubernetes import client
 
 from tests.cluster import local
-from tests.cluster.sweeps import LONGEST, ONE, ClusterSweep, Space, local_testbed, space
+from tests.cluster.sweeps import LASTING, LONGEST, ONE, ClusterSweep, Space, local_testbed, space
 from tests.support.workflow import ROOT, wait_until
 
 CELLS = {**ONE, "streams": [1, 2]}
@@ -29,8 +29,6 @@ for folder in pathlib.Path("/proc").glob("[0-9]*"):
     if (folder / "comm").read_text() == "xrootd\\n":
         os.kill(int(folder.name), signal.SIGSEGV)
 """
-LASTING = {"min_time": "8 s", "max_time": "8 s"}
-"""Time enough in a cell to break something."""
 INTO = 1.5
 """Seconds into a cell."""
 AWAY = 3.0

@@ -1,12 +1,8 @@
-"""Sweeps under the ServiceAccount of config/kubernetes/rbac.yaml alone: from outside, and as workflow.yaml's Job.
-
-That one from outside runs to its report is what test_sweep.py begins with.
-"""
+"""A sweep inside the cluster: the shipped Job, under the ServiceAccount of config/kubernetes/rbac.yaml alone."""
 
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -16,11 +12,10 @@ import pytest
 import xarray as xr
 import yaml
 from kubernetes import utils
-from psutil import Process
 
 from tests.cluster import local
 from tests.cluster.reports import check_results
-from tests.cluster.sweeps import LONGEST, ONE, QUICK, ClusterSweep, Space, local_testbed, space
+from tests.cluster.sweeps import LASTING, LONGEST, ONE, Space, local_testbed, space
 from tests.support.image import image
 from tests.support.workflow import wait_until
 
@@ -29,105 +24,6 @@ NAME = "tpcsweep"
 """What all objects of the shipped files are called."""
 POD_NAME = "authentication.kubernetes.io/pod-name"
 """Where the API server says which pod a token is bound to."""
-
-
-@pytest.fixture(scope="module")
-def here(kubeconfig: Path) -> local.Cluster:
-    """The cluster, which must be one on this machine: images, volumes and its audit log are reached from outside."""
-    try:
-        return local.Cluster(kubeconfig.parent)
-    except local.ClusterError:
-        pytest.skip("needs a cluster on this machine")
-
-
-# From outside
-
-
-@pytest.fixture(scope="module")
-def silent(account: Space, here: local.Cluster, tmp_path_factory: pytest.TempPathFactory) -> ClusterSweep:
-    """One that has ended under the account because a node has fallen silent; before, somebody touched its Leases."""
-    testbed = local_testbed(account.name, start_time="20 s")
-    sweep = probe(account, tmp_path_factory.mktemp("silent"), testbed, streams=list(range(1, 13)))
-    try:
-        run = measuring(sweep)
-        here.kubectl("annotate", "leases", "--all", "touched=", f"--namespace={account.name}")
-        here.stop_kubelet("n1")
-        # Another deployment is tried first, in vain: the node is not there for it either.
-        assert run.wait(LONGEST) != 0, sweep.output()
-    finally:
-        here.start_kubelet("n1")
-        here.kubectl("wait", "node/n1", "--for=condition=Ready", "--timeout=300s", timeout=LONGEST)
-    return sweep
-
-
-@pytest.fixture(scope="module")
-def reaped(account: Space, tmp_path_factory: pytest.TempPathFactory) -> ClusterSweep:
-    """One whose job was killed, and whose remains have been removed by `snakemake reap` under the account."""
-    folder = tmp_path_factory.mktemp("reaped")
-    sweep = probe(account, folder, local_testbed(account.name), streams=list(range(1, 13)))
-    run = measuring(sweep)
-    (job,) = (each for each in Process(run.pid).children() if "deployment.py" in " ".join(each.cmdline()))
-    job.kill()
-    run.wait(LONGEST)
-    assert account.left()  # or there is nothing to reap
-    done = sweep.run("reap")
-    assert done.returncode == 0, done.stdout
-    return sweep
-
-
-def probe(account: Space, folder: Path, testbed: dict[str, Any], **parameters: Any) -> ClusterSweep:
-    return account.sweep(folder, testbed, parameters={**ONE, **parameters})
-
-
-def measuring(sweep: ClusterSweep) -> subprocess.Popen[bytes]:
-    """A sweep that has measured its first cell."""
-    run = sweep.start("cells")
-    sweep.wait_for_cell(1, run)
-    assert run.poll() is None, sweep.output()
-    return run
-
-
-def test_a_fault_is_told_and_cleared_away_under_the_account(silent: ClusterSweep, account: Space) -> None:
-    assert "NodeNotReady" in silent.output()
-    assert "removed by force: node n1" in silent.output()
-    assert account.left() == {}
-
-
-@pytest.mark.usefixtures("reaped")
-def test_what_a_killed_job_has_left_is_reaped_under_the_account(account: Space) -> None:
-    assert account.left() == {}
-
-
-@pytest.mark.usefixtures("measured", "silent", "reaped")
-def test_the_role_has_no_right_that_is_not_used(here: local.Cluster, account: Space) -> None:
-    granted = {
-        (group, resource, verb)
-        for document in yaml.safe_load_all((FILES / "rbac.yaml").read_text())
-        for rule in document.get("rules", [])
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-    }
-    events = here.requests(account.name)
-    assert {event["user"]["username"] for event in events} == {f"system:serviceaccount:{account.name}:{NAME}"}
-    used = {
-        right(event) for event in events if "objectRef" in event and event["responseStatus"]["code"] != 403
-    }
-    later = {("", "pods/exec", "create")}  # asked for from Kubernetes 1.35 on
-    assert granted - used == later
-    assert used <= granted
-    refused = {right(event) for event in events if event["responseStatus"]["code"] == 403}
-    assert refused <= {("", "nodes", "list")}  # where a pod finds no node, to say more of it to who may know
-
-
-def right(event: dict[str, Any]) -> tuple[str, str, str]:
-    """The right that a request takes, as RBAC names it."""
-    what = event["objectRef"]
-    resource = "/".join(filter(None, (what["resource"], what.get("subresource"))))
-    return what.get("apiGroup", ""), resource, event["verb"]
-
-
-# As a Job
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +64,7 @@ def job(node: str, here: local.Cluster, namespace: Space, tmp_path_factory: pyte
     archive.unlink()
     testbed = local_testbed(namespace.name)
     del testbed["namespace"]  # it is the pod's own
-    sweep = {"parameters": {**ONE, "rtt": ["0 ms", "20 ms"], "streams": [1, 2, 3]}, "measurement": QUICK}
+    sweep = {"parameters": {**ONE, "rtt": ["0 ms", "20 ms"], "streams": [1, 2, 3]}, "measurement": LASTING}
     texts = {"nodes.yaml": yaml.safe_dump(sweep), "kubernetes.yaml": yaml.safe_dump(testbed)}
     namespace.core.create_namespaced_config_map(namespace.name, {"metadata": {"name": NAME}, "data": texts})
     job = Job(here, namespace, commit)

@@ -1,19 +1,37 @@
-"""A sweep on a real cluster: from nothing to the report, one cell again, and what is left when it goes wrong."""
+"""A sweep on a real cluster: from nothing to the report, one cell again, and what is left when it goes wrong.
+
+Under the ServiceAccount of config/kubernetes/rbac.yaml alone, where that matters.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from psutil import Process
 
+from tests.cluster import local
 from tests.cluster.reports import check_results
-from tests.cluster.sweeps import ONE, RATE, ClusterSweep, Space, local_testbed, on, space
-from tests.support.workflow import Sweep, wait_until
+from tests.cluster.sweeps import (
+    ACCOUNT,
+    LASTING,
+    LONGEST,
+    ONE,
+    RATE,
+    ClusterSweep,
+    Space,
+    local_testbed,
+    on,
+    space,
+)
+from tests.support.workflow import ROOT, Sweep, wait_until
 
 THREE = {**ONE, "streams": [1, 2, 3]}
 
@@ -140,6 +158,96 @@ def test_an_rtt_that_no_path_has_is_refused_with_those_that_exist(namespace: Spa
     done = sweep.run("cells")
     assert done.returncode != 0
     assert "one of 0 ms, 20 ms" in done.stdout
+
+
+# What the account of config/kubernetes/rbac.yaml may do, and has to do
+
+
+@pytest.fixture(scope="module")
+def silent(account: Space, here: local.Cluster, tmp_path_factory: pytest.TempPathFactory) -> ClusterSweep:
+    """One that has ended under the account because a node has fallen silent; before, somebody touched its Leases."""
+    testbed = local_testbed(account.name, start_time="20 s")
+    sweep = account.sweep(
+        tmp_path_factory.mktemp("silent"),
+        testbed,
+        measurement=LASTING,  # in all longer than it takes a cluster to miss a node: 50 s
+        parameters={**ONE, "streams": list(range(1, 13))},
+    )
+    try:
+        run = measuring(sweep)
+        here.kubectl("annotate", "leases", "--all", "touched=", f"--namespace={account.name}")
+        here.stop_kubelet("n1")
+        # Another deployment is tried first, in vain: the node is not there for it either.
+        assert run.wait(LONGEST) != 0, sweep.output()
+    finally:
+        here.start_kubelet("n1")
+        here.kubectl("wait", "node/n1", "--for=condition=Ready", "--timeout=300s", timeout=LONGEST)
+    return sweep
+
+
+@pytest.fixture(scope="module")
+def reaped(account: Space, tmp_path_factory: pytest.TempPathFactory) -> ClusterSweep:
+    """One whose job was killed, and whose remains have been removed by `snakemake reap` under the account."""
+    folder = tmp_path_factory.mktemp("reaped")
+    sweep = account.sweep(folder, local_testbed(account.name), parameters=THREE)
+    run = measuring(sweep)
+    (job,) = (each for each in Process(run.pid).children() if "deployment.py" in " ".join(each.cmdline()))
+    job.kill()
+    run.wait(LONGEST)
+    assert account.left()  # or there is nothing to reap
+    done = sweep.run("reap")
+    assert done.returncode == 0, done.stdout
+    return sweep
+
+
+def measuring(sweep: ClusterSweep) -> subprocess.Popen[bytes]:
+    """A sweep that has measured its first cell."""
+    run = sweep.start("cells")
+    sweep.wait_for_cell(1, run)
+    assert run.poll() is None, sweep.output()
+    return run
+
+
+def test_a_fault_is_told_and_cleared_away_under_the_account(silent: ClusterSweep, account: Space) -> None:
+    assert "NodeNotReady" in silent.output()
+    assert "removed by force: node n1" in silent.output()
+    assert account.left() == {}
+
+
+@pytest.mark.usefixtures("reaped")
+def test_what_a_killed_job_has_left_is_reaped_under_the_account(account: Space) -> None:
+    assert account.left() == {}
+
+
+@pytest.mark.usefixtures("measured", "silent", "reaped")
+def test_the_role_has_no_right_that_is_not_used(here: local.Cluster, account: Space) -> None:
+    granted = {
+        (group, resource, verb)
+        for document in yaml.safe_load_all((ROOT / "config/kubernetes/rbac.yaml").read_text())
+        for rule in document.get("rules", [])
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    events = here.requests(account.name)
+    assert {event["user"]["username"] for event in events} == {
+        f"system:serviceaccount:{account.name}:{ACCOUNT}"
+    }
+    used = {
+        right(event) for event in events if "objectRef" in event and event["responseStatus"]["code"] != 403
+    }
+    later = {("", "pods/exec", "create")}  # asked for from Kubernetes 1.35 on
+    assert granted - used == later
+    assert used <= granted
+    refused = {right(event) for event in events if event["responseStatus"]["code"] == 403}
+    assert refused <= {("", "nodes", "list")}  # where a pod finds no node, to say more of it to who may know
+
+
+def right(event: dict[str, Any]) -> tuple[str, str, str]:
+    """The right that a request takes, as RBAC names it."""
+    what = event["objectRef"]
+    resource = "/".join(filter(None, (what["resource"], what.get("subresource"))))
+    return what.get("apiGroup", ""), resource, event["verb"]
 
 
 def loaded(sweep: ClusterSweep) -> list[dict[str, Any]]:
