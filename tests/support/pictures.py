@@ -52,3 +52,8 @@ def hues(shown: Pixels, share: float = 1e-3) -> int:
         if max(colour) - min(colour) >= 32:
             found[round(12 * hue) % 12] += much
     return sum(much >= share for much in found.values())
+
+
+def filled(shown: Pixels) -> float:
+    """The largest share of a picture that has one shade, neither as light as a background nor as dark as text."""
+    return max((much for colour, much in colours(shown).items() if 64 <= max(colour) < 224), default=0.0)

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 from tpcsweep import figures
 
-from tests.support.pictures import colours, drawn, embedded, hues, pixels
+from tests.support.pictures import colours, drawn, embedded, filled, hues, pixels
 
 
 def test_empty_axes_are_lines_and_text_and_what_is_drawn_has_hues(tmp_path: Path) -> None:
@@ -27,6 +27,17 @@ def test_empty_axes_are_lines_and_text_and_what_is_drawn_has_hues(tmp_path: Path
     data = base64.b64encode((tmp_path / "full.png").read_bytes()).decode()
     [shown] = embedded(f"<p><img src='elsewhere.png'><img src='data:image/png;base64,{data}'></p>")
     assert np.array_equal(shown, full)
+
+
+def test_an_area_in_grey_is_neither_background_nor_text(tmp_path: Path) -> None:
+    figure = Figure()
+    axes = figure.add_subplot(title="A title of many words, and more of them")
+    figures.save(figure, tmp_path, "empty")
+    axes.fill_between([0, 1], 0, [0.2, 0.2], color="grey")
+    figures.save(figure, tmp_path, "full")
+    empty, full = (pixels(tmp_path / f"{name}.png") for name in ("empty", "full"))
+    assert hues(full) == 0
+    assert filled(empty) < 0.01 < filled(full)
 
 
 def test_what_is_no_picture_is_refused(tmp_path: Path) -> None:
