@@ -18,7 +18,7 @@ print(c.load(yaml.safe_load(open("config/config.yaml")), pathlib.Path()).folder 
 endef
 export REPORT
 
-.PHONY: sweep test test-fast test-real test-machine test-cluster cluster-programs coverage cluster setup lint lock
+.PHONY: sweep test test-fast test-real test-machine test-cluster coverage cluster setup lint lock
 .DELETE_ON_ERROR:
 
 sweep: .venv/.complete
@@ -27,11 +27,9 @@ sweep: .venv/.complete
 
 setup: .venv/.complete
 
-# What is compiled for the cluster is behind in the queue for the CPUs, and done when its tests begin. Those run
-# alone: even an idle cluster takes a share of a CPU.
+# Most of the time both wait: for servers, nodes and files.
 test: .venv/.complete-test
-	$(MAKE) --jobs=2 test-machine cluster-programs
-	$(MAKE) test-cluster
+	$(MAKE) --jobs=2 test-machine test-cluster
 
 test-machine: .venv/.complete-test
 	$(MAKE) test-fast
@@ -41,13 +39,12 @@ test-fast: .venv/.complete-test
 	$(BIN)/python -m pytest tests/unit --numprocesses=$$(nproc) --maxprocesses=8 --dist=worksteal
 
 test-real: .venv/.complete-test
-	$(BIN)/python -m pytest tests/real
+	$(BIN)/python -m pytest tests/real --durations=15 --durations-min=5
 
+# What is compiled is behind everything else in the queue for the CPUs.
 test-cluster: .venv/.complete-test
-	$(BIN)/python -m pytest tests/cluster --numprocesses=2 --dist=loadfile
-
-cluster-programs: .venv/.complete-test
 	$(BIN)/python -m tests.cluster.local.build
+	$(BIN)/python -m pytest tests/cluster --numprocesses=2 --dist=loadfile --durations=15 --durations-min=5
 
 coverage: .venv/.complete-test
 	$(BIN)/python -m pytest tests/unit tests/real --cov=tpcsweep --cov-report=term
