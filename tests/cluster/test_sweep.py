@@ -109,7 +109,7 @@ def test_deployments_run_side_by_side_on_nodes_of_their_own(namespace: Space, tm
     ten = {"min_time": "10 s", "max_time": "10 s"}
     parameters = {**ONE, "streams": 1, "cores": [0.5, 1]}
     sweep = namespace.sweep(tmp_path, settings, measurement=ten, parameters=parameters)
-    run = sweep.start("cells", "--resources", "testbed=2")
+    run = sweep.start("cells", "--cores=2", "--resources", "testbed=2")
 
     def both() -> bool:
         return len(namespace.pods(role="client")) == 2 or run.poll() is not None
