@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.support.fields import differing
 from tests.support.leftovers import present, stayed
 from tests.support.workflow import Sweep, wait_until
 
@@ -80,6 +81,11 @@ def test_another_fixed_parameter_measures_all_again_also_after_a_job_that_failed
     assert stayed(before) == {}
     sizes = [json.loads(path.read_bytes())["spec"]["parameters"]["file_size"] for path in measured.cells()]
     assert sizes == [4 << 20] * 3
+
+
+def test_cells_have_the_fields_that_they_have_on_clusters(measured: Sweep) -> None:
+    for path in measured.cells():
+        assert differing(json.loads(path.read_bytes()), own="cgroup_version") == {}
 
 
 def test_no_secret_is_in_any_result(measured: Sweep) -> None:

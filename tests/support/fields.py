@@ -1,0 +1,34 @@
+"""The fields of a cell's file, which are the same on every testbed that measures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+EVERYWHERE = {
+    "cell": "spec format status message flags limit evidence summary samples transfers provenance",
+    "spec": "format sweep parameters repetition measurement testbed",
+    "summary": """throughput throughput_low throughput_high throughput_average throughput_max duration warmup rtt_idle
+        wire_throughput source_cpu destination_cpu client_cpu path_cpu machine_cpu machine_steal rtt_loaded
+        source_cpu_busiest source_throttled destination_cpu_busiest destination_throttled retransmits path_drops
+        fairness transfers transfers_failed xrootd_transfers xrootd_share path_used source_quota_used
+        destination_quota_used client_throttled source_thread destination_thread client_thread disk_wait
+        connections_busy window_limited network_limited window_used ramp loss_seen queue_drops machine_used
+        loss_used""",
+    "samples": """time goodput source_throughput wire_throughput source_cpu source_origin_cpu destination_cpu
+        destination_origin_cpu client_cpu path_cpu machine_cpu machine_steal retransmits sent resent busy rwnd_limited
+        sndbuf_limited rtt_loaded cwnd connections source_thread destination_thread client_thread source_waiting
+        destination_waiting""",
+    "transfers": """stream number size xrootd_connections xrootd_size xrootd_code start first_byte end xrootd_begin
+        xrootd_end ok xrootd_direction message""",
+    "provenance": "started host kernel cpu cpus memory software deployment path sysctls seconds commit",
+}
+
+
+def differing(cell: dict[str, Any], own: str) -> dict[str, list[str]]:
+    """The parts of a cell that have other fields, or another order of them; `own` is of this testbed's provenance."""
+    wanted = {part: names.split() for part, names in EVERYWHERE.items()}
+    found = {part: list(cell if part == "cell" else cell[part]) for part in wanted}
+    # What is known of where a cell was measured comes in the order in which it was asked.
+    wanted["provenance"] = sorted([*wanted["provenance"], own])
+    found["provenance"].sort()
+    return {part: found[part] for part in wanted if found[part] != wanted[part]}
