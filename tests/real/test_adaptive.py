@@ -60,8 +60,10 @@ def test_what_was_asked_for_was_measured_and_the_rest_is_predicted(explored: Swe
     assert int((ds.status > 0).sum()) == len(cells)  # a server that crashes, as XRootD can, fails a cell
     assert int(ds.throughput_predicted.notnull().sum()) == 8
     assert float(ds.throughput_predicted.max()) < 1.2 * 0.2  # of a path of 0.2 Gbit/s
-    for name in ("surface", "rounds"):
-        assert hues(pixels(explored.results / "adaptive" / "figures" / f"{name}.png"))
+    figures = explored.results / "adaptive" / "figures"
+    assert hues(pixels(figures / "surface.png"))
+    # Where every cell came to be measured there is no error to draw, and the figure says so in words.
+    assert (hues(pixels(figures / "rounds.png")) > 0) == any(one["error"] for one in rounds(explored))
 
 
 def test_another_run_measures_what_was_removed_and_nothing_else(explored: Sweep) -> None:
