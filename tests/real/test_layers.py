@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
+from tpcsweep.measure.received import ReceivedBytes
 from tpcsweep.testbed_settings import DISK
 
 from tests.support.sites import MIB, files, seconds, site_of, whole
@@ -22,6 +24,20 @@ def test_the_network_alone(tmp_path: Path) -> None:
             assert found["summary"]["throughput"] > 0.9 * found["summary"]["wire_throughput"]
             assert max(found["samples"]["connections"]) == streams * (tcp_streams + 1)
             assert found["summary"]["transfers"] == 0  # it has neither ends nor files
+
+
+def test_counters_agree_where_a_reading_takes_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine takes the CPU away between one counter and the next."""
+    arrived = ReceivedBytes.arrived
+
+    def slowly(self: ReceivedBytes) -> int:
+        time.sleep(0.05)
+        return arrived(self)
+
+    monkeypatch.setattr(ReceivedBytes, "arrived", slowly)
+    with site_of(tmp_path, tools=["iperf3"], rtt=5, bandwidth=0.1, layer="network") as site:
+        found = whole(site, seconds(2), tool="iperf3", copy_mode="push", streams=1)
+    assert "counters_disagree" not in found["flags"]
 
 
 def test_a_disk_at_both_ends(tmp_path: Path) -> None:

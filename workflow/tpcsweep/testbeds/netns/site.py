@@ -105,17 +105,22 @@ class Counters:
         }
 
     def read(self, arrivals: Arrivals) -> Reading:
-        """One reading. Raises OSError when something of the deployment has gone."""
+        """One reading. Raises OSError when something of the deployment has gone.
+
+        Files first, then the path: however long a busy machine takes in between, what has arrived has crossed it.
+        """
+        payload = arrivals.arrived()
         near, far = parse_net_dev(self._near.read().decode()), parse_net_dev(self._far.read().decode())
+        now = time.monotonic()
         busy, steal, total = machine(self._stat.read())
+        cpu = {name: _seconds(counted) for name, counted in self._cpu.items()}
         connections = self._connections()
         flows = self._flows.look(connections)
         rtt, cwnd = means(connections)
         threads = {name: together(each.look() for each in watched) for name, watched in self._threads.items()}
-        cpu = {name: _seconds(counted) for name, counted in self._cpu.items()}
         return Reading(
-            time=time.monotonic(),
-            payload=arrivals.arrived(),
+            time=now,
+            payload=payload,
             source_bytes=sum(near[port]["rx_bytes"] for port in self._ports),
             wire_bytes=far[topology.PATH_INTERFACE]["rx_bytes"],
             source_cpu=cpu["source"],

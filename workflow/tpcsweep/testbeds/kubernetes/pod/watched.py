@@ -68,15 +68,17 @@ class Watched:
         self.files = DestinationFiles(FOLDER, _first_bytes())
 
     def sample(self) -> Sample:
-        """All counters, now."""
+        """All counters, now. Files first, then the interface: what has arrived has then crossed it."""
+        payload = self.files.arrived()
         net = parse_net_dev(self._net.read().decode())[self._interface]
+        now = time.monotonic()
         busy, steal, total = machine(self._stat.read())
         data = self._connections()
         flows = self._flows.look(data)
         rtt, cwnd = means(data) if data else (None, None)
         thread, waiting = self._contained.threads()
         return Sample(
-            time=time.monotonic(),
+            time=now,
             received=net["rx_bytes"],
             sent=net["tx_bytes"],
             cpu=self._contained.cpu(),
@@ -85,7 +87,7 @@ class Watched:
             total=total,
             thread=thread,
             waiting=waiting,
-            payload=self.files.arrived(),
+            payload=payload,
             retransmits=retransmits(self._snmp.read()),
             **{f"data_{name}": value for name, value in vars(flows).items()},
             rtt=rtt,
