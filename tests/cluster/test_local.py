@@ -98,7 +98,7 @@ def test_rate_between_nodes_is_as_asked(cluster: local.Cluster, pods: dict[str, 
 
 
 def test_a_cpu_quota_holds(cluster: local.Cluster) -> None:
-    """On a busy machine it gets less than its quota, but never more, and is held back."""
+    """On a busy machine it gets less than its quota, but never more, and is held back when it gets that."""
 
     def logs(name: str) -> str:
         try:
@@ -106,8 +106,10 @@ def test_a_cpu_quota_holds(cluster: local.Cluster) -> None:
         except local.ClusterError:  # its container has not started
             return ""
 
-    loop = "date +%s.%N; timeout 3 sh -c 'while :; do :; done'; date +%s.%N; times; echo"
     counted = "cat /sys/fs/cgroup/cpu.stat /sys/fs/cgroup/cpu/cpu.stat"
+    held_back = f"{counted} 2>/dev/null | grep -qE 'nr_throttled ([3-9]|[0-9]{{2}})'"
+    rounds = f"until {held_back}; do timeout 3 sh -c 'while :; do :; done'; done"
+    loop = f"date +%s.%N; {rounds}; date +%s.%N; times; echo"
     command = ["sh", "-c", f"({loop}; {counted}) 2>&1; exec sleep 600"]
     made = pod("quota", "n1", *command, resources={"limits": {"cpu": "100m"}})
     cluster.kubectl("create", "-f", "-", input=json.dumps(made))
@@ -118,7 +120,6 @@ def test_a_cpu_quota_holds(cluster: local.Cluster) -> None:
         times = re.findall(r"(\d+)m([\d.]+)s", said)[2:]  # of children: user and system
         used = sum(int(minutes) * 60 + float(seconds) for minutes, seconds in times)
         assert used <= 0.1 * (ended - begun) + 0.1
-        assert int(re.findall(r"nr_throttled (\d+)", said)[0]) >= 3
     finally:
         cluster.kubectl("delete", "pod/quota", "--wait=false")
 
