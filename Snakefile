@@ -5,7 +5,7 @@ from tpcsweep import configuration as configurations
 from tpcsweep.checks import require
 from tpcsweep.jobs import Jobs
 from tpcsweep.problems import ConfigurationError
-from tpcsweep.runner import begin, declare
+from tpcsweep.runner import begin, conclude, declare
 from tpcsweep.targets import of_configured_sweep, requested
 
 
@@ -31,6 +31,11 @@ if MEASURES:
     SPECIFICATION = declare(SETTINGS)
     CELLS = [str(SETTINGS.cell_file(cell)) for cell in SETTINGS.grid.cells]
 
+# The first page of the report; of what is measured, with the cells first that could not be.
+HOW = "simulated" if SETTINGS.measures and SETTINGS.testbed.simulated else "workflow"
+FRONT = str(Path(workflow.basedir, "workflow", "report", f"{HOW}.rst"))
+FRONT_PAGE = str(Path(RESULTS, "front.rst").resolve()) if SETTINGS.measures else FRONT
+
 # A profile may raise this where testbeds do not share a machine.
 workflow.global_resources.setdefault("testbed", 1)
 
@@ -49,6 +54,7 @@ rule all:
 rule cells:
     input:
         CELLS,
+        f"{RESULTS}/not_measured.json" if MEASURES else [],
     message:
         f"{len(CELLS)} cells are in {RESULTS}/cells"
 
@@ -56,6 +62,16 @@ rule cells:
 onstart:
     if MEASURES:
         begin(SETTINGS)
+
+
+onsuccess:
+    if MEASURES and (left := conclude(SETTINGS)):
+        sys.exit(left)
+
+
+onerror:
+    if MEASURES:
+        print(conclude(SETTINGS), file=sys.stderr)
 
 
 if MEASURES:

@@ -1,6 +1,33 @@
+import time
+
+
+# What was left out or disturbed is tried once more when all the rest is there.
+rule again:
+    input:
+        cells=CELLS,
+    output:
+        holes=f"{RESULTS}/not_measured.json",
+        front=f"{RESULTS}/front.rst",
+    log:
+        f"{RESULTS}/logs/again.log",
+    conda:
+        "../../envs/tpcsweep.yaml"
+    params:
+        # Whatever was asked for before, it is asked for anew.
+        asked=SETTINGS.run.again and f"{SETTINGS.run.again} at {time.time()}",
+        front=FRONT,
+    resources:
+        testbed=JOBS.testbed,
+    message:
+        f"{len(CELLS)} cells were tried"
+    script:
+        "../scripts/again.py"
+
+
 rule dataset:
     input:
         cells=CELLS,
+        holes=f"{RESULTS}/not_measured.json",
     output:
         dataset=f"{RESULTS}/dataset.nc",
         table=report(

@@ -4,9 +4,7 @@ from tpcsweep.planning.question import Question
 
 
 report:
-    "../report/simulated.rst"
-    if SETTINGS.measures and SETTINGS.testbed.simulated
-    else "../report/workflow.rst"
+    FRONT_PAGE
 
 
 rule surface:
@@ -151,6 +149,7 @@ rule notebook_html:
 
 rule report:
     input:
+        FRONT_PAGE,
         f"{RESULTS}/cells.csv",
         f"{RESULTS}/figures/throughput_heatmap.png",
         f"{RESULTS}/figures/limits.png",

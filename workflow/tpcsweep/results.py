@@ -15,17 +15,33 @@ from typing import Any
 import orjson
 import psutil
 
+NOT_MEASURED = "not_measured"
+"""The status of a cell whose deployment could not be made as asked; its message says why."""
+_HOLE = b'{"status":"not_measured",'
+"""How the file of such a cell begins."""
+
 
 def stale(path: Path, wanted: Mapping[str, Any]) -> bool:
-    """Whether a cell must be measured: its file is missing, unreadable, or was measured under something else."""
+    """Whether a cell must be measured.
+
+    So it must where its file is missing, unreadable, was measured under something else, or says that it was not
+    measured.
+    """
     head = _head(wanted)
     try:
         with path.open("rb") as file:
             if file.read(len(head)) == head:  # nearly always, and 10⁵ whole files are not read for it
                 return False
-        return bool(orjson.loads(path.read_bytes())["spec"] != wanted)
+        found = orjson.loads(path.read_bytes())
+        return bool(found["spec"] != wanted or found.get("status") == NOT_MEASURED)
     except (FileNotFoundError, orjson.JSONDecodeError, KeyError, TypeError):
         return True
+
+
+def read(path: Path) -> dict[str, Any]:
+    """What a cell's file has."""
+    found: dict[str, Any] = orjson.loads(path.read_bytes())
+    return found
 
 
 def _head(spec: Mapping[str, Any]) -> bytes:
@@ -40,12 +56,7 @@ def publish(path: Path, spec: Mapping[str, Any], result: Mapping[str, Any], resc
 
     Snakemake removes the new files of a job that fails, those of complete cells too; `recover` puts them back.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.part")
-    with beside.open("wb") as file:
-        file.write(orjson.dumps({"spec": spec, **result}))
-        file.flush()
-        os.fsync(file.fileno())
+    beside = _written(path, {"spec": spec, **result})
     kept = _rescued(rescue, path)
     kept.unlink(missing_ok=True)
     while not kept.exists():
@@ -55,6 +66,34 @@ def publish(path: Path, spec: Mapping[str, Any], result: Mapping[str, Any], resc
         with contextlib.suppress(FileNotFoundError):
             os.link(beside, kept)
     beside.replace(path)
+
+
+def leave_out(path: Path, spec: Mapping[str, Any], record: Mapping[str, Any]) -> None:
+    """Write that a cell was not measured, beside its place and renamed. The cell stays stale.
+
+    record: `message` says why, and the rest is as in the file of a cell without any figure.
+    """
+    _written(path, {"status": NOT_MEASURED, "spec": spec, **record}).replace(path)
+
+
+def left_out(path: Path) -> bool:
+    """Whether a file says that its cell was not measured."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_HOLE)) == _HOLE
+    except FileNotFoundError:
+        return False
+
+
+def _written(path: Path, content: Mapping[str, Any]) -> Path:
+    """Content in a file beside a place, safe on the disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.part")
+    with beside.open("wb") as file:
+        file.write(orjson.dumps(content))
+        file.flush()
+        os.fsync(file.fileno())
+    return beside
 
 
 def recover(path: Path, wanted: Mapping[str, Any], rescue: Path) -> bool:

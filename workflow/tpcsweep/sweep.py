@@ -142,6 +142,11 @@ class Sweep(Strict):
         default=10_000, description="more cells than this, before exclude, are taken for an accident"
     )
     measurement: Measurement = Field(default_factory=Measurement, description="how a cell is measured")
+    again: Annotated[float, Quantity(FRACTION, at_least=0, at_most=1)] = Field(
+        default=0.2,
+        description="share of the cells that are measured once more at the end of a run, at most: those where the "
+        "machine was disturbed or saturated, or that were not steady; 0: none",
+    )
     notebooks: Notebooks = Field(
         default_factory=Notebooks, description="notebooks for the report, with the axes that they show"
     )

@@ -1,0 +1,99 @@
+"""The cells of a sweep that were not measured: why, and the command that measures them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import orjson
+
+from tpcsweep import results
+from tpcsweep.configuration import Configuration
+from tpcsweep.sweep import Cell
+
+
+class Hole(NamedTuple):
+    """Cells of one deployment that were not measured."""
+
+    deployment: str
+    cells: tuple[str, ...]
+    """Their paths."""
+    why: str
+    command: str
+    """Measures them, and what else of the deployment is missing."""
+
+
+def holes(configuration: Configuration, cells: Iterable[Cell]) -> list[Hole]:
+    """Those among some cells whose files say that they were not measured, by deployment, in the order given."""
+    found: dict[str, list[Cell]] = {}
+    for cell in cells:
+        if results.left_out(configuration.cell_file(cell)):
+            found.setdefault(cell.deployment_path, []).append(cell)
+    return [_hole(configuration, deployment, held) for deployment, held in found.items()]
+
+
+def _hole(configuration: Configuration, deployment: str, cells: Sequence[Cell]) -> Hole:
+    run, file = configuration.run, configuration.cell_file(cells[0])
+    config = (f"{key}={getattr(run, key)}" for key in ("sweep", "testbed", "results"))
+    return Hole(
+        deployment,
+        tuple(cell.path for cell in cells),
+        str(results.read(file)["message"]),
+        shlex.join(["snakemake", "--config", *config, "--", str(file)]),
+    )
+
+
+def listed(found: Sequence[Hole]) -> str:
+    """For people, at the end of a run."""
+    lines = []
+    for hole in found:
+        cells = f"{len(hole.cells)} cell" + "s" * (len(hole.cells) > 1)
+        lines += [f"  {hole.deployment} ({cells}): {hole.why}", f"    {hole.command}"]
+    return "\n".join(lines)
+
+
+def write(found: Sequence[Hole], total: int, file: Path, page: Path, front: Path) -> None:
+    """Write them as JSON to `file`, and to `page` the front page of the report: `front`, with a table of them first.
+
+    total: the cells of the sweep.
+    """
+    option = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+    _replace(page, _table(found, total) + front.read_text())
+    # Last, as its time tells which cells it was made of.
+    _replace(file, orjson.dumps([hole._asdict() for hole in found], option=option).decode())
+
+
+def _table(found: Sequence[Hole], total: int) -> str:
+    """In reStructuredText, which Snakemake reads as a template of Jinja's."""
+    if not found:
+        return ""
+    count = sum(len(hole.cells) for hole in found)
+    lines = [
+        f"**Not measured: {count} of {total} cells.** Figures show them as holes, and models were fitted without them.",
+        "",
+        ".. list-table::",
+        "   :header-rows: 1",
+        "",
+    ]
+    rows = [("deployment", "cells", "why", "command that measures them")]
+    rows += [(hole.deployment, str(len(hole.cells)), hole.why, hole.command) for hole in found]
+    for row in rows:
+        lines += [
+            f"   {'-' if at else '* -'} {_escaped(text)}".replace("   -", "     -")
+            for at, text in enumerate(row)
+        ]
+    return "\n".join([*lines, "", ""])
+
+
+def _escaped(text: str) -> str:
+    plain = "".join(f"\\{sign}" if sign in "\\*`_|" else sign for sign in " ".join(text.split()))
+    return plain.replace("{", "{{ '{' }}")
+
+
+def _replace(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.part")
+    beside.write_text(text)
+    beside.replace(path)
