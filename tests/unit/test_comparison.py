@@ -167,7 +167,7 @@ def test_cells_that_lack_something_say_what() -> None:
     at = {"streams": 1}
     new["status"].loc[{**at, "rtt": 0.0}] = STATUS.index("failed")
     new["throughput"].loc[{**at, "rtt": 0.0}] = np.nan
-    base["status"].loc[{**at, "rtt": 5.0}] = STATUS.index("missing")
+    base["status"].loc[{**at, "rtt": 5.0}] = STATUS.index("not_measured")
     new["throughput"].loc[{**at, "rtt": 10.0}] = 0.0
     new["throughput_low"].loc[{**at, "rtt": 20.0}] = np.nan
     found = compare(base, new)
@@ -311,7 +311,7 @@ def test_files_hold_everything(tmp_path: Path) -> None:
 @pytest.mark.parametrize("repetitions", [1, 3])
 def test_figures_say_what_was_found(repetitions: int) -> None:
     new = made(2, repetitions, 0.5).assign_coords(tool="gfal-copy")
-    new["status"][0, 0] = STATUS.index("missing")
+    new["status"][0, 0] = STATUS.index("not_measured")
     found: Comparison = compare(made(1, repetitions), new, ("old", "young"))
     for figure in (figures.forest(found), figures.ratios(found)):
         text = " ".join(" ".join(one.get_text() for one in figure.texts).split())

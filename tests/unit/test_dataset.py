@@ -88,7 +88,7 @@ def test_holes_failures_and_flags_stay_visible(summary: xr.Dataset) -> None:
     failed = summary.sel(FAILED)
     assert (failed.status == 2).all()
     assert "503" in failed.message.values[0]
-    assert summary.status.attrs["flag_meanings"] == "missing ok failed"
+    assert summary.status.attrs["flag_meanings"] == "not_measured ok failed"
     wide = dataset.flagged(summary, "wide_interval")
     assert int(wide.sum()) == 6
     assert int(dataset.flagged(summary, "not_steady").sum()) == 3
@@ -168,7 +168,7 @@ def test_the_table_has_a_row_for_each_cell(summary: xr.Dataset, tmp_path: Path) 
     wide = table[table["flags"].str.contains("wide_interval")]
     assert set(wide["flags"]) == {"not_steady wide_interval", "wide_interval"}
     assert set(table.query("rtt == 100 and streams == 8 and origins == 2 and cores == 2")["status"]) == {
-        "missing"
+        "not_measured"
     }
     dataset.write_table(summary, tmp_path / "cells.csv")
     assert (tmp_path / "cells.csv").read_text().count("\n") == len(table) + 1

@@ -60,13 +60,13 @@ def write(found: Sequence[Hole], total: int, file: Path, page: Path, front: Path
     total: the cells of the sweep.
     """
     option = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-    _replace(page, _table(found, total) + front.read_text())
+    _replace(page, table(found, total) + front.read_text())
     # Last, as its time tells which cells it was made of.
     _replace(file, orjson.dumps([hole._asdict() for hole in found], option=option).decode())
 
 
-def _table(found: Sequence[Hole], total: int) -> str:
-    """In reStructuredText, which Snakemake reads as a template of Jinja's."""
+def table(found: Sequence[Hole], total: int) -> str:
+    """Them in reStructuredText, which Snakemake reads as a template of Jinja's; nothing of none."""
     if not found:
         return ""
     count = sum(len(hole.cells) for hole in found)
@@ -80,10 +80,8 @@ def _table(found: Sequence[Hole], total: int) -> str:
     rows = [("deployment", "cells", "why", "command that measures them")]
     rows += [(hole.deployment, str(len(hole.cells)), hole.why, hole.command) for hole in found]
     for row in rows:
-        lines += [
-            f"   {'-' if at else '* -'} {_escaped(text)}".replace("   -", "     -")
-            for at, text in enumerate(row)
-        ]
+        first, *rest = map(_escaped, row)
+        lines += [f"   * - {first}", *(f"     - {text}" for text in rest)]
     return "\n".join([*lines, "", ""])
 
 

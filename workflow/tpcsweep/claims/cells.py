@@ -193,7 +193,7 @@ def cells_of(ds: xr.Dataset) -> Cells:
     """
     axes = [str(name) for name in ds["throughput"].dims]
     every = _frame(ds)
-    every = every[every["status"] != STATUS.index("missing")].reset_index(drop=True)
+    every = every[every["status"] != STATUS.index("not_measured")].reset_index(drop=True)
     failed, nothing = every["failed"], every["throughput"].isna()
     left_out = {"failed": int(failed.sum()), "without throughput": int((nothing & ~failed).sum())}
     trusted = ~failed & ~nothing

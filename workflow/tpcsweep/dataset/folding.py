@@ -57,7 +57,7 @@ def fold(
     """Fold cell files into one dataset with a dimension for each axis.
 
     axes: the values of each axis in order, `repetition` among them. Points without a file become NaN with the
-    status "missing". wanted: for each file in turn the specification that it must have been measured under.
+    status "not_measured". wanted: for each file in turn the specification that it must have been measured under.
     processes: how many read files where there are more than a few.
     attributes: of the summary, besides what the cells say.
 

@@ -15,7 +15,7 @@ from tpcsweep.variables import FLAGS, Variable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-STATUS = ("missing", "ok", "failed")
+STATUS = ("not_measured", "ok", "failed")
 """Meanings of the values of the variable `status`, from 0."""
 
 MASKS = {flag: 1 << bit for bit, flag in enumerate(FLAGS)}

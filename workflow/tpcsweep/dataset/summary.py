@@ -46,7 +46,7 @@ class Row(NamedTuple):
 def hole(message: str) -> Row:
     """Give what a cell that was not measured has: why."""
     nothing = np.full(len(SUMMARY), np.nan)
-    return Row(STATUS.index("missing"), message, 0, "", nothing, np.datetime64("NaT", "ns"), None)
+    return Row(STATUS.index("not_measured"), message, 0, "", nothing, np.datetime64("NaT", "ns"), None)
 
 
 def row_of(cell: Mapping[str, Any]) -> Row:

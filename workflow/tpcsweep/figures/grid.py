@@ -90,7 +90,7 @@ def _combined(summary: xr.Dataset) -> xr.Dataset:
     marks = {name: flagged(summary, name).any(REPETITION) for name in FLAGS}
     marks["failed"] = (status == STATUS.index("failed")).any(REPETITION)
     marks["predicted"] = predicted.any(REPETITION)
-    missing = (status == STATUS.index("missing")) & ~predicted
+    missing = (status == STATUS.index("not_measured")) & ~predicted
     # What others measured more often in one cell than in another is not missing in the other.
     uneven = summary.attrs["testbed_kind"] == IMPORTED
     marks["missing"] = missing.all(REPETITION) if uneven else missing.any(REPETITION)
