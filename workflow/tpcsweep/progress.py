@@ -99,7 +99,8 @@ class Progress:
             self._run["done"] += len(cells)
             self._run["left_out"] += cells
         self._say(
-            f"{self._sweep}: {len(cells)} cells of {deployment} not measured: {why}{self._left()}", final=True
+            f"{self._sweep}: {len(cells)} cell(s) of {deployment} not measured: {why}{self._left()}",
+            final=True,
         )
 
     def _head(self, number: int) -> str:
