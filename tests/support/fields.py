@@ -10,10 +10,10 @@ EVERYWHERE = {
     "summary": """throughput throughput_low throughput_high throughput_average throughput_max duration warmup rtt_idle
         wire_throughput source_cpu destination_cpu client_cpu path_cpu machine_cpu machine_steal rtt_loaded
         source_cpu_busiest source_throttled destination_cpu_busiest destination_throttled retransmits path_drops
-        fairness transfers transfers_failed attempts xrootd_transfers xrootd_share path_used source_quota_used
+        fairness transfers transfers_failed xrootd_transfers xrootd_share path_used source_quota_used
         destination_quota_used client_throttled source_thread destination_thread client_thread disk_wait
         connections_busy window_limited network_limited window_used ramp loss_seen queue_drops machine_used
-        loss_used""",
+        loss_used attempts""",
     "samples": """time goodput source_throughput wire_throughput source_cpu source_origin_cpu destination_cpu
         destination_origin_cpu client_cpu path_cpu machine_cpu machine_steal retransmits sent resent busy rwnd_limited
         sndbuf_limited rtt_loaded cwnd connections source_thread destination_thread client_thread source_waiting
