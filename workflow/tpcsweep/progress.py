@@ -9,11 +9,15 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tpcsweep.flags import FLAGS, Grade, graded
+
 if TYPE_CHECKING:
     from tpcsweep.measure.steady import Steady
 
 BLANK = "\r\x1b[K"
 FILE = ".progress"
+LOUD: tuple[Grade, ...] = ("invalid", "warning")
+"""Grades of flags that a cell's line tells; what is noted of intervals is in tables and datasets."""
 
 
 def begin(folder: Path, cells: int) -> None:
@@ -57,7 +61,11 @@ class Progress:
             if status == "ok" and throughput is not None
             else f"{status}: {message}"
         )
-        marks = f" [{', '.join(flags)}]" if flags else ""
+        marks = "".join(
+            f" [{grade}: {', '.join(FLAGS[flag].words for flag in raised)}]"
+            for grade in LOUD
+            if (raised := graded(flags, grade))
+        )
         self._run = _counted(self._folder, 1)
         self._say(f"{self._head(self._run['done'])}: {found}{marks}{self._left()}", final=True)
 

@@ -142,18 +142,6 @@ TRANSFERS = {
 }
 """What is known of every transfer. Of what XRootD's monitoring did not tell there is NaN, or no text."""
 
-FLAGS = {
-    "not_steady": "the throughput had not settled: the warm-up rule would cut half of the cell or more",
-    "wide_interval": "the cell ended before the confidence interval was as narrow as asked",
-    "autocorrelated": "the batch means are still correlated, so that the interval is too narrow",
-    "transfers_failed": "at least one transfer failed",
-    "files_missing": "the cell ended before every stream had transferred its files",
-    "counters_disagree": "goodput and the path's counters differ by more than headers explain",
-    "monitoring_disagrees": "the bytes of transfers by XRootD's own monitoring are not those in their files",
-    "machine_saturated": "the machine's CPUs were all busy: the machine bound the cell, not the setting",
-    "deployment_broken": "a server, the client or the path died or answered no more; another deployment followed",
-}
-
 LIMITS = {
     "bandwidth": "the path was full",
     "cpu_source": "a source origin used up its CPU quota, or one of its threads a core",

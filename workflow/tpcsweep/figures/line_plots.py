@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from tpcsweep.figures.grid import Grid, arrange, positions, spaced, thinned, values_of
-from tpcsweep.figures.labels import band_note, mean_note, rate_label, tick_labels, title_of, wrapped
+from tpcsweep.figures.labels import interval_note, mean_note, rate_label, tick_labels, title_of, wrapped
 from tpcsweep.figures.marks import MARKS, mark_handles, present
 from tpcsweep.figures.panels import COLOURS, finish, label_axes, lay_out, styled
 
@@ -51,7 +51,7 @@ def lines(summary: xr.Dataset, chosen: tuple[str, str] | None = None) -> Figure:
             figure,
             summary,
             "Throughput",
-            [f"{mean_note(summary)} {band_note(summary)}", *notes],
+            [f"{mean_note(summary)} {interval_note(summary, 'Bands and bars')}", *notes],
             curve_handles(grid, palette, limit),
         )
     return figure
@@ -123,19 +123,19 @@ def _mark_line(
     colour: Colour,
     line: int,
 ) -> None:
-    """Put hollow marks around points; what has no value is marked near the floor, each line at its height."""
+    """Put marks around points, hollow but of what is invalid; what has no value is marked near the floor, each line at its height."""
     chosen = chosen.astype(bool)
     gap = np.isnan(y)
     look: dict[str, Any] = {
         "marker": MARKS[name].marker,
-        "facecolor": "none",
+        "facecolor": MARKS[name].face("none"),
         "edgecolor": colour,
         "zorder": 4,
     }
-    axes.scatter(x[chosen & ~gap], y[chosen & ~gap], s=58, linewidth=1.2, **look)
+    axes.scatter(x[chosen & ~gap], y[chosen & ~gap], s=34, linewidth=1, **look)
     at = x[chosen & gap]
     floor = np.full(at.shape, 0.03 + 0.02 * (line % 9))
-    axes.scatter(at, floor, s=40, linewidth=1.2, transform=axes.get_xaxis_transform(), clip_on=False, **look)
+    axes.scatter(at, floor, s=34, linewidth=1, transform=axes.get_xaxis_transform(), clip_on=False, **look)
 
 
 def bandwidth_line(summary: xr.Dataset, top: float) -> float | None:
