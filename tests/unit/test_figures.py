@@ -279,7 +279,7 @@ def test_marks_of_one_cell_are_side_by_side(tmp_path: Path) -> None:
     marks = sorted(
         tuple(at) for one in drawn.collections for at in one.get_offsets() if len(one.get_offsets()) == 1
     )
-    assert [(round(x, 2), y) for x, y in marks if 1 < y < 1.2] == [(1.33, 1.14), (1.67, 1.14)]
+    assert [(round(x, 2), round(y, 2)) for x, y in marks if 1 < y < 1.2] == [(1.33, 1.14), (1.67, 1.14)]
 
 
 def test_intervals_are_drawn_themselves_and_not_marked(tmp_path: Path) -> None:
@@ -288,7 +288,7 @@ def test_intervals_are_drawn_themselves_and_not_marked(tmp_path: Path) -> None:
     figure = figures.heatmap(summary)
     assert not figure.legends
     [drawn] = panels(figure)
-    low, high = (float(summary[f"throughput_{end}"].sel(streams=2, rtt=50.0)) for end in ("low", "high"))
+    low, high = (summary[f"throughput_{end}"].sel(streams=2, rtt=50.0).item() for end in ("low", "high"))
     [shown] = [text for text in drawn.texts if text.get_position()[0] == 1.5 and "–" in text.get_text()][1:]
     assert [float(end) for end in shown.get_text().split("–")] == pytest.approx([low, high], rel=0.01)
     assert "Small numbers: 95 % confidence interval" in texts(figure)

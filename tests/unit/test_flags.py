@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +15,7 @@ SOME = st.lists(st.sampled_from(list(FLAGS)), unique=True)
 @given(SOME)
 def test_every_flag_has_one_grade(flags: list[str]) -> None:
     by_grade = [graded(flags, grade) for grade in GRADES]
-    assert sorted(sum(by_grade, [])) == sorted(flags)
+    assert sorted(itertools.chain(*by_grade)) == sorted(flags)
     assert graded(flags, *GRADES) == [flag for flag in FLAGS if flag in flags]
 
 

@@ -51,9 +51,7 @@ def about_flags() -> dict[str, Any]:
 def masks_of(summary: xr.Dataset) -> dict[str, int]:
     """Give the bit of each flag that a dataset knows, by its own attributes: earlier ones had other bits."""
     about = summary["flags"].attrs
-    return dict(
-        zip(about["flag_meanings"].split(), np.atleast_1d(about["flag_masks"]).tolist(), strict=True)
-    )
+    return dict(zip(about["flag_meanings"].split(), np.atleast_1d(about["flag_masks"]).tolist(), strict=True))
 
 
 def flagged(summary: xr.Dataset, flag: str) -> xr.DataArray:

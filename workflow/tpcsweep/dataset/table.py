@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def table(summary: xr.Dataset) -> pd.DataFrame:
-    """Give a row for each cell: its place, status, throughput with interval, limit, flags, their worst grade, and message."""
+    """Give a row for each cell: place, status, throughput, interval, limit, flags with their worst grade, message."""
     names = ["throughput", "throughput_low", "throughput_high", "limit", "duration", "warmup"]
     frame = summary[["status", *names, "flags", "message"]].reset_coords(drop=True).to_dataframe()
     frame["status"] = [STATUS[value] for value in frame["status"]]

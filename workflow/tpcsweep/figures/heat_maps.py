@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from tpcsweep.figures.grid import Grid, arrange, evenly
-from tpcsweep.figures.labels import interval_note, mean_note, rate_label, tick_labels, title_of, wrapped
+from tpcsweep.figures.labels import band_note, mean_note, rate_label, tick_labels, title_of, wrapped
 from tpcsweep.figures.marks import MARKS, mark_handles, present
 from tpcsweep.figures.panels import COLOURS, colour_scale, finish, label_axes, lay_out, styled
 
@@ -59,7 +59,8 @@ def heatmap(summary: xr.Dataset) -> Figure:
             ScalarMappable(norm, COLOURS), ax=[axes for axes, _ in panels], aspect=30, pad=0.02
         )
         bar.set_label(rate_label(summary))
-        said = f"{mean_note(summary)} {interval_note(summary, 'Small numbers')}" if readable else mean_note(summary)
+        small = band_note(summary, "Small numbers") if readable else ""
+        said = f"{mean_note(summary)} {small}".strip()
         finish(figure, summary, "Throughput", [said, *notes], mark_handles(grid, "white"))
     return figure
 
@@ -84,16 +85,18 @@ def label_map(axes: Axes, grid: Grid) -> None:
 def _number(axes: Axes, grid: Grid, where: Mapping[str, Any], norm: Normalize) -> None:
     """Write each cell's throughput into it, and below it, small, its interval where it has one."""
     low, values, high = (grid.plane(name, where) for name in ("low", "throughput", "high"))
-    texts = zip(rounded(low).flat, rounded(values).flat, rounded(high).flat, strict=True)
-    for (row, column), (lowest, text, highest) in zip(np.ndindex(values.shape), texts, strict=True):
+    # No throughput is below zero, whatever the interval of a noisy cell says.
+    lowest, middle, highest = (rounded(of).tolist() for of in (np.maximum(low, 0), values, high))
+    for row, column in np.ndindex(values.shape):
         look: dict[str, Any] = {
             "color": "white" if norm(values[row, column]) < _DARK else "#262626",
             "ha": "center",
             "va": "center",
         }
-        axes.text(column + 0.5, row + _VALUE, text, fontsize=8, **look)
-        if lowest != highest:
-            axes.text(column + 0.5, row + _INTERVAL, f"{lowest}–{highest}", fontsize=5.5, **look)
+        axes.text(column + 0.5, row + _VALUE, middle[row][column], fontsize=8, **look)
+        ends = lowest[row][column], highest[row][column]
+        if ends[0] != ends[1]:
+            axes.text(column + 0.5, row + _INTERVAL, "–".join(ends), fontsize=5.5, **look)
 
 
 def _mark_heatmap(axes: Axes, grid: Grid, where: Mapping[str, Any]) -> None:

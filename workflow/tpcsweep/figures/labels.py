@@ -69,8 +69,8 @@ def mean_note(summary: xr.Dataset) -> str:
     return f"Mean goodput at the destination after warm-up{of}."
 
 
-def interval_note(summary: xr.Dataset, what: str) -> str:
-    """Say what the intervals of a figure are; what: how it shows them, such as "Bands and bars"."""
+def band_note(summary: xr.Dataset, what: str = "Bands and bars") -> str:
+    """Say what the intervals of a figure are; what: how it shows them."""
     if not summary["throughput_low"].notnull().any():
         return f"{what}: from the smallest to the largest measurement."
     if summary.attrs["testbed_kind"] == SIMULATED:

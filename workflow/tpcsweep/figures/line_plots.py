@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from tpcsweep.figures.grid import Grid, arrange, positions, spaced, thinned, values_of
-from tpcsweep.figures.labels import interval_note, mean_note, rate_label, tick_labels, title_of, wrapped
+from tpcsweep.figures.labels import band_note, mean_note, rate_label, tick_labels, title_of, wrapped
 from tpcsweep.figures.marks import MARKS, mark_handles, present
 from tpcsweep.figures.panels import COLOURS, finish, label_axes, lay_out, styled
 
@@ -51,7 +51,7 @@ def lines(summary: xr.Dataset, chosen: tuple[str, str] | None = None) -> Figure:
             figure,
             summary,
             "Throughput",
-            [f"{mean_note(summary)} {interval_note(summary, 'Bands and bars')}", *notes],
+            [f"{mean_note(summary)} {band_note(summary)}", *notes],
             curve_handles(grid, palette, limit),
         )
     return figure
@@ -123,7 +123,7 @@ def _mark_line(
     colour: Colour,
     line: int,
 ) -> None:
-    """Put marks around points, hollow but of what is invalid; what has no value is marked near the floor, each line at its height."""
+    """Put marks around points, filled where invalid; without a value near the floor, each line at its height."""
     chosen = chosen.astype(bool)
     gap = np.isnan(y)
     look: dict[str, Any] = {

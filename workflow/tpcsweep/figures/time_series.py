@@ -28,7 +28,8 @@ _LOUD = graded(FLAGS, "warning", "invalid")
 def series(summary: xr.Dataset, samples: xr.Dataset) -> Figure:
     """Draw goodput over time of single cells, warm-up shaded, with mean and interval of what was kept.
 
-    Of more cells than fit, those with warnings and invalid ones come first, then others evenly over the grid; the figure says so.
+    Of more cells than fit, those with warnings and invalid ones come first, then others evenly over the grid; the
+    figure says so.
     """
     dimensions = [str(name) for name in summary["throughput"].dims]
     sampled = samples["goodput"].load()  # a file's other series may be more than memory holds
