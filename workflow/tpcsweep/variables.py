@@ -41,6 +41,14 @@ SUMMARY = {
     ),
     "machine_cpu": Variable("1", "share of the machine's CPU time that was busy"),
     "machine_steal": Variable("1", "share of the machine's CPU time that the hypervisor took"),
+    "machine_others": Variable(
+        "1", "share of the machine's CPU time that processes used which are not the deployment's"
+    ),
+    "machine_pressure": Variable("1", "share of the time in which some process waited for a CPU"),
+    "machine_work": Variable("ms", "CPU time of a fixed piece of work: the machine's own speed"),
+    "machine_slowed": Variable(
+        "1", "share by which a fixed piece of work took longer than the fastest in the deployment"
+    ),
     "retransmits": Variable("1", "TCP segments retransmitted by the source origins"),
     "path_drops": Variable("1", "packets that the path dropped"),
     "path_used": Variable("1", "rate on the path over its bandwidth"),
@@ -93,6 +101,10 @@ SAMPLES = {
     "path_cpu": SUMMARY["path_cpu"],
     "machine_cpu": SUMMARY["machine_cpu"],
     "machine_steal": SUMMARY["machine_steal"],
+    "machine_others": SUMMARY["machine_others"],
+    "machine_pressure": SUMMARY["machine_pressure"],
+    "machine_work": SUMMARY["machine_work"],
+    "machine_slowed": SUMMARY["machine_slowed"],
     "retransmits": SUMMARY["retransmits"],
     "rtt_loaded": Variable("ms", "smoothed RTT of the data connections, mean over connections"),
     "cwnd": Variable("1", "congestion window of the data connections in segments, mean over connections"),
