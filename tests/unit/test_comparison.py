@@ -33,6 +33,7 @@ from tpcsweep.comparing.parts import load as load_side
 from tpcsweep.comparing.sides import side
 from tpcsweep.configuration import ConfigurationError, load
 from tpcsweep.dataset import STATUS
+from tpcsweep.dataset.labels import about_flags
 
 from tests.support import synthetic
 from tests.support.workflow import ROOT
@@ -55,7 +56,7 @@ def made(
             "throughput_low": (axes, found - half),
             "throughput_high": (axes, found + half),
             "status": (axes, np.ones(found.shape, np.int8)),
-            "flags": (axes, np.zeros(found.shape, np.int32)),
+            "flags": (axes, np.zeros(found.shape, np.int32), about_flags()),
         },
         {
             "rtt": [0.0, 5.0, 10.0, 20.0, 50.0, 100.0],
@@ -188,7 +189,7 @@ def test_cells_that_lack_something_say_what() -> None:
 
 
 def test_nothing_comparable_does_not_pass_a_gate() -> None:
-    base = made(1, 1).drop_attrs()
+    base = made(1, 1).drop_attrs(deep=False)
     found = compare(base, base)
     assert set(found.cells["verdict"]) == {NOT_COMPARABLE}
     assert failures(found, 0.5) == ["no cell could be compared"]

@@ -82,6 +82,11 @@ FLAGS = {
 """By name, in the order of their bits in datasets: new ones go to the end."""
 
 
+def worst(flags: Iterable[str]) -> Grade | None:
+    """Give the worst grade of some flags; None of none."""
+    return max((FLAGS[flag].grade for flag in flags), key=GRADES.index, default=None)
+
+
 def graded(flags: Iterable[str], *grades: Grade) -> list[str]:
     """Give those of some flags that have one of the grades, in the order of `FLAGS`.
 

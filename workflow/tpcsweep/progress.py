@@ -11,13 +11,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
-from tpcsweep.flags import graded
+from tpcsweep.flags import FLAGS, Grade, graded
 
 if TYPE_CHECKING:
     from tpcsweep.measure.steady import Steady
 
 BLANK = "\r\x1b[K"
 FILE = ".progress"
+LOUD: tuple[Grade, ...] = ("invalid", "warning")
+"""Grades of flags that a cell's line tells; what is noted of intervals is in tables and datasets."""
 
 
 class Run(TypedDict):
@@ -87,8 +89,11 @@ class Progress:
             if status == "ok" and throughput is not None
             else f"{status}: {message}"
         )
-        said = graded(flags, "warning", "invalid")
-        marks = f" [{', '.join(said)}]" if said else ""
+        marks = "".join(
+            f" [{grade}: {', '.join(FLAGS[flag].words for flag in raised)}]"
+            for grade in LOUD
+            if (raised := graded(flags, grade))
+        )
         with _noted(self._folder) as self._run:
             self._run["done"] += 1
         self._say(f"{self._head(self._run['done'])}: {found}{marks}{self._left()}", final=True)

@@ -21,7 +21,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests  # type: ignore[import-untyped]
 
 from tpcsweep.comparing.sides import shown
-from tpcsweep.dataset import SIMULATED, STATUS, flag_words
+from tpcsweep.dataset import SIMULATED, STATUS, flags_in, masks_of
 from tpcsweep.parameters import Parameters, Value
 from tpcsweep.sweep import REPETITION
 
@@ -330,7 +330,8 @@ def _side(summary: xr.Dataset, axes: Mapping[str, tuple[Value, ...]]) -> _Side:
         for statuses, n, level, error in zip(arrays["status"], count, log_mean, log_variance, strict=True)
     ]
     bits = np.bitwise_or.reduce(arrays["flags"].astype(np.int64), axis=1)
-    flags = [flag_words(int(one)) for one in bits]
+    masks = masks_of(summary)
+    flags = [" ".join(flags_in(int(one), masks)) for one in bits]
     freedom = np.where(repeated, count - 1.0, np.inf)
     return _Side(count, mean, variance, log_mean, log_variance, freedom, why, flags)
 

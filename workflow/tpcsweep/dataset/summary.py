@@ -10,8 +10,8 @@ import numpy as np
 import orjson
 import xarray as xr
 
-from tpcsweep.dataset.labels import MASKS, SIMULATED, STATUS, attributes_of
-from tpcsweep.variables import FLAGS, LIMITS, SUMMARY
+from tpcsweep.dataset.labels import MASKS, SIMULATED, STATUS, about_flags, attributes_of
+from tpcsweep.variables import LIMITS, SUMMARY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -128,15 +128,7 @@ class Summary:
                 "flag_meanings": " ".join(STATUS),
             },
         )
-        content["flags"] = self._over(
-            self._flags,
-            {
-                "long_name": "what to know before trusting the cell",
-                "flag_masks": np.array(list(MASKS.values()), dtype=np.int32),
-                "flag_meanings": " ".join(MASKS),
-                "comment": "; ".join(f"{flag}: {meaning}" for flag, meaning in FLAGS.items()),
-            },
-        )
+        content["flags"] = self._over(self._flags, about_flags())
         content["limit"] = self._over(
             self._limit,
             {
