@@ -304,12 +304,14 @@ def expand(sweep: Sweep, defaults: Mapping[str, Value] = MappingProxyType({})) -
 def expected_seconds(grid: Grid, deploy_seconds: float, cell_seconds: float = 0.0) -> tuple[float, float]:
     """The shortest and longest duration of a sweep in seconds.
 
-    A deployment costs `deploy_seconds` to bring up and tear down, a cell `cell_seconds` beside its measuring.
+    A deployment costs `deploy_seconds` to bring up and tear down, a cell `cell_seconds` beside its measuring. In the
+    longest, as many cells as may be are measured once more, each in a deployment of its own.
     """
-    cells, measurement = len(grid.cells), grid.sweep.measurement
+    cells = len(grid.cells)
     base = computing_seconds(grid, deploy_seconds, cell_seconds)
-    shortest, longest = measurement.bounds
-    return base + cells * shortest, base + cells * longest
+    shortest, longest = grid.sweep.measurement.bounds
+    again = math.ceil(grid.sweep.again * cells) * (deploy_seconds + cell_seconds + longest)
+    return base + cells * shortest, base + cells * longest + again
 
 
 def computing_seconds(grid: Grid, deploy_seconds: float, cell_seconds: float) -> float:
