@@ -22,7 +22,7 @@ from tpcsweep.testbeds.netns.site import Site
 
 from benchmarks.site import site_of
 
-KINDS = {"0.2 Gbit/s": {"bandwidth": 0.2, "rtt": 10.0}, "20 Gbit/s": {"bandwidth": 20.0, "rtt": 0.0}}
+KINDS = {"0.2 Gbit/s": {"bandwidth": 0.2, "rtt": 10.0}, "5 Gbit/s": {"bandwidth": 5.0, "rtt": 0.0}}
 LOOPS = (0, 1, 2)
 CELL = Measurement(until="seconds", seconds=6)
 SETTLE = 0.5
@@ -42,10 +42,15 @@ def main(rounds: int) -> None:
                     disturbed = "disturbed" in found["flags"]
                     flagged[loops][0] += disturbed
                     flagged[loops][1] += 1
-                    numbers = " | ".join(f"{found['summary'][name]:.3g}" for name in SHOWN)
+                    numbers = " | ".join(shown(found["summary"][name]) for name in SHOWN)
                     print(f"| {kind} | {loops} | {numbers} | {'yes' if disturbed else 'no'} |", flush=True)
     for loops, (count, of) in flagged.items():
         print(f"\nWith {loops} loops: {count} of {of} cells flagged.")
+
+
+def shown(value: float | None) -> str:
+    """A number of the table."""
+    return "–" if value is None else f"{value:.3g}"
 
 
 def cell(site: Site, loops: int) -> dict[str, Any]:

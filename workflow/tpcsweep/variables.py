@@ -47,7 +47,7 @@ SUMMARY = {
     "machine_pressure": Variable("1", "share of the time in which some process waited for a CPU"),
     "machine_work": Variable("ms", "CPU time of a fixed piece of work: the machine's own speed"),
     "machine_slowed": Variable(
-        "1", "share by which a fixed piece of work took longer than the fastest in the deployment"
+        "1", "share by which a fixed piece of work took longer than when the deployment's machine was fastest"
     ),
     "retransmits": Variable("1", "TCP segments retransmitted by the source origins"),
     "path_drops": Variable("1", "packets that the path dropped"),

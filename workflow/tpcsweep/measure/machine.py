@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Callable
+from statistics import fmean
 from typing import NamedTuple
 
 from tpcsweep.measure.linux import CounterFile, machine
@@ -20,8 +22,9 @@ PIECE = 5000
 """Rounds of a loop that are one piece of work: 0.2 ms where this was written."""
 TRIES = 3
 """Pieces of a look, of which the fastest counts: the first finds its data out of the caches."""
-FIRST = 50
-"""Pieces before the first look, so that it has something to be compared with."""
+WINDOW = 16
+"""Looks whose mean is a speed, two or three seconds: on a shared host a single piece takes up to twice as long as the
+next, whatever the machine itself does."""
 SHARE = 0.005
 """Of a core, what looks take at most."""
 PRESSURE = "/proc/pressure/cpu"
@@ -40,8 +43,8 @@ class Condition(NamedTuple):
     """Seconds in which some process waited for a CPU, a counter; None where the kernel does not say."""
     work: float
     """ms of CPU time that a piece of work took lately."""
-    slowed: float
-    """By which share that is longer than the fastest ever was."""
+    slowed: float | None
+    """By which share that is longer than in the fastest WINDOW of looks; None before there was one."""
 
 
 class Machine:
@@ -66,17 +69,18 @@ class Machine:
 
 
 class Speed:
-    """How long a piece of work takes, now and then, and how much longer than it ever took."""
+    """How long a piece of work takes, now and then, and how much longer than when the machine was fastest."""
 
     def __init__(self, piece: Callable[[], float] | None = None) -> None:
         """piece: does the work and gives the CPU seconds that it took."""
         self._piece = piece or _piece
-        self._fastest = min(self._piece() for _ in range(FIRST))
         self._last = math.nan
         self._due = -math.inf
+        self._recent: deque[float] = deque(maxlen=WINDOW)
+        self._fastest = math.inf
 
-    def look(self) -> tuple[float, float]:
-        """CPU time of a piece of work in ms, and the share by which that is longer than the fastest was.
+    def look(self) -> tuple[float, float | None]:
+        """CPU time of a piece of work in ms, and the share by which that is longer than when it was fastest.
 
         Those of the last look, as long as another would take more than SHARE of a core.
         """
@@ -84,14 +88,11 @@ class Speed:
         if now >= self._due:
             tries = [self._piece() for _ in range(TRIES)]
             self._last = min(tries)
-            self._fastest = min(self._fastest, self._last)
+            self._recent.append(self._last)
+            if len(self._recent) == WINDOW:
+                self._fastest = min(self._fastest, fmean(self._recent))
             self._due = now + sum(tries) / SHARE
-        return 1e3 * self._last, slowed(self._last, self._fastest)
-
-
-def slowed(work: float, fastest: float) -> float:
-    """The share by which a piece of work took longer than the fastest: 0 for as long, 1 for twice as long."""
-    return work / fastest - 1
+        return 1e3 * self._last, None if math.isinf(self._fastest) else self._last / self._fastest - 1
 
 
 def pressure(text: bytes) -> float:

@@ -82,7 +82,7 @@ class Reading(NamedTuple):
     machine_work: float = math.nan
     """ms of CPU time that a fixed piece of work took lately: see `measure.machine`."""
     machine_slowed: float = math.nan
-    """Share by which that is longer than the fastest in this deployment was."""
+    """Share by which that is longer than when the machine was fastest in this deployment; NaN at first."""
 
 
 def series(readings: list[Reading], interval: float) -> Series:

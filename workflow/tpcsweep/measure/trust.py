@@ -24,7 +24,7 @@ unless a record is lost."""
 TAKEN = 0.1
 """Share of the machine's CPU time, by others or the hypervisor, from which on a cell is disturbed."""
 SLOWED = 0.5
-"""Share by which a piece of work takes longer than the fastest, from which on it is."""
+"""Share by which a piece of work takes longer than when the machine was fastest, from which on it is."""
 
 
 def fairness(rates: Sequence[float] | NDArray[np.float64]) -> float:

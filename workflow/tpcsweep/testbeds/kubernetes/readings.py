@@ -72,7 +72,7 @@ def combine(
         "machine_total": total(machines, "total"),
         "machine_pressure": total(machines, "pressure") / len(machines),
         "machine_work": total(machines, "work") / len(machines),
-        "machine_slowed": np.max([at[name]["slowed"] for name in machines], axis=0),
+        "machine_slowed": np.fmax.reduce([at[name]["slowed"] for name in machines], axis=0),
         "retransmits": total(parts.sources, "retransmits"),
         **{field: total(parts.sources, f"data_{field}") for field in _DATA},
         "source_thread": busiest(parts.sources),

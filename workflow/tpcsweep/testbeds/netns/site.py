@@ -138,9 +138,9 @@ class Counters:
             machine_steal=machine.steal,
             machine_total=machine.total,
             machine_others=machine.tasks - ours,
-            machine_pressure=math.nan if machine.pressure is None else machine.pressure,
+            machine_pressure=_known(machine.pressure),
             machine_work=machine.work,
-            machine_slowed=machine.slowed,
+            machine_slowed=_known(machine.slowed),
             retransmits=sum(retransmits(snmp.read()) for snmp in self._snmp),
             **vars(flows),
             rtt_loaded=rtt,
@@ -182,6 +182,10 @@ class Counters:
         for file in files:
             file.close()
         os.close(self._proc)
+
+
+def _known(value: float | None) -> float:
+    return math.nan if value is None else value
 
 
 def _usage(groups: tuple[Cgroup, ...]) -> list[tuple[CounterFile, float]]:

@@ -47,9 +47,9 @@ class Sample(NamedTuple):
     steal: float
     total: float
     pressure: float | None
-    """See `measure.machine.Condition`, as for the next two. None where the kernel does not say."""
+    """See `measure.machine.Condition`, as for the next two."""
     work: float
-    slowed: float
+    slowed: float | None
     thread: float | None
     """Of the servers, or of the client and its tools: see `measure.threads.Busiest`. None before two looks."""
     waiting: float
