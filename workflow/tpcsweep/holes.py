@@ -13,6 +13,9 @@ from tpcsweep import results
 from tpcsweep.configuration import Configuration
 from tpcsweep.sweep import Cell
 
+FILE = "not_measured.json"
+"""The name of the file that has them, in a sweep's folder."""
+
 
 class Hole(NamedTuple):
     """Cells of one deployment that were not measured."""
@@ -43,6 +46,14 @@ def _hole(configuration: Configuration, deployment: str, cells: Sequence[Cell]) 
         str(results.read(file)["message"]),
         shlex.join(["snakemake", "--config", *config, "--", str(file)]),
     )
+
+
+def beside(dataset: Path) -> bool:
+    """Whether a dataset was made of a sweep of which cells could not be measured."""
+    try:
+        return bool(orjson.loads(dataset.with_name(FILE).read_bytes()))
+    except FileNotFoundError:
+        return False
 
 
 def listed(found: Sequence[Hole]) -> str:
