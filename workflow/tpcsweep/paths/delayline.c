@@ -196,11 +196,10 @@ static struct packet *oldest(struct direction *d) {
     return (struct packet *)(d->ring + d->tail);
 }
 
-/* Write every packet that is due within a tick; whether there was one. */
-static int deliver(struct direction *d, uint64_t tick) {
-    int any = 0;
+/* Write every packet that is due within a tick. */
+static void deliver(struct direction *d, uint64_t tick) {
     uint64_t t = now();
-    for (struct packet *p; (p = oldest(d)) && p->due <= t + tick; any = 1, t = now()) {
+    for (struct packet *p; (p = oldest(d)) && p->due <= t + tick; t = now()) {
         if (write(d->out, p + 1, p->length) < 0) {
             add(&d->seen->dropped, 1);
         } else {
@@ -214,33 +213,30 @@ static int deliver(struct direction *d, uint64_t tick) {
         d->tail += aligned(sizeof *p + p->length);
         d->count--;
     }
-    return any;
 }
 
-/* Sleep until a packet is due, or one comes while none is due within two ticks. */
-static void wait(struct direction d[2], uint64_t tick) {
-    struct pollfd readable[2];
-    uint64_t due = UINT64_MAX;
-    for (int i = 0; i < 2; i++) {
-        const struct packet *p = oldest(&d[i]);
-        if (p && p->due < due)
-            due = p->due;
-        readable[i] = (struct pollfd){.fd = d[i].in, .events = POLLIN};
-    }
-    const uint64_t t = now(), left = due > t ? due - t : 0;
-    const struct timespec timeout = {(time_t)(left / 1000000000u), (long)(left % 1000000000u)};
-    ppoll(readable, left > 2 * tick ? 2 : 0, due == UINT64_MAX ? NULL : &timeout, NULL);
-}
-
+/* Do all that there is to do within a tick, then sleep until a packet is due, or one comes while none is due within
+ * two ticks. */
 static void move(struct direction d[2], uint64_t tick) {
     for (;;) {
+        struct pollfd readable[2];
+        uint64_t due = UINT64_MAX;
         int more = 0;
         for (int i = 0; i < 2; i++)
+            deliver(&d[i], tick);
+        for (int i = 0; i < 2; i++) { /* what came, and what was caused by what was written */
             more |= receive(&d[i]);
-        for (int i = 0; i < 2; i++)
-            more |= deliver(&d[i], tick);
-        if (!more)
-            wait(d, tick);
+            const struct packet *p = oldest(&d[i]);
+            if (p && p->due < due)
+                due = p->due;
+            readable[i] = (struct pollfd){.fd = d[i].in, .events = POLLIN};
+        }
+        const uint64_t t = now();
+        if (more || due <= t + tick)
+            continue;
+        const uint64_t left = due - t;
+        const struct timespec timeout = {(time_t)(left / 1000000000u), (long)(left % 1000000000u)};
+        ppoll(readable, left > 2 * tick ? 2 : 0, due == UINT64_MAX ? NULL : &timeout, NULL);
     }
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import mmap
 import os
 import select
@@ -29,7 +30,7 @@ from tpcsweep.paths.plan import (
 )
 
 SOURCE = File(__file__).with_name("delayline.c")
-FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror", "-pthread")
+FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror")
 NAME = "tpc-delayline"
 START = 5.0  # s to make two devices; takes about 30 ms
 _WORDS = 8  # 64-bit words per block of the statistics file: one of settings, then one per direction
@@ -55,14 +56,16 @@ class Direction:
 
 
 def build(folder: File, commands: Commands) -> File:
-    """The compiled delay line in `folder`, compiled anew where delayline.c is newer.
+    """The compiled delay line in `folder`, compiled unless it is there.
 
-    Renamed into place, so that two that build at once do no harm. Raises PathError without a C compiler.
+    Its name has a hash of what it is compiled from, as two trees may share an environment. Renamed into place, so
+    that two that build at once do no harm. Raises PathError without a C compiler.
     """
-    binary = folder / NAME
-    if binary.exists() and binary.stat().st_mtime >= SOURCE.stat().st_mtime:
+    made_of = SOURCE.read_bytes() + " ".join(FLAGS).encode()
+    binary = folder / f"{NAME}-{hashlib.sha256(made_of).hexdigest()[:12]}"
+    if binary.exists():
         return binary
-    beside = folder / f".{NAME}.{os.getpid()}.{threading.get_ident()}"
+    beside = folder / f".{binary.name}.{os.getpid()}.{threading.get_ident()}"
     try:
         commands.run(["cc", *FLAGS, "-o", str(beside), str(SOURCE)])
         beside.replace(binary)
@@ -108,7 +111,14 @@ class DelayLine:
         os.close(descriptor)
         self._file = File(name)
         gso = path.loss == 0  # else packets of the MTU, so that each is lost or not on its own
-        figures = [delay, tick_ns(path), rate_bit(path), burst(path), queue_bytes(path), path.queue_limit or 0]
+        figures = [
+            delay,
+            tick_ns(path),
+            rate_bit(path),
+            burst(path),
+            queue_bytes(path),
+            path.queue_limit or 0,
+        ]
         self.argv = [*prefix, str(self.binary), near, far, INTERFACE, str(self._file), *map(str, figures)]
         self.argv += [f"{path.loss:.9g}", str(int(gso)), str(memory(path)), str(os.getpid())]
         commands.note(f"{shlex.join(self.argv[:-1])} $$ &  # stays up with the deployment")

@@ -16,7 +16,9 @@ SUPER_PACKET = 64 * KIB  # the largest GSO packet; a tbf segments what is larger
 LARGEST_LIMIT = 2**32 - 1  # bytes, what tbf's limit can say
 LARGEST = 100.0  # Gbit/s
 MOST_PACKETS = 2**32 - 1  # what netem's limit can say
-AHEAD = 100.0  # ms of the rate that wait in the queue while it is looked at, so that their sender may be as late
+AHEAD = (
+    100.0  # ms of the rate that wait in the queue while it is looked at, so that their sender may be as late
+)
 MOST_AHEAD = 1 << 28  # bytes
 ETHERNET = 14  # bytes of the link-layer header; no preamble, gap or FCS on a virtual link
 
