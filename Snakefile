@@ -5,7 +5,7 @@ from tpcsweep import configuration as configurations
 from tpcsweep.checks import require
 from tpcsweep.jobs import Jobs
 from tpcsweep.problems import ConfigurationError
-from tpcsweep.runner import begin, conclude, declare
+from tpcsweep.runner import begin, conclude
 from tpcsweep.targets import of_configured_sweep, requested
 
 
@@ -21,6 +21,12 @@ try:
     )
     if MEASURES:
         require(SETTINGS)
+    if MEASURES and REQUESTED == ["grid"]:
+        # Now, when nothing is planned, written or locked yet; and here, as few runs ask for it.
+        from tpcsweep.overview import show
+
+        show(SETTINGS)
+        sys.exit()
 except ConfigurationError as error:
     sys.exit(str(error))
 
@@ -28,7 +34,6 @@ RESULTS = str(SETTINGS.folder)
 JOBS = Jobs(SETTINGS)
 CELLS = []
 if MEASURES:
-    SPECIFICATION = declare(SETTINGS)
     CELLS = [str(SETTINGS.cell_file(cell)) for cell in SETTINGS.grid.cells]
 
 # The first page of the report; of what is measured, with the cells first that could not be.
@@ -92,3 +97,6 @@ include: "workflow/rules/plan.smk"
 include: "workflow/rules/open_questions.smk"
 include: "workflow/rules/terena2005.smk"
 include: "workflow/rules/published.smk"
+
+# Snakemake loads pandas, in half a second and 70 MB, to see whether parameters are data frames. None are.
+sys.modules.setdefault("pandas", None)

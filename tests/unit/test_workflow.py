@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from tpcsweep.configuration import load, wanted
+from tpcsweep.results import leave_out, publish
 from tpcsweep.testbed_settings import DISK
 from tpcsweep.testbeds.netns.limits import this_machine
 
@@ -136,6 +140,68 @@ def test_the_grid_is_shown_as_a_table(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
     assert "matrix on netns: 72 cells in 12 deployments" in done.stdout
     assert "redirector, direct" in done.stdout
+
+
+@pytest.mark.parametrize("stream", ["", "2>&1"])
+def test_a_grid_ends_with_whoever_reads_it_and_writes_nothing(stream: str, tmp_path: Path) -> None:
+    # More than a pipe holds.
+    (tmp_path / "large.yaml").write_text(
+        yaml.safe_dump({"parameters": {"rtt": [*range(40)], "bandwidth": [n / 100 for n in range(1, 21)]}})
+    )
+    asked = f"grid --config sweep={tmp_path}/large.yaml results={tmp_path}/results"
+    done = finished(["bash", "-c", f"{sys.executable} -m snakemake {asked} {stream} | head -n 40"], 60)
+    assert "large on netns: 800 cells" in done.stdout
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize("listing", [["-n"], ["--summary"], ["--dag"], ["--list"], ["-n", "grid"]])
+def test_what_lists_writes_nothing(listing: list[str], tmp_path: Path) -> None:
+    done = snakemake(*listing, "--config", "sweep=smoke", f"results={tmp_path}/results")
+    assert done.returncode == 0, done.stdout
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_dry_run_lists_the_deployments_that_would_run(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("parameters: {rtt: [1, 2, 3, 4], streams: [1, 2], bandwidth: 0.5}\n")
+    asked = {"sweep": f"{tmp_path}/mine.yaml", "testbed": "netns", "results": f"{tmp_path}/results"}
+    configuration = load(asked, ROOT)
+    for cell in configuration.grid.cells:
+        path, spec = configuration.cell_file(cell), wanted(configuration, cell)
+        if cell.path.startswith("rtt=2/streams=1"):
+            spec["parameters"]["bandwidth"] = 1.0
+        if cell.path.startswith("rtt=3/streams=2"):
+            leave_out(path, spec, {})
+        else:
+            publish(path, spec, {}, tmp_path / "rescued")
+    configuration.cell_file(configuration.grid.cells[-1]).unlink()
+    done = snakemake("-n", "cells", "--config", *(f"{key}={value}" for key, value in asked.items()))
+    assert done.returncode == 0, done.stdout
+    planned = re.findall(r"deployment (rtt=\d), 2 cells in it", done.stdout)
+    assert sorted(planned) == ["rtt=2", "rtt=3", "rtt=4"]
+
+
+def test_planning_loads_no_science(tmp_path: Path) -> None:
+    code = """
+import json, sys
+from snakemake.cli import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code
+loaded = [name for name in ("kubernetes", "matplotlib", "pandas", "scipy", "sklearn", "xarray") if sys.modules.get(name)]
+print(json.dumps(loaded))
+"""
+    script = tmp_path / "snakemake"
+    script.write_text(code)
+    for listing in ("-n", "grid"):
+        done = subprocess.run(
+            [sys.executable, str(script), listing, "--config", f"results={tmp_path}"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert json.loads(done.stdout.splitlines()[-1]) == [], listing
 
 
 def test_a_figure_has_nothing_to_do_with_the_configured_sweep(tmp_path: Path) -> None:

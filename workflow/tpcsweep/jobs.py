@@ -1,12 +1,12 @@
-"""What the workflow's rules ask of a configuration: patterns, priorities, and when a job must run. Pure."""
+"""What the workflow's rules ask of a configuration: patterns and priorities. Pure."""
 
 from __future__ import annotations
 
 import re
 from math import prod
-from typing import Any, Protocol
+from typing import Protocol
 
-from tpcsweep.configuration import Configuration, wanted
+from tpcsweep.configuration import Configuration
 from tpcsweep.sweep import Group
 
 
@@ -46,12 +46,3 @@ class Jobs:
 
 def _either(texts: dict[str, None]) -> str:
     return f"(?:{'|'.join(re.escape(text) for text in texts)})"
-
-
-def specification(configuration: Configuration) -> dict[str, Any]:
-    """What the cells' paths do not say of what they are to be measured under."""
-    first = configuration.grid.cells[0]
-    spec = wanted(configuration, first)
-    del spec["repetition"]
-    fixed = {name: value for name, value in spec["parameters"].items() if name not in first.axes}
-    return {**spec, "parameters": fixed}
