@@ -8,7 +8,7 @@ def again_if_outdated(wildcards):
 
 
 # One job a deployment, with a file for each of its cells; deployments that hold the same cells share a rule.
-for number, group in enumerate(SETTINGS.grid.groups, start=1):
+for number, group in enumerate(SETTINGS.grid.groups if COMPLETES else [], start=1):
 
     rule:
         name:
