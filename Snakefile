@@ -44,7 +44,7 @@ except (ConfigurationError, NoCellsError) as error:
     sys.exit(str(error))
 
 RESULTS = str(SETTINGS.folder)
-JOBS = Jobs(SETTINGS)
+JOBS = Jobs(SETTINGS, workflow)
 
 # The first page of the report; of what is measured, with the cells first that could not be.
 HOW = "simulated" if SETTINGS.measures and SETTINGS.testbed.simulated else "workflow"

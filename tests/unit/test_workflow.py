@@ -227,7 +227,7 @@ def test_what_is_made_of_a_dataset_is_made_of_the_cells_that_are_there(partly: P
     done = snakemake("export", *partly.given)
     assert done.returncode == 0, done.stdout
     assert done.stdout.count(SAID) == 1
-    assert partly.statuses() == ["ok", "ok", "ok", "missing"]
+    assert partly.statuses() == ["ok", "ok", "ok", "not_measured"]
     again = snakemake("-n", "export", *partly.given)
     assert "Nothing to be done" in again.stdout
     assert loaded_by("-n", "export", *partly.given) == []
@@ -257,6 +257,18 @@ def test_what_is_made_of_a_dataset_needs_no_machine_that_can_measure_it(partly: 
     (partly.folder / "mine.yaml").write_text("parameters: {rtt: [5, 20, 100000], streams: [1, 2]}\n")
     assert "3 of 6 cells are there" in snakemake("-n", "models", *partly.given).stdout
     assert "parameters.rtt[2]: given 100000 ms" in snakemake("-n", "cells", *partly.given).stdout
+
+
+def test_of_a_job_that_fails_nothing_is_said_of_cells_that_there_were_none_of(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("parameters: {streams: [1, 2]}\n")
+    asked = {"sweep": f"{tmp_path}/mine.yaml", "testbed": "simulation", "results": f"{tmp_path}/results"}
+    configuration = load(asked, ROOT)
+    file = configuration.cell_file(configuration.grid.cells[0])
+    file.with_name(f".{file.name}.part").mkdir(parents=True)  # where the cell is written first
+    done = snakemake("cells", "--config", *(f"{key}={value}" for key, value in asked.items()))
+    assert done.returncode != 0
+    assert "IsADirectoryError" in done.stdout
+    assert "no backup found" not in done.stdout
 
 
 def loaded_by(*arguments: str) -> list[str]:

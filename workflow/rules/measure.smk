@@ -1,12 +1,3 @@
-from tpcsweep.runner import outdated
-
-
-def again_if_outdated(wildcards):
-    """No inputs; but what is to be measured anew is made anew though it is there, as if -R had named it."""
-    workflow.dag.forcefiles.update(outdated(SETTINGS, wildcards.deployment))
-    return []
-
-
 # One job a deployment, with a file for each of its cells; deployments that hold the same cells share a rule.
 for number, group in enumerate(SETTINGS.grid.groups if COMPLETES else [], start=1):
 
@@ -14,7 +5,7 @@ for number, group in enumerate(SETTINGS.grid.groups if COMPLETES else [], start=
         name:
             f"deployment_{number}"
         input:
-            again_if_outdated,
+            JOBS.inputs,
         output:
             update(
                 expand(

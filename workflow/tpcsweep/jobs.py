@@ -1,12 +1,13 @@
-"""What the workflow's rules ask of a configuration: patterns and priorities. Pure."""
+"""What the workflow's rules ask of a configuration: patterns, priorities, and what is to be made anew."""
 
 from __future__ import annotations
 
 import re
 from math import prod
-from typing import Protocol
+from typing import Any, Protocol
 
-from tpcsweep.configuration import Configuration
+from tpcsweep import results
+from tpcsweep.configuration import Configuration, wanted
 from tpcsweep.sweep import Group
 
 
@@ -19,10 +20,24 @@ class Wildcards(Protocol):
 class Jobs:
     """The jobs of a configuration: one for each deployment."""
 
-    def __init__(self, configuration: Configuration) -> None:
+    def __init__(self, configuration: Configuration, workflow: Any) -> None:
+        """workflow: Snakemake's, for `inputs`."""
+        self._configuration = configuration
+        self._workflow = workflow
         self._grid = configuration.grid
         self.testbed = 0 if configuration.testbed.simulated else 1
         """How much of the resource of that name a job takes: what is computed keeps no testbed from others."""
+
+    def inputs(self, wildcards: Wildcards) -> list[str]:
+        """No files. But the deployment's cells that are there and stale are made anew, as if Snakemake's -R named them.
+
+        By itself Snakemake compares times, and what it remembers of its own runs.
+        """
+        cells = self._grid.deployments[wildcards.deployment]
+        files = ((self._configuration.cell_file(cell), wanted(self._configuration, cell)) for cell in cells)
+        stale = [str(file) for file, spec in files if file.exists() and results.stale(file, spec)]
+        self._workflow.dag.forcefiles.update(stale)
+        return []
 
     def priority(self, wildcards: Wildcards) -> int:
         """The place of a deployment in the shuffled order, the highest first."""

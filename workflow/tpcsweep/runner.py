@@ -236,14 +236,9 @@ def _leave_out(task: Task, why: str) -> None:
     results.leave_out(task.path, task.spec, {"format": task.spec["format"], "message": why, "tried": now})
 
 
-def outdated(configuration: Configuration, deployment: str) -> list[str]:
-    """The files of stale cells of a deployment that are there, which Snakemake by itself would leave as they are."""
-    tasks = _tasks(configuration, deployment)
-    return [str(task.path) for task in tasks if task.path.exists() and results.stale(task.path, task.spec)]
-
-
 def begin(configuration: Configuration) -> None:
-    """Start a run: keep others out of its results, and count the cells that it will measure."""
+    """Start a run: keep others out of its results and noise out of its output, and count the cells to measure."""
+    progress.quieten()
     results.hold(configuration.folder)
     done = [
         results.measured(configuration.cell_file(cell), wanted(configuration, cell), _rescue(configuration))
