@@ -3,10 +3,11 @@ from pathlib import Path
 
 from tpcsweep import configuration as configurations
 from tpcsweep.checks import require
+from tpcsweep.holes import NoCellsError, foldable
 from tpcsweep.jobs import Jobs
 from tpcsweep.problems import ConfigurationError
-from tpcsweep.runner import begin, conclude, declare
-from tpcsweep.targets import of_configured_sweep, requested
+from tpcsweep.runner import begin, conclude
+from tpcsweep.targets import of_configured_sweep, of_what_is_there, requested
 
 
 configfile: "config/config.yaml"
@@ -19,17 +20,31 @@ try:
     MEASURES = SETTINGS.measures and of_configured_sweep(
         REQUESTED, SETTINGS.run.results
     )
-    if MEASURES:
+    # Else none of it is measured either: what is asked for is made of the cells that are there.
+    COMPLETES = MEASURES and (
+        SETTINGS.run.measure
+        or not of_what_is_there(REQUESTED, SETTINGS.run.results, SETTINGS.folder)
+    )
+    CELLS = []
+    if COMPLETES:
         require(SETTINGS)
-except ConfigurationError as error:
+        CELLS = [str(SETTINGS.cell_file(cell)) for cell in SETTINGS.grid.cells]
+    elif MEASURES:
+        THERE, OTHERS = foldable(SETTINGS)
+        CELLS = [str(file) for file in THERE]
+        if OTHERS:
+            print(OTHERS, file=sys.stderr)
+    if MEASURES and REQUESTED == ["grid"]:
+        # Now, when nothing is planned, written or locked yet; and here, as few runs ask for it.
+        from tpcsweep.overview import show
+
+        show(SETTINGS)
+        sys.exit()
+except (ConfigurationError, NoCellsError) as error:
     sys.exit(str(error))
 
 RESULTS = str(SETTINGS.folder)
-JOBS = Jobs(SETTINGS)
-CELLS = []
-if MEASURES:
-    SPECIFICATION = declare(SETTINGS)
-    CELLS = [str(SETTINGS.cell_file(cell)) for cell in SETTINGS.grid.cells]
+JOBS = Jobs(SETTINGS, workflow)
 
 # The first page of the report; of what is measured, with the cells first that could not be.
 HOW = "simulated" if SETTINGS.measures and SETTINGS.testbed.simulated else "workflow"
@@ -92,3 +107,7 @@ include: "workflow/rules/plan.smk"
 include: "workflow/rules/open_questions.smk"
 include: "workflow/rules/terena2005.smk"
 include: "workflow/rules/published.smk"
+
+
+# Snakemake loads pandas, in half a second and 70 MB, to see whether parameters are data frames. None are.
+sys.modules.setdefault("pandas", None)

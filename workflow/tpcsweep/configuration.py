@@ -86,6 +86,12 @@ class Run(Question):
         description="flag: cells that carry it are measured once more, however often they were",
         json_schema_extra={"enum": [None, *FLAGS]},
     )
+    # Not strict: of what the command line says Snakemake makes a text.
+    measure: bool = Field(
+        default=False,
+        description="what is made of a dataset measures the cells first that are not there, "
+        "instead of leaving them out",
+    )
     error: Annotated[float, Quantity(FRACTION, above=0, below=1)] = Field(
         default=0.05,
         description="`snakemake adaptive` ends at this estimated error, as a share of the surface's range",

@@ -1,4 +1,4 @@
-"""The cells of a sweep that were not measured: why, and the command that measures them."""
+"""The cells of a sweep that were not measured: which, why, and the command that measures them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ from typing import NamedTuple
 import orjson
 
 from tpcsweep import results
-from tpcsweep.configuration import Configuration
+from tpcsweep.configuration import Configuration, wanted
 from tpcsweep.sweep import Cell
 
 FILE = "not_measured.json"
 """The name of the file that has them, in a sweep's folder."""
+
+
+class NoCellsError(Exception):
+    """No cell of a sweep is there, for what is to be made of those that are."""
 
 
 class Hole(NamedTuple):
@@ -28,6 +32,29 @@ class Hole(NamedTuple):
     """Measures them, and what else of the deployment is missing."""
 
 
+def foldable(configuration: Configuration) -> tuple[list[Path], str]:
+    """The files of cells that are there, under the wanted specification, and a line on the others if there are any.
+
+    A file that says that its cell was not measured is one of them, for its reason; its cell is one of the others.
+    Raises NoCellsError where no cell was measured.
+    """
+    files, measured, total = [], 0, len(configuration.grid.cells)
+    for cell in configuration.grid.cells:
+        file, spec = configuration.cell_file(cell), wanted(configuration, cell)
+        if not results.stale(file, spec):
+            measured += 1
+            files.append(file)
+        elif results.left_out(file) and results.read(file)["spec"] == spec:
+            files.append(file)
+    if not measured:
+        command = _command(configuration, "cells")
+        raise NoCellsError(
+            f"{configuration.name}: none of its {total} cells is there; {command} measures them"
+        )
+    said = f"{configuration.name}: {measured} of {total} cells are there; the others are left out"
+    return files, f"{said} (--config measure=true measures them first)" if measured < total else ""
+
+
 def holes(configuration: Configuration, cells: Iterable[Cell]) -> list[Hole]:
     """Those among some cells whose files say that they were not measured, by deployment, in the order given."""
     found: dict[str, list[Cell]] = {}
@@ -38,14 +65,19 @@ def holes(configuration: Configuration, cells: Iterable[Cell]) -> list[Hole]:
 
 
 def _hole(configuration: Configuration, deployment: str, cells: Sequence[Cell]) -> Hole:
-    run, file = configuration.run, configuration.cell_file(cells[0])
-    config = (f"{key}={getattr(run, key)}" for key in ("sweep", "testbed", "results"))
+    file = configuration.cell_file(cells[0])
     return Hole(
         deployment,
         tuple(cell.path for cell in cells),
         str(results.read(file)["message"]),
-        shlex.join(["snakemake", "--config", *config, "--", str(file)]),
+        _command(configuration, str(file)),
     )
+
+
+def _command(configuration: Configuration, target: str) -> str:
+    """What measures the cells that a target is made of."""
+    config = (f"{key}={getattr(configuration.run, key)}" for key in ("sweep", "testbed", "results"))
+    return shlex.join(["snakemake", "--config", *config, "--", target])
 
 
 def beside(dataset: Path) -> bool:

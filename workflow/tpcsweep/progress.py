@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import logging
+import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 BLANK = "\r\x1b[K"
 FILE = ".progress"
+_NO_BACKUP = re.compile(r"Cannot restore .*: no backup found\.", re.DOTALL)
 LOUD: tuple[Grade, ...] = ("invalid", "warning")
 """Grades of flags that a cell's line tells; what is noted of intervals is in tables and datasets."""
 
@@ -39,6 +42,18 @@ def begin(folder: Path, cells: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     run = Run(cells=cells, done=0, began=time.time(), left_out=[])
     (folder / FILE).write_text(json.dumps(run))
+
+
+def quieten() -> None:
+    """Keep what is no news out of Snakemake's output, for the life of this process.
+
+    Of a job that fails it says of each cell without a file before that none is put back.
+    """
+    logging.getLogger("snakemake.logging").addFilter(_is_news)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    return not _NO_BACKUP.fullmatch(record.getMessage())
 
 
 def more(folder: Path, cells: int) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import errno
 import fcntl
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -123,39 +122,6 @@ def forget(paths: list[Path], rescue: Path) -> None:
     except OSError as error:  # jobs run side by side: others may have cells in it, or have removed it
         if error.errno not in (errno.ENOTEMPTY, errno.ENOENT):
             raise
-
-
-def declare(
-    path: Path, specification: Mapping[str, Any], cells: Iterable[tuple[Path, Mapping[str, Any]]]
-) -> None:
-    """Write what cells are to be measured under, with the time, unless the file says so already.
-
-    Every job depends on the file: when it has changed, the job runs and looks for stale cells. It is also written
-    anew when a stale cell is newer than it, with the time alone changed: after a job that failed Snakemake puts its
-    old cells back, and remembers them as made from this very file.
-    """
-    if _declared(path) != specification or _hidden(path, cells):
-        now = datetime.datetime.now(datetime.UTC).isoformat()
-        text = orjson.dumps({"declared": now, **specification}, option=orjson.OPT_INDENT_2)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_name(f".{path.name}.part")
-        beside.write_bytes(text + b"\n")
-        beside.replace(path)
-
-
-def _declared(path: Path) -> dict[str, Any] | None:
-    try:
-        found: dict[str, Any] = orjson.loads(path.read_bytes())
-    except (FileNotFoundError, orjson.JSONDecodeError):
-        return None
-    return {name: value for name, value in found.items() if name != "declared"}
-
-
-def _hidden(path: Path, cells: Iterable[tuple[Path, Mapping[str, Any]]]) -> bool:
-    declared = path.stat().st_mtime
-    return any(
-        cell.exists() and cell.stat().st_mtime >= declared and stale(cell, wanted) for cell, wanted in cells
-    )
 
 
 class ResultsInUseError(Exception):

@@ -20,7 +20,6 @@ import psutil
 from tpcsweep import again, holes, progress, provenance, results, signals, testbeds
 from tpcsweep.configuration import Configuration, wanted
 from tpcsweep.holes import Hole
-from tpcsweep.jobs import specification
 from tpcsweep.progress import Progress
 from tpcsweep.sweep import Cell
 from tpcsweep.testbeds import BROKEN, BrokenError, Deployment, FaultError
@@ -237,20 +236,9 @@ def _leave_out(task: Task, why: str) -> None:
     results.leave_out(task.path, task.spec, {"format": task.spec["format"], "message": why, "tried": now})
 
 
-def declare(configuration: Configuration) -> str:
-    """Write what the cells are to be measured under, for the jobs to depend on; returns the file's path."""
-    path = configuration.folder / "specification.json"
-    cells = configuration.grid.cells
-    results.declare(
-        path,
-        specification(configuration),
-        ((configuration.cell_file(cell), wanted(configuration, cell)) for cell in cells),
-    )
-    return str(path)
-
-
 def begin(configuration: Configuration) -> None:
-    """Start a run: keep others out of its results, and count the cells that it will measure."""
+    """Start a run: keep others out of its results and noise out of its output, and count the cells to measure."""
+    progress.quieten()
     results.hold(configuration.folder)
     done = [
         results.measured(configuration.cell_file(cell), wanted(configuration, cell), _rescue(configuration))
