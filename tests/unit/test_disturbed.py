@@ -57,6 +57,11 @@ def test_a_single_piece_that_is_fast_makes_no_others_slow(place: int) -> None:
     assert 0 <= last <= 1 / WINDOW
 
 
+def test_a_clock_that_is_too_coarse_knows_no_speed() -> None:
+    found = speed(looks(*[0.0] * WINDOW))
+    assert {found.look() for _ in range(WINDOW)} == {(0.0, None)}
+
+
 def test_the_fastest_piece_of_a_look_counts() -> None:
     pieces = iter([3.0, 1.0, 2.0][:TRIES])
     assert speed(pieces).look()[0] == pytest.approx(1e3 * INSTANT)

@@ -92,7 +92,9 @@ class Speed:
             if len(self._recent) == WINDOW:
                 self._fastest = min(self._fastest, fmean(self._recent))
             self._due = now + sum(tries) / SHARE
-        return 1e3 * self._last, None if math.isinf(self._fastest) else self._last / self._fastest - 1
+        # A clock that is too coarse for a piece of work says that it took nothing.
+        known = 0 < self._fastest < math.inf
+        return 1e3 * self._last, self._last / self._fastest - 1 if known else None
 
 
 def pressure(text: bytes) -> float:
