@@ -31,6 +31,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -50,9 +51,12 @@ enum {
     ALIGNMENT = 16,
     BATCH = 64,           /* packets read before looking at what is due */
     DEVICE_QUEUE = 20000, /* packets before the thread: a scheduling delay must not lose any */
+    DENSE = 2000000,      /* ns between packets below which they are moved tick by tick */
     PRIORITY = 20,
     UDP_HEADER = 8,
 };
+
+#define NEVER UINT64_MAX
 
 typedef _Atomic uint64_t word;
 
@@ -100,6 +104,7 @@ static void set(word *w, uint64_t v) { atomic_store_explicit(w, v, memory_order_
 static void add(word *w, uint64_t v) { set(w, get(w) + v); }
 
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
+static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 static int lose(struct direction *d) { /* xorshift64: Marsaglia 2003 */
     d->random ^= d->random << 13;
@@ -156,7 +161,7 @@ static struct packet *room(struct direction *d) {
     return (struct packet *)(d->ring + d->head);
 }
 
-/* Read what has come; whether there may be more. */
+/* Read what has come; how many packets. */
 static int receive(struct direction *d) {
     static uint8_t nowhere[sizeof(struct packet) + PACKET_MAX];
     for (int i = 0; i < BATCH; i++) {
@@ -168,7 +173,7 @@ static int receive(struct direction *d) {
         if (n < 0 && errno != EAGAIN && errno != EINTR)
             err(1, "read"); /* the device was deleted */
         if (n <= 0)
-            return 0;
+            return i;
         const uint32_t wire = on_the_wire((uint8_t *)(p + 1), (uint32_t)n);
         const uint64_t departure = full ? 0 : depart(d, now(), wire);
         if (!departure || crowded(d, departure)) {
@@ -184,22 +189,23 @@ static int receive(struct direction *d) {
             add(&d->seen->held, wire);
         }
     }
-    return 1;
+    return BATCH;
 }
 
-/* The oldest packet in the ring, or NULL. */
+/* The oldest packet in the ring. */
 static struct packet *oldest(struct direction *d) {
-    if (!d->count)
-        return NULL;
     if (!((struct packet *)(d->ring + d->tail))->length)
         d->tail = 0;
     return (struct packet *)(d->ring + d->tail);
 }
 
+/* When the next packet is due. */
+static uint64_t next(struct direction *d) { return d->count ? oldest(d)->due : NEVER; }
+
 /* Write every packet that is due within a tick. */
 static void deliver(struct direction *d, uint64_t tick) {
-    uint64_t t = now();
-    for (struct packet *p; (p = oldest(d)) && p->due <= t + tick; t = now()) {
+    for (uint64_t t = now(); next(d) <= t + tick; t = now()) {
+        struct packet *p = oldest(d);
         if (write(d->out, p + 1, p->length) < 0) {
             add(&d->seen->dropped, 1);
         } else {
@@ -215,28 +221,30 @@ static void deliver(struct direction *d, uint64_t tick) {
     }
 }
 
-/* Do all that there is to do within a tick, then sleep until a packet is due, or one comes while none is due within
- * two ticks. */
+/* Sleep until a packet is due or, where arrivals count, one comes. */
+static void sleep_until(uint64_t due, uint64_t t, struct direction d[2], int arrivals) {
+    struct pollfd readable[2] = {{.fd = d[0].in, .events = POLLIN}, {.fd = d[1].in, .events = POLLIN}};
+    const uint64_t left = due > t ? due - t : 0;
+    const struct timespec timeout = {(time_t)(left / 1000000000u), (long)(left % 1000000000u)};
+    ppoll(readable, arrivals ? 2 : 0, due == NEVER ? NULL : &timeout, NULL);
+}
+
+/* Packet by packet while these are few, else tick by tick. */
 static void move(struct direction d[2], uint64_t tick) {
-    for (;;) {
-        struct pollfd readable[2];
-        uint64_t due = UINT64_MAX;
-        int more = 0;
+    for (uint64_t last = 0;;) { /* when packets came */
+        const int dense = now() - last < DENSE;
+        uint64_t due = NEVER;
+        int any = 0;
         for (int i = 0; i < 2; i++)
-            deliver(&d[i], tick);
-        for (int i = 0; i < 2; i++) { /* what came, and what was caused by what was written */
-            more |= receive(&d[i]);
-            const struct packet *p = oldest(&d[i]);
-            if (p && p->due < due)
-                due = p->due;
-            readable[i] = (struct pollfd){.fd = d[i].in, .events = POLLIN};
+            deliver(&d[i], dense ? tick : 0);
+        for (int i = 0; i < 2; i++) { /* those too that were caused by what was written */
+            any |= receive(&d[i]);
+            due = smaller(due, next(&d[i]));
         }
         const uint64_t t = now();
-        if (more || due <= t + tick)
-            continue;
-        const uint64_t left = due - t;
-        const struct timespec timeout = {(time_t)(left / 1000000000u), (long)(left % 1000000000u)};
-        ppoll(readable, left > 2 * tick ? 2 : 0, due == UINT64_MAX ? NULL : &timeout, NULL);
+        if (any)
+            last = t;
+        sleep_until(due, t, d, !dense || due > t + 2 * tick);
     }
 }
 
@@ -281,10 +289,19 @@ static struct shared *map(const char *file) {
     return s;
 }
 
-static void *memory(size_t bytes, int flags) {
-    void *m = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+static void *memory(size_t bytes) {
+    void *m = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (m == MAP_FAILED)
         err(1, "memory for the rings");
+    return m;
+}
+
+/* All of it there before it is used, as a page fault is a delay too; in large pages where the kernel has them. */
+static void *populated(size_t bytes) {
+    void *m = memory(bytes);
+    madvise(m, bytes, MADV_HUGEPAGE);
+    if (madvise(m, bytes, MADV_POPULATE_WRITE)) /* Linux 5.14 */
+        memset(m, 0, bytes);
     return m;
 }
 
@@ -309,9 +326,9 @@ int main(int count, char **argument) {
         d[i] = (struct direction){.in = end[i], .out = end[!i], .loss = atof(a[10]), .byte = byte,
                                   .full = (uint64_t)(atof(a[7]) * byte), .size = size, .limit = limit,
                                   .settings = shared, .seen = &shared->direction[i]};
-        d[i].ring = memory(size, MAP_POPULATE); /* a page fault is a delay too */
+        d[i].ring = populated(size);
         if (limit)
-            d[i].due = memory(limit * sizeof *d[i].due, MAP_NORESERVE);
+            d[i].due = memory(limit * sizeof *d[i].due);
         if (getrandom(&d[i].random, sizeof d[i].random, 0) < 0)
             err(1, "getrandom");
         d[i].random |= 1; /* xorshift stays at 0 */

@@ -118,7 +118,7 @@ class Link:
         return {name: line_counters(seen, self.path, now, dropped) for name, seen, dropped in both}
 
     def give_room(self, room: int) -> None:
-        """Let the queues before the rate hold `room` bytes more than plan.queue_bytes(); 0 takes it back."""
+        """Let the queues before the rate hold `room` bytes more than plan.queue_bytes(), or less if negative."""
         if self.line:
             self.line.queue = plan.queue_bytes(self.path) + room
             return
