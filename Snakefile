@@ -5,7 +5,7 @@ from tpcsweep import configuration as configurations
 from tpcsweep.checks import require
 from tpcsweep.jobs import Jobs
 from tpcsweep.problems import ConfigurationError
-from tpcsweep.runner import begin, declare
+from tpcsweep.runner import begin, declare, expected
 from tpcsweep.targets import of_configured_sweep, requested
 
 
@@ -55,7 +55,10 @@ rule cells:
 
 onstart:
     if MEASURES:
-        begin(SETTINGS)
+        try:
+            begin(SETTINGS)
+        except expected(SETTINGS) as error:
+            sys.exit(str(error))
 
 
 if MEASURES:

@@ -131,13 +131,19 @@ def declare(configuration: Configuration) -> str:
 
 
 def begin(configuration: Configuration) -> None:
-    """Start a run: keep others out of its results, and count the cells that it will measure."""
+    """Start a run: keep others out of its results, and count the cells that it will measure.
+
+    Raises what is in `expected` where there are some and the testbed cannot measure any.
+    """
     results.hold(configuration.folder)
     done = [
         results.measured(configuration.cell_file(cell), wanted(configuration, cell), _rescue(configuration))
         for cell in configuration.grid.cells
     ]
-    progress.begin(configuration.folder, done.count(False))
+    left = done.count(False)
+    if left:
+        testbeds.of(configuration.testbed.kind).require(configuration.testbed)
+    progress.begin(configuration.folder, left)
 
 
 def _one(

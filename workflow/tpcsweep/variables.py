@@ -70,6 +70,9 @@ SUMMARY = {
     "machine_used": Variable("1", "share of the machine's CPU time that was busy or taken by the hypervisor"),
     "rtt_idle": Variable("ms", "round-trip time of the path, measured before the cells, median"),
     "rtt_loaded": Variable("ms", "smoothed RTT of the data connections, mean over connections and time"),
+    "bandwidth_found": Variable(
+        "Gbit/s", "bandwidth of the path, measured before the cells, smaller of both directions"
+    ),
     "fairness": Variable(
         "1", "Jain's index of the bytes that each stream brought after warm-up; 1: all the same"
     ),
@@ -152,6 +155,7 @@ FLAGS = {
     "monitoring_disagrees": "the bytes of transfers by XRootD's own monitoring are not those in their files",
     "machine_saturated": "the machine's CPUs were all busy: the machine bound the cell, not the setting",
     "deployment_broken": "a server, the client or the path died or answered no more; another deployment followed",
+    "path_slow": "the path had less than the bandwidth asked; bandwidth_found says how much",
 }
 
 LIMITS = {

@@ -30,6 +30,7 @@ MARKS = {
     "monitoring_disagrees": Mark(">", "XRootD's monitoring disagrees"),
     "machine_saturated": Mark("*", "machine saturated"),
     "deployment_broken": Mark("h", "deployment broke"),
+    "path_slow": Mark("d", "path slower than asked"),
 }
 
 
