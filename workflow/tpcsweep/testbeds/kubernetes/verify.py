@@ -290,15 +290,15 @@ def _look(session: Session, wanted: DeploymentParameters, ends: list[Ends], rtt:
     warm_up = max(WARM_UP[0], WARM_UP[1] * wanted.rtt / 1000)
     # What begins at both ends is late by up to an RTT.
     seconds = warm_up + wanted.rtt / 1000 + (WINDOWS + 1) * WINDOW
-    pour = {"connections": connections(wanted, len(ends)), "seconds": seconds}
+    number = connections(wanted, len(ends))
     behind = session.ask("synchronise")
     answers = []
     for here, there in ends:
-        poured = {"address": there.address, **pour}
+        pour = {"address": there.address, "connections": number, "seconds": seconds}
         arriving = {"address": here.address, "seconds": seconds}
         answers.append(
             (
-                session.start("tell", to=[here.name], verb="pour", arguments=poured),
+                session.start("tell", to=[here.name], verb="pour", arguments=pour),
                 session.start("tell", to=[there.name], verb="arriving", arguments=arriving),
             )
         )
@@ -309,7 +309,7 @@ def _look(session: Session, wanted: DeploymentParameters, ends: list[Ends], rtt:
             Flow(
                 [(at + behind[here.name], segments) for at, segments in sent["looks"]],
                 [(at + behind[there.name], size, packets) for at, size, packets in received],
-                pour["connections"],
+                number,
                 sent["mss"],
                 sent["header"],
             )
