@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path as File
@@ -17,8 +16,7 @@ from typing import Any
 import pytest
 from tpcsweep.commands import Commands
 from tpcsweep.parameters import DeploymentParameters
-from tpcsweep.paths import Link, Path, PathError, connect
-from tpcsweep.testbeds.kubernetes import verify as module
+from tpcsweep.paths import Link, Path, connect
 from tpcsweep.testbeds.kubernetes.verify import Ends, Measured, verify
 from tpcsweep.xrootd import Server
 

@@ -36,6 +36,7 @@ class Played:
         """How the cells of each have ended."""
         self.logs: list[Path] = []
         self.up = False
+        self.required = 0
 
     @contextlib.contextmanager
     def deployed(self, _: Any, request: Request) -> Iterator[Any]:
@@ -53,6 +54,11 @@ class Played:
             yield SimpleNamespace(provenance=provenance, check=self.check, explain=str)
         finally:
             self.up = False
+
+    def require(self, _: Any) -> None:
+        """Once, before anything is deployed."""
+        assert not self.deployments
+        self.required += 1
 
     def check(self) -> None:
         assert not set(self.deployments[-1]) & BROKE
@@ -78,8 +84,8 @@ def played(script: list[str], cells: int) -> Iterator[tuple[Played, Configuratio
         configuration = load(
             {"sweep": f"{folder}/played.yaml", "testbed": "netns", "results": f"{folder}/results"}, ROOT
         )
-        runner.begin(configuration)
         patched.setattr(runner.testbeds, "of", lambda _: testbed)
+        runner.begin(configuration)
         yield testbed, configuration, folder / "logs"
 
 
@@ -132,6 +138,15 @@ def test_a_cell_says_in_which_deployment_it_was_measured() -> None:
         run(configuration, logs)
         files = [json.loads(configuration.cell_file(cell).read_bytes()) for cell in configuration.grid.cells]
         assert sorted(file["provenance"]["deployment"] for file in files) == [1, 1, 2]
+
+
+def test_a_testbed_is_tried_once_and_only_where_cells_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner.results, "hold", lambda _: None)  # this process has them already
+    with played([], 2) as (testbed, configuration, logs):
+        assert testbed.required == 1
+        run(configuration, logs)
+        runner.begin(configuration)
+        assert testbed.required == 1
 
 
 def test_what_asks_to_end_while_that_is_ignored_takes_effect_afterwards() -> None:
