@@ -44,13 +44,13 @@ def _try(cluster: Cluster, settings: Kubernetes) -> None:
     naming = Naming(identifier(), "", CELLS)
     labels, notes = state.labels(naming.identifier), state.ownership("", CELLS)
     lock = leases.name_of(naming.identifier)
+    job = objects.job(naming, settings, settings.start_time + MARGIN)
+    assert job.spec
+    # The cluster makes the pods of Jobs; those of servers are made with the rights of whoever runs the sweep.
+    pod = V1Pod(metadata=naming.meta(f"{naming.prefix}-src1"), spec=job.spec.template.spec)
+    call(lambda: cluster.core.create_namespaced_pod(cluster.namespace, pod, dry_run="All"))
     with contextlib.ExitStack() as undo:
         undo.enter_context(leases.held(cluster, [lock], naming.identifier, labels, notes))
-        job = objects.job(naming, settings, settings.start_time + MARGIN)
-        assert job.spec
-        # The cluster makes the pods of Jobs; those of servers are made with the rights of whoever runs the sweep.
-        pod = V1Pod(metadata=naming.meta(f"{naming.prefix}-src1"), spec=job.spec.template.spec)
-        call(lambda: cluster.core.create_namespaced_pod(cluster.namespace, pod, dry_run="All"))
         undo.callback(state.teardown, cluster, naming.identifier)
         create(cluster, job)
         watch = undo.enter_context(contextlib.closing(PodWatch(cluster, naming.identifier, patient=False)))
