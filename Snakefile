@@ -6,7 +6,7 @@ from tpcsweep.checks import require
 from tpcsweep.holes import NoCellsError, foldable
 from tpcsweep.jobs import Jobs
 from tpcsweep.problems import ConfigurationError
-from tpcsweep.runner import begin, conclude
+from tpcsweep.runner import begin, conclude, expected
 from tpcsweep.targets import of_configured_sweep, of_what_is_there, requested
 
 
@@ -76,7 +76,10 @@ rule cells:
 
 onstart:
     if MEASURES:
-        begin(SETTINGS)
+        try:
+            begin(SETTINGS)
+        except expected(SETTINGS) as error:
+            sys.exit(str(error))
 
 
 onsuccess:
@@ -85,8 +88,8 @@ onsuccess:
 
 
 onerror:
-    if MEASURES:
-        print(conclude(SETTINGS), file=sys.stderr)
+    if MEASURES and (left := conclude(SETTINGS)):
+        print(left, file=sys.stderr)
 
 
 if MEASURES:

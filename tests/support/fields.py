@@ -14,7 +14,7 @@ EVERYWHERE = {
         fairness transfers transfers_failed xrootd_transfers xrootd_share path_used source_quota_used
         destination_quota_used client_throttled source_thread destination_thread client_thread disk_wait
         connections_busy window_limited network_limited window_used ramp loss_seen queue_drops machine_used
-        loss_used attempts""",
+        loss_used bandwidth_found attempts""",
     "samples": """time goodput source_throughput wire_throughput source_cpu source_origin_cpu destination_cpu
         destination_origin_cpu client_cpu path_cpu machine_cpu machine_steal machine_others machine_pressure retransmits
         sent resent busy rwnd_limited

@@ -260,6 +260,23 @@ def test_a_machine_that_is_never_calm_is_not_waited_for_without_end(
         verify(Path(10, 1), LINK)
 
 
+def test_a_path_that_is_too_slow_and_nothing_else_may_be_measured_on(looks: list[Rate]) -> None:
+    looks += [Rate(1.0, calm=True), Rate(0.8, calm=True)]
+    found = verify(Path(10, 1), LINK, strict=False)
+    assert found.slow
+    assert found.bandwidth == found.far_to_near == 0.8
+
+
+@pytest.mark.parametrize("rtt", [Rtt(9.9, 10.0, 10.1, 17), Rtt(14.9, 15.0, 15.1, 17)])
+def test_another_path_is_refused_however_slow_it_may_be(
+    rtt: Rtt, looks: list[Rate], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MODULE, "_rtt", lambda _: rtt)
+    looks += [Rate(0.8, calm=True), Rate(1.2 if rtt.median == 10 else 0.8, calm=True)]
+    with pytest.raises(PathError, match=r"found (15 ms|1.2 Gbit/s)"):
+        verify(Path(10, 1), LINK, strict=False)
+
+
 @given(limited, st.floats(0, 1))
 def test_a_limited_path_may_be_slower_than_asked_and_not_faster(path: Path, share: float) -> None:
     rtt = Rtt(path.rtt, path.rtt, path.rtt, 17)

@@ -41,6 +41,7 @@ class Played:
         """How the cells of each have ended."""
         self.logs: list[Path] = []
         self.up = False
+        self.required = 0
 
     @contextlib.contextmanager
     def deployed(self, _: Any, request: Request) -> Iterator[Any]:
@@ -63,6 +64,11 @@ class Played:
             self.up = False
         if self.script[:1] == [NOT_GONE]:
             raise RefusedError("a mount is still there")
+
+    def require(self, _: Any) -> None:
+        """Once, before anything is deployed."""
+        assert not self.deployments
+        self.required += 1
 
     def check(self) -> None:
         assert not set(self.deployments[-1]) & BROKE
@@ -88,10 +94,10 @@ def played(script: list[str], cells: int) -> Iterator[tuple[Played, Configuratio
         configuration = load(
             {"sweep": f"{folder}/played.yaml", "testbed": "netns", "results": f"{folder}/results"}, ROOT
         )
-        runner.begin(configuration)
         patched.setattr(runner.testbeds, "of", lambda _: testbed)
         patched.setattr(runner, "CALM", 0.0)
         patched.setattr(runner.psutil, "cpu_percent", lambda _: 0.0)
+        runner.begin(configuration)
         yield testbed, configuration, folder / "logs"
 
 
@@ -213,6 +219,15 @@ def test_a_cell_says_in_which_deployment_it_was_measured() -> None:
         run(configuration, logs)
         files = [json.loads(configuration.cell_file(cell).read_bytes()) for cell in configuration.grid.cells]
         assert sorted(file["provenance"]["deployment"] for file in files) == [1, 1, 2]
+
+
+def test_a_testbed_is_tried_once_and_only_where_cells_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner.results, "hold", lambda _: None)  # this process has them already
+    with played([], 2) as (testbed, configuration, logs):
+        assert testbed.required == 1
+        run(configuration, logs)
+        runner.begin(configuration)
+        assert testbed.required == 1
 
 
 def test_what_asks_to_end_while_that_is_ignored_takes_effect_afterwards() -> None:

@@ -237,14 +237,20 @@ def _leave_out(task: Task, why: str) -> None:
 
 
 def begin(configuration: Configuration) -> None:
-    """Start a run: keep others out of its results and noise out of its output, and count the cells to measure."""
+    """Start a run: keep others out of its results and noise out of its output, and count the cells to measure.
+
+    Raises what is in `expected` where there are some and the testbed cannot measure any.
+    """
     progress.quieten()
     results.hold(configuration.folder)
     done = [
         results.measured(configuration.cell_file(cell), wanted(configuration, cell), _rescue(configuration))
         for cell in configuration.grid.cells
     ]
-    progress.begin(configuration.folder, done.count(False))
+    left = done.count(False)
+    if left:
+        testbeds.of(configuration.testbed.kind).require(configuration.testbed)
+    progress.begin(configuration.folder, left)
 
 
 def _one(

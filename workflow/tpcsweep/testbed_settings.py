@@ -83,6 +83,11 @@ class Netns(Strict):
         strict=True,
         description="folder on a disk for the files of layers that have one; made where it is missing",
     )
+    path: Literal["measure", "strict"] = Field(
+        default="measure",
+        description="a path whose rate alone is below what was asked is measured on and its cells are flagged "
+        "(measure), or it is refused (strict)",
+    )
 
     @property
     def identity(self) -> dict[str, str]:
@@ -221,6 +226,11 @@ class Kubernetes(Strict):
     )
     mtu: Annotated[int, Quantity(SIZE, at_least=1280, at_most=65521)] = Field(
         default=1500, description="MTU of the paths"
+    )
+    path: Literal["measure", "strict"] = Field(
+        default="measure",
+        description="a path whose rate alone is below what was asked is measured on and its cells are flagged "
+        "(measure), or it is refused (strict)",
     )
     congestion_controls: tuple[Word, ...] = Field(
         default=("cubic",),

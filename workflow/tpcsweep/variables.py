@@ -78,6 +78,9 @@ SUMMARY = {
     "machine_used": Variable("1", "share of the machine's CPU time that was busy or taken by the hypervisor"),
     "rtt_idle": Variable("ms", "round-trip time of the path, measured before the cells, median"),
     "rtt_loaded": Variable("ms", "smoothed RTT of the data connections, mean over connections and time"),
+    "bandwidth_found": Variable(
+        "Gbit/s", "bandwidth of the path, measured before the cells, smaller of both directions"
+    ),
     "fairness": Variable(
         "1", "Jain's index of the bytes that each stream brought after warm-up; 1: all the same"
     ),

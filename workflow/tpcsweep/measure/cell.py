@@ -42,6 +42,8 @@ class Site(Protocol):
     """What measuring needs of a deployment."""
 
     rtt_idle: float
+    bandwidth_found: float | None
+    path_slow: bool
     provenance: Mapping[str, Any]
     folders: tuple[str, str]
 
@@ -111,7 +113,7 @@ def measure(
     Raises BrokenError where the deployment was broken before anything was measured.
     """
     seen = _gather(site, wanted, how, prefix, show)
-    result = _result(seen, wanted, how, site.rtt_idle)
+    result = _on_path(_result(seen, wanted, how, site.rtt_idle), site)
     return _marked(result, seen.broken) if seen.broken else result
 
 
@@ -181,6 +183,14 @@ def _marked(result: dict[str, Any], broken: str) -> dict[str, Any]:
     said = result["message"]
     message = said if broken in said else "; ".join(text for text in (broken, said) if text)
     return result | {"message": message, "flags": [*result["flags"], BROKEN]}
+
+
+def _on_path(result: dict[str, Any], site: Site) -> dict[str, Any]:
+    """A cell's result, with what was found of the path's bandwidth before any cell."""
+    found = None if site.bandwidth_found is None else _number(site.bandwidth_found)
+    slow = ["path_slow"] if site.path_slow and result["status"] == "ok" else []
+    summary = result["summary"] | {"bandwidth_found": found}
+    return result | {"flags": [*result["flags"], *slow], "summary": summary}
 
 
 def _watch(

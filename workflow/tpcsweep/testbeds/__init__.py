@@ -69,6 +69,9 @@ class Testbed(Protocol):
     EXPECTED: tuple[type[Exception], ...]
     """What may go wrong, with messages that need no traceback."""
 
+    def require(self, settings: Any) -> None:
+        """Raise what is in EXPECTED where no deployment could come up: once, before the first one."""
+
     def deployed(self, settings: Any, request: Request) -> AbstractContextManager[Any]:
         """A deployment that is up and verified for the length of a `with`; nothing stays behind, however it ends."""
 

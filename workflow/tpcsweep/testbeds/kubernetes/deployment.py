@@ -127,13 +127,14 @@ def _up(
             told = session.tell(sides[side].names, "emulate", peers=sides[other].addresses, **one)
             emulated["qdiscs"] |= told
     both = zip(sides["src"].origins, sides["dst"].origins, strict=True)
-    measured = verify(session, wanted, [Ends(*pair) for pair in both])
+    measured = verify(session, wanted, [Ends(*pair) for pair in both], strict=settings.path == "strict")
     verified = time.monotonic()
     for role in ("manager", "server"):  # redirectors first, or origins look for them again ten seconds later
         session.tell([server.name for server in pods.servers if server.role == role], "start")
     client = WatchedClient(session, inbox)
     machines = {name: one["boot"] for name, one in found.items()}
-    site = Site(session, inbox, client, sides, machines, {}, measured.rtt.median)
+    known = measured.rtt.median, measured.bandwidth, measured.slow
+    site = Site(session, inbox, client, sides, machines, {}, *known)
     site.ready()
     inbox.check()
     seconds = {

@@ -51,6 +51,12 @@ def ready(pod: V1Pod) -> bool:
     return up and condition is not None and condition.status == "True"
 
 
+def unpulled(pod: V1Pod) -> bool:
+    """Whether a container waits for an image that could not be pulled, at least at first."""
+    states = [container.state for container in containers_of(pod) if container.state]
+    return any(state.waiting and state.waiting.reason in IMAGE for state in states)
+
+
 def diagnose(pod: V1Pod, events: Iterable[CoreV1Event] = ()) -> Fault | None:
     """What is wrong with a pod that should be on its way or running; None where nothing is."""
     status = _status(pod)

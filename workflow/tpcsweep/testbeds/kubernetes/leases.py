@@ -340,7 +340,8 @@ def _take(
             else:
                 taken[name] = create(cluster, lease)
         except RefusedError as error:
-            if error.status not in (404, 409):
+            # Where there was none before, it is the namespace that is not there.
+            if error.status != 409 and not (error.status == 404 and name in there):
                 raise
             found = _read(cluster, name)
             if found is None or _spec(found).holder_identity != holder.identifier:

@@ -229,6 +229,8 @@ class Site:
     machines: Mapping[str, str]
     provenance: dict[str, Any]
     rtt_idle: float
+    bandwidth_found: float | None
+    path_slow: bool
     folders: tuple[str, str] = (str(FOLDER), str(FOLDER))
 
     @property

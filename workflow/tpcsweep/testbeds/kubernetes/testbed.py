@@ -15,6 +15,7 @@ from tpcsweep.testbeds.kubernetes import api, deployment, leases, state
 from tpcsweep.testbeds.kubernetes.deployment import Place
 from tpcsweep.testbeds.kubernetes.session import SessionError
 from tpcsweep.testbeds.kubernetes.site import SettleError, Site
+from tpcsweep.testbeds.kubernetes.trial import require as require
 
 EXPECTED = (
     api.ClusterError,

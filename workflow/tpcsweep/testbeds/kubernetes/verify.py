@@ -1,16 +1,23 @@
 """Is the path between the pods what was asked for? Measured by their agents before any cell.
 
-RTT and MTU are held to what was asked. The rate is measured with TCP for half a second and recorded: a real path must
-not be flooded to find its bandwidth, and pods may not have the CPU to fill it. More than was asked is refused, as the
-path is then another.
+The rate is looked at with TCP, which pods may use without a privilege and which gives way to whoever else uses a real
+path. TCP may bring less than a path has: its windows or its sender may be what bounds it. Little's law tells the two
+apart: what is under way is the rate times the time in the path. As long as that is longer than an empty path takes,
+something waits in it, so it is full, and what arrives is its own rate. Only what arrived while every look of a window
+saw that is held against a path; where there is too little of it the rate is unknown, and not slow.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 import statistics
 import time
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from tpcsweep.parameters import DeploymentParameters
 from tpcsweep.paths import PathError, Rtt
@@ -21,15 +28,33 @@ from tpcsweep.paths.verify import (
     allowed_rtt,
     calm_rtt,
     rtt_fits,
+    wire_bytes,
 )
 from tpcsweep.testbeds.kubernetes.session import Session
 from tpcsweep.xrootd import Server
 
 COUNT = 17
-CONNECTIONS = 4
+CONNECTIONS = (4, 32)
+"""Of each source, at least and at most."""
 WARM_UP = (0.3, 10)
 """Seconds, or RTTs where that is longer: slow start must be over."""
-SECONDS = 0.5
+WINDOW = 0.1
+"""Seconds."""
+WINDOWS = 10
+"""In a look."""
+ENOUGH = 5
+"""Windows in which the path was full, for its rate to be known."""
+LOOKS = 3
+"""Looks for so many windows, before the rate is unknown."""
+LATE = 0.03
+"""Seconds between two looks of an agent, at most: whether a path was full in between is not known."""
+HELD_BACK = 2
+"""Segments of a connection that a receiver may not have acknowledged though nothing follows (RFC 9293, 3.8.6.3)."""
+WINDOW_SHARE = 0.5
+"""Of a TCP buffer that is a window; the kernel counts its own bookkeeping too (ip-sysctl, tcp_adv_win_scale)."""
+EMPTY_SECONDS = 5.0
+"""A path that is not empty after so long is somebody else's too, and is looked at as it is."""
+DIRECTIONS = ("source to destination", "destination to source")
 
 
 class Ends(NamedTuple):
@@ -39,46 +64,91 @@ class Ends(NamedTuple):
     destination: Server
 
 
+class Flow(NamedTuple):
+    """What both ends of a pair saw while its source filled the path; times in s of one clock, rising."""
+
+    looks: Sequence[tuple[float, int]]
+    """At the source: segments under way."""
+    counts: Sequence[tuple[float, int, int]]
+    """At the destination: bytes and packets received."""
+    connections: int
+    mss: int
+    """Bytes of payload in a segment."""
+    header: int
+    """Bytes around it."""
+
+
+class Window(NamedTuple):
+    """A stretch of time: Gbit/s that arrived in it, and whether the path was full all the time."""
+
+    rate: float
+    full: bool
+
+
+@dataclass(frozen=True)
+class Rate:
+    """What arrived in Gbit/s; the path's own where it is `known`, else the path has that or more."""
+
+    found: float
+    known: bool
+    windows: int
+    full: int
+    """Windows in which the path was full."""
+
+
 @dataclass(frozen=True)
 class Measured:
-    """A path as found: RTT in ms, path MTU in bytes, rates in Gbit/s from source to destination and back."""
+    """A path as found: RTT in ms, path MTU in bytes, rates from source to destination and back."""
 
     rtt: Rtt
     mtu: int
-    near_to_far: float
-    far_to_near: float
+    near_to_far: Rate
+    far_to_near: Rate
     attempts: int
+    slow: bool = False
+    """Whether a rate is known to be below what was asked, and nothing else is wrong."""
+
+    @property
+    def rates(self) -> tuple[Rate, Rate]:
+        """In the order of DIRECTIONS."""
+        return self.near_to_far, self.far_to_near
+
+    @property
+    def bandwidth(self) -> float | None:
+        """The smaller rate of both directions in Gbit/s, where both are known."""
+        return min(rate.found for rate in self.rates) if all(rate.known for rate in self.rates) else None
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready, for provenance."""
-        return {
-            "rtt": self.rtt.to_dict(),
-            "near_to_far": self.near_to_far,
-            "far_to_near": self.far_to_near,
-            "attempts": self.attempts,
-        }
+        return {name: value for name, value in asdict(self).items() if name != "mtu"}
 
 
-def verify(session: Session, wanted: DeploymentParameters, ends: list[Ends]) -> Measured:
+def verify(session: Session, wanted: DeploymentParameters, ends: list[Ends], *, strict: bool) -> Measured:
     """Measure the path and refuse it if it is not what was asked for, by CALM_LOOKS calm looks or after PATIENCE.
 
+    One that is too slow and nothing else is refused only where that is `strict`.
     Raises PathError, SessionError.
     """
     give_up = time.monotonic() + PATIENCE
-    attempts, calm = 1, 0
-    while wrong := complaints(wanted, measured := _measure(session, wanted, ends, attempts)):
+    calm = 0
+    for attempt in itertools.count(1):
+        measured = _measure(session, wanted, ends, attempt)
+        wrong, slow = complaints(wanted, measured), shortfalls(wanted, measured)
+        if not (wrong or slow):
+            return measured
         calm += calm_rtt(wanted.rtt, measured.rtt)
         if calm == CALM_LOOKS or time.monotonic() > give_up:
-            raise PathError(
-                f"the path is not what was asked for, measured {attempts} times, {calm} of them on calm "
-                f"machines: {'; '.join(wrong)}"
-            )
-        attempts += 1
-    return measured
+            break
+    if wrong or strict:
+        raise PathError(
+            f"the path is not what was asked for, measured {attempt} times, {calm} of them on calm "
+            f"machines: {'; '.join(wrong + slow)}"
+        )
+    return replace(measured, slow=True)
 
 
 def complaints(wanted: DeploymentParameters, found: Measured) -> list[str]:
-    """What is out of tolerance, with both figures; empty where the path is as asked. Pure."""
+    """What no path may be, with both figures: of another RTT or MTU, or too fast; empty where it is none. Pure."""
     wrong = []
     if not rtt_fits(wanted.rtt, found.rtt.median):
         wrong.append(
@@ -88,15 +158,105 @@ def complaints(wanted: DeploymentParameters, found: Measured) -> list[str]:
     if found.mtu != wanted.mtu:
         wrong.append(f"mtu asked {wanted.mtu}, found {found.mtu}")
     most = wanted.bandwidth * (1 + BANDWIDTH_TOLERANCE[1])
-    for direction, rate in (
-        ("source to destination", found.near_to_far),
-        ("destination to source", found.far_to_near),
-    ):
-        if rate > most:
-            wrong.append(
-                f"bandwidth from {direction} asked {wanted.bandwidth:g} Gbit/s, found {rate:.4g} Gbit/s"
-            )
-    return wrong
+    return wrong + [_off(wanted, *one) for one in _rates(found) if one[1].found > most]
+
+
+def shortfalls(wanted: DeploymentParameters, found: Measured) -> list[str]:
+    """Directions that are known to have less than was asked, with both figures. Pure.
+
+    A queue_limit may keep the rate down by as much as it likes.
+    """
+    least = wanted.bandwidth * (1 + BANDWIDTH_TOLERANCE[0])
+    if wanted.queue_limit is not None:
+        return []
+    return [_off(wanted, *one) for one in _rates(found) if one[1].known and one[1].found < least]
+
+
+def connections(wanted: DeploymentParameters, sources: int) -> int:
+    """How many each source opens: enough for their windows to hold twice what the path does, by Little's law. Pure."""
+    fewest, most = CONNECTIONS
+    needed = 2 * _held(wanted) / sources / (WINDOW_SHARE * wanted.tcp_buffer)
+    return max(fewest, min(most, math.ceil(needed)))
+
+
+def fillable(wanted: DeploymentParameters, sources: int) -> bool:
+    """Whether the windows of all these connections hold what the path does: else they bound the rate. Pure."""
+    held = sources * connections(wanted, sources) * WINDOW_SHARE * wanted.tcp_buffer
+    return held > _held(wanted)
+
+
+def windows(flows: Sequence[Flow], rtt: float, warm_up: float) -> list[Window]:
+    """The windows that all flows have in common, after `warm_up` s. rtt: of the empty path, ms. Pure."""
+    ends = [series for flow in flows for series in (flow.looks, flow.counts)]
+    if not all(ends):
+        return []
+    first = max(series[0][0] for series in ends) + max(warm_up, rtt / 1000)
+    last = min(series[-1][0] for series in ends)
+    # A rounding error must not cost the last one.
+    number = max(0, math.floor((last - first) / WINDOW + 1e-6))
+    return [_window(flows, first + WINDOW * i, rtt) for i in range(number)]
+
+
+def rate_of(found: Sequence[Window], asked: float) -> Rate:
+    """What is known of the rate from the windows of a look or several; asked: Gbit/s. Pure.
+
+    A path that was never full and brought what was asked has it.
+    """
+    full = [window.rate for window in found if window.full]
+    enough = len(full) >= ENOUGH
+    rates = full if enough else [window.rate for window in found]
+    median = statistics.median(rates) if rates else 0.0
+    return Rate(median, enough or median >= asked * (1 + BANDWIDTH_TOLERANCE[0]), len(found), len(full))
+
+
+def _window(flows: Sequence[Flow], begin: float, rtt: float) -> Window:
+    found = [_share(flow, begin, rtt) for flow in flows]
+    return Window(sum(rate for rate, _ in found), all(full for _, full in found))
+
+
+def _share(flow: Flow, begin: float, rtt: float) -> tuple[float, bool]:
+    """Gbit/s of a flow in a window, and whether more was under way at every look than an empty path holds of that."""
+    end = begin + WINDOW
+    counts, looks = np.array(flow.counts, float), np.array(flow.looks, float)
+    received, packets = (
+        np.diff(np.interp((begin, end), counts[:, 0], counts[:, column])).item() for column in (1, 2)
+    )
+    wire = wire_bytes({"rx_bytes": received, "rx_packets": packets}, flow.mss, flow.header)
+    # What arrives in a window was under way up to an RTT before.
+    seen = _during(looks, begin - rtt / 1000, end)
+    punctual = max(_gap(seen[:, 0]), _gap(_during(counts, begin, end)[:, 0])) <= LATE
+    waiting = (seen[:, 1].min() - HELD_BACK * flow.connections) * (flow.mss + flow.header)
+    empty = wire / WINDOW * (rtt + allowed_rtt(rtt)) / 1000
+    return wire * 8e-9 / WINDOW, bool(punctual and waiting > empty)
+
+
+def _during(series: np.ndarray[Any, Any], begin: float, end: float) -> np.ndarray[Any, Any]:
+    """The rows from the last one before `begin` to the first one after `end`; the first column has times."""
+    times = series[:, 0]
+    first = max(0, int(np.searchsorted(times, begin, side="right")) - 1)
+    return series[first : int(np.searchsorted(times, end, side="left")) + 1]
+
+
+def _gap(times: np.ndarray[Any, Any]) -> float:
+    """The longest time between two looks."""
+    return float(np.diff(times).max(initial=0.0))
+
+
+def _held(wanted: DeploymentParameters) -> float:
+    """Bytes that the path asked for holds when it is full and nothing waits."""
+    return wanted.bandwidth * 125e6 * wanted.rtt / 1000
+
+
+def _rates(found: Measured) -> Iterable[tuple[str, Rate]]:
+    return zip(DIRECTIONS, found.rates, strict=True)
+
+
+def _off(wanted: DeploymentParameters, direction: str, rate: Rate) -> str:
+    low, high = BANDWIDTH_TOLERANCE
+    return (
+        f"bandwidth from {direction} asked {wanted.bandwidth:g} Gbit/s, found {rate.found:.4g} Gbit/s, "
+        f"allowed {low:+.0%} to {high:+.0%}"
+    )
 
 
 def _measure(session: Session, wanted: DeploymentParameters, ends: list[Ends], attempt: int) -> Measured:
@@ -108,25 +268,53 @@ def _measure(session: Session, wanted: DeploymentParameters, ends: list[Ends], a
         ).values()
         times += found
         mtus.append(mtu)
-    near_to_far = _rate(session, wanted, ends)
-    far_to_near = _rate(session, wanted, [Ends(*reversed(pair)) for pair in ends])
-    return Measured(
-        Rtt(min(times), statistics.median(times), max(times), len(times)),
-        min(mtus),
-        near_to_far,
-        far_to_near,
-        attempt,
-    )
+    rtt = Rtt(min(times), statistics.median(times), max(times), len(times))
+    near_to_far = _rate(session, wanted, ends, rtt.median)
+    far_to_near = _rate(session, wanted, [Ends(*reversed(pair)) for pair in ends], rtt.median)
+    return Measured(rtt, min(mtus), near_to_far, far_to_near, attempt)
 
 
-def _rate(session: Session, wanted: DeploymentParameters, ends: list[Ends]) -> float:
+def _rate(session: Session, wanted: DeploymentParameters, ends: list[Ends], rtt: float) -> Rate:
+    """Look at one direction until its rate is known, LOOKS times at most; the path is left empty."""
+    found: list[Window] = []
+    for _ in range(LOOKS if fillable(wanted, len(ends)) else 1):
+        found += _look(session, wanted, ends, rtt)
+        rate = rate_of(found, wanted.bandwidth)
+        if rate.known:
+            break
+    return rate
+
+
+def _look(session: Session, wanted: DeploymentParameters, ends: list[Ends], rtt: float) -> list[Window]:
     """All pairs at once, or each would find the whole path empty."""
     warm_up = max(WARM_UP[0], WARM_UP[1] * wanted.rtt / 1000)
-    pour = {"connections": CONNECTIONS, "seconds": warm_up + 2 * SECONDS}
-    look = {"warm_up": warm_up, "seconds": SECONDS}
+    # What begins at both ends is late by up to an RTT.
+    seconds = warm_up + wanted.rtt / 1000 + (WINDOWS + 1) * WINDOW
+    number = connections(wanted, len(ends))
+    behind = session.ask("synchronise")
     answers = []
     for here, there in ends:
-        session.start("tell", to=[here.name], verb="pour", arguments={"address": there.address, **pour})
-        arriving = {"address": here.address, **look}
-        answers.append(session.start("tell", to=[there.name], verb="arriving", arguments=arriving))
-    return sum(float(rate) for answer in answers for rate in answer().values())
+        pour = {"address": there.address, "connections": number, "seconds": seconds}
+        arriving = {"address": here.address, "seconds": seconds}
+        answers.append(
+            (
+                session.start("tell", to=[here.name], verb="pour", arguments=pour),
+                session.start("tell", to=[there.name], verb="arriving", arguments=arriving),
+            )
+        )
+    flows = []
+    for (here, there), both in zip(ends, answers, strict=True):
+        [sent], [received] = (answer().values() for answer in both)
+        flows.append(
+            Flow(
+                [(at + behind[here.name], segments) for at, segments in sent["looks"]],
+                [(at + behind[there.name], size, packets) for at, size, packets in received],
+                number,
+                sent["mss"],
+                sent["header"],
+            )
+        )
+    empty = {"rtt": rtt + allowed_rtt(rtt), "seconds": EMPTY_SECONDS}
+    for here, there in ends:
+        session.tell([here.name], "emptied", address=there.address, **empty)
+    return windows(flows, rtt, warm_up)

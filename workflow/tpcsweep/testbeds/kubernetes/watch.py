@@ -32,6 +32,7 @@ from tpcsweep.testbeds.kubernetes.faults import (
     requested,
     room,
     spec_of,
+    unpulled,
 )
 from tpcsweep.xrootd import without_secrets
 
@@ -58,10 +59,11 @@ class PodError(ClusterError):
 class PodWatch:
     """The pods of a deployment as they are now, followed by a thread. Close it before they are deleted on purpose."""
 
-    def __init__(self, cluster: Cluster, identifier: str) -> None:
-        """Raises ClusterError where pods cannot be listed."""
+    def __init__(self, cluster: Cluster, identifier: str, *, patient: bool = True) -> None:
+        """`patient`: wait for an image that cannot be pulled now. Raises ClusterError where pods cannot be listed."""
         self._cluster = cluster
         self._identifier = identifier
+        self._patient = patient
         self._selector = f"{DEPLOYMENT}={identifier}"
         self._changed = threading.Condition()
         self._pods: dict[str, V1Pod] = {}
@@ -195,7 +197,8 @@ class PodWatch:
         self._pods[name_of(pod)] = pod
         found = diagnose(pod)
         # Before a pod has run, there is time for what may heal; afterwards nothing may be wrong.
-        if found and (found.final or meta_of(pod).uid in self._ran):
+        hopeless = (found and found.final) or (unpulled(pod) and not self._patient)
+        if found and (hopeless or meta_of(pod).uid in self._ran):
             self._blame(found, pod)
         elif ready(pod):
             self._ran.add(meta_of(pod).uid or "")

@@ -51,6 +51,8 @@ class Needs:
     """What its cells use: their servers are started, their versions go into the provenance."""
     streams: int = 1
     """The most that a cell has."""
+    strict: bool = False
+    """Whether a path that is slower than asked is refused."""
 
 
 @contextlib.contextmanager
@@ -107,7 +109,7 @@ class _Deployment:
         link = self._path(groups["path"])
         self.opened.callback(link.close)
         self._routes(nodes, link)
-        measured = verify(link.path, link)
+        measured = verify(link.path, link, strict=self.needs.strict)
         verified = time.monotonic()
         secrets = self.folder / "credentials"
         tools = [TOOLS[tool] for tool in self.needs.tools]
@@ -137,6 +139,8 @@ class _Deployment:
             health=started,
             provenance=self._provenance(nodes, link, measured, seconds),
             rtt_idle=measured.rtt.median,
+            bandwidth_found=measured.bandwidth,
+            path_slow=measured.slow,
         )
 
     def close(self) -> None:

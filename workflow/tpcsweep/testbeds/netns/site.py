@@ -214,6 +214,10 @@ class Site:
     provenance: dict[str, Any]
     rtt_idle: float
     """ms, measured on the path before any cell."""
+    bandwidth_found: float
+    """Gbit/s, the smaller of both directions, measured then too."""
+    path_slow: bool
+    """Whether that is less than was asked."""
 
     @property
     def client(self) -> Client:

@@ -43,9 +43,15 @@ def deployed(settings: Netns, request: Request) -> Iterator[Site]:
             state.teardown(leftover)
         request.stage(f"deploying {request.deployment}")
         memory = settings.memory or psutil.virtual_memory().available // 2
-        needs = deployment.Needs(memory, Path(settings.disk), request.tools, request.streams)
+        strict = settings.path == "strict"
+        needs = deployment.Needs(memory, Path(settings.disk), request.tools, request.streams, strict)
         with deployment.deployed(request.parameters, owner, needs) as site:
             yield site
+
+
+def require(_settings: Netns) -> None:
+    """Raise MachineError with everything that keeps deployments from coming up on this machine."""
+    machine.require()
 
 
 def reap(_settings: Netns) -> list[str]:

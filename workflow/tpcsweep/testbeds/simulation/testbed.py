@@ -89,6 +89,10 @@ def measure(
     return result(wanted, found, at, around)
 
 
+def require(_settings: Simulation) -> None:
+    """Nothing: a simulation needs nothing that all of them could lack but SimGrid, which says so itself."""
+
+
 def reap(_settings: Simulation) -> list[str]:
     """Nothing: a simulation leaves nothing behind."""
     return []

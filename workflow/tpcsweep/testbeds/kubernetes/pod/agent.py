@@ -45,6 +45,7 @@ class Agent:
             "round_trips": self.round_trips,
             "pour": self.pour,
             "arriving": self.arriving,
+            "emptied": self.emptied,
             "start": partial(self.servers, "start"),
             "restart": partial(self.servers, "restart"),
             "add_source": partial(self.servers, "add_source"),
@@ -95,13 +96,17 @@ class Agent:
         """RTT in ms and path MTU to another agent."""
         return await asyncio.to_thread(network.round_trips, address, count)
 
-    async def pour(self, address: str, connections: int, seconds: float) -> None:
-        """Send to another agent."""
-        await asyncio.to_thread(network.pour, address, connections, seconds)
+    async def pour(self, address: str, connections: int, seconds: float) -> dict[str, Any]:
+        """Fill the path to another agent; what of it was under way."""
+        return await asyncio.to_thread(network.pour, address, connections, seconds)
 
-    async def arriving(self, address: str, warm_up: float, seconds: float) -> float:
-        """Gbit/s from another agent."""
-        return await asyncio.to_thread(network.arriving, address, warm_up, seconds)
+    async def arriving(self, address: str, seconds: float) -> list[tuple[float, int, int]]:
+        """What arrived from another agent."""
+        return await asyncio.to_thread(network.arriving, address, seconds)
+
+    async def emptied(self, address: str, rtt: float, seconds: float) -> bool:
+        """Wait until the path to another agent is empty."""
+        return await asyncio.to_thread(network.emptied, address, rtt, seconds)
 
     async def servers(self, verb: str, **arguments: object) -> Any:
         """Have the container beside this one do something."""
@@ -184,14 +189,15 @@ async def sampling(watched: Watched, interval: float, writer: asyncio.StreamWrit
         writer.write(encoded(sample=watched.sample()))
 
 
-async def swallow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """The other end of what `network` measures."""
-    try:
-        while await reader.read(1 << 20):
-            pass
-    except OSError:
-        pass
-    writer.close()
+class Swallower(asyncio.BufferedProtocol):
+    """The other end of what `network` measures: reads, at as little CPU as it can, and closes when it is told all."""
+
+    _buffer = bytearray(1 << 18)
+    """One for all, as nobody looks at it."""
+
+    def get_buffer(self, _sizehint: int) -> bytearray:
+        """Where to read to."""
+        return self._buffer
 
 
 async def main() -> None:
@@ -204,7 +210,7 @@ async def main() -> None:
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(credentials / "ca.pem"))
     tls.load_cert_chain(credentials / "host.pem", credentials / "host.key")
     tls.verify_mode = ssl.CERT_REQUIRED
-    probes = await asyncio.start_server(swallow, None, PROBE_PORT)
+    probes = await asyncio.get_running_loop().create_server(Swallower, None, PROBE_PORT)
     obeying = await asyncio.start_server(agent.serve, None, AGENT_PORT, ssl=tls, limit=LONGEST)
     async with probes, obeying:
         await obeying.serve_forever()

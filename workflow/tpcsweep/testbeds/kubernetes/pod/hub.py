@@ -63,9 +63,10 @@ class Agents:
             zip(to, await asyncio.gather(*(self._ask(name, verb, arguments) for name in to)), strict=True)
         )
 
-    async def synchronise(self) -> None:
-        """Find how far each clock is from this one: from the quickest of a few round trips, by its middle."""
+    async def synchronise(self) -> dict[str, float]:
+        """Find how many seconds clocks are behind this one: from the quickest of a few round trips, by its middle."""
         await asyncio.gather(*(self._synchronise(name) for name in self._peers))
+        return dict(self._behind)
 
     async def _synchronise(self, name: str) -> None:
         looks = []

@@ -6,21 +6,32 @@ free of what a busy process adds, and the path MTU.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import selectors
 import socket
 import struct
 import subprocess
-import threading
 import time
 from pathlib import Path
 from typing import Any
 
+from tpcsweep.measure.linux import CounterFile
 from tpcsweep.namespaces import parse_net_dev
+from tpcsweep.paths.plan import ETHERNET
 from tpcsweep.testbeds.kubernetes.pod.places import PROBE_PORT
 
 _PMTU, _RTT = 60, 68
 """Offsets in struct tcp_info."""
 _U32 = struct.Struct("=I")
+_SEGMENT = struct.Struct("=16xI40xI")
+"""Of struct tcp_info: snd_mss, pmtu."""
+_UNDER_WAY = struct.Struct("=24xIIII")
+"""unacked, sacked, lost, retrans (packets_out and what tcp_packets_in_flight takes off and adds, net/tcp.h)."""
+_ABORT = struct.pack("ii", 1, 0)
+"""SO_LINGER: closing drops what has not been sent, and resets (socket(7))."""
+LOOKS = (0.002, 0.01)
+"""Seconds between looks at what is under way, at least and at most."""
 SECONDS = 10.0
 BLOCK = bytes(1 << 18)
 SYSCTLS = ("tcp_rmem", "tcp_wmem", "tcp_no_metrics_save", "tcp_congestion_control")
@@ -62,40 +73,67 @@ def round_trips(address: str, count: int) -> tuple[list[float], int]:
         return found, _U32.unpack_from(_information(connection), _PMTU)[0]
 
 
-def pour(address: str, connections: int, seconds: float) -> None:
-    """Send as much as there is room for, over several connections at once."""
-    ended = threading.Event()
-    opened = [socket.create_connection((address, PROBE_PORT), timeout=SECONDS) for _ in range(connections)]
-    threads = [threading.Thread(target=_pour, args=(connection, ended)) for connection in opened]
-    for thread in threads:
-        thread.start()
-    time.sleep(seconds)
-    ended.set()
-    for connection in opened:
-        connection.close()
-    for thread in threads:
-        thread.join()
+def pour(address: str, connections: int, seconds: float) -> dict[str, Any]:
+    """Keep a path full of what several connections send at once, and see how much of it is under way.
+
+    `looks`: times in s of CLOCK_MONOTONIC, each with the segments under way of all connections; always before they
+    are given more to send, so that one that had run out of it is seen so. `mss`, `header`: bytes of payload in a
+    segment, and of all headers around it, with Ethernet's. What has not left when the time is over is dropped.
+    """
+    looks: list[tuple[float, int]] = []
+    with contextlib.ExitStack() as opened, selectors.DefaultSelector() as writable:
+        for _ in range(connections):
+            connection = opened.enter_context(socket.create_connection((address, PROBE_PORT), SECONDS))
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORT)
+            connection.setblocking(False)
+            writable.register(connection, selectors.EVENT_WRITE, connection)
+        filled = [key.data for key in writable.get_map().values()]
+        until = time.monotonic() + seconds
+        while (now := time.monotonic()) < until:
+            if not looks or now - looks[-1][0] >= LOOKS[0]:
+                looks.append((now, sum(under_way(_information(one)) for one in filled)))
+            for key, _ in writable.select(LOOKS[1]):
+                with contextlib.suppress(BlockingIOError):
+                    key.data.send(BLOCK)
+        mss, mtu = _SEGMENT.unpack_from(_information(filled[0]))
+    return {"looks": looks, "mss": mss, "header": ETHERNET + mtu - mss}
 
 
-def arriving(address: str, warm_up: float, seconds: float) -> float:
-    """Gbit/s that arrive by the interface to `address` in `seconds`, after `warm_up`."""
+def arriving(address: str, seconds: float) -> list[tuple[float, int, int]]:
+    """What the interface to an address has received, in bytes and packets, with the times in s of CLOCK_MONOTONIC.
+
+    A look that took long is left out: nobody knows when in it the counters were read.
+    """
     interface = interface_to(address)
-    time.sleep(warm_up)
-    began, before = time.monotonic(), _received(interface)
-    time.sleep(seconds)
-    return (_received(interface) - before) * 8e-9 / (time.monotonic() - began)
+    file = CounterFile("/proc/thread-self/net/dev")
+    found = []
+    began = time.monotonic()
+    while (before := time.monotonic()) < began + seconds:
+        counted = parse_net_dev(file.read().decode())[interface]
+        after = time.monotonic()
+        if after - before <= LOOKS[0]:
+            found.append(((before + after) / 2, counted["rx_bytes"], counted["rx_packets"]))
+        time.sleep(LOOKS[1])
+    file.close()
+    return found
 
 
-def _pour(connection: socket.socket, ended: threading.Event) -> None:
-    try:
-        while not ended.is_set():
-            connection.send(BLOCK)
-    except OSError:
-        pass  # closed
+def emptied(address: str, rtt: float, seconds: float) -> bool:
+    """Wait until a handshake takes no longer than `rtt` ms again; whether one did within `seconds`."""
+    give_up = time.monotonic() + seconds
+    while time.monotonic() < give_up:
+        with socket.create_connection((address, PROBE_PORT), timeout=SECONDS) as connection:
+            # 0 where the first packet was lost: nothing is known of that handshake.
+            if 0 < _U32.unpack_from(_information(connection), _RTT)[0] <= rtt * 1000:
+                return True
+        time.sleep(LOOKS[1])
+    return False
 
 
-def _received(interface: str) -> int:
-    return parse_net_dev(Path("/proc/net/dev").read_text())[interface]["rx_bytes"]
+def under_way(information: bytes) -> int:
+    """Segments of a connection that are sent and neither acknowledged nor lost, from its struct tcp_info. Pure."""
+    unacknowledged, apart, lost, again = map(int, _UNDER_WAY.unpack_from(information))
+    return unacknowledged - apart - lost + again
 
 
 def _information(connection: socket.socket) -> bytes:

@@ -1,0 +1,297 @@
+"""How a path between pods is judged: what is its own, what was its sender's, and what is not known."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tpcsweep.parameters import DeploymentParameters
+from tpcsweep.paths import PathError, Rtt
+from tpcsweep.paths.verify import CALM_LOOKS
+from tpcsweep.testbeds.kubernetes import verify as module
+from tpcsweep.testbeds.kubernetes.pod.network import under_way
+from tpcsweep.testbeds.kubernetes.verify import (
+    CONNECTIONS,
+    ENOUGH,
+    WINDOW,
+    WINDOWS,
+    Ends,
+    Flow,
+    Measured,
+    Rate,
+    Window,
+    complaints,
+    connections,
+    fillable,
+    rate_of,
+    shortfalls,
+    verify,
+    windows,
+)
+from tpcsweep.xrootd import Server
+
+MSS, HEADER = 8948, 66
+SEGMENT = MSS + HEADER
+STEP = 0.01
+WARM_UP = 0.3
+WANTED = DeploymentParameters(rtt=20, bandwidth=1, mtu=9000)
+FITS = Rate(1.0, known=True, windows=10, full=10)
+UNKNOWN = Rate(0.3, known=False, windows=30, full=2)
+SLOW = Rate(0.8, known=True, windows=10, full=10)
+
+
+def flow(
+    capacity: float, rtt: float, offered: Callable[[float], float], seconds: float = 2.0, late: float = 0.0
+) -> Flow:
+    """What ends see of a path of `capacity` Gbit/s and `rtt` ms that holds `offered` of its RTT times capacity.
+
+    Super-packets of ten segments: the interface counts one header for each. late: nobody looks from 1.02 s on so long.
+    """
+    times = [i * STEP for i in range(round(seconds / STEP) + 1)]
+    held = capacity * 125e6 * rtt / 1000
+    segments = [math.floor(offered(time) * held / SEGMENT + 2 * CONNECTIONS[0]) for time in times]
+    arrived = [0.0]
+    for time in times[1:]:
+        arrived.append(arrived[-1] + min(1.0, offered(time)) * capacity * 125e6 * STEP / SEGMENT)
+    looks = [
+        (time, count) for time, count in zip(times, segments, strict=True) if not 1.025 < time < 1.015 + late
+    ]
+    counts = [
+        (time, round(count * MSS + count / 10 * HEADER), round(count / 10))
+        for time, count in zip(times, arrived, strict=True)
+    ]
+    return Flow(looks, counts, CONNECTIONS[0], MSS, HEADER)
+
+
+capacities, rtts = st.floats(0.05, 10), st.floats(5, 200)
+
+
+@given(capacities, rtts, st.floats(1.2, 5))
+def test_the_rate_of_a_full_path_is_its_own(capacity: float, rtt: float, offered: float) -> None:
+    found = windows([flow(capacity, rtt, lambda _: offered)], rtt, WARM_UP)
+    assert len(found) >= WINDOWS
+    assert all(window.full for window in found)
+    assert rate_of(found, asked=2 * capacity) == Rate(
+        pytest.approx(capacity, rel=0.01), known=True, windows=len(found), full=len(found)
+    )
+
+
+@given(capacities, rtts, st.floats(0.05, 0.95))
+def test_connections_whose_windows_are_too_small_say_nothing_of_a_path(
+    capacity: float, rtt: float, offered: float
+) -> None:
+    found = windows([flow(capacity, rtt, lambda _: offered)], rtt, WARM_UP)
+    assert not any(window.full for window in found)
+    rate = rate_of(found, asked=capacity)
+    assert rate.found == pytest.approx(offered * capacity, rel=0.02)
+    # Only where it brings what was asked is it known to have that.
+    assert rate.known == (rate.found >= 0.95 * capacity)
+    assert not rate_of(found, asked=10 * capacity).known
+
+
+@given(rtts, st.floats(0.4, 1.9), st.floats(0.03, 0.3))
+def test_windows_in_which_a_sender_had_nothing_to_send_are_left_out(
+    rtt: float, begin: float, length: float
+) -> None:
+    def offered(time: float) -> float:
+        return 0.0 if begin <= time < begin + length else 2.0
+
+    found = windows([flow(1, rtt, offered, seconds=3)], rtt, WARM_UP)
+    rate = rate_of(found, asked=1)
+    assert rate.found == pytest.approx(1, rel=0.01)
+    first = max(WARM_UP, rtt / 1000)
+    for i, window in enumerate(found):
+        opens = first + i * WINDOW
+        touched = opens - rtt / 1000 - STEP < begin + length and begin < opens + WINDOW + STEP
+        assert window.full or touched
+
+
+@pytest.mark.parametrize(("late", "full"), [(0.0, 10), (0.02, 10), (0.05, 9)])
+def test_windows_that_nobody_has_seen_all_of_are_left_out(late: float, full: int) -> None:
+    found = windows([flow(1, 5, lambda _: 2.0, seconds=1.31, late=late)], 5, WARM_UP)
+    assert sum(window.full for window in found) == full
+
+
+def test_pairs_that_share_a_path_are_added_up_and_each_must_fill_it() -> None:
+    both = [flow(0.5, 20, lambda _: 2.0), flow(0.25, 20, lambda _: 2.0)]
+    found = windows(both, 20, WARM_UP)
+    assert rate_of(found, asked=1).found == pytest.approx(0.75, rel=0.01)
+    assert all(window.full for window in found)
+    idle = windows([both[0], flow(0.25, 20, lambda _: 0.5)], 20, WARM_UP)
+    assert not any(window.full for window in idle)
+
+
+def test_ends_that_saw_nothing_say_nothing() -> None:
+    assert windows([Flow([], [(0.0, 0, 0)], 4, MSS, HEADER)], 20, WARM_UP) == []
+    assert rate_of([], asked=1) == Rate(0.0, known=False, windows=0, full=0)
+
+
+@given(st.lists(st.builds(Window, st.floats(0, 2), st.booleans()), min_size=1, max_size=30))
+def test_too_little_is_held_against_a_path_only_by_windows_in_which_it_was_full(found: list[Window]) -> None:
+    rate = rate_of(found, asked=1)
+    slow = shortfalls(WANTED, measured(near_to_far=rate))
+    if slow:
+        full = [window.rate for window in found if window.full]
+        assert len(full) >= ENOUGH
+        assert min(full) <= rate.found <= max(full)
+    assert not (slow and rate.found >= 0.95)
+
+
+# Little's law: connections × window / RTT
+
+
+@given(st.floats(0.01, 100), st.floats(0, 500), st.integers(4096, 2**28), st.integers(1, 8))
+def test_as_many_connections_are_opened_as_it_takes_to_fill_the_path(
+    bandwidth: float, rtt: float, buffer: int, sources: int
+) -> None:
+    wanted = DeploymentParameters(rtt=rtt, bandwidth=bandwidth, tcp_buffer=buffer)
+    number = connections(wanted, sources)
+    assert CONNECTIONS[0] <= number <= CONNECTIONS[1]
+    most = sources * number * buffer / 2  # bytes under way, a window being half of a buffer
+    assert fillable(wanted, sources) == (most > bandwidth * 125e6 * rtt / 1000)
+    assert fillable(wanted, sources) or number == CONNECTIONS[1]
+
+
+def test_what_is_under_way_is_neither_acknowledged_nor_lost() -> None:
+    information = struct.pack("=24xIIII", 100, 20, 5, 3).ljust(256, b"\0")
+    assert under_way(information) == 78
+
+
+# What becomes of a path
+
+
+def measured(**changes: Any) -> Measured:
+    found = {"rtt": Rtt(20, 20.1, 20.2, 17), "mtu": 9000, "near_to_far": FITS, "far_to_near": FITS}
+    return Measured(**{**found, "attempts": 1, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({}, None),
+        ({"rtt": Rtt(24, 25, 26, 17)}, "rtt asked 20 ms, found 25 ms"),
+        ({"mtu": 1500}, "mtu asked 9000, found 1500"),
+        (
+            {"near_to_far": Rate(1.2, known=True, windows=10, full=0)},
+            "bandwidth from source to destination asked 1 Gbit/s, found 1.2 Gbit/s",
+        ),
+        ({"far_to_near": UNKNOWN}, None),
+        ({"far_to_near": SLOW}, None),
+    ],
+)
+def test_what_no_path_may_be_is_described(changes: dict[str, Any], complaint: str | None) -> None:
+    said = complaints(WANTED, measured(**changes))
+    assert (said == []) if complaint is None else (complaint in said[0])
+
+
+def test_a_path_whose_queue_is_limited_may_have_less_than_was_asked() -> None:
+    assert shortfalls(WANTED, measured(far_to_near=SLOW)) == [
+        "bandwidth from destination to source asked 1 Gbit/s, found 0.8 Gbit/s, allowed -5% to +3%"
+    ]
+    limited = WANTED.model_copy(update={"queue_limit": 1000})
+    assert shortfalls(limited, measured(far_to_near=SLOW)) == []
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[Measured]:
+    """What is found of a path of 20 ms and 1 Gbit/s, one look after another; the last for ever."""
+    found: list[Measured] = []
+    monkeypatch.setattr(module, "_measure", lambda *_: found.pop(0) if len(found) > 1 else found[0])
+    return found
+
+
+SESSION: Any = None
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_rate_that_is_not_known_is_neither_refused_nor_called_slow(
+    looks: list[Measured], strict: bool
+) -> None:
+    looks.append(measured(near_to_far=UNKNOWN))
+    found = verify(SESSION, WANTED, [], strict=strict)
+    assert not found.slow
+    assert found.bandwidth is None
+    assert found.to_dict()["near_to_far"] == {"found": 0.3, "known": False, "windows": 30, "full": 2}
+
+
+def test_a_path_that_is_too_slow_is_measured_on_or_refused(looks: list[Measured]) -> None:
+    looks.append(measured(far_to_near=SLOW))
+    found = verify(SESSION, WANTED, [], strict=False)
+    assert found.slow
+    assert found.bandwidth == 0.8
+    with pytest.raises(PathError, match=r"from destination to source asked 1 Gbit/s, found 0.8 Gbit/s"):
+        verify(SESSION, WANTED, [], strict=True)
+
+
+def test_a_path_that_is_slow_once_is_looked_at_again(looks: list[Measured]) -> None:
+    looks += [measured(far_to_near=SLOW)] * (CALM_LOOKS - 1) + [measured()]
+    assert not verify(SESSION, WANTED, [], strict=True).slow
+
+
+def test_another_path_that_is_also_slow_is_refused(looks: list[Measured]) -> None:
+    looks.append(measured(rtt=Rtt(24.9, 25, 25.1, 17), near_to_far=SLOW))
+    with pytest.raises(PathError, match=r"rtt asked 20 ms, found 25 ms .* found 0.8 Gbit/s"):
+        verify(SESSION, WANTED, [], strict=False)
+
+
+class Played:
+    """A session whose agents answer at once, and remember what they were asked."""
+
+    def __init__(self, rtt: float, capacity: float) -> None:
+        self.asked: list[str] = []
+        self._rtt = rtt
+        self._flow = flow(capacity, rtt, lambda _: 2.0)
+
+    def ask(self, verb: str) -> dict[str, float]:
+        self.asked.append(verb)
+        return {"src1": 100.0, "dst1": -100.0}
+
+    def start(self, _: str, *, to: list[str], verb: str, **__: Any) -> Callable[[], dict[str, Any]]:
+        self.asked.append(verb)
+        [name] = to
+        behind = {"src1": 100.0, "dst1": -100.0}[name]
+        answers = {
+            "round_trips": ([self._rtt] * 5, 9000),
+            "pour": {
+                "looks": [[at - behind, count] for at, count in self._flow.looks],
+                "mss": MSS,
+                "header": HEADER,
+            },
+            "arriving": [[at - behind, *rest] for at, *rest in self._flow.counts],
+            "emptied": True,
+        }
+        return lambda: {name: answers[verb]}
+
+    def tell(self, to: list[str], verb: str, **_: Any) -> dict[str, Any]:
+        return self.start("tell", to=to, verb=verb)()
+
+
+ENDS = [
+    Ends(
+        *(
+            Server(name, address, "server", None, Path(), Path())
+            for name, address in (("src1", "10.0.0.1"), ("dst1", "10.0.0.2"))
+        )
+    )
+]
+
+
+def test_clocks_of_agents_need_not_agree() -> None:
+    session: Any = Played(20, 1)
+    found = verify(session, WANTED, ENDS, strict=True)
+    assert found.bandwidth == pytest.approx(1, rel=0.01)
+    assert found.near_to_far.full == found.near_to_far.windows >= ENOUGH
+
+
+def test_a_path_is_empty_again_before_its_rtt_is_looked_at_again() -> None:
+    session: Any = Played(1, 1)
+    with pytest.raises(PathError, match=rf"measured {CALM_LOOKS} times, .* asked 20 ms, found 1 ms"):
+        verify(session, WANTED, ENDS, strict=True)
+    loaded = [verb for verb in session.asked if verb in ("round_trips", "pour", "emptied")]
+    assert loaded == ["round_trips", "pour", "emptied", "pour", "emptied"] * CALM_LOOKS
