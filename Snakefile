@@ -55,6 +55,9 @@ FRONT_PAGE = str(Path(RESULTS, "front.rst").resolve()) if SETTINGS.measures else
 workflow.global_resources.setdefault("testbed", 1)
 
 
+include: "workflow/rules/extras.smk"
+
+
 rule all:
     default_target: True
     input:
@@ -77,7 +80,7 @@ rule cells:
 onstart:
     if MEASURES:
         try:
-            begin(SETTINGS)
+            begin(SETTINGS, IN_CONDA)
         except expected(SETTINGS) as error:
             sys.exit(str(error))
 

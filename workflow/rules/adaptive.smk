@@ -3,6 +3,8 @@ import sys
 
 # Without inputs and outputs, so that it always runs: what is left to measure is read from the cells' files.
 rule adaptive:
+    input:
+        extra=needs("models"),
     log:
         f"{RESULTS}/logs/adaptive.log",
     localrule: True

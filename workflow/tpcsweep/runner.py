@@ -18,7 +18,9 @@ from typing import Any, NamedTuple
 import psutil
 
 from tpcsweep import again, holes, progress, provenance, results, signals, testbeds
+from tpcsweep.checks import extras
 from tpcsweep.configuration import Configuration, wanted
+from tpcsweep.extras import MissingExtraError, missing
 from tpcsweep.holes import Hole
 from tpcsweep.progress import Progress
 from tpcsweep.sweep import Cell
@@ -236,10 +238,11 @@ def _leave_out(task: Task, why: str) -> None:
     results.leave_out(task.path, task.spec, {"format": task.spec["format"], "message": why, "tried": now})
 
 
-def begin(configuration: Configuration) -> None:
+def begin(configuration: Configuration, elsewhere: bool = False) -> None:
     """Start a run: keep others out of its results and noise out of its output, and count the cells to measure.
 
-    Raises what is in `expected` where there are some and the testbed cannot measure any.
+    elsewhere: jobs have an environment of their own, which is not looked into. Raises what is in `expected` where
+    there are cells to measure and the testbed cannot measure any.
     """
     progress.quieten()
     results.hold(configuration.folder)
@@ -248,7 +251,9 @@ def begin(configuration: Configuration) -> None:
         for cell in configuration.grid.cells
     ]
     left = done.count(False)
-    if left:
+    if left and not elsewhere:
+        if lacking := missing(extras(configuration)):
+            raise MissingExtraError("\n".join(lacking))
         testbeds.of(configuration.testbed.kind).require(configuration.testbed)
     progress.begin(configuration.folder, left)
 
@@ -284,7 +289,10 @@ def _rescue(configuration: Configuration) -> Path:
 
 def expected(configuration: Configuration) -> tuple[type[Exception], ...]:
     """What may go wrong with a deployment or with reaping, with messages that need no traceback."""
-    return (*testbeds.of(configuration.testbed.kind).EXPECTED, BrokenError)
+    try:
+        return (*testbeds.of(configuration.testbed.kind).EXPECTED, BrokenError, MissingExtraError)
+    except MissingExtraError:
+        return (MissingExtraError,)
 
 
 def reap(configuration: Configuration) -> list[str]:
