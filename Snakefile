@@ -3,7 +3,7 @@ from pathlib import Path
 
 from tpcsweep import configuration as configurations
 from tpcsweep.checks import require
-from tpcsweep.jobs import Jobs
+from tpcsweep.jobs import DEPLOYMENT, Jobs, deploys
 from tpcsweep.problems import ConfigurationError
 from tpcsweep.runner import begin, declare, expected
 from tpcsweep.targets import of_configured_sweep, requested
@@ -56,7 +56,7 @@ rule cells:
 onstart:
     if MEASURES:
         try:
-            begin(SETTINGS)
+            begin(SETTINGS, deploys=deploys(workflow.dag.needrun_jobs()))
         except expected(SETTINGS) as error:
             sys.exit(str(error))
 

@@ -3,7 +3,7 @@ for number, group in enumerate(SETTINGS.grid.groups, start=1):
 
     rule:
         name:
-            f"deployment_{number}"
+            f"{DEPLOYMENT}{number}"
         input:
             SPECIFICATION,
         output:

@@ -130,10 +130,11 @@ def declare(configuration: Configuration) -> str:
     return str(path)
 
 
-def begin(configuration: Configuration) -> None:
+def begin(configuration: Configuration, *, deploys: bool = True) -> None:
     """Start a run: keep others out of its results, and count the cells that it will measure.
 
-    Raises what is in `expected` where there are some and the testbed cannot measure any.
+    Where there are some and the run `deploys`, the testbed is tried. Raises what is in `expected` where it cannot
+    measure any.
     """
     results.hold(configuration.folder)
     done = [
@@ -141,7 +142,7 @@ def begin(configuration: Configuration) -> None:
         for cell in configuration.grid.cells
     ]
     left = done.count(False)
-    if left:
+    if left and deploys:
         testbeds.of(configuration.testbed.kind).require(configuration.testbed)
     progress.begin(configuration.folder, left)
 
