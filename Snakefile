@@ -4,7 +4,7 @@ from pathlib import Path
 from tpcsweep import configuration as configurations
 from tpcsweep.checks import require
 from tpcsweep.holes import NoCellsError, foldable
-from tpcsweep.jobs import Jobs
+from tpcsweep.jobs import Jobs, deploys
 from tpcsweep.problems import ConfigurationError
 from tpcsweep.runner import begin, conclude, expected
 from tpcsweep.targets import of_configured_sweep, of_what_is_there, requested
@@ -80,7 +80,10 @@ rule cells:
 onstart:
     if MEASURES:
         try:
-            begin(SETTINGS, IN_CONDA)
+            # With conda, jobs have an environment of their own, which is not looked into.
+            begin(
+                SETTINGS, try_=not IN_CONDA and deploys(workflow.dag.needrun_jobs())
+            )
         except expected(SETTINGS) as error:
             sys.exit(str(error))
 

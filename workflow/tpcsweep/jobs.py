@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from math import prod
 from typing import Any, Protocol
 
 from tpcsweep import results
 from tpcsweep.configuration import Configuration, wanted
 from tpcsweep.sweep import Group
+
+DEPLOYMENT = "deployment_"
+"""What the names of the rules that measure begin with."""
 
 
 class Wildcards(Protocol):
@@ -57,6 +61,11 @@ class Jobs:
         if prod(map(len, axes)) == len(set(group.deployments)):
             return "/".join(_either(values) for values in axes)
         return _either(dict.fromkeys(group.deployments))
+
+
+def deploys(jobs: Iterable[Any]) -> bool:
+    """Whether one of the jobs that a Snakemake is going to run measures cells."""
+    return any(job.rule.name.startswith(DEPLOYMENT) for job in jobs)
 
 
 def _either(texts: dict[str, None]) -> str:

@@ -238,11 +238,11 @@ def _leave_out(task: Task, why: str) -> None:
     results.leave_out(task.path, task.spec, {"format": task.spec["format"], "message": why, "tried": now})
 
 
-def begin(configuration: Configuration, elsewhere: bool = False) -> None:
+def begin(configuration: Configuration, *, try_: bool = True) -> None:
     """Start a run: keep others out of its results and noise out of its output, and count the cells to measure.
 
-    elsewhere: jobs have an environment of their own, which is not looked into. Raises what is in `expected` where
-    there are cells to measure and the testbed cannot measure any.
+    Where there are some, and if it is asked for, the testbed is tried. Raises what is in `expected` where it cannot
+    measure any.
     """
     progress.quieten()
     results.hold(configuration.folder)
@@ -251,7 +251,7 @@ def begin(configuration: Configuration, elsewhere: bool = False) -> None:
         for cell in configuration.grid.cells
     ]
     left = done.count(False)
-    if left and not elsewhere:
+    if left and try_:
         if lacking := missing(extras(configuration)):
             raise MissingExtraError("\n".join(lacking))
         testbeds.of(configuration.testbed.kind).require(configuration.testbed)
