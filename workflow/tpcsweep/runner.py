@@ -238,7 +238,7 @@ def _leave_out(task: Task, why: str) -> None:
     results.leave_out(task.path, task.spec, {"format": task.spec["format"], "message": why, "tried": now})
 
 
-def begin(configuration: Configuration, *, try_: bool = True) -> None:
+def begin(configuration: Configuration, *, try_testbed: bool = True) -> None:
     """Start a run: keep others out of its results and noise out of its output, and count the cells to measure.
 
     Where there are some, and if it is asked for, the testbed is tried. Raises what is in `expected` where it cannot
@@ -251,7 +251,7 @@ def begin(configuration: Configuration, *, try_: bool = True) -> None:
         for cell in configuration.grid.cells
     ]
     left = done.count(False)
-    if left and try_:
+    if left and try_testbed:
         if lacking := missing(extras(configuration)):
             raise MissingExtraError("\n".join(lacking))
         testbeds.of(configuration.testbed.kind).require(configuration.testbed)
