@@ -82,7 +82,8 @@ onstart:
         try:
             # With conda, jobs have an environment of their own, which is not looked into.
             begin(
-                SETTINGS, try_testbed=not IN_CONDA and deploys(workflow.dag.needrun_jobs())
+                SETTINGS,
+                try_testbed=not IN_CONDA and deploys(workflow.dag.needrun_jobs()),
             )
         except expected(SETTINGS) as error:
             sys.exit(str(error))
