@@ -130,6 +130,16 @@ def test_the_rate_is_as_asked_in_packets_of_the_mtu_on_a_long_path(
 
 
 @pytest.mark.parametrize("rtt", [0, 5])
+def test_a_path_is_empty_after_a_look_at_its_rate(
+    rtt: float, ends: Ends, commands: Commands, tmp_path: File
+) -> None:
+    with connect(Path(rtt, 0.2), *ends, commands, tmp_path) as link:
+        measure_bandwidth(link, window=0.4)
+        counted = link.counters()
+    assert (counted["queued_bytes"], counted["delayed_bytes"]) == (0, 0)
+
+
+@pytest.mark.parametrize("rtt", [0, 5])
 def test_a_sender_that_wakes_up_late_is_not_taken_for_the_path(
     rtt: float, ends: Ends, commands: Commands, tmp_path: File, monkeypatch: pytest.MonkeyPatch
 ) -> None:
