@@ -3,8 +3,9 @@
     python benchmarks/path.py > path.md
     python benchmarks/path.py --against ../main --rounds 3 --rtts 10 50 --bandwidths 0.1 1
 
-As root, in two namespaces of its own; needs iperf3. About five minutes. Prints a Markdown table. With --against
-the paths of another tree too, old and new in turn, and what of the one's cost the other takes.
+As root, in four namespaces of its own, two routers with a host behind each, as on the testbed; needs iperf3.
+About six minutes. Prints a Markdown table. With --against the paths of another tree too, old and new in turn, and
+what of the one's cost the other takes.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ BANDWIDTHS = (0.1, 0.5, 1.0, 2.0, 5.0)
 MTU = 9000
 SECONDS, OMIT = 3, 1  # of each iperf3 run, and of slow start before it
 BUFFER = 256 << 20
-ADDRESSES = ("10.88.0.1", "10.88.0.2")
+ROUTERS, HOSTS = ("10.88.0.1", "10.88.0.2"), ("10.88.1.2", "10.88.2.2")
 TCP = (f"net.ipv4.tcp_rmem=4096 131072 {BUFFER}", f"net.ipv4.tcp_wmem=4096 65536 {BUFFER}")
 COLUMNS = (
     "emulator",
@@ -144,9 +145,10 @@ def by(tree: File, path: Path) -> Found | None:
 
 def measure(path: Path) -> Found:
     """A path that is made, verified, and filled by TCP. Raises PathError where it is refused."""
-    with namespaces() as (near, far, commands, folder), connect(path, near, far, commands, folder) as link:
+    with routers() as (near, far, commands, folder), connect(path, near, far, commands, folder) as link:
         found = verify(path, link)
-        goodput, line, machine = tcp(link)
+        with hosts(link) as (client, server):
+            goodput, line, machine = tcp(client, server, link.pid)
         counted = link.directions()["near_to_far"]
         return Found(
             emulator=link.emulator,
@@ -163,39 +165,74 @@ def measure(path: Path) -> Found:
 
 
 @contextmanager
-def namespaces() -> Iterator[tuple[tuple[str, str], tuple[str, str], Commands, File]]:
+def routers() -> Iterator[tuple[tuple[str, str], tuple[str, str], Commands, File]]:
     """Two namespaces with their addresses, what runs commands, and a folder."""
     names = [f"tpc-bench{os.getpid()}-{end}" for end in "ab"]
     with tempfile.TemporaryDirectory() as name:
         folder = File(name)
         commands = Commands(folder / "commands.log")
-        try:
-            for namespace in names:
-                commands.run(["ip", "netns", "add", namespace])
-                commands.run(["ip", "-n", namespace, "link", "set", "lo", "up"])
-                commands.run(["ip", "netns", "exec", namespace, "sysctl", "-qw", *TCP])
-            near, far = ((name, f"{address}/30") for name, address in zip(names, ADDRESSES, strict=True))
+        with made(names, commands):
+            near, far = ((name, f"{address}/30") for name, address in zip(names, ROUTERS, strict=True))
             yield near, far, commands, folder
-        finally:
-            for namespace in names:
-                subprocess.run(["ip", "netns", "delete", namespace], check=False)
 
 
-def tcp(link: Link) -> tuple[float, float, float]:
+@contextmanager
+def hosts(link: Link) -> Iterator[tuple[str, str]]:
+    """A namespace behind each router, so that what the routers hold is out of their TCP's sight."""
+    names = [f"{router}-host" for router in (link.near, link.far)]
+    with made(names, link.commands):
+        for router, host, address, across, network in zip(
+            (link.near, link.far), names, HOSTS, ROUTERS[::-1], HOSTS[::-1], strict=True
+        ):
+            gateway = address.removesuffix("2") + "1"
+            pair = f"link add lan mtu {MTU} netns {router} type veth peer name lan mtu {MTU} netns {host}"
+            link.commands.batch(["ip"], [pair])
+            link.commands.batch(
+                ["ip", "-n", host],
+                [f"address add {address}/24 dev lan", "link set lan up", f"route add default via {gateway}"],
+            )
+            link.commands.batch(
+                ["ip", "-n", router],
+                [
+                    f"address add {gateway}/24 dev lan",
+                    "link set lan up",
+                    f"route add {network}/32 via {across}",
+                ],
+            )
+            forward = ["sysctl", "-qw", "net.ipv4.ip_forward=1"]
+            link.commands.run(["ip", "netns", "exec", router, *forward])
+            link.commands.run(["ip", "netns", "exec", host, "sysctl", "-qw", *TCP])
+        yield names[0], names[1]
+
+
+@contextmanager
+def made(names: Sequence[str], commands: Commands) -> Iterator[None]:
+    """Namespaces of some names."""
+    try:
+        for name in names:
+            commands.run(["ip", "netns", "add", name])
+            commands.run(["ip", "-n", name, "link", "set", "lo", "up"])
+        yield
+    finally:
+        for name in names:
+            subprocess.run(["ip", "netns", "delete", name], check=False)
+
+
+def tcp(client: str, server: str, line: int | None) -> tuple[float, float, float]:
     """Goodput in Gbit/s of four iperf3 connections, and CPU-s per Gbit of the delay line and of the machine."""
     inside = ["ip", "netns", "exec"]
-    server = subprocess.Popen([*inside, link.far, "iperf3", "-s", "-1"], stdout=subprocess.DEVNULL)
+    listening = subprocess.Popen([*inside, server, "iperf3", "-s", "-1"], stdout=subprocess.DEVNULL)
     try:
         time.sleep(0.2)
-        client = [*inside, link.near, "iperf3", "-c", link.far_address, "-P", "4", "-J"]
-        before, busy = cpu_seconds(link.pid), busy_seconds()
+        sending = [*inside, client, "iperf3", "-c", HOSTS[1], "-P", "4", "-J"]
+        before, busy = cpu_seconds(line), busy_seconds()
         done = subprocess.run(
-            [*client, "-t", str(SECONDS), "-O", str(OMIT)], capture_output=True, check=True, timeout=60
+            [*sending, "-t", str(SECONDS), "-O", str(OMIT)], capture_output=True, check=True, timeout=60
         )
-        used, busy = cpu_seconds(link.pid) - before, busy_seconds() - busy
+        used, busy = cpu_seconds(line) - before, busy_seconds() - busy
     finally:
-        server.terminate()
-        server.wait()
+        listening.terminate()
+        listening.wait()
     end = json.loads(done.stdout)["end"]
     goodput = float(end["sum_received"]["bits_per_second"]) / 1e9
     sent = goodput * (SECONDS + OMIT)

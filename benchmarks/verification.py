@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 
 from tpcsweep.paths import Path, PathError, connect, verify
 
-from benchmarks.path import heading, namespaces
+from benchmarks.path import heading, routers
 
 RTTS = (0.0, 1.0, 5.0, 20.0, 50.0, 100.0)  # ms
 BANDWIDTHS = (0.05, 2.0)  # Gbit/s, from and to, evenly on a logarithmic scale
@@ -83,7 +83,7 @@ def judge(kind: str, paths: Sequence[tuple[Path, Path]], *, refuse: bool) -> Non
     seconds, refused = [], 0
     for path, made in paths:
         with (
-            namespaces() as (near, far, commands, folder),
+            routers() as (near, far, commands, folder),
             connect(made, near, far, commands, folder) as link,
         ):
             begun = time.monotonic()
