@@ -2,7 +2,7 @@ import sys
 from pathlib import Path
 
 from tpcsweep import configuration as configurations
-from tpcsweep.checks import require
+from tpcsweep.checks import extras, require
 from tpcsweep.jobs import Jobs
 from tpcsweep.problems import ConfigurationError
 from tpcsweep.runner import begin, declare
@@ -35,6 +35,9 @@ if MEASURES:
 workflow.global_resources.setdefault("testbed", 1)
 
 
+include: "workflow/rules/extras.smk"
+
+
 rule all:
     default_target: True
     input:
@@ -54,8 +57,8 @@ rule cells:
 
 
 onstart:
-    if MEASURES:
-        begin(SETTINGS)
+    if MEASURES and begin(SETTINGS):
+        need(extras(SETTINGS))
 
 
 if MEASURES:

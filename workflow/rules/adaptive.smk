@@ -5,6 +5,7 @@ import sys
 rule adaptive:
     input:
         SPECIFICATION,
+        extra=needs("models"),
     log:
         f"{RESULTS}/logs/adaptive.log",
     localrule: True

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from tpcsweep import progress, provenance, results, signals, testbeds
 from tpcsweep.configuration import Configuration, wanted
+from tpcsweep.extras import MissingExtraError
 from tpcsweep.jobs import specification
 from tpcsweep.progress import Progress
 from tpcsweep.sweep import Cell
@@ -130,14 +131,16 @@ def declare(configuration: Configuration) -> str:
     return str(path)
 
 
-def begin(configuration: Configuration) -> None:
+def begin(configuration: Configuration) -> int:
     """Start a run: keep others out of its results, and count the cells that it will measure."""
     results.hold(configuration.folder)
     done = [
         results.measured(configuration.cell_file(cell), wanted(configuration, cell), _rescue(configuration))
         for cell in configuration.grid.cells
     ]
-    progress.begin(configuration.folder, done.count(False))
+    left = done.count(False)
+    progress.begin(configuration.folder, left)
+    return left
 
 
 def _one(
@@ -169,7 +172,10 @@ def _rescue(configuration: Configuration) -> Path:
 
 def expected(configuration: Configuration) -> tuple[type[Exception], ...]:
     """What may go wrong with a deployment or with reaping, with messages that need no traceback."""
-    return (*testbeds.of(configuration.testbed.kind).EXPECTED, BrokenError)
+    try:
+        return (*testbeds.of(configuration.testbed.kind).EXPECTED, BrokenError)
+    except MissingExtraError:
+        return (MissingExtraError,)
 
 
 def reap(configuration: Configuration) -> list[str]:
