@@ -26,6 +26,7 @@ from tpcsweep.comparing.comparison import (
     combined,
     compare,
     failures,
+    holm,
     random_effects,
     write,
 )
@@ -157,6 +158,15 @@ def test_the_mean_of_effects_is_that_of_statsmodels() -> None:
     assert mean == pytest.approx(theirs.mean_effect_re)
     assert spread**2 == pytest.approx(theirs.tau2)
     assert error == pytest.approx(max(theirs.sd_eff_w_re, theirs.sd_eff_w_re_hksj))
+
+
+@given(st.lists(st.floats(0, 1), max_size=30))
+def test_p_values_are_corrected_as_statsmodels_does(given_values: list[float]) -> None:
+    from statsmodels.stats.multitest import multipletests
+
+    values = np.array(given_values)
+    theirs = multipletests(values, method="holm")[1] if given_values else values
+    assert holm(values) == pytest.approx(theirs)
 
 
 # --- what cannot be compared
