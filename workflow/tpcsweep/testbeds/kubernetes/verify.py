@@ -115,8 +115,8 @@ class Measured:
 
     @property
     def bandwidth(self) -> float | None:
-        """The smaller rate of both directions in Gbit/s, where both are known."""
-        return min(rate.found for rate in self.rates) if all(rate.known for rate in self.rates) else None
+        """The smaller rate of both directions in Gbit/s, as far as they are known; None where neither is."""
+        return min((rate.found for rate in self.rates if rate.known), default=None)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready, for provenance."""
