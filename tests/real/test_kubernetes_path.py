@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 from tpcsweep.commands import Commands
 from tpcsweep.parameters import DeploymentParameters
-from tpcsweep.paths import Link, Path, connect
+from tpcsweep.paths import Link, Path, PathError, connect
+from tpcsweep.testbeds.kubernetes import verify as module
 from tpcsweep.testbeds.kubernetes.verify import Ends, Measured, verify
 from tpcsweep.xrootd import Server
 
