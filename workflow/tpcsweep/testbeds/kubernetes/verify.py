@@ -288,8 +288,8 @@ def _rate(session: Session, wanted: DeploymentParameters, ends: list[Ends], rtt:
 def _look(session: Session, wanted: DeploymentParameters, ends: list[Ends], rtt: float) -> list[Window]:
     """All pairs at once, or each would find the whole path empty."""
     warm_up = max(WARM_UP[0], WARM_UP[1] * wanted.rtt / 1000)
-    # What begins at both ends is late by up to an RTT.
-    seconds = warm_up + wanted.rtt / 1000 + (WINDOWS + 1) * WINDOW
+    # Both ends begin when they hear of it, and the source when it is connected.
+    seconds = warm_up + 2 * wanted.rtt / 1000 + (WINDOWS + 1) * WINDOW
     number = connections(wanted, len(ends))
     behind = session.ask("synchronise")
     answers = []
