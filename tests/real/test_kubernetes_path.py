@@ -148,9 +148,12 @@ def test_a_path_of_another_rtt_is_refused_with_its_own_however_often_it_is_looke
 def test_what_windows_are_too_small_for_is_not_held_against_the_path(tmp_path: File) -> None:
     """Four windows of some KiB bring less than 0.2 Gbit/s over 20 ms, and no queue forms."""
     path = Path(20, 0.2)
-    wanted = DeploymentParameters(rtt=20, bandwidth=0.2, tcp_buffer=1 << 30)  # so that no more are opened
+    wanted = DeploymentParameters(rtt=20, bandwidth=0.2, mtu=path.mtu)
     with played(path, tmp_path) as (session, ends, link):
-        for name in (link.near, link.far):
+        for name in (
+            link.near,
+            link.far,
+        ):  # which the session does not know, and opens no more connections for
             inside = ["nsenter", f"--net=/run/netns/{name}", "sysctl", "--quiet", "--write"]
             sizes = [f"net.ipv4.tcp_{kind}=4096 32768 65536" for kind in ("rmem", "wmem")]
             subprocess.run([*inside, *sizes], check=True)

@@ -29,8 +29,8 @@ from tpcsweep.testbeds.kubernetes.pod.places import (
 
 POLL = 0.05
 WHOLE = "..data"
-"""In what a kubelet mounts, a link that it turns to all files at once; their own names come after it, one by one, in any
-order (kubernetes, pkg/volume/util/atomic_writer.go)."""
+"""In what a kubelet mounts, a link that it turns to all files at once; their own names come after it, one by one and in
+any order (kubernetes, pkg/volume/util/atomic_writer.go)."""
 
 
 def end_on_term() -> None:
