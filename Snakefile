@@ -3,10 +3,11 @@ from pathlib import Path
 
 from tpcsweep import configuration as configurations
 from tpcsweep.checks import require
-from tpcsweep.jobs import DEPLOYMENT, Jobs, deploys
+from tpcsweep.holes import NoCellsError, foldable
+from tpcsweep.jobs import Jobs, deploys
 from tpcsweep.problems import ConfigurationError
-from tpcsweep.runner import begin, declare, expected
-from tpcsweep.targets import of_configured_sweep, requested
+from tpcsweep.runner import begin, conclude, expected
+from tpcsweep.targets import of_configured_sweep, of_what_is_there, requested
 
 
 configfile: "config/config.yaml"
@@ -19,20 +20,42 @@ try:
     MEASURES = SETTINGS.measures and of_configured_sweep(
         REQUESTED, SETTINGS.run.results
     )
-    if MEASURES:
+    # Else none of it is measured either: what is asked for is made of the cells that are there.
+    COMPLETES = MEASURES and (
+        SETTINGS.run.measure
+        or not of_what_is_there(REQUESTED, SETTINGS.run.results, SETTINGS.folder)
+    )
+    CELLS = []
+    if COMPLETES:
         require(SETTINGS)
-except ConfigurationError as error:
+        CELLS = [str(SETTINGS.cell_file(cell)) for cell in SETTINGS.grid.cells]
+    elif MEASURES:
+        THERE, OTHERS = foldable(SETTINGS)
+        CELLS = [str(file) for file in THERE]
+        if OTHERS:
+            print(OTHERS, file=sys.stderr)
+    if MEASURES and REQUESTED == ["grid"]:
+        # Now, when nothing is planned, written or locked yet; and here, as few runs ask for it.
+        from tpcsweep.overview import show
+
+        show(SETTINGS)
+        sys.exit()
+except (ConfigurationError, NoCellsError) as error:
     sys.exit(str(error))
 
 RESULTS = str(SETTINGS.folder)
-JOBS = Jobs(SETTINGS)
-CELLS = []
-if MEASURES:
-    SPECIFICATION = declare(SETTINGS)
-    CELLS = [str(SETTINGS.cell_file(cell)) for cell in SETTINGS.grid.cells]
+JOBS = Jobs(SETTINGS, workflow)
+
+# The first page of the report; of what is measured, with the cells first that could not be.
+HOW = "simulated" if SETTINGS.measures and SETTINGS.testbed.simulated else "workflow"
+FRONT = str(Path(workflow.basedir, "workflow", "report", f"{HOW}.rst"))
+FRONT_PAGE = str(Path(RESULTS, "front.rst").resolve()) if SETTINGS.measures else FRONT
 
 # A profile may raise this where testbeds do not share a machine.
 workflow.global_resources.setdefault("testbed", 1)
+
+
+include: "workflow/rules/extras.smk"
 
 
 rule all:
@@ -49,6 +72,7 @@ rule all:
 rule cells:
     input:
         CELLS,
+        f"{RESULTS}/not_measured.json" if MEASURES else [],
     message:
         f"{len(CELLS)} cells are in {RESULTS}/cells"
 
@@ -56,9 +80,23 @@ rule cells:
 onstart:
     if MEASURES:
         try:
-            begin(SETTINGS, deploys=deploys(workflow.dag.needrun_jobs()))
+            # With conda, jobs have an environment of their own, which is not looked into.
+            begin(
+                SETTINGS,
+                try_testbed=not IN_CONDA and deploys(workflow.dag.needrun_jobs()),
+            )
         except expected(SETTINGS) as error:
             sys.exit(str(error))
+
+
+onsuccess:
+    if MEASURES and (left := conclude(SETTINGS)):
+        sys.exit(left)
+
+
+onerror:
+    if MEASURES and (left := conclude(SETTINGS)):
+        print(left, file=sys.stderr)
 
 
 if MEASURES:
@@ -79,3 +117,7 @@ include: "workflow/rules/plan.smk"
 include: "workflow/rules/open_questions.smk"
 include: "workflow/rules/terena2005.smk"
 include: "workflow/rules/published.smk"
+
+
+# Snakemake loads pandas, in half a second and 70 MB, to see whether parameters are data frames. None are.
+sys.modules.setdefault("pandas", None)

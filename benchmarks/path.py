@@ -1,25 +1,33 @@
 """Asked against measured: RTT and bandwidth of paths, TCP goodput through them, the delay line's cost.
 
     python benchmarks/path.py > path.md
+    python benchmarks/path.py --against ../main --rounds 3 --rtts 10 50 --bandwidths 0.1 1
 
-As root, in two namespaces of its own; needs iperf3. About five minutes. Prints a Markdown table.
+As root, in two namespaces of its own; needs iperf3. About five minutes. Prints a Markdown table. With --against
+the paths of another tree too, old and new in turn, and what of the one's cost the other takes.
 """
 
 from __future__ import annotations
 
+import argparse
+import dataclasses
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path as File
 
 from tpcsweep.commands import Commands
 from tpcsweep.paths import Link, Path, PathError, connect, verify
 
-RTTS = (0, 1, 2, 5, 10, 20, 50, 100)
-BANDWIDTHS = (0.1, 0.5, 1, 2, 5)
+RTTS = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+BANDWIDTHS = (0.1, 0.5, 1.0, 2.0, 5.0)
 MTU = 9000
 SECONDS, OMIT = 3, 1  # of each iperf3 run, and of slow start before it
 BUFFER = 256 << 20
@@ -39,78 +47,159 @@ COLUMNS = (
     "late, mean µs",
     "late, max µs",
 )
+COMPARED = (
+    "RTT, ms",
+    "bandwidth, Gbit/s",
+    "RTT found, old, new",
+    "of bandwidth, old, new",
+    "TCP goodput, old, new",
+    "delay line, CPU-s/Gbit, old, new",
+    "ratio",
+    "machine, CPU-s/Gbit, old, new",
+    "ratio",
+)
+
+
+@dataclass(frozen=True)
+class Found:
+    """One path. RTT in ms, rates in Gbit/s, CPU-s per Gbit, lateness in µs near to far; None without a delay line."""
+
+    emulator: str
+    rtt: float
+    near_to_far: float
+    far_to_near: float
+    attempts: int
+    goodput: float
+    machine: float
+    line: float | None
+    late_mean: int | None
+    late_max: int | None
 
 
 def main() -> None:
-    namespaces = [f"tpc-bench{os.getpid()}-{end}" for end in "ab"]
-    print("|" + " | ".join(COLUMNS) + "|\n|" + "---|" * len(COLUMNS))
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rtts", type=float, nargs="+", default=RTTS, help="ms")
+    parser.add_argument("--bandwidths", type=float, nargs="+", default=BANDWIDTHS, help="Gbit/s")
+    parser.add_argument("--against", type=File, metavar="TREE", help="another tree of tpcsweep, the old one")
+    parser.add_argument("--rounds", type=int, default=3, help="of old and new, with --against")
+    parser.add_argument("--json", action="store_true", help="one path, for another process")
+    asked = parser.parse_args()
+    paths = [Path(rtt, bandwidth, mtu=MTU) for rtt in asked.rtts for bandwidth in asked.bandwidths]
+    if asked.json:
+        print(json.dumps(dataclasses.asdict(measure(paths[0]))))
+    elif asked.against:
+        compare(paths, asked.against, asked.rounds)
+    else:
+        survey(paths)
+
+
+def survey(paths: Sequence[Path]) -> None:
+    """Print the table of some paths."""
+    heading(COLUMNS)
+    for path in paths:
+        try:
+            print(row(path, measure(path)), flush=True)
+        except PathError as error:
+            print(error, file=sys.stderr)
+
+
+def compare(paths: Sequence[Path], old: File, rounds: int) -> None:
+    """Print what this tree's paths cost and are, and another tree's, in turn: medians, and that of the ratios."""
+    heading(COMPARED)
+    for path in paths:
+        pairs = [
+            pair for number in range(rounds) if (pair := in_turn(path, old, newest_first=number % 2 == 1))
+        ]
+        if pairs:
+            print(compared(path, pairs), flush=True)
+
+
+def in_turn(path: Path, old: File, *, newest_first: bool) -> tuple[Found, Found] | None:
+    """Old and new; None where one was refused."""
+    trees = [old, File(__file__).parents[1]]
+    if newest_first:
+        trees.reverse()
+    found = [by(tree, path) for tree in trees]
+    if newest_first:
+        found.reverse()
+    before, after = found
+    return (before, after) if before and after else None
+
+
+def by(tree: File, path: Path) -> Found | None:
+    """A path as a tree makes it, in a process of its own."""
+    figures = ["--rtts", f"{path.rtt}", "--bandwidths", f"{path.bandwidth}"]
+    done = subprocess.run(
+        [sys.executable, __file__, "--json", *figures],
+        env={**os.environ, "PYTHONPATH": str(tree.resolve() / "workflow")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        print(f"{tree}: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
+        return None
+    return Found(**json.loads(done.stdout))
+
+
+def measure(path: Path) -> Found:
+    """A path that is made, verified, and filled by TCP. Raises PathError where it is refused."""
+    with namespaces() as (near, far, commands, folder), connect(path, near, far, commands, folder) as link:
+        found = verify(path, link)
+        goodput, line, machine = tcp(link)
+        counted = link.directions()["near_to_far"]
+        return Found(
+            emulator=link.emulator,
+            rtt=found.rtt.median,
+            near_to_far=found.near_to_far,
+            far_to_near=found.far_to_near,
+            attempts=found.attempts,
+            goodput=goodput,
+            machine=machine,
+            line=line if link.line else None,
+            late_mean=counted.get("late_mean_us"),
+            late_max=counted.get("late_max_us"),
+        )
+
+
+@contextmanager
+def namespaces() -> Iterator[tuple[tuple[str, str], tuple[str, str], Commands, File]]:
+    """Two namespaces with their addresses, what runs commands, and a folder."""
+    names = [f"tpc-bench{os.getpid()}-{end}" for end in "ab"]
     with tempfile.TemporaryDirectory() as name:
         folder = File(name)
         commands = Commands(folder / "commands.log")
         try:
-            for namespace in namespaces:
+            for namespace in names:
                 commands.run(["ip", "netns", "add", namespace])
                 commands.run(["ip", "-n", namespace, "link", "set", "lo", "up"])
                 commands.run(["ip", "netns", "exec", namespace, "sysctl", "-qw", *TCP])
-            for rtt in RTTS:
-                for bandwidth in BANDWIDTHS:
-                    row = measure(Path(rtt, bandwidth, mtu=MTU), namespaces, commands, folder)
-                    print("|" + " | ".join(row) + "|", flush=True)
+            near, far = ((name, f"{address}/30") for name, address in zip(names, ADDRESSES, strict=True))
+            yield near, far, commands, folder
         finally:
-            for namespace in namespaces:
+            for namespace in names:
                 subprocess.run(["ip", "netns", "delete", namespace], check=False)
 
 
-def measure(path: Path, namespaces: list[str], commands: Commands, folder: File) -> list[str]:
-    """One row of the table."""
-    near, far = ((namespace, f"{a}/30") for namespace, a in zip(namespaces, ADDRESSES, strict=True))
-    with connect(path, near, far, commands, folder) as link:
-        asked = [link.emulator, f"{path.rtt:g}"]
-        try:
-            found = verify(path, link)
-        except PathError as error:
-            print(error, file=sys.stderr)
-            return [*asked, "refused", f"{path.bandwidth:g}", *["—"] * (len(COLUMNS) - 4)]
-        goodput, cpu = tcp(link)
-        late = [link.counters()["late_max_us"], mean_lateness(link)] if link.line else None
-        return [
-            *asked,
-            f"{found.rtt.median:.3g}",
-            f"{path.bandwidth:g}",
-            f"{found.near_to_far:.4g}",
-            f"{found.far_to_near:.4g}",
-            str(found.attempts),
-            f"{goodput:.3g}",
-            f"{goodput / path.bandwidth:.0%}",
-            f"{cpu:.3f}" if late else "—",
-            str(late[1]) if late else "—",
-            str(late[0]) if late else "—",
-        ]
-
-
-def mean_lateness(link: Link) -> int:
-    """µs, near to far."""
-    return link.directions()["near_to_far"]["late_mean_us"]
-
-
-def tcp(link: Link) -> tuple[float, float]:
-    """Goodput in Gbit/s of four iperf3 connections, and CPU-s per Gbit of the delay line meanwhile."""
+def tcp(link: Link) -> tuple[float, float, float]:
+    """Goodput in Gbit/s of four iperf3 connections, and CPU-s per Gbit of the delay line and of the machine."""
     inside = ["ip", "netns", "exec"]
     server = subprocess.Popen([*inside, link.far, "iperf3", "-s", "-1"], stdout=subprocess.DEVNULL)
     try:
         time.sleep(0.2)
         client = [*inside, link.near, "iperf3", "-c", link.far_address, "-P", "4", "-J"]
-        before = cpu_seconds(link.pid)
+        before, busy = cpu_seconds(link.pid), busy_seconds()
         done = subprocess.run(
             [*client, "-t", str(SECONDS), "-O", str(OMIT)], capture_output=True, check=True, timeout=60
         )
-        used = cpu_seconds(link.pid) - before
+        used, busy = cpu_seconds(link.pid) - before, busy_seconds() - busy
     finally:
         server.terminate()
         server.wait()
     end = json.loads(done.stdout)["end"]
     goodput = float(end["sum_received"]["bits_per_second"]) / 1e9
-    return goodput, used / (goodput * (SECONDS + OMIT))
+    sent = goodput * (SECONDS + OMIT)
+    return goodput, used / sent, busy / sent
 
 
 def cpu_seconds(pid: int | None) -> float:
@@ -119,6 +208,61 @@ def cpu_seconds(pid: int | None) -> float:
         return 0.0
     fields = File(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def busy_seconds() -> float:
+    """CPU time of the machine so far that was neither idle nor stolen (proc(5), /proc/stat)."""
+    user, nice, system, _, _, irq, softirq, *_ = map(int, File("/proc/stat").read_text().split()[1:9])
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
+def heading(columns: Sequence[str]) -> None:
+    print("|" + " | ".join(columns) + "|\n|" + "---|" * len(columns), flush=True)
+
+
+def row(path: Path, found: Found) -> str:
+    """One line of the table of paths."""
+    cells = [
+        found.emulator,
+        f"{path.rtt:g}",
+        f"{found.rtt:.3g}",
+        f"{path.bandwidth:g}",
+        f"{found.near_to_far:.4g}",
+        f"{found.far_to_near:.4g}",
+        str(found.attempts),
+        f"{found.goodput:.3g}",
+        f"{found.goodput / path.bandwidth:.0%}",
+        "—" if found.line is None else f"{found.line:.3f}",
+        *("—" if late is None else str(late) for late in (found.late_mean, found.late_max)),
+    ]
+    return "|" + " | ".join(cells) + "|"
+
+
+def compared(path: Path, pairs: Sequence[tuple[Found, Found]]) -> str:
+    """One line of the table of old and new: medians of both, and of the ratios of each round."""
+
+    def both(figure: str, digits: str, unit: float = 1.0) -> str:
+        medians = (
+            statistics.median(getattr(one, figure) or 0 for one in side) for side in zip(*pairs, strict=True)
+        )
+        return ", ".join(f"{median / unit:{digits}}" for median in medians)
+
+    def ratio(figure: str) -> str:
+        ratios = [getattr(new, figure) / getattr(old, figure) for old, new in pairs if getattr(old, figure)]
+        return f"{statistics.median(ratios):.3f}" if ratios else "—"
+
+    cells = [
+        f"{path.rtt:g}",
+        f"{path.bandwidth:g}",
+        both("rtt", ".3g"),
+        both("near_to_far", ".3f", path.bandwidth),
+        both("goodput", ".3f", path.bandwidth),
+        both("line", ".3f"),
+        ratio("line"),
+        both("machine", ".3f"),
+        ratio("machine"),
+    ]
+    return "|" + " | ".join(cells) + "|"
 
 
 if __name__ == "__main__":

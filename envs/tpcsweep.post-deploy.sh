@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# Snakemake runs this in the new environment, from the repository's root.
+# Snakemake runs this in the new environment, from the repository's root. All rules have the one environment, and so
+# those too that need an extra.
 set -euo pipefail
-python -m pip install --require-hashes -r envs/requirements.txt
+python -m pip install --require-hashes -r envs/requirements.txt \
+  -r envs/requirements-kubernetes.txt -r envs/requirements-models.txt -r envs/requirements-parquet.txt
 python -m pip install --no-deps --no-build-isolation --editable .

@@ -36,7 +36,10 @@ from typing import IO, Any
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PACKAGE = ROOT / "workflow/tpcsweep"
-REQUIREMENTS = ROOT / "envs/requirements.txt"
+REQUIREMENTS = tuple(
+    ROOT / f"envs/requirements{extra}.txt" for extra in ("", "-kubernetes", "-models", "-parquet")
+)
+"""What every sweep needs, and every extra from PyPI: a Job runs any target."""
 
 TARGETS = ("site", "workflow")
 SUITE = "bookworm"
@@ -91,11 +94,13 @@ for here in /etc/resolv.conf /etc/hosts /etc/pip.conf /etc/ssl/certs "$HOME"/.{c
     mkdir -p "root${here%/*}" && rm -f "root$here" && cp -L "$here" "root$here"
   fi
 done
-cp "$REQUIREMENTS" root/requirements.txt
+mkdir root/requirements
+mapfile -t lists <<<"$REQUIREMENTS"
+cp "${lists[@]}" root/requirements
 export PYTHONHASHSEED=0
 chroot root python3 -m venv "/$VENV" >&2
 chroot root "/$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-cache-dir --no-compile \
-  --require-hashes --requirement /requirements.txt >&2
+  --require-hashes $(cd root && printf -- '--requirement /%s ' requirements/*) >&2
 find "root/$VENV" -name __pycache__ -prune -exec rm -r {} +
 # Some packages have files that are for other Pythons and do not compile. -S: what site imports, it compiles otherwise.
 chroot root "/$VENV/bin/python" -S -m compileall -q --invalidation-mode unchecked-hash "/$VENV/lib" >&2 || true
@@ -454,19 +459,19 @@ def _debian(names: list[str], out: IO[bytes]) -> None:
 
 def _venv_layer(debian: Layer, extra: Layer) -> Layer:
     """The pinned Python packages, as the image's own pip installs them."""
-    requirements = REQUIREMENTS.read_text()
+    requirements = [file.read_text() for file in REQUIREMENTS]
 
     def make(out: IO[bytes]) -> None:
         environment = {
             "DEBIAN": str(_path(debian)),
             "EXTRA": str(_path(extra)),
-            "REQUIREMENTS": str(REQUIREMENTS),
+            "REQUIREMENTS": "\n".join(map(str, REQUIREMENTS)),
             "VENV": f"{HOME}/.venv",
         }
         _in_private(VENV, environment, out, "pip")
 
     inputs = [VENV, debian.digest, extra.digest, requirements]
-    return _kept("venv", inputs, make, "envs/requirements.txt")
+    return _kept("venv", inputs, make, "envs/requirements*.txt")
 
 
 def _kept(kind: str, inputs: Any, make: Callable[[IO[bytes]], None], note: str) -> Layer:

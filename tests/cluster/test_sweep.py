@@ -84,6 +84,9 @@ def test_a_removed_cell_is_measured_again_and_no_other(measured: ClusterSweep, a
 def test_cells_have_the_fields_that_they_have_on_this_machine(measured: ClusterSweep) -> None:
     for cell in loaded(measured):
         assert differing(cell, own="kubernetes") == {}
+        # Whose the nodes' other processes are cannot be known there.
+        assert cell["summary"]["machine_others"] is None
+        assert cell["summary"]["machine_work"] > 0
 
 
 def test_deployments_run_side_by_side_on_nodes_of_their_own(namespace: Space, tmp_path: Path) -> None:

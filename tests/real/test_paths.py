@@ -7,22 +7,39 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path as File
 
 import pytest
 from tpcsweep.commands import Commands
 from tpcsweep.namespaces import socket_inside
-from tpcsweep.paths import INTERFACE, Link, Path, PathError, connect, netem_works, verify
+from tpcsweep.paths import (
+    INTERFACE,
+    Link,
+    Path,
+    PathError,
+    connect,
+    measure_bandwidth,
+    measure_rtt,
+    netem_works,
+    plan,
+    verify,
+)
 from tpcsweep.paths.delayline import DelayLine
 from tpcsweep.paths.link import calibrate
+from tpcsweep.paths.plan import ETHERNET
+from tpcsweep.paths.verify import HEADERS, rtt_fits
 
 pytestmark = [pytest.mark.real, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
 
 Ends = tuple[tuple[str, str], tuple[str, str]]
+
+SO_RCVBUFFORCE = 33  # asm-generic/socket.h
 
 STARTER = """
 import sys, time, threading
@@ -113,14 +130,12 @@ def test_a_sender_that_wakes_up_late_is_not_taken_for_the_path(
     )  # six times what the path's queue lasts
     path = Path(rtt, 0.2)
     with connect(path, *ends, commands, tmp_path) as link:
-        before = link.describe()["qdiscs"]
+        before = queues(link)
         measured = verify(path, link)
-        after = link.describe()["qdiscs"]
+        after = queues(link)
     assert measured.near_to_far == pytest.approx(0.2, rel=0.05)
     assert measured.far_to_near == pytest.approx(0.2, rel=0.05)
-    assert [qdisc["options"] for qdisc in after["near_to_far"]] == [
-        qdisc["options"] for qdisc in before["near_to_far"]
-    ]  # the room that the queue was given meanwhile is gone
+    assert after == before  # the room that the queue was given meanwhile is gone
 
 
 @pytest.mark.skipif(netem_works(), reason="netem's own cost is not taken off")
@@ -201,23 +216,94 @@ def test_a_wrong_path_is_refused_with_both_figures(ends: Ends, commands: Command
             verify(Path(10, 0.8), link)
 
 
-def test_what_was_made_is_described_and_logged(ends: Ends, commands: Commands, tmp_path: File) -> None:
-    with connect(Path(10, 1), *ends, commands, tmp_path) as link:
+@pytest.mark.parametrize("rtt", [0, 10])
+def test_what_was_made_is_described_and_logged(
+    rtt: float, ends: Ends, commands: Commands, tmp_path: File
+) -> None:
+    with connect(Path(rtt, 1), *ends, commands, tmp_path) as link:
         described = link.describe()
-        assert described["queue_bytes"] == 1_250_000
-        rates = [qdiscs[-1]["options"]["rate"] for qdiscs in described["qdiscs"].values()]
-        assert rates == [125_000_000, 125_000_000]
-    assert "tbf rate 1000000000bit burst 131072b limit 1250000b" in commands.log.read_text()
+        assert described["queue_bytes"] == plan.queue_bytes(link.path)
+        if link.line:
+            made = described["delayline"]
+            assert (made["rate_bit_per_s"], made["queue_bytes"]) == (1_000_000_000, 1_250_000)
+            assert " 1000000000 131072 1250000 " in commands.log.read_text()
+        else:
+            rates = [qdiscs[-1]["options"]["rate"] for qdiscs in described["qdiscs"].values()]
+            assert rates == [125_000_000, 125_000_000]
+            assert "tbf rate 1000000000bit burst 131072b limit " in commands.log.read_text()
 
 
-def test_counters_show_a_full_queue(ends: Ends, commands: Commands, tmp_path: File) -> None:
-    with connect(Path(0, 0.01), *ends, commands, tmp_path) as link:
-        for _ in range(1000):
-            send(ends[0][0], "10.88.0.2", 1, size=1400)
+@pytest.mark.parametrize("rtt", [0, 5])
+def test_counters_show_a_full_queue(rtt: float, ends: Ends, commands: Commands, tmp_path: File) -> None:
+    path, size, count = Path(rtt, 0.01), 1400, 1000
+    on_the_wire = size + HEADERS + (0 if rtt else ETHERNET)
+    with connect(path, *ends, commands, tmp_path) as link:
+        dropped = link.counters()["dropped_queue"]
+        begun = time.monotonic()
+        for _ in range(count):
+            send(ends[0][0], "10.88.0.2", 1, size=size)
+        time.sleep(0.01)  # for the last of them to be read
         counted = link.counters()
-        assert counted["drops"] == counted["dropped_queue"] > 0
-        assert counted["dropped_random"] == 0
-        assert counted["queued_bytes"] > 0
+        seconds = time.monotonic() - begun
+    assert counted["drops"] == counted["dropped_queue"]
+    assert counted["dropped_random"] == 0
+    assert 0 < counted["queued_bytes"] <= plan.queue_bytes(path)
+    taken = (count - counted["dropped_queue"] + dropped) * on_the_wire
+    least = min(plan.burst(path) + plan.queue_bytes(path), count * on_the_wire) - 2 * on_the_wire
+    assert least <= taken <= least + plan.bytes_in(path, seconds * 1e3) + 4 * on_the_wire
+
+
+def test_no_packet_overtakes_another(ends: Ends, commands: Commands, tmp_path: File) -> None:
+    count = 3000
+    with (
+        connect(Path(5, 0.5), *ends, commands, tmp_path),
+        socket_inside(ends[1][0], socket.AF_INET, socket.SOCK_DGRAM) as receiver,
+        socket_inside(ends[0][0], socket.AF_INET, socket.SOCK_DGRAM) as sender,
+    ):
+        receiver.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 26)
+        receiver.settimeout(2)
+        receiver.bind(("10.88.0.2", 0))
+        sender.connect(receiver.getsockname())
+        for number in range(count):
+            sender.send(number.to_bytes(4, "big") + bytes(number % 1300))
+            if number % 100 == 99:
+                time.sleep(0.003)
+        numbers = [int.from_bytes(receiver.recv(2048)[:4], "big") for _ in range(count)]
+    assert numbers == list(range(count))
+
+
+@pytest.mark.skipif(netem_works(), reason="what netem does under load is the kernel's")
+@pytest.mark.parametrize("rtt", [2, 20])
+def test_half_of_the_rate_leaves_the_rtt_as_it_is(
+    rtt: float, ends: Ends, commands: Commands, tmp_path: File
+) -> None:
+    path = Path(rtt, 0.5)
+    with connect(path, *ends, commands, tmp_path) as link, flowing(ends, path.bandwidth / 2):
+        for _ in range(10):  # on a busy machine the answers may be late: not each time
+            found = measure_rtt(commands, link.near, link.far_address, path.mtu)
+            if rtt_fits(rtt, found.median):
+                break
+    assert rtt_fits(rtt, found.median), found
+
+
+def test_flows_share_the_rate_and_directions_do_not(ends: Ends, commands: Commands, tmp_path: File) -> None:
+    path = Path(5, 0.2)
+    with connect(path, *ends, commands, tmp_path) as link:
+        with flowing(ends, path.bandwidth / 2):
+            shared = until_calm(link)
+        with flowing(ends[::-1], path.bandwidth):
+            alone = until_calm(link)
+    assert shared == pytest.approx(path.bandwidth, rel=0.05)  # of both flows together
+    assert alone == pytest.approx(path.bandwidth, rel=0.05)
+
+
+def test_an_idle_delay_line_sleeps(ends: Ends, commands: Commands, tmp_path: File) -> None:
+    with delayed(ends, commands, tmp_path) as link:
+        assert link.pid is not None
+        time.sleep(0.1)  # what calibration sent has arrived
+        before = wakeups(link.pid)
+        time.sleep(0.5)
+        assert wakeups(link.pid) == before
 
 
 def test_close_leaves_nothing_and_can_be_repeated(ends: Ends, commands: Commands, tmp_path: File) -> None:
@@ -286,6 +372,59 @@ def delayed(ends: Ends, commands: Commands, folder: File, prefix: list[str] | No
         commands.batch(["ip", "-n", namespace], lines)
     calibrate(link)
     return link
+
+
+def queues(link: Link) -> list[object]:
+    """What the queues before the rate of a path are set to."""
+    if link.line:
+        return [link.line.queue]
+    return [qdisc["options"] for end in link.describe()["qdiscs"].values() for qdisc in end]
+
+
+def wakeups(pid: int) -> int:
+    """How often a process has given up its CPU to wait (proc(5))."""
+    for line in File(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("voluntary_ctxt_switches"):
+            return int(line.split()[1])
+    raise AssertionError(f"process {pid} has no voluntary_ctxt_switches")
+
+
+def until_calm(link: Link) -> float:
+    """The rate near to far in Gbit/s, of a look that the machine did not disturb, or the last of ten."""
+    for _ in range(10):
+        rate = measure_bandwidth(link)
+        if rate.calm:
+            break
+    return rate.found
+
+
+@contextmanager
+def flowing(ends: Ends, rate: float) -> Iterator[None]:
+    """Datagrams of the MTU of 1500 from the first end to the second, at a rate in Gbit/s."""
+    (source, _), (target, address) = ends
+    over = threading.Event()
+
+    def flow(sender: socket.socket) -> None:
+        begun, sent = time.monotonic(), 0
+        while not over.wait(0.001):
+            while sent < (time.monotonic() - begun) * rate * 125e6:
+                sender.send(bytes(1500 - HEADERS))
+                sent += 1500
+
+    with (
+        socket_inside(target, socket.AF_INET, socket.SOCK_DGRAM) as sink,
+        socket_inside(source, socket.AF_INET, socket.SOCK_DGRAM) as sender,
+    ):
+        sink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+        sink.bind((address.partition("/")[0], 0))
+        sender.connect(sink.getsockname())
+        flowing = threading.Thread(target=flow, args=(sender,))
+        flowing.start()
+        try:
+            yield
+        finally:
+            over.set()
+            flowing.join()
 
 
 def send(namespace: str, address: str, count: int, size: int = 1) -> None:

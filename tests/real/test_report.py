@@ -92,7 +92,7 @@ def test_a_browser_without_a_network_shows_the_report(reported: Sweep, tmp_path:
         name for name, one in seen.items() if one["page"]
     }
     table = csv.DictReader(seen["cells.csv"]["table"].splitlines())
-    assert sorted(row["status"] for row in table) == ["missing", *["ok"] * 7]
+    assert sorted(row["status"] for row in table) == ["not_measured", *["ok"] * 7]
     browse(page, tmp_path, f"--screenshot={tmp_path / 'report.png'}", "--window-size=1400,900")
     screen = pixels(tmp_path / "report.png")
     assert screen.shape == (900, 1400, 3)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 
 import pytest
 from tpcsweep.measure.monitoring import Copy
@@ -102,3 +104,17 @@ def test_a_cell_with_room_for_few_readings_covers_its_time_with_them(
     assert (
         0.5 * ended < arrived < ended + 3 * SIZE
     )  # what is under way, and what ended after the last reading
+
+
+def test_a_cell_beside_busy_processes_is_disturbed(clusters: Site) -> None:
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    try:
+        found = whole(clusters, seconds(3), tool="curl", streams=2, file_size=SIZE)
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+    summary = found["summary"]
+    assert "disturbed" in found["flags"]
+    assert 0.1 < summary["machine_others"] <= summary["machine_cpu"]
+    assert summary["machine_work"] > 0

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tpcsweep.cgroups import PERIOD_US, Cgroup
-from tpcsweep.paths import INTERFACE
-from tpcsweep.paths.plan import tbf
+from tpcsweep.paths import queue_bytes
 from tpcsweep.sweep import Measurement
 from tpcsweep.testbeds.netns.site import Site
 
@@ -115,24 +114,16 @@ def _signal(pids: set[int], number: int) -> None:
 
 
 def queue(packets: int) -> Callable[[Site], AbstractContextManager[None]]:
-    """A queue before the path's rate that holds some packets alone."""
+    """Queues before the path's rate that hold some packets alone."""
 
     @contextlib.contextmanager
     def arranged(site: Site) -> Iterator[None]:
         path = site.link.path
-        whole = tbf(path)
-        small = whole[: whole.index("limit")] + f"limit {packets * path.mtu}b"
-        place = "parent 1:1" if site.link.emulator == "netem" else "root"
-
-        def change(line: str) -> None:
-            lines = [f"qdisc change dev {INTERFACE} {place} handle 10: {line}"]
-            site.commands.batch(["tc", "-n", site.link.near], lines)
-
-        change(small)
+        site.link.give_room(packets * path.mtu - queue_bytes(path))
         try:
             yield
         finally:
-            change(whole)
+            site.link.give_room(0)
 
     return arranged
 

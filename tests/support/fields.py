@@ -8,16 +8,18 @@ EVERYWHERE = {
     "cell": "spec format status message flags limit evidence summary samples transfers provenance",
     "spec": "format sweep parameters repetition measurement testbed",
     "summary": """throughput throughput_low throughput_high throughput_average throughput_max duration warmup rtt_idle
-        wire_throughput source_cpu destination_cpu client_cpu path_cpu machine_cpu machine_steal rtt_loaded
-        source_cpu_busiest source_throttled destination_cpu_busiest destination_throttled retransmits path_drops
+        wire_throughput source_cpu destination_cpu client_cpu path_cpu machine_cpu machine_steal
+        machine_pressure machine_work machine_slowed rtt_loaded machine_others source_cpu_busiest source_throttled
+        destination_cpu_busiest destination_throttled retransmits path_drops
         fairness transfers transfers_failed xrootd_transfers xrootd_share path_used source_quota_used
         destination_quota_used client_throttled source_thread destination_thread client_thread disk_wait
         connections_busy window_limited network_limited window_used ramp loss_seen queue_drops machine_used
-        loss_used bandwidth_found""",
+        loss_used bandwidth_found attempts""",
     "samples": """time goodput source_throughput wire_throughput source_cpu source_origin_cpu destination_cpu
-        destination_origin_cpu client_cpu path_cpu machine_cpu machine_steal retransmits sent resent busy rwnd_limited
+        destination_origin_cpu client_cpu path_cpu machine_cpu machine_steal machine_others machine_pressure retransmits
+        sent resent busy rwnd_limited
         sndbuf_limited rtt_loaded cwnd connections source_thread destination_thread client_thread source_waiting
-        destination_waiting""",
+        destination_waiting machine_work machine_slowed""",
     "transfers": """stream number size xrootd_connections xrootd_size xrootd_code start first_byte end xrootd_begin
         xrootd_end ok xrootd_direction message""",
     "provenance": "started host kernel cpu cpus memory software deployment path sysctls seconds commit",

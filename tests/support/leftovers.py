@@ -46,7 +46,7 @@ def _ours(process: psutil.Process) -> str | None:
         return None
     if ended or not here:  # of a container or of a cluster beside the test
         return None
-    if name == DELAY_LINE and not any(word.startswith(PATHS) for word in command):
+    if name.startswith(DELAY_LINE) and not any(word.startswith(PATHS) for word in command):
         return f"{process.pid} {name}"
     if not inside:  # of another test, beside this one
         return None

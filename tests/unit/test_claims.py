@@ -16,11 +16,11 @@ import xarray as xr
 from tpcsweep.claim_names import ClaimName
 from tpcsweep.claims import CLAIMS, Outcome, Verdict, judge
 from tpcsweep.claims.base import judge_claim
-from tpcsweep.claims.cells import WIDEN, cells_of
+from tpcsweep.claims.cells import UNTRUSTED, WIDEN, cells_of
 from tpcsweep.claims.table import COLUMNS, evidence, write_json, write_table
+from tpcsweep.dataset.labels import MASKS, about_flags
 from tpcsweep.tcp_dynamics.formulas import recovery_time
 from tpcsweep.tcp_dynamics.published import RECOVERIES
-from tpcsweep.variables import FLAGS
 
 ROOT = Path(__file__).parents[2]
 PUBLISHED = list(get_args(ClaimName))
@@ -82,7 +82,7 @@ def world(
     coordinates = {name: (name, list(values)) for name, values in axes.items()}
     fixed = {name: ((), value) for name, value in FIXED.items() if name not in axes}
     return xr.Dataset(
-        {**variables, "status": (dimensions, status), "flags": (dimensions, marks)},
+        {**variables, "status": (dimensions, status), "flags": (dimensions, marks, about_flags())},
         {**coordinates, **fixed},
         {"testbed_kind": kind, "measurement_confidence": 0.95},
     )
@@ -415,9 +415,9 @@ def test_the_recovery_table_is_compared_with_its_formula() -> None:
     assert recovery_time(10, 180, 1500) == pytest.approx(13869.9, abs=0.1)
 
 
-@pytest.mark.parametrize("flag", ["not_steady", "machine_saturated"])
+@pytest.mark.parametrize("flag", UNTRUSTED)
 def test_cells_that_cannot_be_trusted_are_left_out_and_counted(flag: str) -> None:
-    mask = 1 << list(FLAGS).index(flag)
+    mask = MASKS[flag]
     case = CASES["chep2023.origins_help"]
 
     def broken(point: Point) -> float:

@@ -26,6 +26,7 @@ from tpcsweep.comparing.comparison import (
     combined,
     compare,
     failures,
+    holm,
     random_effects,
     write,
 )
@@ -33,6 +34,7 @@ from tpcsweep.comparing.parts import load as load_side
 from tpcsweep.comparing.sides import side
 from tpcsweep.configuration import ConfigurationError, load
 from tpcsweep.dataset import STATUS
+from tpcsweep.dataset.labels import about_flags
 
 from tests.support import synthetic
 from tests.support.workflow import ROOT
@@ -55,7 +57,7 @@ def made(
             "throughput_low": (axes, found - half),
             "throughput_high": (axes, found + half),
             "status": (axes, np.ones(found.shape, np.int8)),
-            "flags": (axes, np.zeros(found.shape, np.int32)),
+            "flags": (axes, np.zeros(found.shape, np.int32), about_flags()),
         },
         {
             "rtt": [0.0, 5.0, 10.0, 20.0, 50.0, 100.0],
@@ -159,6 +161,15 @@ def test_the_mean_of_effects_is_that_of_statsmodels() -> None:
     assert error == pytest.approx(max(theirs.sd_eff_w_re, theirs.sd_eff_w_re_hksj))
 
 
+@given(st.lists(st.floats(0, 1), max_size=30))
+def test_p_values_are_corrected_as_statsmodels_does(given_values: list[float]) -> None:
+    from statsmodels.stats.multitest import multipletests
+
+    values = np.array(given_values)
+    theirs = multipletests(values, method="holm")[1] if given_values else values
+    assert holm(values) == pytest.approx(theirs)
+
+
 # --- what cannot be compared
 
 
@@ -167,7 +178,7 @@ def test_cells_that_lack_something_say_what() -> None:
     at = {"streams": 1}
     new["status"].loc[{**at, "rtt": 0.0}] = STATUS.index("failed")
     new["throughput"].loc[{**at, "rtt": 0.0}] = np.nan
-    base["status"].loc[{**at, "rtt": 5.0}] = STATUS.index("missing")
+    base["status"].loc[{**at, "rtt": 5.0}] = STATUS.index("not_measured")
     new["throughput"].loc[{**at, "rtt": 10.0}] = 0.0
     new["throughput_low"].loc[{**at, "rtt": 20.0}] = np.nan
     found = compare(base, new)
@@ -188,7 +199,7 @@ def test_cells_that_lack_something_say_what() -> None:
 
 
 def test_nothing_comparable_does_not_pass_a_gate() -> None:
-    base = made(1, 1).drop_attrs()
+    base = made(1, 1).drop_attrs(deep=False)
     found = compare(base, base)
     assert set(found.cells["verdict"]) == {NOT_COMPARABLE}
     assert failures(found, 0.5) == ["no cell could be compared"]
@@ -311,7 +322,7 @@ def test_files_hold_everything(tmp_path: Path) -> None:
 @pytest.mark.parametrize("repetitions", [1, 3])
 def test_figures_say_what_was_found(repetitions: int) -> None:
     new = made(2, repetitions, 0.5).assign_coords(tool="gfal-copy")
-    new["status"][0, 0] = STATUS.index("missing")
+    new["status"][0, 0] = STATUS.index("not_measured")
     found: Comparison = compare(made(1, repetitions), new, ("old", "young"))
     for figure in (figures.forest(found), figures.ratios(found)):
         text = " ".join(" ".join(one.get_text() for one in figure.texts).split())

@@ -43,11 +43,11 @@ def test_shipped_sweeps_can_be_done_on_two_cpus(name: str) -> None:
     assert check(configuration, replace(MACHINE, congestion_controls=("cubic", "reno", "bbr"))) == []
 
 
-def test_the_shipped_configuration_takes_less_than_ten_minutes() -> None:
+def test_the_shipped_configuration_takes_minutes() -> None:
     config = yaml.safe_load((ROOT / "config/config.yaml").read_text())
     assert overview.summary(load(config, ROOT)) == (
-        "demo on netns: 48 cells in 12 deployments (2 origins × 2 cores × 3 rtt × 4 streams, 1 repetition), "
-        "about 6.8 min to 9.2 min"
+        "demo on netns: 24 cells in 8 deployments (2 origins × 2 cores × 2 rtt × 3 streams, 1 repetition), "
+        "about 3.6 min to 5.2 min"
     )
 
 
@@ -466,7 +466,9 @@ def test_the_overview_shows_axes_and_deployments_in_the_order_of_measuring(root:
     [(1, "about 11 s to 27 s"), (40, "about 3.4 min to 14 min"), (5000, "about 6.9 h to 29 h")],
 )
 def test_expected_durations_are_rounded(root: Path, cells: int, says: str) -> None:
-    assert overview.summary(loaded(root, f"repetitions: {cells}\nparameters: {{}}\n")).endswith(says)
+    assert overview.summary(loaded(root, f"repetitions: {cells}\nparameters: {{}}\nagain: 0\n")).endswith(
+        says
+    )
 
 
 def test_the_example_of_the_documentation_is_a_sweep(root: Path) -> None:

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 from tpcsweep import dataset, figures
+from tpcsweep.flags import FLAGS
 from tpcsweep.variables import LIMITS, ORIGIN_SAMPLES, SAMPLES, SUMMARY, TRANSFERS
 
 from tests.support import synthetic
@@ -88,11 +89,25 @@ def test_holes_failures_and_flags_stay_visible(summary: xr.Dataset) -> None:
     failed = summary.sel(FAILED)
     assert (failed.status == 2).all()
     assert "503" in failed.message.values[0]
-    assert summary.status.attrs["flag_meanings"] == "missing ok failed"
+    assert summary.status.attrs["flag_meanings"] == "not_measured ok failed"
     wide = dataset.flagged(summary, "wide_interval")
     assert int(wide.sum()) == 6
     assert int(dataset.flagged(summary, "not_steady").sum()) == 3
     assert summary["flags"].dtype.kind == "i"
+    about = summary["flags"].attrs
+    assert about["flag_meanings"].split() == list(FLAGS)
+    assert about["flag_grades"].split() == [flag.grade for flag in FLAGS.values()]
+    with pytest.raises(KeyError):
+        dataset.flagged(summary, "unheard")
+
+
+def test_flags_of_earlier_datasets_are_read_by_their_own_bits() -> None:
+    about = {"flag_meanings": "not_steady machine_saturated", "flag_masks": np.array([1, 2], np.int32)}
+    earlier = xr.Dataset({"flags": ("streams", np.array([0, 1, 2, 3], np.int32), about)})
+    assert dataset.flagged(earlier, "machine_saturated").values.tolist() == [False, False, True, True]
+    assert not dataset.flagged(earlier, "wide_interval").any()
+    masks = dataset.masks_of(earlier)
+    assert dataset.flags_in(3, masks) == ["not_steady", "machine_saturated"]
 
 
 def test_what_bound_each_cell_is_a_word_with_its_meaning(summary: xr.Dataset, tmp_path: Path) -> None:
@@ -167,8 +182,11 @@ def test_the_table_has_a_row_for_each_cell(summary: xr.Dataset, tmp_path: Path) 
     assert list(table.columns[:5]) == list(AXES)
     wide = table[table["flags"].str.contains("wide_interval")]
     assert set(wide["flags"]) == {"not_steady wide_interval", "wide_interval"}
+    assert set(wide[wide["flags"] == "wide_interval"]["grade"]) == {"note"}
+    assert set(wide[wide["flags"] != "wide_interval"]["grade"]) == {"warning"}
+    assert set(table[table["flags"] == ""]["grade"]) == {""}
     assert set(table.query("rtt == 100 and streams == 8 and origins == 2 and cores == 2")["status"]) == {
-        "missing"
+        "not_measured"
     }
     dataset.write_table(summary, tmp_path / "cells.csv")
     assert (tmp_path / "cells.csv").read_text().count("\n") == len(table) + 1

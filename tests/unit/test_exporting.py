@@ -17,8 +17,9 @@ from tpcsweep import dataset
 from tpcsweep.exporting import ExportError, exposition, lines
 from tpcsweep.exporting.monitoring import megabytes
 from tpcsweep.exporting.openmetrics import UNITS
+from tpcsweep.flags import FLAGS
 from tpcsweep.parameters import Value
-from tpcsweep.variables import FLAGS, SUMMARY
+from tpcsweep.variables import SUMMARY
 
 from tests.support import synthetic
 

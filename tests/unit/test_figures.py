@@ -16,9 +16,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from tpcsweep import dataset, figures
 from tpcsweep.figures.limits import COLOURS
+from tpcsweep.flags import FLAGS, graded
 from tpcsweep.notebooks import Notebooks
 from tpcsweep.parameters import Value
-from tpcsweep.variables import FLAGS, LIMITS
+from tpcsweep.variables import LIMITS
 
 from tests.support import synthetic
 from tests.support.pictures import Pixels, hues, pixels
@@ -151,8 +152,9 @@ def test_panels_and_lines_without_a_cell_are_left_out(tmp_path: Path) -> None:
     assert len(panels(heat_map)) == 2
 
 
-def test_every_flag_has_a_mark_of_its_own() -> None:
-    assert set(figures.MARKS) == {"failed", "missing", "predicted", *FLAGS}
+def test_every_warning_and_what_is_invalid_has_a_mark_of_its_own() -> None:
+    assert set(figures.MARKS) == {"failed", "missing", "predicted", *graded(FLAGS, "warning", "invalid")}
+    assert {flag for flag, mark in figures.MARKS.items() if mark.invalid} == set(graded(FLAGS, "invalid"))
     assert len({mark.marker for mark in figures.MARKS.values()}) == len(figures.MARKS)
 
 
@@ -272,12 +274,24 @@ def test_maps_of_many_values_stay_of_a_size_and_have_no_numbers(tmp_path: Path) 
 def test_marks_of_one_cell_are_side_by_side(tmp_path: Path) -> None:
     axes = {"streams": [1, 2], "rtt": [5.0, 50.0], "repetition": ONE}
     where = {"streams": 2, "rtt": 50.0}
-    flags = {"not_steady": [where], "wide_interval": [where]}
+    flags = {"not_steady": [where], "disturbed": [where]}
     [drawn] = panels(figures.heatmap(folded(tmp_path, axes, flagged=flags).summary))
     marks = sorted(
         tuple(at) for one in drawn.collections for at in one.get_offsets() if len(one.get_offsets()) == 1
     )
-    assert [(round(x, 2), y) for x, y in marks if y == 1.17] == [(1.33, 1.17), (1.67, 1.17)]
+    assert [(round(x, 2), round(y, 2)) for x, y in marks if 1 < y < 1.2] == [(1.33, 1.14), (1.67, 1.14)]
+
+
+def test_intervals_are_drawn_themselves_and_not_marked(tmp_path: Path) -> None:
+    axes = {"streams": [1, 2], "rtt": [5.0, 50.0], "repetition": ONE}
+    summary = folded(tmp_path, axes, flagged={"wide_interval": [{}], "autocorrelated": [{}]}).summary
+    figure = figures.heatmap(summary)
+    assert not figure.legends
+    [drawn] = panels(figure)
+    low, high = (summary[f"throughput_{end}"].sel(streams=2, rtt=50.0).item() for end in ("low", "high"))
+    [shown] = [text for text in drawn.texts if text.get_position()[0] == 1.5 and "–" in text.get_text()][1:]
+    assert [float(end) for end in shown.get_text().split("–")] == pytest.approx([low, high], rel=0.01)
+    assert "Small numbers: 95 % confidence interval" in texts(figure)
 
 
 def test_the_same_dataset_gives_the_same_files(tmp_path: Path) -> None:

@@ -28,6 +28,15 @@ def test_missing_programs_are_named_with_their_packages(monkeypatch: pytest.Monk
         machine.require()
 
 
+def test_the_programs_of_a_tool_are_asked_for_where_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr("shutil.which", lambda name: None if "globus" in name else "/bin/x")
+    monkeypatch.setattr(machine, "netem_works", lambda: True)
+    machine.require(["curl"])
+    with pytest.raises(MachineError, match=r"make setup EXTRAS=globus$"):
+        machine.require(["curl", "globus-url-copy"])
+
+
 def test_without_netem_and_tun_it_says_which_module_to_load(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr("shutil.which", lambda _: "/bin/x")

@@ -15,7 +15,15 @@ from hypothesis import strategies as st
 from tpcsweep.commands import CommandError, Commands, entry
 from tpcsweep.namespaces import NamespaceError, entered, parse_net_dev
 from tpcsweep.paths import plan
-from tpcsweep.paths.link import base_cost, offloads, one_way_ns, qdisc_counters, refuse_beyond
+from tpcsweep.paths.delayline import Direction
+from tpcsweep.paths.link import (
+    base_cost,
+    line_counters,
+    offloads,
+    one_way_ns,
+    qdisc_counters,
+    refuse_beyond,
+)
 from tpcsweep.paths.plan import Path, PathError
 from tpcsweep.paths.rtt import Rtt, parse_ping
 from tpcsweep.paths.verify import (
@@ -23,6 +31,7 @@ from tpcsweep.paths.verify import (
     HEADERS,
     LARGEST_DATAGRAM,
     Rate,
+    allowed_rtt,
     bandwidth_fits,
     calm_rtt,
     complaints,
@@ -69,9 +78,8 @@ def test_a_queue_is_given_room_and_nothing_else_changes() -> None:
     assert "limit 7" in plan.qdiscs(asked_for, "netem", 9_000_000, "change")[0]
 
 
-@pytest.mark.parametrize("emulator", ["none", "delayline"])
-def test_without_netem_the_token_bucket_is_the_root(emulator: plan.Emulator) -> None:
-    assert plan.qdiscs(Path(rtt=1, bandwidth=0.1), emulator) == [
+def test_without_netem_the_token_bucket_is_the_root() -> None:
+    assert plan.qdiscs(Path(rtt=0, bandwidth=0.1), "none") == [
         "qdisc add dev tpc-path root handle 10: tbf rate 100000000bit burst 131072b limit 262144b"
     ]
 
@@ -123,7 +131,17 @@ def test_the_caps_of_a_limit_are_described_from_the_smallest_packets_to_the_larg
 def test_every_queue_holds_a_bdp_and_several_super_packets(path: Path) -> None:
     assert plan.queue_bytes(path) >= min(max(plan.bdp(path), 4 * plan.SUPER_PACKET), plan.LARGEST_LIMIT)
     assert plan.burst(path) >= 2 * plan.SUPER_PACKET
-    assert plan.memory(path) >= path.bandwidth * path.rtt / 2 * 125_000 + plan.burst(path)
+    under_way = path.bandwidth * path.rtt / 2 * 125_000
+    assert plan.memory(path) >= under_way + plan.queue_bytes(path) + plan.ahead(path) + plan.burst(path)
+
+
+@given(paths)
+def test_a_tick_is_no_more_than_2_percent_of_the_rtt_nor_of_what_is_allowed_of_a_short_one(
+    path: Path,
+) -> None:
+    tick = plan.tick_ns(path) / 1e6
+    assert 0.1 <= tick <= 1
+    assert tick <= allowed_rtt(path.rtt) + 1e-6
 
 
 def test_the_emulator_follows_from_the_path_and_the_kernel() -> None:
@@ -304,6 +322,27 @@ def test_netems_losses_are_told_from_its_childs_full_queue() -> None:
     assert qdisc_counters([tbf], lossy=True)["dropped_random"] == 0
     with pytest.raises(PathError, match="no tbf on tpc-path; found noqueue"):
         qdisc_counters([{"kind": "noqueue"}], lossy=False)
+
+
+MS = 1_000_000
+
+
+@given(st.integers(0, 10**9), st.integers(0, 10**12), st.integers(0, 10**12))
+def test_what_the_delay_line_holds_waits_for_the_rate_or_is_in_the_delay(
+    held: int, busy: int, now: int
+) -> None:
+    seen = Direction(7, 9000, 3, 2, 7 * 4000, 9000, held, busy)
+    counted = line_counters(seen, Path(10, 1), now, refused=1)
+    assert counted["queued_bytes"] + counted["delayed_bytes"] == held
+    assert counted["queued_bytes"] >= 0 and counted["delayed_bytes"] >= 0
+    assert (counted["dropped_queue"], counted["dropped_random"]) == (3, 3)
+    assert (counted["late_mean_us"], counted["late_max_us"]) == (4, 9)
+
+
+def test_the_queue_of_the_delay_line_is_as_long_as_its_bottleneck_is_busy() -> None:
+    seen = Direction(0, 0, 0, 0, 0, 0, held=500_000, busy=12 * MS)
+    assert line_counters(seen, Path(10, 1), 10 * MS, 0)["queued_bytes"] == 250_000  # 2 ms of 1 Gbit/s
+    assert line_counters(seen, Path(10, 1), 12 * MS, 0)["queued_bytes"] == 0
 
 
 def test_offloads_are_read_from_ethtool() -> None:

@@ -24,5 +24,7 @@ def test_jobs_side_by_side_count_every_cell_once(tmp_path: Path, capsys: pytest.
         list(pool.map(job, "abcdefgh"))
     said = capsys.readouterr().err
     assert {f"cell {n}/{JOBS * CELLS} " in said for n in range(1, JOBS * CELLS + 1)} == {True}
+    Progress("demo", tmp_path).end("ok", 1.5, "", ["wide_interval", "disturbed", "deployment_broken"])
+    assert "1.5 Gbit/s [invalid: deployment broke] [warning: machine disturbed]" in capsys.readouterr().err
     Progress("demo", tmp_path).end("failed", None, "gave up", [])
-    assert f"cell {JOBS * CELLS + 1}/{JOBS * CELLS + 1} : failed: gave up" in capsys.readouterr().err
+    assert f"cell {JOBS * CELLS + 2}/{JOBS * CELLS + 2} : failed: gave up" in capsys.readouterr().err

@@ -422,6 +422,21 @@ def test_a_run_that_fails_makes_no_figure(tmp_path: Path, monkeypatch: pytest.Mo
         make(FIGURES["chep2024_fig8"], Making(tmp_path, lambda _config, _targets: 1, also=tmp_path))
 
 
+def test_a_run_that_could_not_measure_all_makes_a_figure_of_the_rest(
+    tmp_path: Path, placed: Callable[[str, Path], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    dataset = placed("chep2024_fig8", tmp_path)
+    how_to = Making(tmp_path, lambda _config, _targets: 1, also=tmp_path)
+    for listed, made in (([], False), ([{"deployment": "rtt=60"}], True)):
+        dataset.with_name("not_measured.json").write_text(json.dumps(listed))
+        if made:
+            assert make(FIGURES["chep2024_fig8"], how_to).is_file()
+        else:
+            with pytest.raises(MakingError):
+                make(FIGURES["chep2024_fig8"], how_to)
+
+
 def test_a_scaled_sweep_is_another_sweep_in_a_file_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,12 +18,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from tpcsweep import configuration, uml
 from tpcsweep.checks import check
+from tpcsweep.dataset.labels import MASKS, about_flags
 from tpcsweep.paths.plan import SUPER_PACKET, queue_cap
 from tpcsweep.paths.plan import Path as NetworkPath
 from tpcsweep.questions import explanations, exponents, inside, kernel, observed, predictions, sources
 from tpcsweep.questions.arithmetic import ABOUT_1, Setup, Span, rtt_exponent
 from tpcsweep.questions.experiments import AMPLE, EXPERIMENTS, PLENTY, Experiment
-from tpcsweep.variables import FLAGS
 
 from tests.support.pictures import hues, pixels
 
@@ -207,7 +207,7 @@ def dataset(kind: str = "netns") -> xr.Dataset:
         name: (tuple(axes), throughput * share)
         for name, share in {"throughput": 1, "throughput_low": 0.98, "throughput_high": 1.02}.items()
     }
-    content["flags"] = (tuple(axes), np.zeros(shape, np.int64))
+    content["flags"] = (tuple(axes), np.zeros(shape, np.int64), about_flags())
     fixed = {
         "mtu": 1500,
         "bandwidth": 0.5,
@@ -240,9 +240,8 @@ def test_a_sweeps_cells_stand_beside_the_arithmetic_of_half_the_delay_on_each_si
 
 def test_cells_of_a_saturated_machine_are_not_trusted(tmp_path: Path) -> None:
     ds = dataset()
-    mask = dict(zip(FLAGS, (1 << place for place in range(len(FLAGS))), strict=True))
-    ds["flags"][0, 0, 0, 0] = mask["machine_saturated"]
-    ds["flags"][1, 1, 1, 0] = mask["wide_interval"]
+    ds["flags"][0, 0, 0, 0] = MASKS["machine_saturated"]
+    ds["flags"][1, 1, 1, 0] = MASKS["wide_interval"]
     ds.to_netcdf(tmp_path / "dataset.nc")
     seen = observed.read(tmp_path / "none.json", [tmp_path / "dataset.nc"])
     left_out = seen[~seen["trusted"].astype(bool)]

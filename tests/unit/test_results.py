@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tpcsweep.results import ResultsInUseError, declare, forget, hold, measured, publish, recover, stale
+from tpcsweep.results import ResultsInUseError, forget, hold, measured, publish, recover, stale
 
 SPEC = {"parameters": {"streams": 4, "rtt": 0.5}, "repetition": 1}
 
@@ -82,25 +82,3 @@ def test_results_are_held_until_the_holder_ends_however(tmp_path: Path) -> None:
         holder.kill()
         holder.wait()
     hold(tmp_path)
-
-
-def test_declaring_the_same_again_does_not_touch_the_file(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "specification.json"
-    declare(path, SPEC, [])
-    before = path.read_bytes()
-    declare(path, SPEC, [])
-    assert path.read_bytes() == before
-    declare(path, {**SPEC, "repetition": 2}, [])
-    assert json.loads(path.read_bytes())["repetition"] == 2
-
-
-def test_a_stale_cell_that_is_newer_than_the_declaration_makes_it_anew(tmp_path: Path) -> None:
-    path, cell = tmp_path / "specification.json", tmp_path / "c.json"
-    declare(path, SPEC, [])
-    publish(cell, SPEC, {}, tmp_path / "rescued")
-    before = path.read_bytes()
-    declare(path, SPEC, [(cell, SPEC), (tmp_path / "missing.json", SPEC)])
-    assert path.read_bytes() == before
-    declare(path, SPEC, [(cell, {**SPEC, "repetition": 2})])
-    assert path.read_bytes() != before
-    assert path.stat().st_mtime >= cell.stat().st_mtime

@@ -16,19 +16,24 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tpcsweep import runner, signals
+from tpcsweep import again, holes, results, runner, signals
 from tpcsweep.configuration import Configuration, load
 from tpcsweep.testbeds import BROKEN, BrokenError, FaultError, Request
 
 ROOT = Path(__file__).resolve().parents[2]
 OK, FAILED, DIED, DIED_LATE, NOT_BEGUN, NOT_UP = "ok", "failed", "died", "died late", "not begun", "not up"
-BROKE = {DIED, DIED_LATE, NOT_BEGUN, NOT_UP}
+REFUSED, NOT_GONE, DISTURBED = "refused", "not gone", "disturbed"
+BROKE = {DIED, DIED_LATE, NOT_BEGUN, NOT_UP, REFUSED}
+
+
+class RefusedError(Exception):
+    """A deployment that is not as asked."""
 
 
 class Played:
     """A testbed whose cells end as a script says; it ends with cells that go well."""
 
-    EXPECTED = ()
+    EXPECTED = (RefusedError,)
 
     def __init__(self, script: list[str]) -> None:
         self.script = list(script)
@@ -51,9 +56,14 @@ class Played:
             if self.script[:1] == [NOT_UP]:
                 self.deployments[-1].append(self.script.pop(0))
                 raise FaultError("a server died before it had answered")
+            if self.script[:1] == [REFUSED]:
+                self.deployments[-1].append(self.script.pop(0))
+                raise RefusedError("rtt asked 5 ms, found 9 ms")
             yield SimpleNamespace(provenance=provenance, check=self.check, explain=str)
         finally:
             self.up = False
+        if self.script[:1] == [NOT_GONE]:
+            raise RefusedError("a mount is still there")
 
     def require(self, _: Any) -> None:
         """Once, before anything is deployed."""
@@ -67,10 +77,10 @@ class Played:
         assert self.up
         outcome = self.script.pop(0) if self.script else OK
         self.deployments[-1].append(outcome)
-        if outcome in (NOT_BEGUN, NOT_UP):
+        if outcome in (NOT_BEGUN, NOT_UP, REFUSED):
             raise BrokenError("a server is dead")
-        status = "ok" if outcome in (OK, DIED_LATE) else "failed"
-        flags = [BROKEN] if outcome in (DIED, DIED_LATE) else []
+        status = "ok" if outcome in (OK, DIED_LATE, DISTURBED) else "failed"
+        flags = [BROKEN] if outcome in (DIED, DIED_LATE) else [DISTURBED] if outcome == DISTURBED else []
         return {"status": status, "message": outcome, "flags": flags, "summary": {"throughput": 1.0}}
 
 
@@ -85,6 +95,8 @@ def played(script: list[str], cells: int) -> Iterator[tuple[Played, Configuratio
             {"sweep": f"{folder}/played.yaml", "testbed": "netns", "results": f"{folder}/results"}, ROOT
         )
         patched.setattr(runner.testbeds, "of", lambda _: testbed)
+        patched.setattr(runner, "CALM", 0.0)
+        patched.setattr(runner.psutil, "cpu_percent", lambda _: 0.0)
         runner.begin(configuration)
         yield testbed, configuration, folder / "logs"
 
@@ -96,10 +108,10 @@ def run(configuration: Configuration, logs: Path) -> None:
 
 def statuses(configuration: Configuration) -> list[str]:
     files = (configuration.cell_file(cell) for cell in configuration.grid.cells)
-    return [json.loads(path.read_bytes())["status"] for path in files if path.exists()]
+    return [json.loads(path.read_bytes())["status"] for path in files]
 
 
-OUTCOMES = st.lists(st.sampled_from([OK, FAILED, DIED, DIED_LATE, NOT_BEGUN, NOT_UP]), max_size=12)
+OUTCOMES = st.lists(st.sampled_from([OK, FAILED, DIED, DIED_LATE, NOT_BEGUN, NOT_UP, REFUSED]), max_size=12)
 
 
 @settings(max_examples=30)
@@ -108,21 +120,90 @@ def test_every_cell_is_measured_once_unless_deployments_break_without_end(
     script: list[str], cells: int
 ) -> None:
     with played(script, cells) as (testbed, configuration, logs):
-        gave_up = False
-        try:
-            run(configuration, logs)
-        except BrokenError:
-            gave_up = True
+        run(configuration, logs)
         ended = [outcome for deployment in testbed.deployments for outcome in deployment]
-        begun = [outcome for outcome in ended if outcome not in (NOT_BEGUN, NOT_UP)]
-        assert len(statuses(configuration)) == len(begun)
+        begun = [outcome for outcome in ended if outcome not in (NOT_BEGUN, NOT_UP, REFUSED)]
+        left = statuses(configuration).count(results.NOT_MEASURED)
+        assert len(statuses(configuration)) == len(begun) + left
         assert statuses(configuration).count("ok") == sum(o in (OK, DIED_LATE) for o in begun)
         in_vain = [not {OK, DIED_LATE} & set(deployment) for deployment in testbed.deployments]
         last = in_vain[-runner.GIVE_UP_AFTER :]
-        assert gave_up == (len(begun) < cells)
-        assert not gave_up or (len(last) == runner.GIVE_UP_AFTER and all(last))
+        gave_up = (len(last) == runner.GIVE_UP_AFTER and all(last)) or ended.count(REFUSED) >= runner.TRIES
+        assert gave_up or not left
+        assert bool(runner.conclude(configuration)) == bool(left)
         for deployment in testbed.deployments[:-1]:  # nothing is replaced that is whole
-            assert [outcome in BROKE for outcome in deployment] == [False] * (len(deployment) - 1) + [True]
+            bad = [outcome in BROKE for outcome in deployment]
+            assert bad == [False] * (len(deployment) - 1) + [True]
+
+
+def test_a_deployment_that_is_not_as_asked_is_tried_again_at_once() -> None:
+    with played([REFUSED], 2) as (testbed, configuration, logs):
+        run(configuration, logs)
+        assert testbed.deployments == [[REFUSED], [OK, OK]]
+        assert statuses(configuration) == ["ok", "ok"]
+
+
+def test_cells_that_could_not_be_measured_say_why_and_are_tried_again_at_the_end() -> None:
+    with played([REFUSED, REFUSED, OK], 2) as (testbed, configuration, logs):
+        run(configuration, logs)
+        assert testbed.deployments == [[REFUSED], [REFUSED]]
+        assert statuses(configuration) == [results.NOT_MEASURED] * 2
+        [hole] = holes.holes(configuration, configuration.grid.cells)
+        assert hole.why == "rtt asked 5 ms, found 9 ms"
+        assert "2 of 2 cells were not measured" in runner.conclude(configuration)
+        assert runner.end(configuration) == []
+        assert statuses(configuration) == ["ok", "ok"]
+        assert runner.conclude(configuration) == ""
+
+
+def test_cells_that_could_not_be_measured_are_left_for_the_next_run() -> None:
+    with played([REFUSED] * 4, 1) as (_, configuration, logs):
+        run(configuration, logs)
+        [hole] = runner.end(configuration)
+        assert hole.command.startswith("snakemake --config sweep=")
+        assert hole.command.endswith(f"-- {configuration.cell_file(configuration.grid.cells[0])}")
+        run(configuration, logs)
+        assert statuses(configuration) == ["ok"]
+
+
+def test_a_deployment_that_does_not_go_is_an_error_though_its_cells_are_there() -> None:
+    with played([OK, NOT_GONE], 1) as (_, configuration, logs):
+        with pytest.raises(RefusedError, match="mount"):
+            run(configuration, logs)
+        assert statuses(configuration) == ["ok"]
+
+
+def test_what_was_disturbed_is_measured_once_more_and_no_cell_twice() -> None:
+    with played([DISTURBED, OK, DISTURBED, DISTURBED, OK], 8) as (testbed, configuration, logs):
+        run(configuration, logs)
+        before = len(testbed.deployments)
+        assert runner.end(configuration) == []
+        # A share of 0.2 of eight cells: two of the three that were disturbed.
+        assert sum(map(len, testbed.deployments[before:])) == 2
+        found = [results.read(configuration.cell_file(cell)) for cell in configuration.grid.cells]
+        assert sorted(one["summary"]["attempts"] for one in found) == [1] * 6 + [2] * 2
+        assert sum("disturbed" in one["flags"] for one in found) == 1
+        assert runner.end(configuration) == []
+        assert sum(map(len, testbed.deployments)) == 8 + 2 + 1
+
+
+def test_the_measurement_with_fewer_warnings_is_kept() -> None:
+    def cell(*flags: str, status: str = "ok") -> dict[str, Any]:
+        return {
+            "status": status,
+            "flags": list(flags),
+            "summary": {"throughput": 1.0 + len(flags)},
+            "provenance": {"started": "2026-01-01"},
+        }
+
+    first = cell("disturbed", "wide_interval")
+    assert again.better(first, cell())["flags"] == []
+    assert again.better(first, cell("disturbed"))["flags"] == ["disturbed"]
+    assert again.better(first, cell("disturbed", "not_steady"))["flags"] == first["flags"]
+    assert again.better(first, cell(status="failed"))["status"] == "ok"
+    third = again.better(again.better(first, cell("disturbed")), cell())
+    assert third["summary"] == {"throughput": 1.0, "attempts": 3}
+    assert [one["flags"] for one in third["others"]] == [["disturbed", "wide_interval"], ["disturbed"]]
 
 
 def test_each_deployment_has_logs_of_its_own_and_old_ones_go() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import xarray as xr
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep import dataset, figures, runner, simulated
+from tpcsweep import dataset, extras, figures, runner, simulated
 from tpcsweep.checks import check
 from tpcsweep.claims import judge
 from tpcsweep.comparing.comparison import compare
@@ -196,8 +197,9 @@ def test_a_simulation_that_fails_says_why(simgrid: Engine) -> None:
 
 
 def test_without_simgrid_it_is_said_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "PROGRAM", tmp_path / "missing.py")
-    with pytest.raises(SimulationError, match="apt-get install python3-simgrid"), engine.started(tmp_path):
+    for module in (engine, extras):
+        monkeypatch.setattr(module, "SIMGRID_PYTHON", sys.executable)
+    with pytest.raises(SimulationError, match=r"make setup EXTRAS=simulation$"), engine.started(tmp_path):
         pass
 
 

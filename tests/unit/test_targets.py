@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tpcsweep import inner
 from tpcsweep.published import NAMES
-from tpcsweep.targets import of_configured_sweep, requested
+from tpcsweep.targets import of_configured_sweep, of_what_is_there, requested
 
 
 @pytest.mark.parametrize(
@@ -42,6 +44,33 @@ def test_targets_are_those_of_the_command_line(line: str, targets: list[str]) ->
 )
 def test_what_reproduces_publications_needs_no_configured_sweep(targets: list[str], needed: bool) -> None:
     assert of_configured_sweep(targets, "my results") is needed
+
+
+@pytest.mark.parametrize(
+    ("targets", "there"),
+    [
+        (["models"], True),
+        (["claims", "my results/demo/figures/limits.png"], True),
+        (["compare", "export"], True),
+        (["published", "export"], True),
+        (["my results/demo/export/cells/of/mine.csv"], True),
+        ([], False),
+        (["all"], False),
+        (["cells", "models"], False),
+        (["dataset"], False),
+        (["my results/demo/dataset.nc"], False),
+        (["./my results/demo/report.html"], False),
+        (["my results/demo/cells/rtt=5/streams=1/repetition=1.json"], False),
+        (["deployment_1"], False),
+        # These need no cells, and are to say nothing of any.
+        (["grid"], False),
+        (["compare", "reap"], False),
+    ],
+)
+def test_what_is_made_of_a_dataset_alone_takes_the_cells_that_are_there(
+    targets: list[str], there: bool
+) -> None:
+    assert of_what_is_there(targets, "my results", Path("my results/demo")) is there
 
 
 def test_an_inner_snakemake_has_the_cores_and_testbeds_of_the_outer_one() -> None:

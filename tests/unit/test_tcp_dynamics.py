@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tpcsweep.extras import missing
 from tpcsweep.figures import tcp_dynamics as draw
 from tpcsweep.measure.sockets import Connection
 from tpcsweep.tcp_dynamics import formulas, measurement, simulation, table
@@ -272,8 +272,8 @@ def test_shares_have_the_intervals_of_their_repetitions() -> None:
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if not Path("/usr/include/ns3").is_dir() or shutil.which("g++") is None:
-        pytest.skip("libns3-dev is not installed")
+    if lacking := missing(["ns3"]):
+        pytest.skip(*lacking)
     binary = tmp_path_factory.mktemp("ns3") / "bottleneck"
     simulation.build(binary)
     return binary

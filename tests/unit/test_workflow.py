@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
 import sys
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import xarray as xr
 import yaml
+from tpcsweep.configuration import Configuration, load, wanted
+from tpcsweep.dataset import STATUS
+from tpcsweep.results import leave_out, publish
+from tpcsweep.sweep import Cell
 from tpcsweep.testbed_settings import DISK
 from tpcsweep.testbeds.netns.limits import this_machine
 
+from tests.support import synthetic
 from tests.support.snakemakes import snakemake
 from tests.support.workflow import ROOT, finished
 
@@ -37,8 +48,9 @@ def test_the_notebooks_of_a_sweep_are_in_its_report_alone(tmp_path: Path) -> Non
 
 
 def test_a_dataset_is_exported_beside_it(tmp_path: Path) -> None:
-    done = snakemake("-n", "export", "--config", "sweep=smoke", f"results={tmp_path}")
+    done = snakemake("-n", "export", "--config", "sweep=smoke", "measure=true", f"results={tmp_path}")
     assert done.returncode == 0, done.stdout
+    assert "deployment_1" in done.stdout
     for name in ("monitoring.csv", "openmetrics.txt"):
         assert f"{tmp_path}/smoke/export/{name}" in done.stdout
 
@@ -136,6 +148,154 @@ def test_the_grid_is_shown_as_a_table(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
     assert "matrix on netns: 72 cells in 12 deployments" in done.stdout
     assert "redirector, direct" in done.stdout
+
+
+@pytest.mark.parametrize("stream", ["", "2>&1"])
+def test_a_grid_ends_with_whoever_reads_it_and_writes_nothing(stream: str, tmp_path: Path) -> None:
+    # More than a pipe holds.
+    (tmp_path / "large.yaml").write_text(
+        yaml.safe_dump({"parameters": {"rtt": [*range(40)], "bandwidth": [n / 100 for n in range(1, 21)]}})
+    )
+    asked = f"grid --config sweep={tmp_path}/large.yaml results={tmp_path}/results"
+    done = finished(["bash", "-c", f"{sys.executable} -m snakemake {asked} {stream} | head -n 40"], 60)
+    assert "large on netns: 800 cells" in done.stdout
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize("listing", [["-n"], ["--summary"], ["--dag"], ["--list"], ["-n", "grid"]])
+def test_what_lists_writes_nothing(listing: list[str], tmp_path: Path) -> None:
+    done = snakemake(*listing, "--config", "sweep=smoke", f"results={tmp_path}/results")
+    assert done.returncode == 0, done.stdout
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_dry_run_lists_the_deployments_that_would_run(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("parameters: {rtt: [1, 2, 3, 4], streams: [1, 2], bandwidth: 0.5}\n")
+    asked = {"sweep": f"{tmp_path}/mine.yaml", "testbed": "netns", "results": f"{tmp_path}/results"}
+    configuration = load(asked, ROOT)
+    for cell in configuration.grid.cells:
+        path, spec = configuration.cell_file(cell), wanted(configuration, cell)
+        if cell.path.startswith("rtt=2/streams=1"):
+            spec["parameters"]["bandwidth"] = 1.0
+        if cell.path.startswith("rtt=3/streams=2"):
+            leave_out(path, spec, {})
+        else:
+            publish(path, spec, {}, tmp_path / "rescued")
+    configuration.cell_file(configuration.grid.cells[-1]).unlink()
+    done = snakemake("-n", "cells", "--config", *(f"{key}={value}" for key, value in asked.items()))
+    assert done.returncode == 0, done.stdout
+    planned = re.findall(r"deployment (rtt=\d), 2 cells in it", done.stdout)
+    assert sorted(planned) == ["rtt=2", "rtt=3", "rtt=4"]
+
+
+@dataclass(frozen=True)
+class Partly:
+    """A sweep of four cells, one of which is not there."""
+
+    folder: Path
+    configuration: Configuration
+
+    @property
+    def given(self) -> list[str]:
+        run = self.configuration.run
+        return ["--config", f"sweep={run.sweep}", f"results={run.results}"]
+
+    def put(self, cells: Iterable[Cell]) -> None:
+        for one in cells:
+            spec = wanted(self.configuration, one)
+            path = self.configuration.cell_file(one)
+            publish(path, spec, synthetic.cell(spec), self.folder / "rescued")
+
+    def statuses(self) -> list[str]:
+        with xr.open_dataset(self.configuration.folder / "dataset.nc") as dataset:
+            return [STATUS[value] for value in dataset["status"].values.ravel()]
+
+
+@pytest.fixture
+def partly(tmp_path: Path) -> Partly:
+    (tmp_path / "mine.yaml").write_text("parameters: {rtt: [5, 20], streams: [1, 2]}\n")
+    asked = {"sweep": f"{tmp_path}/mine.yaml", "testbed": "netns", "results": f"{tmp_path}/results"}
+    partly = Partly(tmp_path, load(asked, ROOT))
+    partly.put(partly.configuration.grid.cells[:-1])
+    return partly
+
+
+SAID = "mine: 3 of 4 cells are there; the others are left out (--config measure=true measures them first)\n"
+
+
+def test_what_is_made_of_a_dataset_is_made_of_the_cells_that_are_there(partly: Partly) -> None:
+    done = snakemake("export", *partly.given)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count(SAID) == 1
+    assert partly.statuses() == ["ok", "ok", "ok", "not_measured"]
+    again = snakemake("-n", "export", *partly.given)
+    assert "Nothing to be done" in again.stdout
+    assert loaded_by("-n", "export", *partly.given) == []
+    measured = snakemake("-n", "export", *partly.given, "measure=true")
+    assert "deployment rtt=20, 2 cells in it" in measured.stdout
+    assert SAID not in measured.stdout
+    partly.put(partly.configuration.grid.cells[-1:])
+    done = snakemake("export", *partly.given)
+    assert SAID not in done.stdout
+    assert partly.statuses() == ["ok"] * 4
+
+
+def test_cells_of_another_specification_are_not_there(partly: Partly) -> None:
+    (partly.folder / "mine.yaml").write_text(
+        "parameters: {rtt: [5, 20], streams: [1, 2], bandwidth: 0.5 Gbit/s}\n"
+    )
+    done = snakemake("-n", "models", *partly.given)
+    assert done.returncode != 0
+    [line] = [line for line in done.stdout.splitlines() if line.startswith("mine: ")]
+    assert line == (
+        f"mine: none of its 4 cells is there; snakemake --config sweep={partly.folder}/mine.yaml testbed=netns "
+        f"results={partly.folder}/results -- cells measures them"
+    )
+
+
+def test_what_is_made_of_a_dataset_needs_no_machine_that_can_measure_it(partly: Partly) -> None:
+    (partly.folder / "mine.yaml").write_text("parameters: {rtt: [5, 20, 100000], streams: [1, 2]}\n")
+    assert "3 of 6 cells are there" in snakemake("-n", "models", *partly.given).stdout
+    assert "parameters.rtt[2]: given 100000 ms" in snakemake("-n", "cells", *partly.given).stdout
+
+
+def test_of_a_job_that_fails_nothing_is_said_of_cells_that_there_were_none_of(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("parameters: {streams: [1, 2]}\n")
+    asked = {"sweep": f"{tmp_path}/mine.yaml", "testbed": "simulation", "results": f"{tmp_path}/results"}
+    configuration = load(asked, ROOT)
+    file = configuration.cell_file(configuration.grid.cells[0])
+    file.with_name(f".{file.name}.part").mkdir(parents=True)  # where the cell is written first
+    done = snakemake("cells", "--config", *(f"{key}={value}" for key, value in asked.items()))
+    assert done.returncode != 0
+    assert "IsADirectoryError" in done.stdout
+    assert "no backup found" not in done.stdout
+
+
+def loaded_by(*arguments: str) -> list[str]:
+    """Heavy libraries that a Snakemake has loaded by its end."""
+    code = """
+import json, sys
+from snakemake.cli import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code
+heavy = "kubernetes", "matplotlib", "pandas", "scipy", "sklearn", "xarray"
+print(json.dumps([name for name in heavy if sys.modules.get(name)]))
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder, "snakemake")  # what the command is called
+        script.write_text(code)
+        done = subprocess.run(
+            [sys.executable, str(script), *arguments], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+    found: list[str] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.mark.parametrize("listing", ["-n", "grid"])
+def test_planning_loads_no_science(listing: str, tmp_path: Path) -> None:
+    assert loaded_by(listing, "--config", f"results={tmp_path}") == []
 
 
 def test_a_figure_has_nothing_to_do_with_the_configured_sweep(tmp_path: Path) -> None:

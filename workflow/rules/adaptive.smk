@@ -1,10 +1,10 @@
 import sys
 
 
-# Without outputs, so that it always runs: what is left to measure is read from the cells' files.
+# Without inputs and outputs, so that it always runs: what is left to measure is read from the cells' files.
 rule adaptive:
     input:
-        SPECIFICATION,
+        extra=needs("models"),
     log:
         f"{RESULTS}/logs/adaptive.log",
     localrule: True

@@ -1,6 +1,37 @@
+import time
+from pathlib import Path
+
+HOLES = f"{RESULTS}/not_measured.json"
+
+if COMPLETES:
+
+    # What was left out or disturbed is tried once more when all the rest is there.
+    rule again:
+        input:
+            cells=CELLS,
+        output:
+            holes=HOLES,
+            front=f"{RESULTS}/front.rst",
+        log:
+            f"{RESULTS}/logs/again.log",
+        conda:
+            "../../envs/tpcsweep.yaml"
+        resources:
+            testbed=JOBS.testbed,
+        params:
+            # Whatever was asked for before, it is asked for anew.
+            asked=SETTINGS.run.again and f"{SETTINGS.run.again} at {time.time()}",
+            front=FRONT,
+        message:
+            f"{len(CELLS)} cells were tried"
+        script:
+            "../scripts/again.py"
+
+
 rule dataset:
     input:
         cells=CELLS,
+        holes=HOLES if COMPLETES or Path(HOLES).exists() else [],
     output:
         dataset=f"{RESULTS}/dataset.nc",
         table=report(

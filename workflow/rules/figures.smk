@@ -3,10 +3,7 @@ import sys
 from tpcsweep.planning.question import Question
 
 
-report:
-    "../report/simulated.rst"
-    if SETTINGS.measures and SETTINGS.testbed.simulated
-    else "../report/workflow.rst"
+report: FRONT_PAGE
 
 
 rule surface:
@@ -151,6 +148,7 @@ rule notebook_html:
 
 rule report:
     input:
+        FRONT_PAGE,
         f"{RESULTS}/cells.csv",
         f"{RESULTS}/figures/throughput_heatmap.png",
         f"{RESULTS}/figures/limits.png",
@@ -167,11 +165,11 @@ rule report:
     params:
         python=sys.executable,
         snakefile=workflow.main_snakefile,
-        # What is asked of models makes no other report.
+        # What is asked of models, and whether it is to measure, makes no other report.
         config=[
             f"{key}={value}"
             for key, value in config.items()
-            if key not in Question.model_fields
+            if key not in Question.model_fields and key != "measure"
         ],
     # A second Snakemake makes it, of the files that are there: asked for them and not for the default target,
     # it neither runs anything nor waits for this job's own output.

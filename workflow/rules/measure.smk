@@ -1,11 +1,11 @@
 # One job a deployment, with a file for each of its cells; deployments that hold the same cells share a rule.
-for number, group in enumerate(SETTINGS.grid.groups, start=1):
+for number, group in enumerate(SETTINGS.grid.groups if COMPLETES else [], start=1):
 
     rule:
         name:
-            f"{DEPLOYMENT}{number}"
+            f"deployment_{number}"
         input:
-            SPECIFICATION,
+            JOBS.inputs,
         output:
             update(
                 expand(

@@ -3,6 +3,7 @@ import sys
 
 rule fits:
     input:
+        extra=needs("models"),
         dataset=f"{RESULTS}/dataset.nc",
     output:
         models=f"{RESULTS}/models.json",
@@ -16,6 +17,7 @@ rule fits:
 
 rule models_notebook:
     input:
+        extra=needs("models"),
         notebook="notebooks/models.ipynb",
         dataset=f"{RESULTS}/dataset.nc",
         models=f"{RESULTS}/models.json",

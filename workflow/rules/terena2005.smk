@@ -20,6 +20,7 @@ rule terena2005:
 rule terena2005_program:
     input:
         "workflow/tpcsweep/tcp_dynamics/bottleneck.cc",
+        extra=needs("ns3"),
     output:
         f"{TERENA}/bottleneck",
     log:

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from snakemake.script import snakemake
 
 settings = configuration.load(snakemake.config, Path())
-wanted = (configuration.wanted(settings, cell) for cell in settings.grid.cells)
+given = set(snakemake.input.cells)
+cells = (cell for cell in settings.grid.cells if str(settings.cell_file(cell)) in given)
+wanted = (configuration.wanted(settings, cell) for cell in cells)
 try:
     with interruptible():
         folded = dataset.fold(

@@ -2,10 +2,7 @@
 
 from pathlib import Path
 
-from rich.console import Console
 from tpcsweep.configuration import load
-from tpcsweep.overview import table
+from tpcsweep.overview import show
 
-console = Console()
-console = console if console.is_terminal else Console(width=120)
-console.print(table(load(snakemake.config, Path())))
+show(load(snakemake.config, Path()))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tpcsweep import dataset
 from tpcsweep.configuration import ConfigurationError, load
+from tpcsweep.extras import MissingExtraError
 from tpcsweep.importing import outside
 
 if TYPE_CHECKING:
@@ -16,6 +17,6 @@ try:
     folded = outside.bring(source.settings, source.file, source.name)
     dataset.write(folded, snakemake.output.dataset, outside.history(source.settings, folded, source.file))
     dataset.write_table(folded.summary, snakemake.output.table)
-except ConfigurationError as error:
+except (ConfigurationError, MissingExtraError) as error:
     Path(snakemake.log[0]).write_text(f"{error}\n")
     sys.exit(str(error))

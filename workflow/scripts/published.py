@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tpcsweep.holes import beside
 from tpcsweep.inner import command, start
 from tpcsweep.problems import ConfigurationError
 from tpcsweep.published.figures import FIGURES
@@ -32,6 +33,10 @@ with interruptible():
         try:
             made[name] = make(FIGURES[name], how_to)
             print(f"{name}: {made[name]}")
+            if beside(made[name].with_name("dataset.nc")):
+                failed.append(
+                    f"{name}: drawn without cells that could not be measured, which are listed above"
+                )
         except (ConfigurationError, MakingError) as error:
             failed.append(f"{name}: {error}")
             print(failed[-1], file=sys.stderr)
@@ -41,4 +46,4 @@ with interruptible():
             print(f"{name} is a placeholder, without data: {to_measure(FIGURES[name])}")
         print(f"written: {folder / 'verdicts.csv'}, and the report {folder / 'report.html'}")
 if failed:
-    sys.exit("\n".join(["these figures could not be made:", *failed]))
+    sys.exit("\n".join(["these figures could not be made, or not of all their cells:", *failed]))

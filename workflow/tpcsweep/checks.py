@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from tpcsweep.configuration import Configuration
+from tpcsweep.extras import EXTRAS
 from tpcsweep.parameters import DEPLOYMENT, Value, chosen, show_value
 from tpcsweep.problems import ConfigurationError, Problem, suggest
 from tpcsweep.sweep import Cell, Grid, Sweep
@@ -30,6 +31,15 @@ def check(configuration: Configuration) -> list[Problem]:
     limits = import_module(f"tpcsweep.testbeds.{configuration.testbed.kind}.limits")
     problems: list[Problem] = limits.check(configuration)
     return problems
+
+
+def extras(configuration: Configuration) -> list[str]:
+    """The extras of set-up that measuring the sweep takes: its testbed's, or on this machine those of its tools."""
+    kind = configuration.testbed.kind
+    if kind in EXTRAS:
+        return [kind]
+    tools = _combinations(configuration.grid, ("tool",))
+    return sorted({extra for (tool,) in tools if (extra := TOOLS[str(tool)].extra)})
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from tpcsweep import yaml_file
 from tpcsweep.comparing.sides import Side, side
+from tpcsweep.flags import FLAGS
 from tpcsweep.importing.settings import Import
 from tpcsweep.parameters import WORD
 from tpcsweep.planning.question import Question
@@ -78,6 +79,18 @@ class Run(Question):
         default=None,
         strict=True,
         description="JSON file with a list of paths of cells; the grid's others are left out",
+    )
+    again: str | None = Field(
+        default=None,
+        strict=True,
+        description="flag: cells that carry it are measured once more, however often they were",
+        json_schema_extra={"enum": [None, *FLAGS]},
+    )
+    # Not strict: of what the command line says Snakemake makes a text.
+    measure: bool = Field(
+        default=False,
+        description="what is made of a dataset measures the cells first that are not there, "
+        "instead of leaving them out",
     )
     error: Annotated[float, Quantity(FRACTION, above=0, below=1)] = Field(
         default=0.05,
@@ -177,6 +190,8 @@ def load(config: Mapping[str, Any], root: Path) -> Configuration:
     """
     run = _validated(Run, dict(config), CONFIG_FILE)
     problems: list[Problem] = []
+    if run.again is not None and run.again not in FLAGS:
+        problems.append(Problem("again", repr(run.again), suggest(run.again, FLAGS), CONFIG_FILE))
     sweep = _attempt(problems, _sweep, run.sweep, root)
     testbed = _attempt(problems, _testbed, run.testbed, root)
     source = None if run.source is None else _attempt(problems, partial(_source, run.file), run.source, root)

@@ -1,4 +1,4 @@
-"""What the workflow's rules ask of a configuration: patterns, priorities, and when a job must run. Pure."""
+"""What the workflow's rules ask of a configuration: patterns, priorities, and what is to be made anew."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from math import prod
 from typing import Any, Protocol
 
+from tpcsweep import results
 from tpcsweep.configuration import Configuration, wanted
 from tpcsweep.sweep import Group
 
@@ -23,10 +24,24 @@ class Wildcards(Protocol):
 class Jobs:
     """The jobs of a configuration: one for each deployment."""
 
-    def __init__(self, configuration: Configuration) -> None:
+    def __init__(self, configuration: Configuration, workflow: Any) -> None:
+        """workflow: Snakemake's, for `inputs`."""
+        self._configuration = configuration
+        self._workflow = workflow
         self._grid = configuration.grid
         self.testbed = 0 if configuration.testbed.simulated else 1
         """How much of the resource of that name a job takes: what is computed keeps no testbed from others."""
+
+    def inputs(self, wildcards: Wildcards) -> list[str]:
+        """No files. But the deployment's cells that are there and stale are made anew, as if Snakemake's -R named them.
+
+        By itself Snakemake compares times, and what it remembers of its own runs.
+        """
+        cells = self._grid.deployments[wildcards.deployment]
+        files = ((self._configuration.cell_file(cell), wanted(self._configuration, cell)) for cell in cells)
+        stale = [str(file) for file, spec in files if file.exists() and results.stale(file, spec)]
+        self._workflow.dag.forcefiles.update(stale)
+        return []
 
     def priority(self, wildcards: Wildcards) -> int:
         """The place of a deployment in the shuffled order, the highest first."""
@@ -55,12 +70,3 @@ def deploys(jobs: Iterable[Any]) -> bool:
 
 def _either(texts: dict[str, None]) -> str:
     return f"(?:{'|'.join(re.escape(text) for text in texts)})"
-
-
-def specification(configuration: Configuration) -> dict[str, Any]:
-    """What the cells' paths do not say of what they are to be measured under."""
-    first = configuration.grid.cells[0]
-    spec = wanted(configuration, first)
-    del spec["repetition"]
-    fixed = {name: value for name, value in spec["parameters"].items() if name not in first.axes}
-    return {**spec, "parameters": fixed}

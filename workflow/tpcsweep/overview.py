@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 
 from tpcsweep.configuration import Configuration
@@ -21,6 +21,13 @@ def summary(configuration: Configuration) -> str:
     parts.append(_count(configuration.sweep.repetitions, "repetition"))
     what = f"{cells} in {deployments} ({', '.join(parts)})"
     return f"{configuration.name} on {configuration.testbed_name}: {what}, {_expected(configuration)}"
+
+
+def show(configuration: Configuration) -> None:
+    """Print the table, as wide as the terminal."""
+    console = Console()
+    console = console if console.is_terminal else Console(width=120)
+    console.print(table(configuration))
 
 
 def table(configuration: Configuration) -> RenderableType:

@@ -14,6 +14,8 @@ _ALLOWED = {
     "literal_error": "{expected}",
     "string_pattern_mismatch": "text that matches {pattern}",
     "string_type": "text",
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
     "model_type": "a mapping",
     "tuple_type": "a list",
     "too_short": "a list of at least one value",

@@ -2,24 +2,70 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
+import logging
+import re
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
+
+from tpcsweep.flags import FLAGS, Grade, graded
 
 if TYPE_CHECKING:
     from tpcsweep.measure.steady import Steady
 
 BLANK = "\r\x1b[K"
 FILE = ".progress"
+_NO_BACKUP = re.compile(r"Cannot restore .*: no backup found\.", re.DOTALL)
+LOUD: tuple[Grade, ...] = ("invalid", "warning")
+"""Grades of flags that a cell's line tells; what is noted of intervals is in tables and datasets."""
+
+
+class Run(TypedDict):
+    """What is noted of a run."""
+
+    cells: int
+    """How many it measures."""
+    done: int
+    began: float
+    """s since the epoch."""
+    left_out: list[str]
+    """Paths of cells that could not be measured when they were tried."""
 
 
 def begin(folder: Path, cells: int) -> None:
     """Note at the start of a run how many cells it will measure; its jobs count them down."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / FILE).write_text(json.dumps({"cells": cells, "done": 0, "began": time.time()}))
+    run = Run(cells=cells, done=0, began=time.time(), left_out=[])
+    (folder / FILE).write_text(json.dumps(run))
+
+
+def quieten() -> None:
+    """Keep what is no news out of Snakemake's output, for the life of this process.
+
+    Of a job that fails it says of each cell without a file before that none is put back.
+    """
+    logging.getLogger("snakemake.logging").addFilter(_is_news)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    return not _NO_BACKUP.fullmatch(record.getMessage())
+
+
+def more(folder: Path, cells: int) -> None:
+    """Note that a run will measure so many cells once more."""
+    with _noted(folder) as run:
+        run["cells"] += cells
+
+
+def left_out(folder: Path) -> list[str]:
+    """The paths of cells that could not be measured when they were tried in this run; they may have been since."""
+    with _noted(folder) as run:
+        return list(dict.fromkeys(run["left_out"]))
 
 
 class Progress:
@@ -28,7 +74,8 @@ class Progress:
     def __init__(self, sweep: str, folder: Path) -> None:
         self._sweep = sweep
         self._folder = folder
-        self._run = _counted(folder, 0)
+        with _noted(folder) as self._run:
+            pass
         self._live = sys.stderr.isatty()
         self._name = ""
 
@@ -57,11 +104,26 @@ class Progress:
             if status == "ok" and throughput is not None
             else f"{status}: {message}"
         )
-        marks = f" [{', '.join(flags)}]" if flags else ""
-        self._run = _counted(self._folder, 1)
+        marks = "".join(
+            f" [{grade}: {', '.join(FLAGS[flag].words for flag in raised)}]"
+            for grade in LOUD
+            if (raised := graded(flags, grade))
+        )
+        with _noted(self._folder) as self._run:
+            self._run["done"] += 1
         self._say(f"{self._head(self._run['done'])}: {found}{marks}{self._left()}", final=True)
 
-    def _head(self, number: float) -> str:
+    def left_out(self, deployment: str, cells: Sequence[str], why: str) -> None:
+        """Cells of a deployment could not be measured."""
+        with _noted(self._folder) as self._run:
+            self._run["done"] += len(cells)
+            self._run["left_out"] += cells
+        self._say(
+            f"{self._sweep}: {len(cells)} cell(s) of {deployment} not measured: {why}{self._left()}",
+            final=True,
+        )
+
+    def _head(self, number: int) -> str:
         return f"{self._sweep} cell {number}/{max(number, self._run['cells'])} {self._name}"
 
     def _left(self) -> str:
@@ -78,14 +140,13 @@ class Progress:
         sys.stderr.flush()
 
 
-def _counted(folder: Path, ended: int) -> dict[str, float]:
-    """What was noted of the run, after so many more cells have ended. Jobs that run side by side all count here."""
+@contextlib.contextmanager
+def _noted(folder: Path) -> Iterator[Run]:
+    """What was noted of the run, for the length of a `with`; changes are kept. Jobs that run side by side all do so."""
     with (folder / FILE).open("r+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        run: dict[str, float] = json.load(file)
-        if ended:
-            run["done"] += ended
-            file.seek(0)
-            json.dump(run, file)
-            file.truncate()
-    return run
+        run: Run = json.load(file)
+        yield run
+        file.seek(0)
+        json.dump(run, file)
+        file.truncate()

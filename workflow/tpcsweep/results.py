@@ -3,29 +3,44 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import errno
 import fcntl
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import orjson
 import psutil
 
+NOT_MEASURED = "not_measured"
+"""The status of a cell whose deployment could not be made as asked; its message says why."""
+_HOLE = b'{"status":"not_measured",'
+"""How the file of such a cell begins."""
+
 
 def stale(path: Path, wanted: Mapping[str, Any]) -> bool:
-    """Whether a cell must be measured: its file is missing, unreadable, or was measured under something else."""
+    """Whether a cell must be measured.
+
+    So it must where its file is missing, unreadable, was measured under something else, or says that it was not
+    measured.
+    """
     head = _head(wanted)
     try:
         with path.open("rb") as file:
             if file.read(len(head)) == head:  # nearly always, and 10⁵ whole files are not read for it
                 return False
-        return bool(orjson.loads(path.read_bytes())["spec"] != wanted)
+        found = orjson.loads(path.read_bytes())
+        return bool(found["spec"] != wanted or found.get("status") == NOT_MEASURED)
     except (FileNotFoundError, orjson.JSONDecodeError, KeyError, TypeError):
         return True
+
+
+def read(path: Path) -> dict[str, Any]:
+    """What a cell's file has."""
+    found: dict[str, Any] = orjson.loads(path.read_bytes())
+    return found
 
 
 def _head(spec: Mapping[str, Any]) -> bytes:
@@ -40,12 +55,7 @@ def publish(path: Path, spec: Mapping[str, Any], result: Mapping[str, Any], resc
 
     Snakemake removes the new files of a job that fails, those of complete cells too; `recover` puts them back.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.part")
-    with beside.open("wb") as file:
-        file.write(orjson.dumps({"spec": spec, **result}))
-        file.flush()
-        os.fsync(file.fileno())
+    beside = _written(path, {"spec": spec, **result})
     kept = _rescued(rescue, path)
     kept.unlink(missing_ok=True)
     while not kept.exists():
@@ -55,6 +65,34 @@ def publish(path: Path, spec: Mapping[str, Any], result: Mapping[str, Any], resc
         with contextlib.suppress(FileNotFoundError):
             os.link(beside, kept)
     beside.replace(path)
+
+
+def leave_out(path: Path, spec: Mapping[str, Any], record: Mapping[str, Any]) -> None:
+    """Write that a cell was not measured, beside its place and renamed. The cell stays stale.
+
+    record: `message` says why, and the rest is as in the file of a cell without any figure.
+    """
+    _written(path, {"status": NOT_MEASURED, "spec": spec, **record}).replace(path)
+
+
+def left_out(path: Path) -> bool:
+    """Whether a file says that its cell was not measured."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_HOLE)) == _HOLE
+    except FileNotFoundError:
+        return False
+
+
+def _written(path: Path, content: Mapping[str, Any]) -> Path:
+    """Content in a file beside a place, safe on the disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.part")
+    with beside.open("wb") as file:
+        file.write(orjson.dumps(content))
+        file.flush()
+        os.fsync(file.fileno())
+    return beside
 
 
 def recover(path: Path, wanted: Mapping[str, Any], rescue: Path) -> bool:
@@ -84,39 +122,6 @@ def forget(paths: list[Path], rescue: Path) -> None:
     except OSError as error:  # jobs run side by side: others may have cells in it, or have removed it
         if error.errno not in (errno.ENOTEMPTY, errno.ENOENT):
             raise
-
-
-def declare(
-    path: Path, specification: Mapping[str, Any], cells: Iterable[tuple[Path, Mapping[str, Any]]]
-) -> None:
-    """Write what cells are to be measured under, with the time, unless the file says so already.
-
-    Every job depends on the file: when it has changed, the job runs and looks for stale cells. It is also written
-    anew when a stale cell is newer than it, with the time alone changed: after a job that failed Snakemake puts its
-    old cells back, and remembers them as made from this very file.
-    """
-    if _declared(path) != specification or _hidden(path, cells):
-        now = datetime.datetime.now(datetime.UTC).isoformat()
-        text = orjson.dumps({"declared": now, **specification}, option=orjson.OPT_INDENT_2)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_name(f".{path.name}.part")
-        beside.write_bytes(text + b"\n")
-        beside.replace(path)
-
-
-def _declared(path: Path) -> dict[str, Any] | None:
-    try:
-        found: dict[str, Any] = orjson.loads(path.read_bytes())
-    except (FileNotFoundError, orjson.JSONDecodeError):
-        return None
-    return {name: value for name, value in found.items() if name != "declared"}
-
-
-def _hidden(path: Path, cells: Iterable[tuple[Path, Mapping[str, Any]]]) -> bool:
-    declared = path.stat().st_mtime
-    return any(
-        cell.exists() and cell.stat().st_mtime >= declared and stale(cell, wanted) for cell, wanted in cells
-    )
 
 
 class ResultsInUseError(Exception):

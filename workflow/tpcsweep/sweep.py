@@ -142,6 +142,11 @@ class Sweep(Strict):
         default=10_000, description="more cells than this, before exclude, are taken for an accident"
     )
     measurement: Measurement = Field(default_factory=Measurement, description="how a cell is measured")
+    again: Annotated[float, Quantity(FRACTION, at_least=0, at_most=1)] = Field(
+        default=0.2,
+        description="share of the cells that are measured once more at the end of a run, at most: those where the "
+        "machine was disturbed or saturated, or that were not steady; 0: none",
+    )
     notebooks: Notebooks = Field(
         default_factory=Notebooks, description="notebooks for the report, with the axes that they show"
     )
@@ -299,12 +304,14 @@ def expand(sweep: Sweep, defaults: Mapping[str, Value] = MappingProxyType({})) -
 def expected_seconds(grid: Grid, deploy_seconds: float, cell_seconds: float = 0.0) -> tuple[float, float]:
     """The shortest and longest duration of a sweep in seconds.
 
-    A deployment costs `deploy_seconds` to bring up and tear down, a cell `cell_seconds` beside its measuring.
+    A deployment costs `deploy_seconds` to bring up and tear down, a cell `cell_seconds` beside its measuring. In the
+    longest, as many cells as may be are measured once more, each in a deployment of its own.
     """
-    cells, measurement = len(grid.cells), grid.sweep.measurement
+    cells = len(grid.cells)
     base = computing_seconds(grid, deploy_seconds, cell_seconds)
-    shortest, longest = measurement.bounds
-    return base + cells * shortest, base + cells * longest
+    shortest, longest = grid.sweep.measurement.bounds
+    again = math.ceil(grid.sweep.again * cells) * (deploy_seconds + cell_seconds + longest)
+    return base + cells * shortest, base + cells * longest + again
 
 
 def computing_seconds(grid: Grid, deploy_seconds: float, cell_seconds: float) -> float:

@@ -1,4 +1,4 @@
-"""What a run was asked for, as far as it says whether the configured sweep has a part in it."""
+"""What a run was asked for, as far as it says whether the configured sweep has a part in it, and is measured."""
 
 from __future__ import annotations
 
@@ -11,6 +11,12 @@ from tpcsweep.published import NAMES
 
 _OTHERS = ("published", "terena2005", "open_questions")
 """What the names of the other targets begin with that reproduce publications."""
+_MEASURING = ("all", "cells", "again", "dataset", "report", "adaptive")
+"""Rules that measure what is not there, beside those of deployments."""
+_MEASURED = ("cells", "not_measured.json", "front.rst", "dataset.nc", "cells.csv", "report.html")
+"""Their files, and the folder of the cells."""
+_WITHOUT_CELLS = ("grid", "reap", "import", "compare", "comparison", "compare_notebook")
+"""Rules that need no cells of the configured sweep."""
 
 
 def requested(argv: Sequence[str]) -> list[str]:
@@ -33,6 +39,24 @@ def of_configured_sweep(targets: Iterable[str], results: str) -> bool:
     """
     targets = list(targets)
     return not targets or not all(_published(target, Path(results) / "published") for target in targets)
+
+
+def of_what_is_there(targets: Iterable[str], results: str, folder: Path) -> bool:
+    """Whether nothing is asked for but what is made of a dataset, such as models, and so of the cells that are there.
+
+    folder: of the sweep's results.
+    """
+    published = Path(results) / "published"
+    asked = [
+        target for target in targets if target not in _WITHOUT_CELLS and not _published(target, published)
+    ]
+    return bool(asked) and not any(_measuring(target, folder) for target in asked)
+
+
+def _measuring(target: str, folder: Path) -> bool:
+    if target in _MEASURING or target.startswith("deployment_"):
+        return True
+    return any(Path(target).is_relative_to(folder / name) for name in _MEASURED)
 
 
 def _published(target: str, folder: Path) -> bool:

@@ -41,6 +41,14 @@ SUMMARY = {
     ),
     "machine_cpu": Variable("1", "share of the machine's CPU time that was busy"),
     "machine_steal": Variable("1", "share of the machine's CPU time that the hypervisor took"),
+    "machine_others": Variable(
+        "1", "share of the machine's CPU time that processes used which are not the deployment's"
+    ),
+    "machine_pressure": Variable("1", "share of the time in which some process waited for a CPU"),
+    "machine_work": Variable("ms", "CPU time of a fixed piece of work: the machine's own speed"),
+    "machine_slowed": Variable(
+        "1", "share by which a fixed piece of work took longer than when the deployment's machine was fastest"
+    ),
     "retransmits": Variable("1", "TCP segments retransmitted by the source origins"),
     "path_drops": Variable("1", "packets that the path dropped"),
     "path_used": Variable("1", "rate on the path over its bandwidth"),
@@ -78,6 +86,7 @@ SUMMARY = {
     ),
     "transfers": Variable("1", "transfers that ended well"),
     "transfers_failed": Variable("1", "transfers that failed"),
+    "attempts": Variable("1", "how often the cell was measured; the measurement with fewer warnings is kept"),
     "xrootd_transfers": Variable("1", "third-party copies that ended well by XRootD's own monitoring"),
     "xrootd_share": Variable(
         "1", "bytes of the transfers that ended well by XRootD's own monitoring, over those in their files"
@@ -96,6 +105,10 @@ SAMPLES = {
     "path_cpu": SUMMARY["path_cpu"],
     "machine_cpu": SUMMARY["machine_cpu"],
     "machine_steal": SUMMARY["machine_steal"],
+    "machine_others": SUMMARY["machine_others"],
+    "machine_pressure": SUMMARY["machine_pressure"],
+    "machine_work": SUMMARY["machine_work"],
+    "machine_slowed": SUMMARY["machine_slowed"],
     "retransmits": SUMMARY["retransmits"],
     "rtt_loaded": Variable("ms", "smoothed RTT of the data connections, mean over connections"),
     "cwnd": Variable("1", "congestion window of the data connections in segments, mean over connections"),
@@ -144,19 +157,6 @@ TRANSFERS = {
     "xrootd_direction": Variable("", "pull or push, by XRootD's monitoring"),
 }
 """What is known of every transfer. Of what XRootD's monitoring did not tell there is NaN, or no text."""
-
-FLAGS = {
-    "not_steady": "the throughput had not settled: the warm-up rule would cut half of the cell or more",
-    "wide_interval": "the cell ended before the confidence interval was as narrow as asked",
-    "autocorrelated": "the batch means are still correlated, so that the interval is too narrow",
-    "transfers_failed": "at least one transfer failed",
-    "files_missing": "the cell ended before every stream had transferred its files",
-    "counters_disagree": "goodput and the path's counters differ by more than headers explain",
-    "monitoring_disagrees": "the bytes of transfers by XRootD's own monitoring are not those in their files",
-    "machine_saturated": "the machine's CPUs were all busy: the machine bound the cell, not the setting",
-    "deployment_broken": "a server, the client or the path died or answered no more; another deployment followed",
-    "path_slow": "the path had less than the bandwidth asked; bandwidth_found says how much",
-}
 
 LIMITS = {
     "bandwidth": "the path was full",

@@ -271,7 +271,9 @@ def completed(summary: xr.Dataset) -> xr.Dataset:
 
     The result has a variable `predicted`, true for these cells.
     """
-    holes = (summary["status"] == dataset.STATUS.index("missing")) & summary["throughput_predicted"].notnull()
+    holes = (summary["status"] == dataset.STATUS.index("not_measured")) & summary[
+        "throughput_predicted"
+    ].notnull()
     holes = holes.transpose(*summary["throughput"].dims)
     filled: dict[str, Any] = {
         name: summary[name].where(~holes, summary[name.replace("throughput", "throughput_predicted")])

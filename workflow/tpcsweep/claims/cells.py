@@ -14,6 +14,7 @@ from scipy import stats
 
 from tpcsweep.claims.effects import FEWEST_PAIRS
 from tpcsweep.dataset import SIMULATED, STATUS, flagged
+from tpcsweep.flags import FLAGS, graded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,7 +34,7 @@ WIDEN_AUTOCORRELATED = 1.5
 TOO_WIDE = 0.25
 """The largest relative standard error with which a cell enters a ratio: beyond it a logarithm is not normal."""
 
-UNTRUSTED = ("not_steady", "machine_saturated")
+UNTRUSTED = ("not_steady", "machine_saturated", "path_slow", "disturbed", *graded(FLAGS, "invalid"))
 """Flags of cells that say nothing of their setting."""
 
 _REPETITION = "repetition"
@@ -193,7 +194,7 @@ def cells_of(ds: xr.Dataset) -> Cells:
     """
     axes = [str(name) for name in ds["throughput"].dims]
     every = _frame(ds)
-    every = every[every["status"] != STATUS.index("missing")].reset_index(drop=True)
+    every = every[every["status"] != STATUS.index("not_measured")].reset_index(drop=True)
     failed, nothing = every["failed"], every["throughput"].isna()
     left_out = {"failed": int(failed.sum()), "without throughput": int((nothing & ~failed).sum())}
     trusted = ~failed & ~nothing

@@ -18,10 +18,9 @@ import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 from numpy.typing import NDArray
 from scipy import stats
-from statsmodels.stats.multitest import multipletests  # type: ignore[import-untyped]
 
 from tpcsweep.comparing.sides import shown
-from tpcsweep.dataset import SIMULATED, STATUS, flag_words
+from tpcsweep.dataset import SIMULATED, STATUS, flags_in, masks_of
 from tpcsweep.parameters import Parameters, Value
 from tpcsweep.sweep import REPETITION
 
@@ -227,6 +226,17 @@ def random_effects(effects: Floats, variances: Floats) -> tuple[float, float, fl
     return float(mean), float(error), float(np.sqrt(between))
 
 
+def holm(p: Floats) -> Floats:
+    """P-values corrected for their number, so that one is below α by chance with a probability of α at most.
+
+    Holm 1979, A simple sequentially rejective multiple test procedure: the k-th smallest of n counts n − k + 1 times.
+    """
+    order = np.argsort(p)
+    corrected = np.empty_like(p)
+    corrected[order] = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    return np.minimum(corrected, 1.0)
+
+
 def failures(comparison: Comparison, below: float) -> list[str]:
     """Why a gate refuses that lets new be slower by a factor of `below` and no more; nothing where it passes.
 
@@ -244,7 +254,7 @@ def failures(comparison: Comparison, below: float) -> list[str]:
     used = cells[cells["verdict"] != NOT_COMPARABLE]
     if len(used):
         t = (used["log_ratio"] - np.log(below)) / used["error"]
-        refused = _holm(stats.t.cdf(t, used["freedom"])) < 1 - CONFIDENCE
+        refused = holm(stats.t.cdf(t, used["freedom"])) < 1 - CONFIDENCE
         for _, row in used[refused].iterrows():
             reasons.append(f"{_place(comparison, row)}: the ratio is {row['ratio']:.3g}, below {below:g}")
     for _, row in cells[cells["why"] == "new: failed"].iterrows():
@@ -330,7 +340,8 @@ def _side(summary: xr.Dataset, axes: Mapping[str, tuple[Value, ...]]) -> _Side:
         for statuses, n, level, error in zip(arrays["status"], count, log_mean, log_variance, strict=True)
     ]
     bits = np.bitwise_or.reduce(arrays["flags"].astype(np.int64), axis=1)
-    flags = [flag_words(int(one)) for one in bits]
+    masks = masks_of(summary)
+    flags = [" ".join(flags_in(int(one), masks)) for one in bits]
     freedom = np.where(repeated, count - 1.0, np.inf)
     return _Side(count, mean, variance, log_mean, log_variance, freedom, why, flags)
 
@@ -368,7 +379,7 @@ def _cells(axes: Mapping[str, tuple[Value, ...]], base: _Side, new: _Side) -> pd
     inferred += [f"{name}_{end}" for name in ("ratio", "difference") for end in ("low", "high")]
     frame.loc[~good, inferred] = np.nan
     frame["p_corrected"] = np.nan
-    frame.loc[good, "p_corrected"] = _holm(frame.loc[good, "p"].to_numpy())
+    frame.loc[good, "p_corrected"] = holm(frame.loc[good, "p"].to_numpy())
     found = frame["p_corrected"] < 1 - CONFIDENCE
     frame["verdict"] = np.where(
         found, np.where(effect > 0, FASTER, SLOWER), np.where(good, SAME, NOT_COMPARABLE)
@@ -386,10 +397,6 @@ def _welch(ours: Floats, theirs: Floats, one: Floats, other: Floats) -> tuple[Fl
         error = np.sqrt(ours + theirs)
         freedom = (ours + theirs) ** 2 / (ours**2 / one + theirs**2 / other)
     return stats.t.ppf((1 + CONFIDENCE) / 2, freedom) * error, error, freedom
-
-
-def _holm(p: Floats) -> Floats:
-    return np.asarray(multipletests(p, method="holm")[1]) if len(p) else p
 
 
 def _verdict(low: float, high: float) -> str:

@@ -11,8 +11,9 @@ from tpcsweep.dataset.labels import (
     STATUS,
     TRANSFERS_GROUP,
     describe,
-    flag_words,
     flagged,
+    flags_in,
+    masks_of,
 )
 from tpcsweep.dataset.table import table, write_table
 from tpcsweep.dataset.writing import write
@@ -26,9 +27,10 @@ __all__ = [
     "DatasetError",
     "Folded",
     "describe",
-    "flag_words",
     "flagged",
+    "flags_in",
     "fold",
+    "masks_of",
     "table",
     "tabulate",
     "write",

@@ -57,7 +57,7 @@ def fold(
     """Fold cell files into one dataset with a dimension for each axis.
 
     axes: the values of each axis in order, `repetition` among them. Points without a file become NaN with the
-    status "missing". wanted: for each file in turn the specification that it must have been measured under.
+    status "not_measured". wanted: for each file in turn the specification that it must have been measured under.
     processes: how many read files where there are more than a few.
     attributes: of the summary, besides what the cells say.
 
@@ -76,6 +76,8 @@ def fold(
             grid.add(cell)
     if grid.first is None:
         raise DatasetError("no cell files were given: a dataset needs at least one")
+    if not grid.summary.status.any():
+        raise DatasetError(f"none of the cells was measured; {grid.first} says why, as all of them do")
     return grid.folded(
         grid.fixed["parameters"],
         {**about_sweep(grid.fixed, grid.summary), **attributes},
@@ -130,8 +132,9 @@ class _Grid:
         if self.summary.status[cell.at]:
             raise DatasetError(f"{cell.path}: another file was measured at the same point of the grid")
         self.summary.add(cell.at, cell.row)
-        self.series.add(cell.at, cell.samples)
-        self.moved.add(cell.at, cell.transfers)
+        if cell.samples is not None and cell.transfers is not None:
+            self.series.add(cell.at, cell.samples)
+            self.moved.add(cell.at, cell.transfers)
 
     def folded(
         self, fixed: Mapping[str, Value], attributes: Mapping[str, Any], interval: float = 1.0

@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
+from tpcsweep.flags import FLAGS
 from tpcsweep.parameters import Parameters, Value, quantity
-from tpcsweep.variables import FLAGS, Variable
+from tpcsweep.variables import Variable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-STATUS = ("missing", "ok", "failed")
+STATUS = ("not_measured", "ok", "failed")
 """Meanings of the values of the variable `status`, from 0."""
 
 MASKS = {flag: 1 << bit for bit, flag in enumerate(FLAGS)}
-"""The bit of each flag in the variable `flags`."""
+"""The bit of each flag in the variable `flags` of a dataset that is made now; see `masks_of`."""
 
 SIMULATED = "simulation"
 """The kind of testbed in datasets that no measurement is in: their files, figures and tables all say so."""
@@ -36,18 +37,37 @@ REPETITION = "repetition"
 _DEFAULT = "default"  # stands for null on an axis of words: NetCDF has no null text
 
 
+def about_flags() -> dict[str, Any]:
+    """Give the attributes of the variable `flags`: names, bits, grades and meanings, in the same order."""
+    return {
+        "long_name": "what to know before trusting the cell",
+        "flag_masks": np.array(list(MASKS.values()), dtype=np.int32),
+        "flag_meanings": " ".join(MASKS),
+        "flag_grades": " ".join(flag.grade for flag in FLAGS.values()),
+        "comment": "; ".join(f"{name}: {flag.meaning}" for name, flag in FLAGS.items()),
+    }
+
+
+def masks_of(summary: xr.Dataset) -> dict[str, int]:
+    """Give the bit of each flag that a dataset knows, by its own attributes: earlier ones had other bits."""
+    about = summary["flags"].attrs
+    return dict(zip(about["flag_meanings"].split(), np.atleast_1d(about["flag_masks"]).tolist(), strict=True))
+
+
 def flagged(summary: xr.Dataset, flag: str) -> xr.DataArray:
-    """Which cells carry one of `variables.FLAGS`, as booleans over the axes.
+    """Which cells carry one of `flags.FLAGS`, as booleans over the axes; none where the dataset is older than it.
 
     Raises:
         KeyError: for what is no flag.
     """
-    return (summary["flags"] & MASKS[flag]) != 0
+    if flag not in FLAGS:
+        raise KeyError(flag)
+    return (summary["flags"] & masks_of(summary).get(flag, 0)) != 0
 
 
-def flag_words(value: int) -> str:
-    """Give the names of the flags in one value of the variable `flags`, with spaces between them."""
-    return " ".join(flag for flag, mask in MASKS.items() if value & mask)
+def flags_in(value: int, masks: Mapping[str, int]) -> list[str]:
+    """Give the names of the flags in one value of the variable `flags`; masks: see `masks_of`."""
+    return [flag for flag, mask in masks.items() if value & mask]
 
 
 def describe(name: str) -> Variable:

@@ -19,9 +19,10 @@ from tpcsweep import signals
 from tpcsweep.dataset.cells import FORMAT, DatasetError, check_wanted, read
 from tpcsweep.dataset.labels import REPETITION
 from tpcsweep.dataset.series import Record, record_of
-from tpcsweep.dataset.summary import Row, row_of
+from tpcsweep.dataset.summary import Row, hole, row_of
 from tpcsweep.dataset.transfers import Columns, columns_of
 from tpcsweep.parameters import Value
+from tpcsweep.results import NOT_MEASURED
 
 FEW = 500
 """So many files are read here before processes are started: that is a quarter of a second."""
@@ -40,8 +41,9 @@ class Reduced(NamedTuple):
     fixed: dict[str, Any]
     """What of its specification is on no axis."""
     row: Row
-    samples: Record
-    transfers: Columns
+    samples: Record | None
+    transfers: Columns | None
+    """Both None of a cell that was not measured."""
 
 
 class Grid:
@@ -64,6 +66,10 @@ class Grid:
         if wanted is not None:
             check_wanted(path, spec, wanted)
         try:
+            if cell.get("status") == NOT_MEASURED:
+                return Reduced(
+                    path, self._place(path, spec), self._fixed(spec), hole(cell["message"]), None, None
+                )
             return Reduced(
                 path,
                 self._place(path, spec),

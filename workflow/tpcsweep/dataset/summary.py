@@ -10,8 +10,8 @@ import numpy as np
 import orjson
 import xarray as xr
 
-from tpcsweep.dataset.labels import MASKS, SIMULATED, STATUS, attributes_of
-from tpcsweep.variables import FLAGS, LIMITS, SUMMARY
+from tpcsweep.dataset.labels import MASKS, SIMULATED, STATUS, about_flags, attributes_of
+from tpcsweep.variables import LIMITS, SUMMARY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,8 +39,14 @@ class Row(NamedTuple):
     figures: NDArray[np.float64]
     """Those of `variables.SUMMARY`, NaN for what the cell has not."""
     started: np.datetime64
-    provenance: bytes
-    """In JSON, without when it was started."""
+    provenance: bytes | None
+    """In JSON, without when it was started; None where nothing was measured."""
+
+
+def hole(message: str) -> Row:
+    """Give what a cell that was not measured has: why."""
+    nothing = np.full(len(SUMMARY), np.nan)
+    return Row(STATUS.index("not_measured"), message, 0, "", nothing, np.datetime64("NaT", "ns"), None)
 
 
 def row_of(cell: Mapping[str, Any]) -> Row:
@@ -94,7 +100,8 @@ class Summary:
         self._limit[at] = row.limit
         self._all[:, at] = row.figures
         self.started[at] = row.started
-        self.provenance[at] = self._number(row.provenance)
+        if row.provenance is not None:
+            self.provenance[at] = self._number(row.provenance)
 
     def record(self, provenance: Mapping[str, Any]) -> int:
         """Give the number of a record of provenance, which is kept if it is another than those before."""
@@ -121,15 +128,7 @@ class Summary:
                 "flag_meanings": " ".join(STATUS),
             },
         )
-        content["flags"] = self._over(
-            self._flags,
-            {
-                "long_name": "what to know before trusting the cell",
-                "flag_masks": np.array(list(MASKS.values()), dtype=np.int32),
-                "flag_meanings": " ".join(MASKS),
-                "comment": "; ".join(f"{flag}: {meaning}" for flag, meaning in FLAGS.items()),
-            },
-        )
+        content["flags"] = self._over(self._flags, about_flags())
         content["limit"] = self._over(
             self._limit,
             {
@@ -138,7 +137,10 @@ class Summary:
                 "comment": "; ".join(f"{limit}: {meaning}" for limit, meaning in LIMITS.items()),
             },
         )
-        content["message"] = self._over(self._message, {"long_name": "what the tool said of a failed cell"})
+        content["message"] = self._over(
+            self._message,
+            {"long_name": "what the tool said of a failed cell, or why a cell was not measured"},
+        )
         content["started"] = self._over(self.started, {"long_name": "when the cell was started, UTC"})
         content["provenance"] = self._over(
             self.provenance,

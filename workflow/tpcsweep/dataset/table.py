@@ -7,19 +7,23 @@ from typing import TYPE_CHECKING
 
 import xarray as xr
 
-from tpcsweep.dataset.labels import SIMULATED, STATUS, flag_words
+from tpcsweep.dataset.labels import SIMULATED, STATUS, flags_in, masks_of
 from tpcsweep.dataset.writing import beside
+from tpcsweep.flags import worst
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
 
 def table(summary: xr.Dataset) -> pd.DataFrame:
-    """Give a row for each cell: its place, status, throughput with interval, limit, flags in words, and message."""
+    """Give a row for each cell: place, status, throughput, interval, limit, flags with their worst grade, message."""
     names = ["throughput", "throughput_low", "throughput_high", "limit", "duration", "warmup"]
     frame = summary[["status", *names, "flags", "message"]].reset_coords(drop=True).to_dataframe()
     frame["status"] = [STATUS[value] for value in frame["status"]]
-    frame["flags"] = [flag_words(value) for value in frame["flags"]]
+    masks = masks_of(summary)
+    flags = [flags_in(value, masks) for value in frame["flags"]]
+    frame["flags"] = [" ".join(names) for names in flags]
+    frame.insert(frame.columns.get_loc("flags") + 1, "grade", [worst(names) or "" for names in flags])
     if summary.attrs["testbed_kind"] == SIMULATED:
         frame["data"] = "simulated"
     return frame.reset_index()

@@ -40,7 +40,7 @@ def cells(summary: xr.Dataset) -> Cells:
         ExportError: where the dataset does not say when a cell was measured.
     """
     status = summary["status"]
-    index = np.nonzero(status.values != STATUS.index("missing"))
+    index = np.nonzero(status.values != STATUS.index("not_measured"))
     axes = {}
     for name, places in zip(status.dims, index, strict=True):
         texts = [path_text(plain(value)) for value in summary[name].values.tolist()]

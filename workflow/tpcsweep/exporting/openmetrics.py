@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import xarray as xr
 
-from tpcsweep.dataset import STATUS, flag_words
+from tpcsweep.dataset import STATUS, flags_in, masks_of
 from tpcsweep.exporting.cells import ExportError, cells, plain, site
+from tpcsweep.flags import FLAGS
 from tpcsweep.sweep import path_text
-from tpcsweep.variables import FLAGS, SUMMARY
+from tpcsweep.variables import SUMMARY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -83,9 +84,9 @@ def _states(summary: xr.Dataset, measured: _Measured) -> Iterator[str]:
     for value, labels, ended in zip(status, measured.labels, measured.ended, strict=True):
         yield f"{ok}{labels}}} {int(value == STATUS.index('ok'))}{ended}"
     yield from _head(flags, "stateset", "", "what to know before trusting the cell")
-    masks = summary["flags"].values[measured.at].tolist()
-    for mask, labels, ended in zip(masks, measured.labels, measured.ended, strict=True):
-        carried = flag_words(mask).split()
+    values, masks = summary["flags"].values[measured.at].tolist(), masks_of(summary)
+    for value, labels, ended in zip(values, measured.labels, measured.ended, strict=True):
+        carried = flags_in(value, masks)
         for flag in FLAGS:
             yield f'{flags}{labels},{flags}="{flag}"}} {int(flag in carried)}{ended}'
 

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from tpcsweep.dataset import IMPORTED, STATUS, flagged
-from tpcsweep.variables import FLAGS
+from tpcsweep.flags import FLAGS, graded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -87,10 +87,11 @@ def _combined(summary: xr.Dataset) -> xr.Dataset:
     predicted = summary["predicted"] if "predicted" in summary else xr.zeros_like(status, bool)
     ok = (status == STATUS.index("ok")) | predicted
     throughput = summary["throughput"].where(ok)
-    marks = {name: flagged(summary, name).any(REPETITION) for name in FLAGS}
+    loud = graded(FLAGS, "warning", "invalid")
+    marks = {name: flagged(summary, name).any(REPETITION) for name in loud}
     marks["failed"] = (status == STATUS.index("failed")).any(REPETITION)
     marks["predicted"] = predicted.any(REPETITION)
-    missing = (status == STATUS.index("missing")) & ~predicted
+    missing = (status == STATUS.index("not_measured")) & ~predicted
     # What others measured more often in one cell than in another is not missing in the other.
     uneven = summary.attrs["testbed_kind"] == IMPORTED
     marks["missing"] = missing.all(REPETITION) if uneven else missing.any(REPETITION)

@@ -13,16 +13,19 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from tpcsweep.figures.grid import Grid, arrange, evenly
-from tpcsweep.figures.labels import mean_note, rate_label, tick_labels, title_of, wrapped
+from tpcsweep.figures.labels import band_note, mean_note, rate_label, tick_labels, title_of, wrapped
 from tpcsweep.figures.marks import MARKS, mark_handles, present
 from tpcsweep.figures.panels import COLOURS, colour_scale, finish, label_axes, lay_out, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.colors import Normalize
     from numpy.typing import NDArray
 
 _MOST_NUMBERED = 16
 """Values of an axis beyond which a map's cells have no numbers in them, and not all ticks."""
+_VALUE, _INTERVAL, _MARK = 0.66, 0.37, 0.14
+"""Heights in a cell, from its lower edge: nothing hides anything else."""
 _DARK = 0.6
 """Share of the colour scale below which numbers are white."""
 _CROWDED = (8.0, 5.0, False)
@@ -47,12 +50,7 @@ def heatmap(summary: xr.Dataset) -> Figure:
                 linewidth=0.6 if readable else 0,
             )
             if readable:
-                for (row, column), text in np.ndenumerate(rounded(values)):
-                    dark = norm(values[row, column]) < _DARK
-                    colour = "white" if dark else "#262626"
-                    axes.text(
-                        column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=8, color=colour
-                    )
+                _number(axes, grid, where, norm)
             label_map(axes, grid)
             axes.set_facecolor("#dddddd")
             _mark_heatmap(axes, grid, where)
@@ -61,7 +59,9 @@ def heatmap(summary: xr.Dataset) -> Figure:
             ScalarMappable(norm, COLOURS), ax=[axes for axes, _ in panels], aspect=30, pad=0.02
         )
         bar.set_label(rate_label(summary))
-        finish(figure, summary, "Throughput", [mean_note(summary), *notes], mark_handles(grid, "white"))
+        small = band_note(summary, "Small numbers") if readable else ""
+        said = f"{mean_note(summary)} {small}".strip()
+        finish(figure, summary, "Throughput", [said, *notes], mark_handles(grid, "white"))
     return figure
 
 
@@ -82,6 +82,23 @@ def label_map(axes: Axes, grid: Grid) -> None:
     label_axes(axes, grid.x, grid.y)
 
 
+def _number(axes: Axes, grid: Grid, where: Mapping[str, Any], norm: Normalize) -> None:
+    """Write each cell's throughput into it, and below it, small, its interval where it has one."""
+    low, values, high = (grid.plane(name, where) for name in ("low", "throughput", "high"))
+    # No throughput is below zero, whatever the interval of a noisy cell says.
+    lowest, middle, highest = (rounded(of).tolist() for of in (np.maximum(low, 0), values, high))
+    for row, column in np.ndindex(values.shape):
+        look: dict[str, Any] = {
+            "color": "white" if norm(values[row, column]) < _DARK else "#262626",
+            "ha": "center",
+            "va": "center",
+        }
+        axes.text(column + 0.5, row + _VALUE, middle[row][column], fontsize=8, **look)
+        ends = lowest[row][column], highest[row][column]
+        if ends[0] != ends[1]:
+            axes.text(column + 0.5, row + _INTERVAL, "–".join(ends), fontsize=5.5, **look)
+
+
 def _mark_heatmap(axes: Axes, grid: Grid, where: Mapping[str, Any]) -> None:
     """Put marks into the lower edge of each cell, side by side; hatch cells without a value."""
     empty = np.isnan(grid.plane("throughput", where))
@@ -98,10 +115,10 @@ def _mark_heatmap(axes: Axes, grid: Grid, where: Mapping[str, Any]) -> None:
         row, column = np.nonzero(marked[at])
         axes.scatter(
             column + before[at, row, column] / (here[row, column] + 1),
-            row + np.where(empty[row, column], 0.5, 0.17),
+            row + np.where(empty[row, column], 0.5, _MARK),
             marker=MARKS[name].marker,
-            s=26,
-            color="white",
+            s=18,
+            color=MARKS[name].face("white"),
             edgecolor="black",
             linewidth=0.8,
             zorder=5,

@@ -69,14 +69,14 @@ def mean_note(summary: xr.Dataset) -> str:
     return f"Mean goodput at the destination after warm-up{of}."
 
 
-def band_note(summary: xr.Dataset) -> str:
-    """Say what bands and bars span."""
+def band_note(summary: xr.Dataset, what: str = "Bands and bars") -> str:
+    """Say what the intervals of a figure are; what: how it shows them."""
     if not summary["throughput_low"].notnull().any():
-        return "Bands and bars: from the smallest to the largest measurement."
+        return f"{what}: from the smallest to the largest measurement."
     if summary.attrs["testbed_kind"] == SIMULATED:
-        return f"Bands and bars: {confidence(summary)} of random parameter sets within their stated ranges."
+        return f"{what}: {confidence(summary)} of random parameter sets within their stated ranges."
     of = " of any repetition" if summary.sizes.get(REPETITION, 1) > 1 else ""
-    return f"Bands and bars: {confidence(summary)} confidence interval{of}."
+    return f"{what}: {confidence(summary)} confidence interval{of}."
 
 
 def how(summary: xr.Dataset) -> str:

@@ -13,7 +13,7 @@ from matplotlib.patches import Patch, Rectangle
 
 from tpcsweep.figures.grid import REPETITION, Grid, place
 from tpcsweep.figures.heat_maps import label_map, map_size, rounded
-from tpcsweep.figures.labels import title_of, wrapped
+from tpcsweep.figures.labels import title_of, words, wrapped
 from tpcsweep.figures.panels import finish, lay_out, placeholder, styled
 from tpcsweep.variables import LIMITS
 
@@ -53,7 +53,7 @@ def limits(summary: xr.Dataset) -> Figure:
             label_map(axes, grid)
             axes.set_title(wrapped([title_of(where)], int(wide * 11)))
         present = [name for at, name in enumerate(_NAMES) if bool((grid.cells["limit"] == at).any())]
-        handles: list[Any] = [Patch(color=COLOURS[name], label=name) for name in present]
+        handles: list[Any] = [Patch(color=COLOURS[name], label=words(name)) for name in present]
         if bool(grid.cells["differ"].any()):
             handles.append(Patch(facecolor="white", edgecolor="black", hatch="....", label=_DIFFER))
         numbers = " Numbers: mean goodput in Gbit/s." if readable else ""

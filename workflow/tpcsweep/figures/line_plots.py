@@ -123,19 +123,19 @@ def _mark_line(
     colour: Colour,
     line: int,
 ) -> None:
-    """Put hollow marks around points; what has no value is marked near the floor, each line at its height."""
+    """Put marks around points, filled where invalid; without a value near the floor, each line at its height."""
     chosen = chosen.astype(bool)
     gap = np.isnan(y)
     look: dict[str, Any] = {
         "marker": MARKS[name].marker,
-        "facecolor": "none",
+        "facecolor": MARKS[name].face("none"),
         "edgecolor": colour,
         "zorder": 4,
     }
-    axes.scatter(x[chosen & ~gap], y[chosen & ~gap], s=58, linewidth=1.2, **look)
+    axes.scatter(x[chosen & ~gap], y[chosen & ~gap], s=34, linewidth=1, **look)
     at = x[chosen & gap]
     floor = np.full(at.shape, 0.03 + 0.02 * (line % 9))
-    axes.scatter(at, floor, s=40, linewidth=1.2, transform=axes.get_xaxis_transform(), clip_on=False, **look)
+    axes.scatter(at, floor, s=34, linewidth=1, transform=axes.get_xaxis_transform(), clip_on=False, **look)
 
 
 def bandwidth_line(summary: xr.Dataset, top: float) -> float | None:

@@ -1,4 +1,7 @@
-"""The marks of what a reader should know of a cell: failed, missing, flags."""
+"""The marks of what a reader should know of a cell: failed, missing, warnings, invalid.
+
+Flags that are notes have none: they are about the interval, which is drawn itself.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,10 @@ import xarray as xr
 from matplotlib.lines import Line2D
 
 from tpcsweep.figures.grid import Grid
+from tpcsweep.flags import FLAGS
+
+INVALID = "#D55E00"
+"""What marks are filled with of cells whose figure is not that of what was asked."""
 
 
 class Mark(NamedTuple):
@@ -15,22 +22,33 @@ class Mark(NamedTuple):
 
     marker: str
     meaning: str
+    invalid: bool = False
 
+    def face(self, otherwise: str) -> str:
+        """Give the colour that it is filled with."""
+        return INVALID if self.invalid else otherwise
+
+
+_MARKERS = {
+    "not_steady": "^",
+    "transfers_failed": "v",
+    "files_missing": "<",
+    "counters_disagree": "P",
+    "monitoring_disagrees": ">",
+    "machine_saturated": "*",
+    "deployment_broken": "h",
+    "path_slow": "D",
+    "disturbed": "s",
+}
 
 MARKS = {
     "failed": Mark("X", "failed"),
     "missing": Mark("o", "not measured"),
     "predicted": Mark("p", "not measured: predicted"),
-    "not_steady": Mark("^", "not steady"),
-    "wide_interval": Mark("s", "interval wider than asked"),
-    "autocorrelated": Mark("D", "autocorrelated: interval too narrow"),
-    "transfers_failed": Mark("v", "some transfers failed"),
-    "files_missing": Mark("<", "not all files transferred"),
-    "counters_disagree": Mark("P", "counters disagree"),
-    "monitoring_disagrees": Mark(">", "XRootD's monitoring disagrees"),
-    "machine_saturated": Mark("*", "machine saturated"),
-    "deployment_broken": Mark("h", "deployment broke"),
-    "path_slow": Mark("d", "path slower than asked"),
+    **{
+        flag: Mark(marker, f"{FLAGS[flag].grade}: {FLAGS[flag].words}", FLAGS[flag].grade == "invalid")
+        for flag, marker in _MARKERS.items()
+    },
 }
 
 
@@ -40,15 +58,15 @@ def present(cells: xr.Dataset) -> list[str]:
 
 
 def mark_handles(grid: Grid, face: str) -> list[Line2D]:
-    """Give legend entries of the marks that occur."""
+    """Give legend entries of the marks that occur; face: the colour of those that are not invalid."""
     return [
         Line2D(
             [],
             [],
             linestyle="",
             marker=MARKS[name].marker,
-            markersize=6,
-            markerfacecolor=face,
+            markersize=5,
+            markerfacecolor=MARKS[name].face(face),
             markeredgecolor="black",
             label=MARKS[name].meaning,
         )

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
-import plotly.graph_objects as go  # type: ignore[import-untyped]
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from tpcsweep.extras import require
 from tpcsweep.figures.labels import axis_label, title_of, value_text, words
 from tpcsweep.figures.panels import COLOURS, styled
 from tpcsweep.models.base import Predictor
@@ -22,6 +22,7 @@ from tpcsweep.models.fit import Fit
 from tpcsweep.models.observations import Observations
 
 if TYPE_CHECKING:
+    import plotly.graph_objects as go  # type: ignore[import-untyped]
     from matplotlib.axes import Axes
 
 _MOST_PANELS = 24
@@ -178,8 +179,11 @@ def prediction_errors(choice: Mapping[str, Any], label: str) -> Figure:
 def interactive_surface(observations: Observations, fit: Predictor) -> go.Figure | None:
     """Make a surface of the model over streams × RTT to turn, with the measured cells; None without both axes.
 
-    A menu chooses the setting of the other axes.
+    A menu chooses the setting of the other axes. Raises MissingExtraError without the extra `models`.
     """
+    require("models")
+    import plotly.graph_objects as go
+
     layout = _Layout.of(observations)
     if layout.x is None or layout.lines is None:
         return None

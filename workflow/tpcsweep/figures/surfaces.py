@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 _MOST_LINES = 24  # of a surface in each direction
 _MOST_TICKS = 8
 _MOST_DOTS = 64  # of points that have one: more of them cover the surface
-_VIVID = "#D55E00"
 
 
 def surface(summary: xr.Dataset) -> Figure:
@@ -45,7 +44,7 @@ def surface(summary: xr.Dataset) -> Figure:
         if grid.cells["throughput"].isnull().any():
             notes.insert(0, "What has no value is marked on the floor.")
         notes.insert(0, mean_note(summary))
-        finish(figure, summary, "Throughput surface", notes, mark_handles(grid, _VIVID))
+        finish(figure, summary, "Throughput surface", notes, mark_handles(grid, "white"))
     return figure
 
 
@@ -102,8 +101,8 @@ def _mark_surface(
             y[chosen],
             np.nan_to_num(z[chosen]),
             marker=MARKS[name].marker,
-            s=130.0 / 2.6 ** before[chosen],
-            color=_VIVID,
+            s=60.0 / 2.2 ** before[chosen],
+            color=MARKS[name].face("white"),
             edgecolor="black",
             linewidth=0.6,
             depthshade=False,

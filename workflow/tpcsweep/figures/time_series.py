@@ -16,18 +16,20 @@ from tpcsweep.figures.grid import evenly
 from tpcsweep.figures.labels import confidence, rate_label, title_of, wrapped
 from tpcsweep.figures.marks import MARKS
 from tpcsweep.figures.panels import finish, placeholder, styled
-from tpcsweep.variables import FLAGS
+from tpcsweep.flags import FLAGS, graded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _MOST_SERIES = 24
+_LOUD = graded(FLAGS, "warning", "invalid")
 
 
 def series(summary: xr.Dataset, samples: xr.Dataset) -> Figure:
     """Draw goodput over time of single cells, warm-up shaded, with mean and interval of what was kept.
 
-    Of more cells than fit, those with flags come first, then others evenly over the grid; the figure says so.
+    Of more cells than fit, those with warnings and invalid ones come first, then others evenly over the grid; the
+    figure says so.
     """
     dimensions = [str(name) for name in summary["throughput"].dims]
     sampled = samples["goodput"].load()  # a file's other series may be more than memory holds
@@ -35,7 +37,7 @@ def series(summary: xr.Dataset, samples: xr.Dataset) -> Figure:
     if not measured.size:
         return placeholder(summary, "Goodput over time", "No cell has samples.")
     noted = summary["status"].values == STATUS.index("failed")
-    for name in FLAGS:
+    for name in _LOUD:
         noted |= flagged(summary, name).values
     chosen = _select(measured, noted[tuple(measured.T)], _MOST_SERIES)
     varying = [name for name in dimensions if summary.sizes[name] > 1]
@@ -68,7 +70,7 @@ def series(summary: xr.Dataset, samples: xr.Dataset) -> Figure:
             axes.set_ylim(bottom=0)
             axes.set_xlim(0, time[-1])
             axes.grid(visible=True, alpha=0.3)
-            flags = [MARKS[name].meaning for name in FLAGS if bool(flagged(one, name))]
+            flags = [MARKS[name].meaning for name in _LOUD if bool(flagged(one, name))]
             if int(one["status"]) == STATUS.index("failed"):
                 flags.insert(0, MARKS["failed"].meaning)
             place = {name: one[name].item() for name in varying}
@@ -88,8 +90,8 @@ def series(summary: xr.Dataset, samples: xr.Dataset) -> Figure:
         notes = []
         if len(measured) > count:
             notes = [
-                f"{count} of {len(measured)} measured cells: those with flags first, the others evenly over "
-                "the grid. The dataset has all."
+                f"{count} of {len(measured)} measured cells: those with warnings and invalid ones first, the "
+                "others evenly over the grid. The dataset has all."
             ]
         finish(figure, summary, "Goodput over time", notes, handles)
     return figure

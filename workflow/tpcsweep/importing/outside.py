@@ -17,6 +17,7 @@ import pandas as pd  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from tpcsweep.dataset import IMPORTED, Folded, tabulate
+from tpcsweep.extras import require
 from tpcsweep.importing.settings import Column, Import, axis_dimension, variable_dimension
 from tpcsweep.parameters import Value
 from tpcsweep.problems import ConfigurationError, Problem, suggest
@@ -75,11 +76,13 @@ def read(file: Path) -> pd.DataFrame:
 
     Raises:
         ConfigurationError: for what is no CSV with a header in UTF-8, and no Parquet.
+        MissingExtraError: for Parquet without the extra `parquet`.
     """
     try:
         if file.suffix == ".csv":
             return _read_csv(file)
         if file.suffix == ".parquet":
+            require("parquet")
             table = pd.read_parquet(file)
             return table.set_axis(pd.RangeIndex(1, len(table) + 1, name="row"))
     except (csv.Error, ValueError) as error:  # pyarrow's and Unicode errors are ValueErrors

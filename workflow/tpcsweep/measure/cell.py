@@ -329,9 +329,14 @@ def _summary(
         "path_cpu",
         "machine_cpu",
         "machine_steal",
+        "machine_pressure",
+        "machine_work",
+        "machine_slowed",
         "rtt_loaded",
     )
     rates |= {name: mean(kept[name]) for name in means}
+    # Clock ticks, by which the machine counts, may lag behind what the deployment used.
+    rates["machine_others"] = float(np.maximum(mean(kept["machine_others"]), 0.0))
     for side in ("source", "destination"):
         rates[f"{side}_cpu_busiest"] = max(
             (mean(each) for each in kept[f"{side}_origin_cpu"]), default=math.nan
@@ -363,6 +368,7 @@ def _flags(
         "counters_disagree": _disagree(found, kept),
         "monitoring_disagrees": trust.disagrees(summary["xrootd_share"]),
         "machine_saturated": mean(kept["machine_cpu"]) + mean(kept["machine_steal"]) >= BUSY,
+        "disturbed": trust.disturbed(*(summary[f"machine_{name}"] for name in ("others", "steal", "slowed"))),
     }
     return [name for name, raised in flags.items() if raised]
 

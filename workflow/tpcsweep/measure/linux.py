@@ -40,6 +40,8 @@ class Machine(NamedTuple):
     """CPU seconds of the machine since boot, summed over its CPUs."""
 
     busy: float
+    tasks: float
+    """Of the busy ones those of processes, without what interrupts took."""
     steal: float
     total: float
 
@@ -47,5 +49,6 @@ class Machine(NamedTuple):
 def machine(text: bytes) -> Machine:
     """From the text of /proc/stat. Guest time is already in user time."""
     user, nice, system, idle, iowait, irq, softirq, steal = (int(n) / TICKS for n in text.split(None, 9)[1:9])
-    busy = user + nice + system + irq + softirq
-    return Machine(busy, steal, busy + idle + iowait + steal)
+    tasks = user + nice + system
+    busy = tasks + irq + softirq
+    return Machine(busy, tasks, steal, busy + idle + iowait + steal)

@@ -24,6 +24,8 @@ STATES = (
     "client_thread",
     "source_waiting",
     "destination_waiting",
+    "machine_work",
+    "machine_slowed",
 )
 """Fields of a reading that are no counters."""
 
@@ -72,6 +74,15 @@ class Reading(NamedTuple):
     source_waiting: float
     """Threads of the source origins that wait for a disk, a second ago or less."""
     destination_waiting: float
+    machine_others: float = math.nan
+    """CPU seconds of processes that are not the deployment's, nor the one that measures, to a clock tick. NaN where
+    that cannot be known."""
+    machine_pressure: float = math.nan
+    """Seconds in which some process of the machine waited for a CPU; NaN where the kernel does not say."""
+    machine_work: float = math.nan
+    """ms of CPU time that a fixed piece of work took lately: see `measure.machine`."""
+    machine_slowed: float = math.nan
+    """Share by which that is longer than when the machine was fastest in this deployment; NaN at first."""
 
 
 def series(readings: list[Reading], interval: float) -> Series:
@@ -107,6 +118,8 @@ def series(readings: list[Reading], interval: float) -> Series:
         "path_cpu": step["path_cpu"] / interval,
         "machine_cpu": step["machine_busy"] / total,
         "machine_steal": step["machine_steal"] / total,
+        "machine_others": step["machine_others"] / total,
+        "machine_pressure": step["machine_pressure"] / interval,
         "retransmits": step["retransmits"],
         "sent": step["sent"] * 8e-9 / interval,
         "resent": step["resent"] * 8e-9 / interval,

@@ -1,4 +1,5 @@
-"""How far a cell's figure can be trusted beside its interval: XRootD's own monitoring, and how streams shared. Pure.
+"""How far a cell's figure can be trusted beside its interval: XRootD's own monitoring, how streams shared, and whether
+the machine was as at other times. Pure.
 
 Fairness: R. Jain, D. Chiu, W. Hawe (1984), "A quantitative measure of fairness and discrimination for resource
 allocation in shared computer systems", DEC Research Report TR-301: (Σx)² / (n Σx²), between 1/n and 1.
@@ -18,6 +19,12 @@ from tpcsweep.measure.transfers import Columns
 MONITORED = 0.01
 """XRootD's sum of bytes and that of the files may differ by this share: both count payload, so that they are equal
 unless a record is lost."""
+
+
+TAKEN = 0.1
+"""Share of the machine's CPU time, by others or the hypervisor, from which on a cell is disturbed."""
+SLOWED = 0.5
+"""Share by which a piece of work takes longer than when the machine was fastest, from which on it is."""
 
 
 def fairness(rates: Sequence[float] | NDArray[np.float64]) -> float:
@@ -67,3 +74,11 @@ def monitored_share(ended: Columns, heard: float) -> float:
 def disagrees(share: float | None) -> bool:
     """Whether a `monitored_share` is another than it should be; not where there is none."""
     return share is not None and abs(share - 1) > MONITORED
+
+
+def disturbed(others: float | None, steal: float | None, slowed: float | None) -> bool:
+    """Whether a machine was not the deployment's own, by `machine_others`, `machine_steal` and `machine_slowed`.
+
+    What is not known does not speak against it.
+    """
+    return (others or 0.0) + (steal or 0.0) >= TAKEN or (slowed or 0.0) >= SLOWED

@@ -11,14 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 from scipy import stats
-from sklearn.exceptions import ConvergenceWarning  # type: ignore[import-untyped]
-from sklearn.gaussian_process import GaussianProcessRegressor  # type: ignore[import-untyped]
-from sklearn.gaussian_process.kernels import (  # type: ignore[import-untyped]
-    ConstantKernel,
-    Matern,
-    WhiteKernel,
-)
 
+from tpcsweep.extras import require
 from tpcsweep.models.base import Points
 from tpcsweep.models.observations import Observations
 from tpcsweep.models.places import Domain, Places, levels, predicted
@@ -135,7 +129,18 @@ def fit_process(observations: Observations, *, seed: int = 0) -> GaussianProcess
 
     Raises:
         ValueError: for observations without an axis.
+        MissingExtraError: without the extra `models`.
     """
+    require("models")
+    # Here, as other models and all that stands on them need none of it.
+    from sklearn.exceptions import ConvergenceWarning  # type: ignore[import-untyped]
+    from sklearn.gaussian_process import GaussianProcessRegressor  # type: ignore[import-untyped]
+    from sklearn.gaussian_process.kernels import (  # type: ignore[import-untyped]
+        ConstantKernel,
+        Matern,
+        WhiteKernel,
+    )
+
     if not observations.axes:
         raise ValueError("a Gaussian process needs an axis with several values")
     features = Features.of(observations)

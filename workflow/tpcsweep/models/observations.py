@@ -13,9 +13,9 @@ import xarray as xr
 from scipy import stats
 
 from tpcsweep.dataset import SIMULATED, STATUS, flagged
+from tpcsweep.flags import FLAGS
 from tpcsweep.models.base import UNSAID, Points
 from tpcsweep.parameters import CELL
-from tpcsweep.variables import FLAGS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import mmap
 import os
 import select
@@ -17,18 +18,32 @@ from dataclasses import dataclass
 from pathlib import Path as File
 
 from tpcsweep.commands import Commands
-from tpcsweep.paths.plan import INTERFACE, Path, PathError, memory
+from tpcsweep.paths.plan import (
+    INTERFACE,
+    Path,
+    PathError,
+    burst,
+    memory,
+    queue_bytes,
+    rate_bit,
+    tick_ns,
+)
 
 SOURCE = File(__file__).with_name("delayline.c")
-FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror", "-pthread")
+FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror")
 NAME = "tpc-delayline"
 START = 5.0  # s to make two devices; takes about 30 ms
 _WORDS = 8  # 64-bit words per block of the statistics file: one of settings, then one per direction
+_DELAY, _QUEUE = 0, 8  # offsets in bytes of what may be set
 
 
 @dataclass(frozen=True)
 class Direction:
-    """What one thread of the delay line did so far: packets (a GSO super-packet is one), bytes and ns."""
+    """What the delay line did so far in one direction: packets (a GSO super-packet is one), bytes and ns.
+
+    held: bytes that it has, on the wire, now. busy: when its bottleneck will have sent all of them, or had, in ns of
+    time.monotonic_ns().
+    """
 
     packets: int
     bytes: int
@@ -36,19 +51,21 @@ class Direction:
     dropped: int
     late_sum: int
     late_max: int
-    queued_bytes: int
-    queued_packets: int
+    held: int
+    busy: int
 
 
 def build(folder: File, commands: Commands) -> File:
-    """The compiled delay line in `folder`, compiled anew where delayline.c is newer.
+    """The compiled delay line in `folder`, compiled unless it is there.
 
-    Renamed into place, so that two that build at once do no harm. Raises PathError without a C compiler.
+    Its name has a hash of what it is compiled from, as two trees may share an environment. Renamed into place, so
+    that two that build at once do no harm. Raises PathError without a C compiler.
     """
-    binary = folder / NAME
-    if binary.exists() and binary.stat().st_mtime >= SOURCE.stat().st_mtime:
+    made_of = SOURCE.read_bytes() + " ".join(FLAGS).encode()
+    binary = folder / f"{NAME}-{hashlib.sha256(made_of).hexdigest()[:12]}"
+    if binary.exists():
         return binary
-    beside = folder / f".{NAME}.{os.getpid()}.{threading.get_ident()}"
+    beside = folder / f".{binary.name}.{os.getpid()}.{threading.get_ident()}"
     try:
         commands.run(["cc", *FLAGS, "-o", str(beside), str(SOURCE)])
         beside.replace(binary)
@@ -94,9 +111,16 @@ class DelayLine:
         os.close(descriptor)
         self._file = File(name)
         gso = path.loss == 0  # else packets of the MTU, so that each is lost or not on its own
-        self.argv = [*prefix, str(self.binary), near, far, INTERFACE, str(self._file)]
-        self.argv += [str(delay), f"{path.loss:.9g}", str(memory(path)), str(int(gso))]
-        self.argv += [str(path.queue_limit or 0), str(os.getpid())]
+        figures = [
+            delay,
+            tick_ns(path),
+            rate_bit(path),
+            burst(path),
+            queue_bytes(path),
+            path.queue_limit or 0,
+        ]
+        self.argv = [*prefix, str(self.binary), near, far, INTERFACE, str(self._file), *map(str, figures)]
+        self.argv += [f"{path.loss:.9g}", str(int(gso)), str(memory(path)), str(os.getpid())]
         commands.note(f"{shlex.join(self.argv[:-1])} $$ &  # stays up with the deployment")
         self._process: subprocess.Popen[str] | None = None
         self._error: OSError | None = None
@@ -146,11 +170,20 @@ class DelayLine:
     @property
     def delay(self) -> int:
         """The one-way delay in ns that is set. Writing it takes effect with the next packet."""
-        return int(struct.unpack_from("=Q", self._shared())[0])
+        return int(struct.unpack_from("=Q", self._shared(), _DELAY)[0])
 
     @delay.setter
     def delay(self, nanoseconds: int) -> None:
-        struct.pack_into("=Q", self._shared(), 0, nanoseconds)
+        struct.pack_into("=Q", self._shared(), _DELAY, nanoseconds)
+
+    @property
+    def queue(self) -> int:
+        """The bytes that may wait before the bottleneck. Writing it takes effect with the next packet."""
+        return int(struct.unpack_from("=Q", self._shared(), _QUEUE)[0])
+
+    @queue.setter
+    def queue(self, size: int) -> None:
+        struct.pack_into("=Q", self._shared(), _QUEUE, size)
 
     def statistics(self) -> tuple[Direction, Direction]:
         """Near to far, and far to near. Costs microseconds. Raises PathError where it has ended."""

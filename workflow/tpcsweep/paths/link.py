@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import subprocess
+import time
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path as File
@@ -74,7 +75,10 @@ class Link:
                 "source_sha256": hashlib.sha256(delayline.SOURCE.read_bytes()).hexdigest(),
                 "flags": list(delayline.FLAGS),
                 "scheduler": self.line.scheduler,
+                "rate_bit_per_s": plan.rate_bit(self.path),
                 "delay_ns": self.line.delay,
+                "tick_ns": plan.tick_ns(self.path),
+                "queue_bytes": self.line.queue,
                 "base_rtt_ms": self.base_rtt,
                 "memory_bytes": plan.memory(self.path),
             }
@@ -104,19 +108,23 @@ class Link:
 
         Not logged, as samplers call it again and again; takes 4 ms. Raises PathError where the path is gone.
         """
-        found = {}
-        lines = self.line.statistics() if self.line else (None, None)
-        for i, namespace in enumerate((self.near, self.far)):
-            counted = qdisc_counters(_qdisc_statistics(namespace), lossy=self.path.loss > 0)
-            line = lines[i]
-            if line is not None:
-                counted["dropped_queue"] += line.dropped + self._interfaces[i].read()["tx_dropped"]
-                counted["dropped_random"] = line.lost
-                counted["delayed_bytes"] = line.queued_bytes
-                counted["late_mean_us"] = line.late_sum // max(1, line.packets) // 1000
-                counted["late_max_us"] = line.late_max // 1000
-            found[DIRECTIONS[i]] = counted
-        return found
+        if self.line is None:
+            ends = zip(DIRECTIONS, (self.near, self.far), strict=True)
+            lossy = self.path.loss > 0
+            return {name: qdisc_counters(_qdisc_statistics(end), lossy=lossy) for name, end in ends}
+        refused = [interface.read()["tx_dropped"] for interface in self._interfaces]
+        now = time.monotonic_ns()
+        both = zip(DIRECTIONS, self.line.statistics(), refused, strict=True)
+        return {name: line_counters(seen, self.path, now, dropped) for name, seen, dropped in both}
+
+    def give_room(self, room: int) -> None:
+        """Let the queues before the rate hold `room` bytes more than plan.queue_bytes(), or less if negative."""
+        if self.line:
+            self.line.queue = plan.queue_bytes(self.path) + room
+            return
+        for namespace in (self.near, self.far):
+            lines = plan.qdiscs(self.path, self.emulator, room, "change")
+            self.commands.batch(["tc", "-n", namespace], lines)
 
     def fault(self) -> str | None:
         """What has ended that the path needs; None while all is well, and where the kernel itself is the path."""
@@ -177,7 +185,8 @@ def connect(
             if File("/proc/sys/net/ipv6").exists():  # its own chatter would be counted
                 off = f"net.ipv6.conf.{INTERFACE}.disable_ipv6=1"
                 commands.run(["ip", "netns", "exec", namespace, "sysctl", "-qw", off])
-            commands.batch(["tc", "-n", namespace], plan.qdiscs(path, emulator))
+            if emulator != "delayline":  # which makes the rate itself
+                commands.batch(["tc", "-n", namespace], plan.qdiscs(path, emulator))
             commands.batch(
                 ["ip", "-n", namespace],
                 [
@@ -274,6 +283,22 @@ def qdisc_counters(qdiscs: list[dict[str, Any]], *, lossy: bool) -> dict[str, in
         "dropped_random": own if lossy else 0,
         "queued_bytes": int(root["backlog"]),
         "delayed_bytes": 0,
+    }
+
+
+def line_counters(seen: delayline.Direction, path: Path, now: int, refused: int) -> dict[str, int]:
+    """Counters of one direction of the delay line. now: as time.monotonic_ns(); refused: what its device dropped.
+
+    What waits for the rate is what its bottleneck needs the time from now until it is free for.
+    """
+    waiting = min(plan.bytes_in(path, max(0, seen.busy - now) / 1e6), seen.held)
+    return {
+        "dropped_queue": seen.dropped + refused,
+        "dropped_random": seen.lost,
+        "queued_bytes": waiting,
+        "delayed_bytes": seen.held - waiting,
+        "late_mean_us": seen.late_sum // max(1, seen.packets) // 1000,
+        "late_max_us": seen.late_max // 1000,
     }
 
 

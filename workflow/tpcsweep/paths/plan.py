@@ -16,6 +16,10 @@ SUPER_PACKET = 64 * KIB  # the largest GSO packet; a tbf segments what is larger
 LARGEST_LIMIT = 2**32 - 1  # bytes, what tbf's limit can say
 LARGEST = 100.0  # Gbit/s
 MOST_PACKETS = 2**32 - 1  # what netem's limit can say
+AHEAD = (
+    100.0  # ms of the rate that wait in the queue while it is looked at, so that their sender may be as late
+)
+MOST_AHEAD = 1 << 28  # bytes
 ETHERNET = 14  # bytes of the link-layer header; no preamble, gap or FCS on a virtual link
 
 
@@ -123,14 +127,31 @@ def describe_limit(path: Path) -> dict[str, Any]:
 
 
 def memory(path: Path) -> int:
-    """Bytes per direction that the delay line may hold: a one-way BDP, twice over, and 16 MiB."""
-    return bdp(path) + 16 * KIB * KIB
+    """Bytes per direction that the delay line may hold: a one-way BDP, a full queue with `ahead`, and 16 MiB."""
+    return bdp(path) // 2 + queue_bytes(path) + ahead(path) + 16 * KIB * KIB
+
+
+def tick_ns(path: Path) -> int:
+    """What the delay line does at one time, in ns: 2 % of the RTT, between 0.1 and 1 ms."""
+    return round(min(max(0.02 * path.rtt, 0.1), 1.0) * 1e6)
+
+
+def ahead(path: Path) -> int:
+    """Bytes sent ahead while the rate is looked at: AHEAD of it, or 2 ms where a queue_limit would drop them."""
+    if path.queue_limit is not None:
+        return bytes_in(path, 2)
+    return min(bytes_in(path, AHEAD), MOST_AHEAD)
+
+
+def rate_bit(path: Path) -> int:
+    """The bandwidth in bit/s."""
+    return round(path.bandwidth * 1e9)
 
 
 def tbf(path: Path, room: int = 0) -> str:
     """The token bucket of the path as tc-tbf(8) takes it. room: bytes for which its queue has room besides."""
     limit = min(queue_bytes(path) + room, LARGEST_LIMIT)
-    return f"tbf rate {round(path.bandwidth * 1e9)}bit burst {burst(path)}b limit {limit}b"
+    return f"tbf rate {rate_bit(path)}bit burst {burst(path)}b limit {limit}b"
 
 
 def netem(path: Path, room: int = 0) -> str:

@@ -38,8 +38,6 @@ WINDOW, LONGEST = 0.1, 0.8  # s: the first window, and what it is doubled to
 LATE = 0.02  # of the window: what is later than that is not calm
 SETTLE = 0.01  # s from the first packet's arrival to the window
 OVERLOAD = 1.2
-AHEAD = 0.1  # s of the rate that wait in the queue, so that their sender may be as late
-MOST_AHEAD = 1 << 28  # bytes
 NAP = 0.001  # s between a sender's looks at the clock
 HEADERS = 28  # IPv4 and UDP
 UDP_SEGMENT, UDP_GRO = 103, 104  # linux/udp.h
@@ -123,11 +121,11 @@ def measure_bandwidth(link: Link, *, reverse: bool = False, window: float = WIND
     ends = ((link.near, link.near_address), (link.far, link.far_address))
     (source, _), (target, address) = ends[::-1] if reverse else ends
     payload, segments = packets(path)
-    room = ahead(path)
+    room = plan.ahead(path)
     counters = Interface(target, INTERFACE)
     try:
         with (
-            _roomy(link, source, room),
+            _roomy(link, room),
             socket_inside(target, socket.AF_INET, socket.SOCK_DGRAM) as sink,
             socket_inside(source, socket.AF_INET, socket.SOCK_DGRAM) as sender,
         ):
@@ -149,18 +147,13 @@ def measure_bandwidth(link: Link, *, reverse: bool = False, window: float = WIND
 
 
 @contextlib.contextmanager
-def _roomy(link: Link, namespace: str, room: int) -> Iterator[None]:
-    """Room for some bytes more in the queue before the rate of one end."""
-
-    def change(room: int) -> None:
-        lines = plan.qdiscs(link.path, link.emulator, room, "change")
-        link.commands.batch(["tc", "-n", namespace], lines)
-
-    change(room)
+def _roomy(link: Link, room: int) -> Iterator[None]:
+    """Room for some bytes more in the queues before the rate."""
+    link.give_room(room)
     try:
         yield
     finally:
-        change(0)
+        link.give_room(0)
 
 
 def _overload(
@@ -186,7 +179,7 @@ def _overload(
             (first, before), (last, after) = looks
             calm = late <= LATE * window and (not starved or path.queue_limit is not None)
             return last - first, {key: after[key] - before[key] for key in after}, calm
-        due = min(full + ahead(path) + (now - begin) * offered, enough)
+        due = min(full + plan.ahead(path) + (now - begin) * offered, enough)
         while sent < due:
             try:
                 sender.send(data)
@@ -203,13 +196,6 @@ def _overload(
 
 def _rtt(link: Link) -> Rtt:
     return measure_rtt(link.commands, link.near, link.far_address, link.path.mtu)
-
-
-def ahead(path: Path) -> int:
-    """Bytes that are sent ahead: AHEAD of the rate, or 2 ms of it where a queue_limit would drop them."""
-    if path.queue_limit is not None:
-        return plan.bytes_in(path, 2)
-    return min(plan.bytes_in(path, AHEAD * 1e3), MOST_AHEAD)
 
 
 def packets(path: Path) -> tuple[int, int]:

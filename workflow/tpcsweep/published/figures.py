@@ -19,8 +19,8 @@ FIGURES: Mapping[str, PublishedFigure] = MappingProxyType(
 
 ELSEWHERE: Mapping[str, str] = MappingProxyType(
     {
-        "chep2023.redirector_free": "in no figure; snakemake claims --config sweep=redirector",
-        "chep2023.gfal_vs_curl": "in no figure; snakemake claims --config sweep=tools",
+        "chep2023.redirector_free": "in no figure; snakemake claims --config measure=true sweep=redirector",
+        "chep2023.gfal_vs_curl": "in no figure; snakemake claims --config measure=true sweep=tools",
         "chep2023.tc_residue": "nothing that a dataset holds (docs/claims.md)",
         "terena2005.variants": "not tried: loss, MTU, queue and duration were not published (docs/tcp-dynamics.md)",
         "terena2005.disk": "not tried: it was a property of those servers' disks (docs/tcp-dynamics.md)",

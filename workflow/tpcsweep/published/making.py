@@ -13,6 +13,7 @@ import xarray as xr
 import yaml
 from matplotlib.figure import Figure
 
+from tpcsweep import holes
 from tpcsweep.configuration import Configuration
 from tpcsweep.dataset import SIMULATED
 from tpcsweep.figures import save
@@ -122,7 +123,7 @@ def _imported(source: str, how_to: Making) -> Path | None:
 
 def _run(how_to: Making, config: Mapping[str, Any], dataset: Path, *others: str) -> Path:
     code = how_to.run(config, [*others, str(dataset)])
-    if code or not dataset.is_file():
+    if not dataset.is_file() or (code and not holes.beside(dataset)):
         given = " ".join(f"{name}={value}" for name, value in config.items())
         raise MakingError(f"snakemake {dataset} --config {given} ended with {code}; what it said is above")
     return dataset

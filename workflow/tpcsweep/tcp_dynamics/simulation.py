@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from tpcsweep.extras import require
 from tpcsweep.models.base import HEADERS
 from tpcsweep.provenance import commit, machine
 from tpcsweep.tcp_dynamics import formulas
@@ -42,7 +43,7 @@ _SECONDS = 1800.0
 
 
 class SimulationError(RuntimeError):
-    """ns-3 is missing, or was told what it does not know."""
+    """ns-3 cannot be compiled against, or was told what it does not know."""
 
 
 class CrashError(RuntimeError):
@@ -59,19 +60,13 @@ class Sample:
 
 
 def build(binary: Path) -> None:
-    """Compile bottleneck.cc against Debian's libns3-dev. Raises SimulationError."""
+    """Compile bottleneck.cc against Debian's libns3-dev. Raises SimulationError, MissingExtraError without it."""
+    require("ns3")
     libraries = [f"-lns3-{name}" for name in LIBRARIES]
     command = ["g++", "-std=c++17", "-O2", "-Wall", "-Wextra", "-o", str(binary), str(SOURCE), *libraries]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except OSError as error:
-        raise SimulationError(
-            f"g++: {error.strerror}; run `make setup`, or apt-get install libns3-dev"
-        ) from error
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        missing = "ns3/" in done.stderr and "No such file" in done.stderr
-        advice = "; run `make setup`, or apt-get install libns3-dev" if missing else ""
-        raise SimulationError(f"{SOURCE.name} could not be compiled{advice}: {done.stderr.strip()[-2000:]}")
+        raise SimulationError(f"{SOURCE.name} could not be compiled: {done.stderr.strip()[-2000:]}")
 
 
 def arguments(case: Case, seed: int) -> dict[str, Any]:

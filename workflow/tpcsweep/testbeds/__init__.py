@@ -9,6 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from tpcsweep.extras import EXTRAS, require
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -91,5 +93,13 @@ class Testbed(Protocol):
 
 
 def of(kind: str) -> Testbed:
-    """The testbed of a kind. Imported when it is asked for: each brings libraries that the other does not need."""
-    return cast(Testbed, import_module(f"tpcsweep.testbeds.{kind}.testbed"))
+    """The testbed of a kind. Imported when it is asked for: each brings libraries that the other does not need.
+
+    Raises MissingExtraError where these are not there.
+    """
+    try:
+        return cast(Testbed, import_module(f"tpcsweep.testbeds.{kind}.testbed"))
+    except ModuleNotFoundError:
+        if kind in EXTRAS:
+            require(kind)
+        raise

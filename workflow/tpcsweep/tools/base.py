@@ -84,6 +84,8 @@ class Tool(ABC):
     """What it speaks to the servers. XRootD speaks https and root; other servers are `services`."""
     copy_modes: Sequence[str] = ("pull", "push")
     layers: Sequence[str] = ("memory_to_memory", "memory_to_disk", "disk_to_disk")
+    extra: str | None = None
+    """The one of `extras.EXTRAS` that it comes with, where set-up leaves it out until it is asked for."""
 
     def connections(self, copy_mode: str) -> tuple[int, str]:
         """The most TCP connections that a transfer can have, and why not more."""

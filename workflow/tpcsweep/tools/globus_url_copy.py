@@ -28,6 +28,7 @@ class GlobusUrlCopy(Program):
     """`globus-url-copy ftp://source ftp://destination`."""
 
     name = "globus-url-copy"
+    extra = "globus"
     protocol = "gridftp"
     copy_modes = ("push",)
 

@@ -17,7 +17,7 @@ from tpcsweep.measure.readings import Reading
 from tpcsweep.testbeds.kubernetes.pod.places import Sample
 
 _AT = {name: place for place, name in enumerate(Sample._fields)}
-_STATES = ("rtt", "cwnd", "connections", "thread", "waiting")
+_STATES = ("rtt", "cwnd", "connections", "thread", "waiting", "work", "slowed")
 _DATA = ("busy", "rwnd_limited", "sndbuf_limited", "sent", "resent")
 
 
@@ -70,6 +70,9 @@ def combine(
         "machine_busy": total(machines, "busy"),
         "machine_steal": total(machines, "steal"),
         "machine_total": total(machines, "total"),
+        "machine_pressure": total(machines, "pressure") / len(machines),
+        "machine_work": total(machines, "work") / len(machines),
+        "machine_slowed": np.fmax.reduce([at[name]["slowed"] for name in machines], axis=0),
         "retransmits": total(parts.sources, "retransmits"),
         **{field: total(parts.sources, f"data_{field}") for field in _DATA},
         "source_thread": busiest(parts.sources),

@@ -8,7 +8,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tpcsweep import cgroups
+from tpcsweep.extras import missing
 from tpcsweep.paths import Emulator, PathError, netem_works
+from tpcsweep.tools import TOOLS
 
 PROGRAMS = {
     "xrootd": "xrootd-server",
@@ -19,8 +21,6 @@ PROGRAMS = {
     "davix-put": "davix",
     "davix-get": "davix",
     "iperf3": "iperf3",
-    "globus-url-copy": "globus-gass-copy-progs",
-    "globus-gridftp-server": "globus-gridftp-server-progs",
     "ip": "iproute2",
     "tc": "iproute2",
     "ss": "iproute2",
@@ -33,7 +33,7 @@ PROGRAMS = {
     "mount": "mount",
     "cc": "gcc",
 }
-"""Programs that a deployment runs, and the Debian packages that hold them."""
+"""Programs that a deployment runs, and the Debian packages that hold them; those of extras are not among them."""
 
 TUN = Path("/dev/net/tun")
 
@@ -42,9 +42,9 @@ class MachineError(Exception):
     """The machine lacks something; the message says what, and what to do."""
 
 
-def require() -> None:
-    """Raises MachineError with everything that keeps deployments from coming up here."""
-    if problems := list(_problems()):
+def require(tools: Iterable[str] = ()) -> None:
+    """Raises MachineError with everything that keeps deployments from coming up here, for cells of some tools."""
+    if problems := [*_problems(), *missing({extra for tool in tools if (extra := TOOLS[tool].extra)})]:
         raise MachineError(
             "the netns testbed cannot run on this machine:\n" + "\n".join(f"- {p}" for p in problems)
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Mapping
@@ -9,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from tpcsweep.cgroups import Cgroup, parse_usage
+from tpcsweep.cgroups import Cgroup, named, parse_usage
 from tpcsweep.commands import Commands
 from tpcsweep.measure.files import Arrival, Arrivals, add_source, forget
 from tpcsweep.measure.flows import Followed, means
-from tpcsweep.measure.linux import CounterFile, machine, retransmits
+from tpcsweep.measure.linux import CounterFile, retransmits
+from tpcsweep.measure.machine import Machine
 from tpcsweep.measure.monitoring import Copy, Monitor
 from tpcsweep.measure.readings import Reading, Sampler
 from tpcsweep.measure.sockets import Connection, SocketDiagnostics
@@ -73,7 +75,7 @@ class Counters:
 
     def __init__(self, prefix: str, sides: dict[str, Side], client: Cgroup, path: Cgroup) -> None:
         self._sides = sides
-        self._stat = CounterFile("/proc/stat")
+        self._machine = Machine()
         with entered(f"{prefix}-near"):
             self._near = CounterFile("/proc/thread-self/net/dev")
         with entered(f"{prefix}-far"):
@@ -84,6 +86,10 @@ class Counters:
             "client": _usage((client,)),
             "path": _usage((path,)),
         }
+        known = {group.name for group in (client, path, *sides["src"].groups, *sides["dst"].groups)}
+        # Redirectors, which are no side's, and no strangers either.
+        redirectors = [group for group in named(client.tree, f"{prefix}-") if group.name not in known]
+        self._cpu["redirectors"] = _usage(tuple(redirectors))
         self._snmp: list[CounterFile] = []
         self._sockets: list[SocketDiagnostics] = []
         for origin in sides["src"].origins:
@@ -112,12 +118,13 @@ class Counters:
         payload = arrivals.arrived()
         near, far = parse_net_dev(self._near.read().decode()), parse_net_dev(self._far.read().decode())
         now = time.monotonic()
-        busy, steal, total = machine(self._stat.read())
         cpu = {name: _seconds(counted) for name, counted in self._cpu.items()}
+        ours = sum(map(sum, cpu.values())) + time.process_time()
         connections = self._connections()
         flows = self._flows.look(connections)
         rtt, cwnd = means(connections)
         threads = {name: together(each.look() for each in watched) for name, watched in self._threads.items()}
+        machine = self._machine.look()  # last: it takes half a millisecond now and then
         return Reading(
             time=now,
             payload=payload,
@@ -127,9 +134,13 @@ class Counters:
             destination_cpu=cpu["destination"],
             client_cpu=sum(cpu["client"]),
             path_cpu=sum(cpu["path"]),
-            machine_busy=busy,
-            machine_steal=steal,
-            machine_total=total,
+            machine_busy=machine.busy,
+            machine_steal=machine.steal,
+            machine_total=machine.total,
+            machine_others=machine.tasks - ours,
+            machine_pressure=_known(machine.pressure),
+            machine_work=machine.work,
+            machine_slowed=_known(machine.slowed),
             retransmits=sum(retransmits(snmp.read()) for snmp in self._snmp),
             **vars(flows),
             rtt_loaded=rtt,
@@ -159,8 +170,8 @@ class Counters:
 
     def close(self) -> None:
         """Close every file and socket."""
-        files: list[CounterFile | SocketDiagnostics] = [
-            self._stat,
+        files: list[CounterFile | Machine | SocketDiagnostics] = [
+            self._machine,
             self._near,
             self._far,
             *self._snmp,
@@ -171,6 +182,10 @@ class Counters:
         for file in files:
             file.close()
         os.close(self._proc)
+
+
+def _known(value: float | None) -> float:
+    return math.nan if value is None else value
 
 
 def _usage(groups: tuple[Cgroup, ...]) -> list[tuple[CounterFile, float]]:

@@ -35,7 +35,7 @@ EXPECTED = (
 @contextlib.contextmanager
 def deployed(settings: Netns, request: Request) -> Iterator[Site]:
     """Wait for the machine, remove what dead owners left, deploy. Raises what is in EXPECTED."""
-    machine.require()
+    machine.require(request.tools)
     owner = state.Owner(request.sweep, request.deployment, os.getpid(), str(request.logs))
     with state.exclusive(owner, waiting=lambda holder: request.stage(f"waiting for {holder}")):
         for leftover in state.leftovers():

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-PYTHON = "/usr/bin/python3"
-"""Debian's: python3-simgrid is a package for it, and PyPI's has no wheels for Linux."""
+from tpcsweep.extras import SIMGRID_PYTHON, missing
+
 PROGRAM = Path(__file__).with_name("simulate.py")
 
 
@@ -49,7 +49,7 @@ class Engine:
     def _error(self, why: str) -> SimulationError:
         said = self._log.read_text(errors="replace").strip().splitlines()
         last = f": {said[-1]}" if said else ""
-        return SimulationError(f"{PYTHON} {PROGRAM.name}: {why}{last} (see {self._log})")
+        return SimulationError(f"{SIMGRID_PYTHON} {PROGRAM.name}: {why}{last} (see {self._log})")
 
 
 @contextlib.contextmanager
@@ -60,7 +60,7 @@ def started(logs: Path) -> Iterator[Engine]:
         try:
             process = stack.enter_context(
                 subprocess.Popen(
-                    [PYTHON, "-u", str(PROGRAM)],
+                    [SIMGRID_PYTHON, "-u", str(PROGRAM)],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=errors,
@@ -68,11 +68,10 @@ def started(logs: Path) -> Iterator[Engine]:
                 )
             )
         except OSError as error:
-            raise SimulationError(f"{PYTHON} cannot be run: {error.strerror}") from error
+            raise SimulationError(f"{SIMGRID_PYTHON} cannot be run: {error.strerror}") from error
         stack.callback(process.kill)
         try:
             engine = Engine(process, log)
         except SimulationError as error:
-            install = "is python3-simgrid installed (apt-get install python3-simgrid)?"
-            raise SimulationError(f"{error}; {install}") from error
+            raise SimulationError("; ".join([str(error), *missing(["simulation"])])) from error
         yield engine

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tpcsweep import probe, provenance
-from tpcsweep.measure.linux import CounterFile, machine
+from tpcsweep.measure.machine import Machine
 from tpcsweep.testbeds.kubernetes.pod import contained
 from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, Peer, Verb, answer
 from tpcsweep.testbeds.kubernetes.pod.places import AGENT_PORT, ENDED, HUB, Sample
@@ -260,17 +260,30 @@ class Hub:
             self._sampling = None
 
     async def _sample_client(self, client: Contained, interval: float) -> None:
-        stat = CounterFile("/proc/stat")
+        machine = Machine()
         due = time.monotonic()
         try:
             while True:
-                busy, steal, total = machine(stat.read())
-                found = Sample(time.monotonic(), 0, 0, client.cpu(), busy, steal, total, *client.threads())
+                now, (thread, waiting), seen = time.monotonic(), client.threads(), machine.look()
+                found = Sample(
+                    time=now,
+                    received=0,
+                    sent=0,
+                    cpu=client.cpu(),
+                    thread=thread,
+                    waiting=waiting,
+                    busy=seen.busy,
+                    steal=seen.steal,
+                    total=seen.total,
+                    pressure=seen.pressure,
+                    work=seen.work,
+                    slowed=seen.slowed,
+                )
                 self.outbox.say(sample=found, of=CLIENT)
                 due = max(due + interval, time.monotonic())
                 await asyncio.sleep(due - time.monotonic())
         finally:
-            stat.close()
+            machine.close()
 
     async def present(self) -> dict[str, Any]:
         """What had arrived in the files of transfers that have not ended, by their names."""

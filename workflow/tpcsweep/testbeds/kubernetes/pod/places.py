@@ -46,6 +46,10 @@ class Sample(NamedTuple):
     """CPU seconds of the machine, as the next two."""
     steal: float
     total: float
+    pressure: float | None
+    """See `measure.machine.Condition`, as for the next two."""
+    work: float
+    slowed: float | None
     thread: float | None
     """Of the servers, or of the client and its tools: see `measure.threads.Busiest`. None before two looks."""
     waiting: float

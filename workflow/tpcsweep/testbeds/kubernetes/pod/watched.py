@@ -13,7 +13,8 @@ from tpcsweep.cgroups import parse_periods, parse_usage
 from tpcsweep.measure.files import DestinationFiles
 from tpcsweep.measure.first_bytes import FirstBytes
 from tpcsweep.measure.flows import Followed, means
-from tpcsweep.measure.linux import CounterFile, machine, retransmits
+from tpcsweep.measure.linux import CounterFile, retransmits
+from tpcsweep.measure.machine import Machine
 from tpcsweep.measure.sockets import Connection, SocketDiagnostics
 from tpcsweep.measure.threads import Threads, numbered
 from tpcsweep.namespaces import parse_net_dev
@@ -60,7 +61,7 @@ class Watched:
         self._contained = contained
         self._interface = interface
         self._peers = frozenset(peers)
-        self._stat = CounterFile("/proc/stat")
+        self._machine = Machine()
         self._net = CounterFile("/proc/net/dev")
         self._snmp = CounterFile("/proc/net/snmp")
         self._sockets = SocketDiagnostics()
@@ -72,19 +73,22 @@ class Watched:
         payload = self.files.arrived()
         net = parse_net_dev(self._net.read().decode())[self._interface]
         now = time.monotonic()
-        busy, steal, total = machine(self._stat.read())
         data = self._connections()
         flows = self._flows.look(data)
         rtt, cwnd = means(data) if data else (None, None)
         thread, waiting = self._contained.threads()
+        seen = self._machine.look()
         return Sample(
             time=now,
             received=net["rx_bytes"],
             sent=net["tx_bytes"],
             cpu=self._contained.cpu(),
-            busy=busy,
-            steal=steal,
-            total=total,
+            busy=seen.busy,
+            steal=seen.steal,
+            total=seen.total,
+            pressure=seen.pressure,
+            work=seen.work,
+            slowed=seen.slowed,
             thread=thread,
             waiting=waiting,
             payload=payload,

@@ -1,0 +1,77 @@
+"""Does a cell say that its machine was disturbed? Cells with 0, 1 and 2 busy loops beside them, in turn.
+
+python -m benchmarks.disturbed [ROUNDS]      as root, on a machine with nothing else to do; two minutes for three rounds
+
+The loops have the normal priority. Cells are of two kinds: some that leave most of the machine alone, and some that
+take what there is. The first of a round has no loop beside it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from tpcsweep.measure.cell import measure
+from tpcsweep.parameters import Parameters
+from tpcsweep.sweep import Measurement
+from tpcsweep.testbeds.netns.site import Site
+
+from benchmarks.site import site_of
+
+KINDS = {"0.2 Gbit/s": {"bandwidth": 0.2, "rtt": 10.0}, "5 Gbit/s": {"bandwidth": 5.0, "rtt": 0.0}}
+LOOPS = (0, 1, 2)
+CELL = Measurement(until="seconds", seconds=6)
+SETTLE = 0.5
+"""Seconds that loops run before a cell begins."""
+SHOWN = ("throughput", "machine_cpu", "machine_steal", "machine_others", "machine_pressure", "machine_slowed")
+
+
+def main(rounds: int) -> None:
+    """Print a row for each cell, and how many of each kind were flagged."""
+    print(f"| path | loops | {' | '.join(SHOWN)} | disturbed |\n|---|---|{'---|' * len(SHOWN)}---|")
+    flagged = {loops: [0, 0] for loops in LOOPS}
+    for kind, path in KINDS.items():
+        with site_of(**path) as site:
+            for _ in range(rounds):
+                for loops in LOOPS:
+                    found = cell(site, loops)
+                    disturbed = "disturbed" in found["flags"]
+                    flagged[loops][0] += disturbed
+                    flagged[loops][1] += 1
+                    numbers = " | ".join(shown(found["summary"][name]) for name in SHOWN)
+                    print(f"| {kind} | {loops} | {numbers} | {'yes' if disturbed else 'no'} |", flush=True)
+    for loops, (count, of) in flagged.items():
+        print(f"\nWith {loops} loops: {count} of {of} cells flagged.")
+
+
+def shown(value: float | None) -> str:
+    """A number of the table."""
+    return "–" if value is None else f"{value:.3g}"
+
+
+def cell(site: Site, loops: int) -> dict[str, Any]:
+    """Measure a cell with so many loops beside it."""
+    wanted = Parameters(streams=4, file_size=16 << 20, tool="curl")
+    with beside(loops):
+        return measure(site, wanted, CELL, f"d{time.monotonic_ns()}", lambda *_: None)
+
+
+@contextlib.contextmanager
+def beside(loops: int) -> Iterator[None]:
+    """Processes that do nothing but use a CPU each."""
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(loops)]
+    try:
+        time.sleep(SETTLE)
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 3)

@@ -1,0 +1,107 @@
+"""Does verification tell paths from the machine? Good and wrong paths, looked at beside processes that want the CPUs.
+
+    python -m benchmarks.verification [--good 200] [--wrong 25] [--burners 2]
+
+As root. A good path must not be refused; one that is 10 % slower or 3 ms longer than declared must be. Prints a
+Markdown table, and to standard error each path that was judged wrongly. A refusal takes up to 20 s: half an hour.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import random
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+
+from tpcsweep.paths import Path, PathError, connect, verify
+
+from benchmarks.path import heading, namespaces
+
+RTTS = (0.0, 1.0, 5.0, 20.0, 50.0, 100.0)  # ms
+BANDWIDTHS = (0.05, 2.0)  # Gbit/s, from and to, evenly on a logarithmic scale
+SLOWER = 0.9
+LONGER = 3.0  # ms
+SEED = 1
+COLUMNS = ("paths", "looked at", "refused", "wanted", "median s of a look", "longest s")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--good", type=int, default=200, help="paths that are as declared")
+    parser.add_argument("--wrong", type=int, default=25, help="paths of each kind that are not")
+    parser.add_argument("--burners", type=int, default=2, help="CPU-bound processes beside")
+    asked = parser.parse_args()
+    chosen = random.Random(SEED)
+    good = [(path, path) for path in declared(chosen, asked.good)]
+    slower = [
+        (path, Path(path.rtt, SLOWER * path.bandwidth, mtu=path.mtu))
+        for path in declared(chosen, asked.wrong)
+    ]
+    longer = [
+        (path, Path(path.rtt + LONGER, path.bandwidth, mtu=path.mtu))
+        for path in declared(chosen, asked.wrong)
+    ]
+    heading(COLUMNS)
+    with burning(asked.burners):
+        judge("as declared", good, refuse=False)
+        judge(f"{1 - SLOWER:.0%} slower", slower, refuse=True)
+        judge(f"{LONGER:g} ms longer", longer, refuse=True)
+
+
+def declared(chosen: random.Random, count: int) -> list[Path]:
+    """Random paths, the RTTs in turn."""
+    low, high = BANDWIDTHS
+    return [
+        Path(
+            RTTS[i % len(RTTS)],
+            round(low * (high / low) ** chosen.random(), 3),
+            mtu=chosen.choice((1500, 9000)),
+        )
+        for i in range(count)
+    ]
+
+
+@contextlib.contextmanager
+def burning(count: int) -> Iterator[None]:
+    """Processes that want a CPU each, as long as this one lives."""
+    loop = ["setpriv", "--pdeathsig", "KILL", "sh", "-c", "while :; do :; done"]
+    burners = [subprocess.Popen(loop) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for burner in burners:
+            burner.kill()
+            burner.wait()
+
+
+def judge(kind: str, paths: Sequence[tuple[Path, Path]], *, refuse: bool) -> None:
+    """Look at paths, each as declared and as made, and print a line of the table."""
+    seconds, refused = [], 0
+    for path, made in paths:
+        with (
+            namespaces() as (near, far, commands, folder),
+            connect(made, near, far, commands, folder) as link,
+        ):
+            begun = time.monotonic()
+            try:
+                found = f"found as {verify(path, link)}"
+            except PathError as error:
+                found = str(error)
+                refused += 1
+                wrong = not refuse
+            else:
+                wrong = refuse
+            seconds.append(time.monotonic() - begun)
+        if wrong:
+            print(f"{kind}: {path}: {found}", file=sys.stderr)
+    if seconds:
+        times = f"{statistics.median(seconds):.2f} | {max(seconds):.2f}"
+        print(f"|{kind} | {len(paths)} | {refused} | {len(paths) if refuse else 0} | {times}|", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+"""What a target needs beside what every sweep does is asked for in one line, and else not touched."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import xarray as xr
+import yaml
+from IPython.core.interactiveshell import InteractiveShell
+from tpcsweep import checks, testbeds
+from tpcsweep.configuration import load
+from tpcsweep.extras import EXTRAS, MissingExtraError, missing, require
+from tpcsweep.importing import outside
+from tpcsweep.models import fit_process, observe
+from tpcsweep.tcp_dynamics import simulation
+
+from tests.support.workflow import ROOT
+
+MODULES = {"kubernetes": ("kubernetes",), "models": ("sklearn", "plotly"), "parquet": ("pyarrow",)}
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> dict[str, str]:
+    """An environment in whose Pythons the extras from PyPI are not there."""
+    names = [name for several in MODULES.values() for name in several]
+    (tmp_path / "sitecustomize.py").write_text(f"import sys\nsys.modules.update(dict.fromkeys({names}))\n")
+    return {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT / 'workflow'}"}
+
+
+def without(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
+    for name in modules:
+        monkeypatch.setitem(sys.modules, name, None)
+
+
+def run(command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *command], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_an_extra_that_is_not_there_is_told_in_one_line(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    require(name)
+    without(monkeypatch, MODULES[name][-1])
+    with pytest.raises(MissingExtraError) as error:
+        require(name)
+    assert str(error.value) == f"{name} needs {EXTRAS[name].has}: make setup EXTRAS={name}"
+
+
+@pytest.mark.parametrize("name", ["globus", "ns3", "simulation"])
+def test_programs_and_libraries_of_debian_are_looked_for(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("tpcsweep.extras.SIMGRID_PYTHON", str(tmp_path / "python3"))
+    assert missing([name]) == [f"{name} needs {EXTRAS[name].has}: make setup EXTRAS={name}"]
+
+
+def test_the_extras_are_those_that_set_up_has_lists_for() -> None:
+    lists = {file.stem.partition("-")[2] for file in (ROOT / "envs").glob("*-*.txt")}
+    assert lists - {"test"} == set(EXTRAS)
+
+
+def test_looking_imports_nothing_of_an_extra() -> None:
+    look = "import sys, tpcsweep.extras as e; e.missing(e.EXTRAS); print(*sys.modules)"
+    loaded = set(run(["-c", look], dict(os.environ)).stdout.split())
+    assert "tpcsweep.extras" in loaded
+    assert not loaded & {name for several in MODULES.values() for name in several}
+
+
+def test_a_sweep_is_made_without_any_extra(bare: dict[str, str]) -> None:
+    modules = (
+        "runner",
+        "testbeds.netns.testbed",
+        "dataset",
+        "figures",
+        "comparing.comparison",
+        "run_notebook",
+    )
+    needed = [*(f"tpcsweep.{name}" for name in modules), "tpcsweep.models", "tpcsweep.tcp_dynamics.formulas"]
+    done = run(["-c", f"import {', '.join(needed)}"], bare)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("target", ["models", "adaptive"])
+def test_a_target_is_refused_before_anything_runs(target: str, bare: dict[str, str], tmp_path: Path) -> None:
+    done = run(["-m", "snakemake", target, "--config", "sweep=smoke", f"results={tmp_path}"], bare)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == f"models needs {EXTRAS['models'].has}: make setup EXTRAS=models"
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.rglob("*.log"))
+
+
+@pytest.mark.parametrize("arguments", [[], ["reap"]])
+def test_a_testbed_is_refused_before_anything_runs(
+    arguments: list[str], bare: dict[str, str], tmp_path: Path
+) -> None:
+    done = run(
+        [
+            "-m",
+            "snakemake",
+            *arguments,
+            "--config",
+            "sweep=nodes",
+            "testbed=kubernetes",
+            f"results={tmp_path}",
+        ],
+        bare,
+    )
+    assert done.returncode == 1
+    assert f"kubernetes needs {EXTRAS['kubernetes'].has}: make setup EXTRAS=kubernetes" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.rglob("commands.log"))
+
+
+def test_what_a_sweep_needs_follows_from_its_testbed_and_tools(tmp_path: Path) -> None:
+    def needs(testbed: str, **parameters: object) -> list[str]:
+        file = tmp_path / "sweep.yaml"
+        file.write_text(yaml.safe_dump({"parameters": parameters}))
+        return checks.extras(load({"sweep": str(file), "testbed": testbed}, ROOT))
+
+    globus = {"tool": ["curl", "globus-url-copy"], "copy_mode": "push"}
+    assert needs("netns", tool="curl") == []
+    assert needs("netns", **globus) == ["globus"]
+    assert needs("simulation", **globus) == ["simulation"]
+    assert needs("kubernetes") == ["kubernetes"]
+
+
+def test_what_imports_an_extra_asks_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    observations = observe(xr.load_dataset(ROOT / "examples/surface.nc"))
+    pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "a.parquet")
+    without(monkeypatch, "sklearn", "pyarrow", "kubernetes")
+    monkeypatch.delitem(sys.modules, "tpcsweep.testbeds.kubernetes.testbed", raising=False)
+    monkeypatch.delitem(sys.modules, "tpcsweep.testbeds.kubernetes.api", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MissingExtraError, match="EXTRAS=models"):
+        fit_process(observations)
+    with pytest.raises(MissingExtraError, match="EXTRAS=parquet"):
+        outside.read(tmp_path / "a.parquet")
+    with pytest.raises(MissingExtraError, match="EXTRAS=kubernetes"):
+        testbeds.of("kubernetes")
+    with pytest.raises(MissingExtraError, match="EXTRAS=ns3"):
+        simulation.build(tmp_path / "program")
+
+
+def test_a_notebook_shows_the_line_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    shell = InteractiveShell()
+    shell.run_cell("from tpcsweep.extras import MissingExtraError\nraise MissingExtraError('one line')")
+    assert capsys.readouterr().out.strip() == "one line"

@@ -1,0 +1,83 @@
+"""What is said of cells that were not measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jinja2
+import pytest
+from docutils.core import publish_parts
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tpcsweep import holes, results
+from tpcsweep.configuration import Configuration, load, wanted
+from tpcsweep.holes import Hole
+
+ROOT = Path(__file__).resolve().parents[2]
+WORDS = st.text(st.characters(codec="ascii", exclude_categories=["C"]), min_size=1, max_size=40)
+
+
+@pytest.fixture
+def configuration(tmp_path: Path) -> Configuration:
+    return load({"sweep": "smoke", "testbed": "netns", "results": str(tmp_path / "with space")}, ROOT)
+
+
+def leave_out(configuration: Configuration, number: int, why: str) -> None:
+    cell = configuration.grid.cells[number]
+    spec = wanted(configuration, cell)
+    results.leave_out(configuration.cell_file(cell), spec, {"format": 1, "message": why})
+
+
+def test_cells_that_were_left_out_are_told_by_deployment(configuration: Configuration) -> None:
+    assert holes.holes(configuration, configuration.grid.cells) == []
+    for number in range(len(configuration.grid.cells)):
+        leave_out(configuration, number, "rtt asked 5 ms, found 9 ms")
+    found = holes.holes(configuration, configuration.grid.cells)
+    assert [hole.deployment for hole in found] == list(configuration.grid.deployments)
+    assert {hole.why for hole in found} == {"rtt asked 5 ms, found 9 ms"}
+    file = configuration.cell_file(configuration.grid.cells[0])
+    assert found[0].command == (
+        f"snakemake --config sweep=smoke testbed=netns 'results={configuration.results}' -- '{file}'"
+    )
+
+
+def test_a_cell_that_was_left_out_is_stale(configuration: Configuration) -> None:
+    leave_out(configuration, 0, "no path")
+    cell = configuration.grid.cells[0]
+    file = configuration.cell_file(cell)
+    assert results.left_out(file)
+    assert results.stale(file, wanted(configuration, cell))
+    assert not results.left_out(file.with_name("absent"))
+
+
+@settings(max_examples=50)
+@given(words=st.lists(WORDS, min_size=1, max_size=3))
+def test_the_front_page_has_every_word_whatever_it_is(words: list[str]) -> None:
+    found = [
+        Hole(f"rtt={number}", ("a", "b"), why, "snakemake -- x_y.json") for number, why in enumerate(words)
+    ]
+    text = holes.table(found, 7)
+    page = publish_parts(
+        jinja2.Template(text).render(), writer="html", settings_overrides={"report_level": 5}
+    )
+    plain = page["html_body"]
+    assert "system-message" not in plain
+    assert f"Not measured: {2 * len(words)} of 7 cells" in plain
+    assert plain.count("<tr") == len(words) + 1
+
+
+def test_files_say_what_was_left_out(tmp_path: Path) -> None:
+    front, page, file = (tmp_path / name for name in ("front.rst", "page.rst", "not_measured.json"))
+    front.write_text("All about it.\n")
+    holes.write([], 7, file, page, front)
+    assert (json.loads(file.read_text()), page.read_text()) == ([], "All about it.\n")
+    holes.write([Hole("rtt=5", ("rtt=5/streams=1",), "no path", "snakemake")], 7, file, page, front)
+    [one] = json.loads(file.read_text())
+    assert one == {
+        "deployment": "rtt=5",
+        "cells": ["rtt=5/streams=1"],
+        "why": "no path",
+        "command": "snakemake",
+    }
+    assert page.read_text().endswith("All about it.\n")

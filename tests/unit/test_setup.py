@@ -1,0 +1,215 @@
+"""Set-up: when it does something, and what, with programs in place that only say what they were asked for."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.support.workflow import ROOT
+
+ENVS = ROOT / "envs"
+LISTS = sorted([*ENVS.glob("requirements*.txt"), ENVS / "installer.txt"])
+
+PLAYED = """#!/bin/bash
+# Each of the programs by its name; what they are asked for is written down.
+program=$(basename "$0")
+[ "$program" = dpkg-query ] || [ "$1" = -c ] || echo "$program $* ${UV_DEFAULT_INDEX:-}" >>"$PLAYED_LOG"
+case "$program $1 $2 $3" in
+dpkg-query*) case "${*: -1}" in ${PLAYED_MISSING:-nothing}) exit 1 ;; *) printf installed ;; esac ;;
+id*) echo 1000 ;;
+"python"*" -c "*"version_info <"*) ;;
+"python"*" -c "*) echo "$(realpath "$0") 3.11" ;;
+"python"*" -m venv "*)
+  mkdir -p .venv/bin
+  cp "$0" .venv/bin/python
+  cp "$0" .venv/bin/uv ;;
+"python -m pip config") echo "global.index-url='https://mirror.example.org/simple'" ;;
+"uv pip install"*) [ -z "${PLAYED_BREAKS:-}" ] || exit 2 ;;
+esac
+"""
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """A checkout with nothing but what set-up reads, and a machine with nothing but what it runs."""
+
+    folder: Path
+    machine: Path
+
+    def set_up(self, *extras: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        self.log.write_text("")
+        path = {"PATH": f"{self.machine}:/usr/bin:/bin", "PLAYED_LOG": str(self.log)}
+        return subprocess.run(
+            [self.folder / "envs/setup.sh", *extras],
+            env={**path, **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    @property
+    def log(self) -> Path:
+        return self.machine / "log"
+
+    def installed(self) -> list[str]:
+        """The lists that the last set-up installed; [] where it did nothing."""
+        found = [line for line in self.log.read_text().splitlines() if line.startswith("uv") and "-r" in line]
+        return re.findall(r"-r envs/(\S+)\.txt", "".join(found))
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    (tmp_path / "machine").mkdir()
+    for name in ("python3", "python3.12", "dpkg-query", "id"):
+        (tmp_path / "machine" / name).write_text(PLAYED)
+        (tmp_path / "machine" / name).chmod(0o755)
+    shutil.copytree(ENVS, tmp_path / "one/envs")
+    shutil.copy(ROOT / "pyproject.toml", tmp_path / "one")
+    return Checkout(tmp_path / "one", tmp_path / "machine")
+
+
+def test_a_set_up_that_is_whole_does_nothing(checkout: Checkout) -> None:
+    done = checkout.set_up()
+    assert done.returncode == 0, done.stderr
+    assert checkout.installed() == ["requirements"]
+    assert "nothing is missing" in checkout.set_up().stdout
+    assert checkout.log.read_text() == ""
+
+
+def test_extras_add_to_those_that_are_there(checkout: Checkout) -> None:
+    checkout.set_up("models")
+    assert checkout.installed() == ["requirements", "requirements-models"]
+    checkout.set_up("parquet", "globus")
+    assert checkout.installed() == ["requirements", "requirements-models", "requirements-parquet"]
+    assert "-m venv" not in checkout.log.read_text()
+    assert "nothing is missing" in checkout.set_up("models", "globus").stdout
+
+
+def test_all_is_every_extra_and_test_the_tools_too(checkout: Checkout) -> None:
+    checkout.set_up("all")
+    extras = [f"requirements-{name}" for name in ("kubernetes", "models", "parquet")]
+    assert checkout.installed() == ["requirements", *extras]
+    checkout.set_up("test")
+    assert checkout.installed() == ["requirements", *extras, "requirements-test"]
+
+
+def test_an_unknown_extra_is_refused_with_the_known_ones(checkout: Checkout) -> None:
+    done = checkout.set_up("model")
+    assert done.returncode != 0
+    known = "globus, kubernetes, models, ns3, parquet, simulation, test"
+    assert done.stderr == f"setup: given the extra model, allowed: all, {known}\n"
+    assert checkout.log.read_text() == ""
+
+
+@pytest.mark.parametrize("how", [shutil.copytree, shutil.move])
+def test_a_checkout_in_another_place_is_set_up_anew_with_its_extras(checkout: Checkout, how: object) -> None:
+    checkout.set_up("models")
+    there = checkout.folder.with_name("two")
+    how(checkout.folder, there)  # type: ignore[operator]
+    other = Checkout(there, checkout.machine)
+    (there / ".venv/of-the-first").touch()
+    done = other.set_up()
+    assert f"making .venv anew: it is of {checkout.folder}" in done.stdout
+    assert other.installed() == ["requirements", "requirements-models"]
+    assert not (there / ".venv/of-the-first").exists()
+    assert "nothing is missing" in other.set_up().stdout
+
+
+def test_a_venv_of_another_set_up_is_made_anew(checkout: Checkout) -> None:
+    (checkout.folder / ".venv").mkdir()
+    (checkout.folder / ".venv/.complete").touch()
+    assert "making .venv anew: it is of another set-up" in checkout.set_up().stdout
+
+
+def test_another_interpreter_is_taken_when_asked_for_and_kept(checkout: Checkout) -> None:
+    checkout.set_up()
+    assert "making .venv anew" in checkout.set_up(PYTHON="python3.12").stdout
+    assert "python3.12 -m venv" in checkout.log.read_text()
+    assert "nothing is missing" in checkout.set_up().stdout
+    (checkout.machine / "python3.12").unlink()
+    assert "making .venv anew" in checkout.set_up().stdout
+
+
+def test_a_list_that_has_changed_is_installed(checkout: Checkout) -> None:
+    checkout.set_up("parquet")
+    with (checkout.folder / "envs/requirements.txt").open("a") as file:
+        file.write("# changed\n")
+    checkout.set_up()
+    assert checkout.installed() == ["requirements", "requirements-parquet"]
+    assert "-m venv" not in checkout.log.read_text()
+
+
+def test_a_set_up_that_broke_off_is_finished(checkout: Checkout) -> None:
+    assert checkout.set_up("models", PLAYED_BREAKS="yes").returncode != 0
+    done = checkout.set_up()
+    assert "setup: done" in done.stdout
+    assert checkout.installed() == ["requirements", "requirements-models"]
+    assert "-m venv" not in checkout.log.read_text()
+
+
+def test_what_is_installed_comes_from_where_pip_asks(checkout: Checkout) -> None:
+    checkout.set_up()
+    lines = [line for line in checkout.log.read_text().splitlines() if line.startswith("uv")]
+    assert lines and all(line.endswith("https://mirror.example.org/simple") for line in lines)
+    (checkout.folder / ".venv/.set-up").unlink()
+    checkout.set_up(UV_DEFAULT_INDEX="https://own.example.org")
+    assert "mirror" not in checkout.log.read_text()
+
+
+def test_without_root_the_missing_packages_are_named(checkout: Checkout) -> None:
+    assert checkout.set_up(PLAYED_MISSING="libns3-dev").returncode == 0
+    done = checkout.set_up("ns3", PLAYED_MISSING="libns3-dev")
+    assert done.returncode == 1
+    assert "these Debian packages are missing: libns3-dev. Run this as root" in done.stderr
+
+
+def pinned(file: Path) -> dict[str, set[str]]:
+    """The packages of a list with their versions, of which it can have one for each Python."""
+    found: dict[str, set[str]] = {}
+    for name, version in re.findall(r"^([a-z0-9][a-z0-9._-]*)==([^\s;]+)", file.read_text(), re.MULTILINE):
+        found.setdefault(name, set()).add(version)
+    return found
+
+
+@pytest.mark.parametrize("file", LISTS, ids=lambda file: file.stem)
+def test_every_requirement_is_pinned_with_hashes(file: Path) -> None:
+    text = re.sub(r"\s*\\\n\s*", " ", file.read_text())
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    assert lines
+    wrong = [
+        line
+        for line in lines
+        if not re.fullmatch(r"\S+==\S+( ; [^#]+?)?( --hash=sha256:[0-9a-f]{64})+", line)
+    ]
+    assert not wrong
+    assert "://" not in text  # where they come from is the machine's affair
+
+
+def test_all_lists_can_be_installed_together() -> None:
+    base, *others = [pinned(file) for file in LISTS]
+    for name, versions in ((name, versions) for other in others for name, versions in other.items()):
+        assert base.setdefault(name, versions) == versions, name
+
+
+def test_what_a_sweep_needs_has_no_packages_of_extras() -> None:
+    base = pinned(ENVS / "requirements.txt")
+    asked = {
+        line
+        for file in ENVS.glob("requirements-*.in")
+        for line in file.read_text().splitlines()
+        if line and not line.startswith(("#", "-"))
+    }
+    assert {"kubernetes", "plotly", "pyarrow", "scikit-learn", "statsmodels", "pytest"} <= asked
+    # What makes pictures and notebooks is looked at with libraries of its own.
+    assert asked & set(base) <= {"pillow", "beautifulsoup4", "jsonschema"}
+
+
+def test_every_debian_package_is_in_one_list() -> None:
+    lists = [file.read_text().splitlines() for file in ENVS.glob("debian*.txt")]
+    packages = [line for lines in lists for line in lines if not line.startswith("#")]
+    assert len(packages) == len(set(packages))

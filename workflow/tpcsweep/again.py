@@ -1,0 +1,67 @@
+"""Which cells are measured once more at the end of a run, and which of two measurements is kept. Pure.
+
+A cell is measured once more for what was wrong around it, never for its figure: a choice by figures would bias them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from tpcsweep.flags import graded
+from tpcsweep.results import NOT_MEASURED
+from tpcsweep.sweep import Cell
+
+CAUSES = ("disturbed", "machine_saturated", "not_steady")
+"""Flags of what may be otherwise the next time, the gravest first."""
+
+
+class Measured(NamedTuple):
+    """A cell that was measured."""
+
+    cell: Cell
+    flags: frozenset[str]
+    attempts: int
+    """How often."""
+
+
+def of_file(cell: Cell, content: Mapping[str, Any]) -> Measured | None:
+    """A cell by what its file has; None where it was not measured."""
+    if content["status"] == NOT_MEASURED:
+        return None
+    return Measured(cell, frozenset(content["flags"]), len(content.get("others", ())) + 1)
+
+
+def chosen(cells: Iterable[Measured], share: float, total: int) -> list[Cell]:
+    """Those to measure once more: with the most and gravest of CAUSES first, else in the order given.
+
+    share: of `total` cells, at most so many (rounded up). Cells that were measured more than once are left alone:
+    what was wrong twice is the setting's.
+    """
+    wrong = [one for one in cells if one.attempts == 1 and one.flags.intersection(CAUSES)]
+    wrong.sort(key=lambda one: [cause not in one.flags for cause in CAUSES])
+    return [one.cell for one in wrong[: math.ceil(share * total)]]
+
+
+def better(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
+    """The measurement of a cell that is kept: the later one, unless it has failed or has more warnings.
+
+    earlier, later: cells' files without their specification. The one that is kept says of the other in `others`
+    when it began, its throughput with the interval, its flags and status; and `attempts` of its summary counts both.
+    """
+    kept, other = (later, earlier) if _faults(later) <= _faults(earlier) else (earlier, later)
+    summary = other["summary"]
+    said = {
+        "started": other["provenance"]["started"],
+        "status": other["status"],
+        "flags": other["flags"],
+        **{name: summary.get(name) for name in ("throughput", "throughput_low", "throughput_high")},
+    }
+    others = [*earlier.get("others", ()), said]
+    return {**kept, "others": others, "summary": {**kept["summary"], "attempts": len(others) + 1}}
+
+
+def _faults(cell: Mapping[str, Any]) -> tuple[bool, int, int]:
+    flags = cell["flags"]
+    return cell["status"] != "ok", len(graded(flags, "invalid")), len(graded(flags, "warning"))

@@ -1,0 +1,97 @@
+"""What a reader should know before trusting a cell's figure: every flag, in three grades.
+
+A `note` is about the interval, which says it itself wherever it is shown. A `warning` is about the circumstances: the
+figure is of what was asked, but something else may be in it. Of an `invalid` cell the figure is not that of what was
+asked. docs/measuring.md says when each is raised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+Grade = Literal["note", "warning", "invalid"]
+
+GRADES: tuple[Grade, ...] = ("note", "warning", "invalid")
+"""From the mildest on."""
+
+
+class Flag(NamedTuple):
+    """What a flag says."""
+
+    grade: Grade
+    words: str
+    """In a few words, for legends and tables."""
+    meaning: str
+    """In one line."""
+
+
+FLAGS = {
+    "not_steady": Flag(
+        "warning",
+        "not steady",
+        "the throughput had not settled: the warm-up rule would cut half of the cell or more",
+    ),
+    "wide_interval": Flag(
+        "note",
+        "interval wider than asked",
+        "the cell ended before the confidence interval was as narrow as asked",
+    ),
+    "autocorrelated": Flag(
+        "note",
+        "interval too narrow",
+        "the batch means are still correlated, so that the interval is too narrow",
+    ),
+    "transfers_failed": Flag("warning", "some transfers failed", "at least one transfer failed"),
+    "files_missing": Flag(
+        "invalid",
+        "not all files transferred",
+        "the cell ended before every stream had transferred its files",
+    ),
+    "counters_disagree": Flag(
+        "warning",
+        "counters disagree",
+        "goodput and the path's counters differ by more than headers explain",
+    ),
+    "monitoring_disagrees": Flag(
+        "warning",
+        "XRootD's monitoring disagrees",
+        "the bytes of transfers by XRootD's own monitoring are not those in their files",
+    ),
+    "machine_saturated": Flag(
+        "warning",
+        "machine saturated",
+        "the machine's CPUs were all busy: the machine bound the cell, not the setting",
+    ),
+    "deployment_broken": Flag(
+        "invalid",
+        "deployment broke",
+        "a server, the client or the path died or answered no more; another deployment followed",
+    ),
+    "path_slow": Flag(
+        "warning",
+        "path slower than asked",
+        "the path had less than the bandwidth asked; bandwidth_found says how much",
+    ),
+    "disturbed": Flag(
+        "warning",
+        "machine disturbed",
+        "others used the machine, or it was slower than at other times, while the cell was measured",
+    ),
+}
+"""By name, in the order of their bits in datasets: new ones go to the end."""
+
+
+def worst(flags: Iterable[str]) -> Grade | None:
+    """Give the worst grade of some flags; None of none."""
+    return max((FLAGS[flag].grade for flag in flags), key=GRADES.index, default=None)
+
+
+def graded(flags: Iterable[str], *grades: Grade) -> list[str]:
+    """Give those of some flags that have one of the grades, in the order of `FLAGS`.
+
+    Raises:
+        KeyError: for what is no flag.
+    """
+    chosen = {flag for flag in flags if FLAGS[flag].grade in grades}
+    return [flag for flag in FLAGS if flag in chosen]
