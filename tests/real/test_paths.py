@@ -121,6 +121,24 @@ def test_the_rate_is_as_asked_in_both_directions(
     assert measured.far_to_near == pytest.approx(bandwidth, rel=0.05)
 
 
+def test_the_rate_is_as_asked_in_packets_of_the_mtu_on_a_long_path(
+    ends: Ends, commands: Commands, tmp_path: File
+) -> None:
+    path = Path(50, 1, loss=0.001)  # with loss there are no super-packets: 83 packets in a tick
+    with connect(path, *ends, commands, tmp_path) as link:
+        verify(path, link)
+
+
+@pytest.mark.parametrize("rtt", [0, 5])
+def test_a_path_is_empty_after_a_look_at_its_rate(
+    rtt: float, ends: Ends, commands: Commands, tmp_path: File
+) -> None:
+    with connect(Path(rtt, 0.2), *ends, commands, tmp_path) as link:
+        measure_bandwidth(link, window=0.4)
+        counted = link.counters()
+    assert (counted["queued_bytes"], counted["delayed_bytes"]) == (0, 0)
+
+
 @pytest.mark.parametrize("rtt", [0, 5])
 def test_a_sender_that_wakes_up_late_is_not_taken_for_the_path(
     rtt: float, ends: Ends, commands: Commands, tmp_path: File, monkeypatch: pytest.MonkeyPatch

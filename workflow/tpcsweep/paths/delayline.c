@@ -7,11 +7,11 @@
  * super-packets of up to 64 KiB pass whole (IFF_VNET_HDR, linux/virtio_net.h), which is what makes it fast; with
  * gso=0 the kernel cuts them to the MTU before, so that loss is per packet.
  *
- * Waking up is what costs, far more than moving a packet, so one wake-up does the work of a tick: everything is
- * written that is due within a tick from then, and everything is read that came meanwhile, also what the written
- * packets caused at once (acknowledgements, the next data). Arrivals wake it only if nothing is due within two
- * ticks. A lone packet is thus as exact as the clock; in a dense stream one is read up to two ticks late and written
- * up to a tick early.
+ * Waking up costs more than moving a packet, so where packets are many one wake-up does the work of a tick:
+ * everything is written that is due within a tick from then, and everything is read that came meanwhile, also what
+ * the written packets caused at once (acknowledgements, the next data). An arrival wakes it only if nothing is due
+ * within two ticks. So in a dense stream a packet is read up to two ticks late and written up to a tick early; where
+ * packets are few, each is moved when it comes and when it is due.
  *
  * The statistics file (of the size of struct shared, zeroed) is mapped: whoever started this reads counters from
  * it at no cost, and may set the delay and the queue in it at any time. Memory is bounded by the two rings. Dies
@@ -23,7 +23,6 @@
 #include <linux/if_tun.h>
 #include <linux/virtio_net.h>
 #include <net/if.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -51,9 +50,10 @@ enum {
     ALIGNMENT = 16,
     BATCH = 64,           /* packets read before looking at what is due */
     DEVICE_QUEUE = 20000, /* packets before the thread: a scheduling delay must not lose any */
-    DENSE = 2000000,      /* ns between packets below which they are moved tick by tick */
+    DENSE = 2000000,      /* ns: packets are many when the last one came less than this before */
     PRIORITY = 20,
     UDP_HEADER = 8,
+    TCP_OFFSET = 12, /* the byte whose upper half is the length of TCP's header in words */
 };
 
 #define NEVER UINT64_MAX
@@ -122,9 +122,9 @@ static uint32_t on_the_wire(const uint8_t *read, uint32_t n) {
     const uint32_t length = n - sizeof *h;
     if (h->gso_type == VIRTIO_NET_HDR_GSO_NONE)
         return length;
-    const struct tcphdr *tcp = (const void *)(read + sizeof *h + h->csum_start);
-    const int udp = h->gso_type == VIRTIO_NET_HDR_GSO_UDP_L4; /* TCP's may be marked with ECN */
-    const uint32_t headers = h->csum_start + (udp ? UDP_HEADER : 4 * tcp->doff);
+    const uint8_t *transport = read + sizeof *h + h->csum_start;
+    const int udp = h->gso_type == VIRTIO_NET_HDR_GSO_UDP_L4;
+    const uint32_t headers = h->csum_start + (udp ? UDP_HEADER : 4 * (transport[TCP_OFFSET] >> 4));
     return length + (length - headers - 1) / h->gso_size * headers;
 }
 
@@ -202,9 +202,9 @@ static struct packet *oldest(struct direction *d) {
 /* When the next packet is due. */
 static uint64_t next(struct direction *d) { return d->count ? oldest(d)->due : NEVER; }
 
-/* Write every packet that is due within a tick. */
-static void deliver(struct direction *d, uint64_t tick) {
-    for (uint64_t t = now(); next(d) <= t + tick; t = now()) {
+/* Write every packet that is due, or will be within `early` ns. */
+static void deliver(struct direction *d, uint64_t early) {
+    for (uint64_t t = now(); next(d) <= t + early; t = now()) {
         struct packet *p = oldest(d);
         if (write(d->out, p + 1, p->length) < 0) {
             add(&d->seen->dropped, 1);
@@ -221,30 +221,32 @@ static void deliver(struct direction *d, uint64_t tick) {
     }
 }
 
-/* Sleep until a packet is due or, where arrivals count, one comes. */
-static void sleep_until(uint64_t due, uint64_t t, struct direction d[2], int arrivals) {
+/* Sleep until a time or, where arrivals count, until a packet comes. */
+static void sleep_until(uint64_t due, int arrivals, const struct direction d[2]) {
     struct pollfd readable[2] = {{.fd = d[0].in, .events = POLLIN}, {.fd = d[1].in, .events = POLLIN}};
-    const uint64_t left = due > t ? due - t : 0;
+    const uint64_t t = now(), left = due > t ? due - t : 0;
     const struct timespec timeout = {(time_t)(left / 1000000000u), (long)(left % 1000000000u)};
     ppoll(readable, arrivals ? 2 : 0, due == NEVER ? NULL : &timeout, NULL);
 }
 
-/* Packet by packet while these are few, else tick by tick. */
+/* Packet by packet while these are few, tick by tick while they are many. */
 static void move(struct direction d[2], uint64_t tick) {
     for (uint64_t last = 0;;) { /* when packets came */
-        const int dense = now() - last < DENSE;
+        const int many = now() - last < DENSE;
         uint64_t due = NEVER;
-        int any = 0;
+        int came = 0;
         for (int i = 0; i < 2; i++)
-            deliver(&d[i], dense ? tick : 0);
-        for (int i = 0; i < 2; i++) { /* those too that were caused by what was written */
-            any |= receive(&d[i]);
+            deliver(&d[i], many ? tick : 0);
+        for (int i = 0; i < 2; i++) { /* after that, for what the written packets caused */
+            const int n = receive(&d[i]);
+            came = n > came ? n : came;
             due = smaller(due, next(&d[i]));
         }
         const uint64_t t = now();
-        if (any)
+        if (came)
             last = t;
-        sleep_until(due, t, d, !dense || due > t + 2 * tick);
+        if (came < BATCH) /* else there may be more */
+            sleep_until(due, !many || due > t + 2 * tick, d);
     }
 }
 

@@ -137,8 +137,8 @@ def measure_bandwidth(link: Link, *, reverse: bool = False, window: float = WIND
             sender.setblocking(False)
             sender.connect(sink.getsockname())
             sender.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, payload)
-            seconds, found, calm = _overload(sender, counters, path, payload * segments, window)
-            time.sleep(drain(path))
+            seconds, found, calm, left = _overload(sender, counters, path, payload * segments, window)
+            time.sleep(drain(path, left))
     finally:
         counters.close()
     header = HEADERS + (0 if link.emulator == "delayline" else ETHERNET)
@@ -158,8 +158,12 @@ def _roomy(link: Link, room: int) -> Iterator[None]:
 
 def _overload(
     sender: socket.socket, counters: Interface, path: Path, size: int, window: float
-) -> tuple[float, dict[str, int], bool]:
-    """Send above the rate, and give the seconds and what arrived between two looks, and whether they were calm."""
+) -> tuple[float, dict[str, int], bool, float]:
+    """Send above the rate, and look twice at what has arrived.
+
+    Gives the seconds between the looks, what arrived in them, whether they were calm, and at most how many bytes
+    are still in the queue.
+    """
     data = bytes(size)
     full = plan.burst(path)  # the token bucket is full at first: empty it at once
     rate = path.bandwidth * 125e6
@@ -178,7 +182,8 @@ def _overload(
         if len(looks) == 2:
             (first, before), (last, after) = looks
             calm = late <= LATE * window and (not starved or path.queue_limit is not None)
-            return last - first, {key: after[key] - before[key] for key in after}, calm
+            left = sent - rate * (now - begin)
+            return last - first, {key: after[key] - before[key] for key in after}, calm, left
         due = min(full + plan.ahead(path) + (now - begin) * offered, enough)
         while sent < due:
             try:
@@ -215,9 +220,9 @@ def wire_bytes(found: dict[str, int], payload: int, header: int) -> float:
     return carried * (1 + header / payload)
 
 
-def drain(path: Path) -> float:
-    """Seconds until a path with a full queue is empty."""
-    return plan.queue_bytes(path) / (path.bandwidth * 125e6) + path.rtt / 2e3
+def drain(path: Path, left: float) -> float:
+    """Seconds until a path is empty that has so many bytes left in its queue."""
+    return max(0.0, left) / (path.bandwidth * 125e6) + path.rtt / 2e3 + SETTLE
 
 
 def allowed_rtt(asked: float) -> float:
