@@ -89,7 +89,8 @@ def test_a_sweep_is_made_without_any_extra(bare: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("target", ["models", "adaptive"])
 def test_a_target_is_refused_before_anything_runs(target: str, bare: dict[str, str], tmp_path: Path) -> None:
-    done = run(["-m", "snakemake", target, "--config", "sweep=smoke", f"results={tmp_path}"], bare)
+    config = ["sweep=smoke", f"results={tmp_path}", "measure=true"]
+    done = run(["-m", "snakemake", target, "--config", *config], bare)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == f"models needs {EXTRAS['models'].has}: make setup EXTRAS=models"
     assert "Traceback" not in done.stderr
