@@ -72,7 +72,6 @@ rule all:
 rule cells:
     input:
         CELLS,
-        f"{RESULTS}/not_measured.json" if MEASURES else [],
     message:
         f"{len(CELLS)} cells are in {RESULTS}/cells"
 

@@ -1,6 +1,6 @@
 """Compile what jobs import, by importing it. Every job starts a Python, which without byte code costs seconds of CPU.
 
-All of .venv would take several times as long, and most of it is never imported.
+All of .venv would take three times the CPU time, and most of it is never imported.
 """
 
 import importlib

@@ -299,6 +299,17 @@ def test_calls_give_up(control_plane: local.Cluster, monkeypatch: pytest.MonkeyP
 # Leases
 
 
+def test_nothing_is_waited_for_in_a_namespace_that_is_not_there(
+    control_plane: local.Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nowhere = connected(control_plane.kubeconfig, monkeypatch, namespace="nowhere")
+    with (
+        pytest.raises(RefusedError, match='namespaces "nowhere" not found'),
+        holding(nowhere, ["a"], "aaaaaa"),
+    ):
+        pass
+
+
 @pytest.mark.usefixtures("fast")
 def test_leases_exclude(cluster: Cluster) -> None:
     with holding(cluster, ["a", "b"], "aaaaaa") as first:

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 from tpcsweep.commands import Commands
 from tpcsweep.parameters import DeploymentParameters
-from tpcsweep.paths import Link, Path, connect
+from tpcsweep.paths import Link, Path, PathError, connect
+from tpcsweep.testbeds.kubernetes import verify as module
 from tpcsweep.testbeds.kubernetes.verify import Ends, Measured, verify
 from tpcsweep.xrootd import Server
 
@@ -125,3 +126,49 @@ def test_a_path_as_asked_is_found_so(rtt: float, mtu: int, tmp_path: File) -> No
     for rate in found.rates:
         assert rate.known
         assert abs(rate.found / 0.2 - 1) < 0.05
+
+
+@pytest.mark.parametrize("rtt", [0, 20])
+def test_a_path_that_has_a_fifth_less_is_found_so_or_not_known(rtt: float, tmp_path: File) -> None:
+    found = look(Path(rtt, 0.25), Path(rtt, 0.2), tmp_path)
+    for rate in found.rates:
+        # On a machine that is busy with other things nobody may see all of it.
+        assert abs(rate.found / 0.2 - 1) < 0.05 or not rate.known
+    assert found.slow == any(rate.known for rate in found.rates)
+
+
+def test_a_path_of_another_rtt_is_refused_with_its_own_however_often_it_is_looked_at(tmp_path: File) -> None:
+    with pytest.raises(
+        PathError, match=r"measured \d+ times, .*rtt asked 5 ms, found 0\.[0-2]\d* ms"
+    ) as refused:
+        look(Path(5, 0.2), Path(0, 0.2), tmp_path)
+    assert "measured 1 times" not in str(refused.value)
+
+
+def test_what_windows_are_too_small_for_is_not_held_against_the_path(tmp_path: File) -> None:
+    """Four windows of some KiB bring less than 0.2 Gbit/s over 20 ms, and no queue forms."""
+    path = Path(20, 0.2)
+    wanted = DeploymentParameters(rtt=20, bandwidth=0.2, mtu=path.mtu)
+    with played(path, tmp_path) as (session, ends, link):
+        for name in (
+            link.near,
+            link.far,
+        ):  # which the session does not know, and opens no more connections for
+            inside = ["nsenter", f"--net=/run/netns/{name}", "sysctl", "--quiet", "--write"]
+            sizes = [f"net.ipv4.tcp_{kind}=4096 32768 65536" for kind in ("rmem", "wmem")]
+            subprocess.run([*inside, *sizes], check=True)
+        found = verify(session, wanted, ends, strict=True)  # type: ignore[arg-type]
+    assert not found.slow
+    assert found.bandwidth is None
+    assert all(0 < rate.found < 0.19 for rate in found.rates)
+
+
+def test_a_path_is_left_empty(tmp_path: File) -> None:
+    path = Path(20, 0.05)
+    wanted = DeploymentParameters(rtt=20, bandwidth=0.05)
+    with played(path, tmp_path) as (session, ends, _):
+        module._rate(session, wanted, ends, 20.0)  # type: ignore[arg-type]
+        [(found, _mtu)] = session.tell(
+            ["src1"], "round_trips", address=ends[0].destination.address, count=5
+        ).values()
+        assert min(found) < 21

@@ -12,7 +12,7 @@ import pytest
 import xarray as xr
 import yaml
 from IPython.core.interactiveshell import InteractiveShell
-from tpcsweep import checks, testbeds
+from tpcsweep import checks
 from tpcsweep.configuration import load
 from tpcsweep.extras import EXTRAS, MissingExtraError, missing, require
 from tpcsweep.importing import outside
@@ -89,7 +89,8 @@ def test_a_sweep_is_made_without_any_extra(bare: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("target", ["models", "adaptive"])
 def test_a_target_is_refused_before_anything_runs(target: str, bare: dict[str, str], tmp_path: Path) -> None:
-    done = run(["-m", "snakemake", target, "--config", "sweep=smoke", f"results={tmp_path}"], bare)
+    config = ["sweep=smoke", f"results={tmp_path}", "measure=true"]
+    done = run(["-m", "snakemake", target, "--config", *config], bare)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == f"models needs {EXTRAS['models'].has}: make setup EXTRAS=models"
     assert "Traceback" not in done.stderr
@@ -134,18 +135,19 @@ def test_what_a_sweep_needs_follows_from_its_testbed_and_tools(tmp_path: Path) -
 def test_what_imports_an_extra_asks_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     observations = observe(xr.load_dataset(ROOT / "examples/surface.nc"))
     pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "a.parquet")
-    without(monkeypatch, "sklearn", "pyarrow", "kubernetes")
-    monkeypatch.delitem(sys.modules, "tpcsweep.testbeds.kubernetes.testbed", raising=False)
-    monkeypatch.delitem(sys.modules, "tpcsweep.testbeds.kubernetes.api", raising=False)
+    without(monkeypatch, "sklearn", "pyarrow")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingExtraError, match="EXTRAS=models"):
         fit_process(observations)
     with pytest.raises(MissingExtraError, match="EXTRAS=parquet"):
         outside.read(tmp_path / "a.parquet")
-    with pytest.raises(MissingExtraError, match="EXTRAS=kubernetes"):
-        testbeds.of("kubernetes")
     with pytest.raises(MissingExtraError, match="EXTRAS=ns3"):
         simulation.build(tmp_path / "program")
+
+
+def test_the_testbed_of_a_kind_asks_for_its_extra(bare: dict[str, str]) -> None:
+    done = run(["-c", "from tpcsweep import testbeds; testbeds.of('kubernetes')"], bare)
+    assert "MissingExtraError: kubernetes needs" in done.stderr.splitlines()[-1]
 
 
 def test_a_notebook_shows_the_line_alone(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ from tpcsweep.testbeds.kubernetes.faults import (
     ready,
     requested,
     room,
+    unpulled,
 )
 
 
@@ -287,3 +288,15 @@ def test_jobs() -> None:
     passing = diagnose_job("tpc-0a1b2c", None, [event("FailedCreate", "Internal error occurred: webhook")])
     assert passing is not None
     assert not passing.final
+
+
+@pytest.mark.parametrize(
+    "reason", ["ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"]
+)
+def test_an_image_that_cannot_be_pulled_is_known_from_its_first_failure_on(reason: str) -> None:
+    assert unpulled(waiting(reason))
+
+
+@pytest.mark.parametrize("reason", ["ContainerCreating", "CreateContainerConfigError"])
+def test_an_image_that_is_being_pulled_is_waited_for(reason: str) -> None:
+    assert not unpulled(waiting(reason))

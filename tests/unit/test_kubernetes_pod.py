@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tpcsweep.cgroups import Hierarchy
 from tpcsweep.measure import threads
-from tpcsweep.testbeds.kubernetes.pod import contained, emulation, watched
+from tpcsweep.testbeds.kubernetes.pod import contained, emulation, places, watched
 
 from tests.support.workflow import wait_until
 
@@ -29,6 +29,25 @@ def test_a_container_hands_over_its_counters_and_its_processes(
     assert found.periods() == (10, 4)
     assert found.threads()[0] is None  # before there were two looks
     wait_until(lambda: (found.threads()[0] or 0.0) > 0, "this process has used some CPU")
+
+
+def test_credentials_are_taken_whole_though_their_names_come_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, files in (("CREDENTIALS", ["authdb", "ca--1.0", places.COMPLETE]), ("CONFIGURATION", [])):
+        folder = tmp_path / name
+        data = folder / "..1"
+        data.mkdir(parents=True)
+        for file in {*files, places.COMPLETE}:
+            (data / file).write_text(file)
+        (folder / "..data").symlink_to("..1")
+        (folder / places.COMPLETE).symlink_to(f"..data/{places.COMPLETE}")  # the first of the names
+        monkeypatch.setattr(contained, name, folder)
+    monkeypatch.setattr(contained, "STATE", tmp_path)
+    monkeypatch.setattr(contained, "PRIVATE", tmp_path / "private")
+    found = contained.credentials()
+    assert (found / "authdb").read_text() == "authdb"
+    assert (found / "ca" / "1.0").read_text() == "ca--1.0"
 
 
 @pytest.mark.parametrize(

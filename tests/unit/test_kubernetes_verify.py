@@ -213,15 +213,16 @@ SESSION: Any = None
 def test_a_rate_that_is_not_known_is_neither_refused_nor_called_slow(
     looks: list[Measured], strict: bool
 ) -> None:
-    looks.append(measured(near_to_far=UNKNOWN))
+    looks.append(measured(near_to_far=UNKNOWN, far_to_near=UNKNOWN))
     found = verify(SESSION, WANTED, [], strict=strict)
     assert not found.slow
     assert found.bandwidth is None
     assert found.to_dict()["near_to_far"] == {"found": 0.3, "known": False, "windows": 30, "full": 2}
 
 
-def test_a_path_that_is_too_slow_is_measured_on_or_refused(looks: list[Measured]) -> None:
-    looks.append(measured(far_to_near=SLOW))
+@pytest.mark.parametrize("other", [FITS, UNKNOWN], ids=["as asked", "unknown"])
+def test_a_path_that_is_too_slow_is_measured_on_or_refused(looks: list[Measured], other: Rate) -> None:
+    looks.append(measured(near_to_far=other, far_to_near=SLOW))
     found = verify(SESSION, WANTED, [], strict=False)
     assert found.slow
     assert found.bandwidth == 0.8

@@ -115,8 +115,8 @@ class Measured:
 
     @property
     def bandwidth(self) -> float | None:
-        """The smaller rate of both directions in Gbit/s, where both are known."""
-        return min(rate.found for rate in self.rates) if all(rate.known for rate in self.rates) else None
+        """The smaller rate of both directions in Gbit/s, as far as they are known; None where neither is."""
+        return min((rate.found for rate in self.rates if rate.known), default=None)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready, for provenance."""
@@ -288,8 +288,8 @@ def _rate(session: Session, wanted: DeploymentParameters, ends: list[Ends], rtt:
 def _look(session: Session, wanted: DeploymentParameters, ends: list[Ends], rtt: float) -> list[Window]:
     """All pairs at once, or each would find the whole path empty."""
     warm_up = max(WARM_UP[0], WARM_UP[1] * wanted.rtt / 1000)
-    # What begins at both ends is late by up to an RTT.
-    seconds = warm_up + wanted.rtt / 1000 + (WINDOWS + 1) * WINDOW
+    # Both ends begin when they hear of it, and the source when it is connected.
+    seconds = warm_up + 2 * wanted.rtt / 1000 + (WINDOWS + 1) * WINDOW
     number = connections(wanted, len(ends))
     behind = session.ask("synchronise")
     answers = []

@@ -28,6 +28,9 @@ from tpcsweep.testbeds.kubernetes.pod.places import (
 )
 
 POLL = 0.05
+WHOLE = "..data"
+"""In what a kubelet mounts, a link that it turns to all files at once; their own names come after it, one by one and in
+any order (kubernetes, pkg/volume/util/atomic_writer.go)."""
 
 
 def end_on_term() -> None:
@@ -37,7 +40,7 @@ def end_on_term() -> None:
 
 def credentials() -> Path:
     """Wait for the credentials and lay them out as servers and tools want them; returns their folder."""
-    while not all((folder / COMPLETE).exists() for folder in (CREDENTIALS, CONFIGURATION)):
+    while not all((folder / WHOLE / COMPLETE).exists() for folder in (CREDENTIALS, CONFIGURATION)):
         if ENDED.exists():
             raise SystemExit("nobody has come to use this pod")
         time.sleep(POLL)
@@ -46,7 +49,7 @@ def credentials() -> Path:
     beside = Path(tempfile.mkdtemp(dir=STATE))
     for name in FOLDERS:
         (beside / name).mkdir(mode=0o700)
-    for path in CREDENTIALS.iterdir():
+    for path in (CREDENTIALS / WHOLE).iterdir():
         if path.is_file():
             folder = next((name for name, start in FOLDERS.items() if path.name.startswith(start)), "")
             target = beside / folder / path.name.removeprefix(FOLDERS.get(folder, ""))

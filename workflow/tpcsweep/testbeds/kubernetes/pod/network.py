@@ -13,6 +13,7 @@ import socket
 import struct
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -62,10 +63,10 @@ def round_trips(address: str, count: int) -> tuple[list[float], int]:
     """RTT of `count` handshakes in ms, and the path MTU in bytes after a MiB has been sent."""
     found = []
     for _ in range(count):
-        with socket.create_connection((address, PROBE_PORT), timeout=SECONDS) as connection:
+        with _connected(address) as connection:
             found.append(_U32.unpack_from(_information(connection), _RTT)[0] / 1000)
             time.sleep(0.01)
-    with socket.create_connection((address, PROBE_PORT), timeout=SECONDS) as connection:
+    with _connected(address) as connection:
         for _ in range(4):
             connection.sendall(BLOCK)
         connection.shutdown(socket.SHUT_WR)
@@ -81,21 +82,25 @@ def pour(address: str, connections: int, seconds: float) -> dict[str, Any]:
     segment, and of all headers around it, with Ethernet's. What has not left when the time is over is dropped.
     """
     looks: list[tuple[float, int]] = []
-    with contextlib.ExitStack() as opened, selectors.DefaultSelector() as writable:
-        for _ in range(connections):
-            connection = opened.enter_context(socket.create_connection((address, PROBE_PORT), SECONDS))
+    with contextlib.ExitStack() as undo, selectors.DefaultSelector() as writable:
+        with ThreadPoolExecutor(connections) as pool:  # one after another they would take an RTT each
+            opened = list(pool.map(lambda _: _connected(address), range(connections)))
+        for connection in opened:
+            undo.enter_context(connection)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORT)
             connection.setblocking(False)
             writable.register(connection, selectors.EVENT_WRITE, connection)
-        filled = [key.data for key in writable.get_map().values()]
         until = time.monotonic() + seconds
-        while (now := time.monotonic()) < until:
+        while True:
+            ready = writable.select(LOOKS[1])
+            if (now := time.monotonic()) >= until:
+                break
             if not looks or now - looks[-1][0] >= LOOKS[0]:
-                looks.append((now, sum(under_way(_information(one)) for one in filled)))
-            for key, _ in writable.select(LOOKS[1]):
+                looks.append((now, sum(under_way(_information(one)) for one in opened)))
+            for key, _ in ready:
                 with contextlib.suppress(BlockingIOError):
                     key.data.send(BLOCK)
-        mss, mtu = _SEGMENT.unpack_from(_information(filled[0]))
+        mss, mtu = _SEGMENT.unpack_from(_information(opened[0]))
     return {"looks": looks, "mss": mss, "header": ETHERNET + mtu - mss}
 
 
@@ -105,16 +110,15 @@ def arriving(address: str, seconds: float) -> list[tuple[float, int, int]]:
     A look that took long is left out: nobody knows when in it the counters were read.
     """
     interface = interface_to(address)
-    file = CounterFile("/proc/thread-self/net/dev")
     found = []
-    began = time.monotonic()
-    while (before := time.monotonic()) < began + seconds:
-        counted = parse_net_dev(file.read().decode())[interface]
-        after = time.monotonic()
-        if after - before <= LOOKS[0]:
-            found.append(((before + after) / 2, counted["rx_bytes"], counted["rx_packets"]))
-        time.sleep(LOOKS[1])
-    file.close()
+    until = time.monotonic() + seconds
+    with contextlib.closing(CounterFile("/proc/thread-self/net/dev")) as file:
+        while (before := time.monotonic()) < until:
+            counted = parse_net_dev(file.read().decode())[interface]
+            after = time.monotonic()
+            if after - before <= LOOKS[0]:
+                found.append(((before + after) / 2, counted["rx_bytes"], counted["rx_packets"]))
+            time.sleep(LOOKS[1])
     return found
 
 
@@ -122,7 +126,7 @@ def emptied(address: str, rtt: float, seconds: float) -> bool:
     """Wait until a handshake takes no longer than `rtt` ms again; whether one did within `seconds`."""
     give_up = time.monotonic() + seconds
     while time.monotonic() < give_up:
-        with socket.create_connection((address, PROBE_PORT), timeout=SECONDS) as connection:
+        with _connected(address) as connection:
             # 0 where the first packet was lost: nothing is known of that handshake.
             if 0 < _U32.unpack_from(_information(connection), _RTT)[0] <= rtt * 1000:
                 return True
@@ -134,6 +138,10 @@ def under_way(information: bytes) -> int:
     """Segments of a connection that are sent and neither acknowledged nor lost, from its struct tcp_info. Pure."""
     unacknowledged, apart, lost, again = map(int, _UNDER_WAY.unpack_from(information))
     return unacknowledged - apart - lost + again
+
+
+def _connected(address: str) -> socket.socket:
+    return socket.create_connection((address, PROBE_PORT), timeout=SECONDS)
 
 
 def _information(connection: socket.socket) -> bytes:
