@@ -49,7 +49,7 @@ JOBS = Jobs(SETTINGS, workflow)
 # The first page of the report; of what is measured, with the cells first that could not be.
 HOW = "simulated" if SETTINGS.measures and SETTINGS.testbed.simulated else "workflow"
 FRONT = str(Path(workflow.basedir, "workflow", "report", f"{HOW}.rst"))
-FRONT_PAGE = str(Path(RESULTS, "front.rst").resolve()) if SETTINGS.measures else FRONT
+FRONT_PAGE = f"{RESULTS}/front.rst" if SETTINGS.measures else FRONT
 
 # A profile may raise this where testbeds do not share a machine.
 workflow.global_resources.setdefault("testbed", 1)

@@ -38,6 +38,13 @@ def test_every_sweep_that_ships_can_be_planned(sweep: str, tmp_path: Path) -> No
     assert f"{tmp_path}/{sweep}/report.html" in done.stdout
 
 
+def test_the_default_target_can_be_planned_with_results_beside_it() -> None:
+    done = snakemake("-n", "--config", "sweep=smoke", "results=results/nowhere")
+    assert done.returncode == 0, done.stdout
+    assert "results/nowhere/smoke/front.rst" in done.stdout
+    assert not (ROOT / "results/nowhere").exists()
+
+
 def test_the_notebooks_of_a_sweep_are_in_its_report_alone(tmp_path: Path) -> None:
     figure = f"{tmp_path}/mtu/figures/curves.png"
     done = snakemake("-n", "--config", "sweep=mtu", f"results={tmp_path}")

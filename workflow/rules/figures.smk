@@ -3,7 +3,8 @@ import sys
 from tpcsweep.planning.question import Question
 
 
-report: FRONT_PAGE
+# A relative path would be taken to lie beside this file.
+report: str(Path(FRONT_PAGE).resolve())
 
 
 rule surface:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import xarray as xr
+from matplotlib import colormaps
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from tpcsweep.figures.grid import Grid, arrange, positions, spaced, thinned
@@ -69,8 +71,19 @@ def panel(axes: Axes3D, grid: Grid, where: Mapping[str, Any], norm: Normalize, l
         alpha=0.9,
     )
     if not crowded:
-        axes.scatter(across, along, values, s=7, color="black", depthshade=False, zorder=3)
-    _mark_surface(axes, grid, where, across, along, values)
+        there = np.isfinite(values)
+        axes.scatter(
+            across[there],
+            along[there],
+            values[there],
+            s=14,
+            color=_colours(values, norm)[there],
+            edgecolor="black",
+            linewidth=0.6,
+            depthshade=False,
+            zorder=3,
+        )
+    _mark_surface(axes, grid, where, across, along, values, norm)
     for at, name, set_ticks in ((x, x_name, axes.set_xticks), (y, y_name, axes.set_yticks)):
         ticks = spaced(at, _MOST_TICKS)
         set_ticks(at[ticks], np.array(tick_labels(grid, name))[ticks])
@@ -91,9 +104,14 @@ def _mark_surface(
     x: NDArray[np.float64],
     y: NDArray[np.float64],
     z: NDArray[np.float64],
+    norm: Normalize,
 ) -> None:
-    """Put marks on points, on the floor where there is no value; several on one point get smaller upwards."""
+    """Put marks on points, on the floor where there is no value; several on one point get smaller upwards.
+
+    They have the colours of the values that they hide.
+    """
     before = np.zeros(z.shape, int)
+    colours = _colours(z, norm)
     for name in present(grid.cells):
         chosen = grid.plane(name, where).astype(bool)
         axes.scatter(
@@ -102,10 +120,15 @@ def _mark_surface(
             np.nan_to_num(z[chosen]),
             marker=MARKS[name].marker,
             s=60.0 / 2.2 ** before[chosen],
-            color=MARKS[name].face("white"),
+            color=[MARKS[name].face(colour) for colour in map(to_hex, colours[chosen])],
             edgecolor="black",
             linewidth=0.6,
             depthshade=False,
             zorder=4,
         )
         before += chosen
+
+
+def _colours(values: NDArray[np.float64], norm: Normalize) -> NDArray[np.float64]:
+    """The colours of values, in RGBA along a last axis; white where there is none."""
+    return np.where(np.isnan(values)[..., None], 1.0, colormaps[COLOURS](norm(np.nan_to_num(values))))
