@@ -64,7 +64,11 @@ def job(node: str, here: local.Cluster, namespace: Space, tmp_path_factory: pyte
     archive.unlink()
     testbed = local_testbed(namespace.name)
     del testbed["namespace"]  # it is the pod's own
-    sweep = {"parameters": {**ONE, "rtt": ["0 ms", "20 ms"], "streams": [1, 2, 3]}, "measurement": LASTING}
+    sweep = {
+        "parameters": {**ONE, "rtt": ["0 ms", "20 ms"], "streams": [1, 2, 3]},
+        "measurement": LASTING,
+        "again": 0,
+    }
     texts = {"nodes.yaml": yaml.safe_dump(sweep), "kubernetes.yaml": yaml.safe_dump(testbed)}
     namespace.core.create_namespaced_config_map(namespace.name, {"metadata": {"name": NAME}, "data": texts})
     job = Job(here, namespace, commit)

@@ -76,7 +76,7 @@ def panel(axes: Axes3D, grid: Grid, where: Mapping[str, Any], norm: Normalize, l
             across[there],
             along[there],
             values[there],
-            s=14,
+            s=14 if _patches(values) else 60,
             color=_colours(values, norm)[there],
             edgecolor="black",
             linewidth=0.6,
@@ -127,6 +127,12 @@ def _mark_surface(
             zorder=4,
         )
         before += chosen
+
+
+def _patches(values: NDArray[np.float64]) -> bool:
+    """Whether four neighbours somewhere have values, as a patch of a surface takes; else points are all there is."""
+    there = np.isfinite(values)
+    return bool((there[1:, 1:] & there[:-1, 1:] & there[1:, :-1] & there[:-1, :-1]).any())
 
 
 def _colours(values: NDArray[np.float64], norm: Normalize) -> NDArray[np.float64]:
