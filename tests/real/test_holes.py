@@ -7,6 +7,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -104,7 +105,8 @@ def test_the_report_begins_with_what_was_not_measured(holed: Holed, tmp_path: Pa
 
 def test_the_command_that_is_named_measures_it(holed: Holed) -> None:
     [hole] = json.loads((holed.sweep.results / "not_measured.json").read_text())
-    done = run(shlex.split(hole["command"]))
+    # As a user has it who has activated the environment.
+    done = run(shlex.split(hole["command"]), PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     assert done.returncode == 0, done.stdout
     for cell in hole["cells"]:
         found = json.loads((holed.sweep.results / "cells" / f"{cell}.json").read_bytes())
