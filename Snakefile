@@ -4,7 +4,7 @@ from pathlib import Path
 from tpcsweep import configuration as configurations
 from tpcsweep.checks import require
 from tpcsweep.holes import NoCellsError, foldable
-from tpcsweep.jobs import Jobs, deploys
+from tpcsweep.jobs import DEPLOYMENT, Jobs, deploys
 from tpcsweep.problems import ConfigurationError
 from tpcsweep.runner import begin, conclude, expected
 from tpcsweep.targets import of_configured_sweep, of_what_is_there, requested

@@ -183,8 +183,12 @@ def test_what_was_disturbed_is_measured_once_more_and_no_cell_twice() -> None:
         found = [results.read(configuration.cell_file(cell)) for cell in configuration.grid.cells]
         assert sorted(one["summary"]["attempts"] for one in found) == [1] * 6 + [2] * 2
         assert sum("disturbed" in one["flags"] for one in found) == 1
+        rescue, file = configuration.folder / "rescued", configuration.cell_file(configuration.grid.cells[0])
+        cell = results.read(file)
+        results.publish(file, cell.pop("spec"), cell, rescue)  # and no more, as one that was killed then
         assert runner.end(configuration) == []
         assert sum(map(len, testbed.deployments)) == 8 + 2 + 1
+        assert not rescue.exists()
 
 
 def test_the_measurement_with_fewer_warnings_is_kept() -> None:

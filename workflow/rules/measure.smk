@@ -3,7 +3,7 @@ for number, group in enumerate(SETTINGS.grid.groups if COMPLETES else [], start=
 
     rule:
         name:
-            f"deployment_{number}"
+            f"{DEPLOYMENT}{number}"
         input:
             JOBS.inputs,
         output:

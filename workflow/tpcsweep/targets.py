@@ -7,6 +7,7 @@ from pathlib import Path
 
 from snakemake.cli import get_argument_parser  # type: ignore[import-untyped]
 
+from tpcsweep.jobs import DEPLOYMENT
 from tpcsweep.published import NAMES
 
 _OTHERS = ("published", "terena2005", "open_questions")
@@ -54,7 +55,7 @@ def of_what_is_there(targets: Iterable[str], results: str, folder: Path) -> bool
 
 
 def _measuring(target: str, folder: Path) -> bool:
-    if target in _MEASURING or target.startswith("deployment_"):
+    if target in _MEASURING or target.startswith(DEPLOYMENT):
         return True
     return any(Path(target).is_relative_to(folder / name) for name in _MEASURED)
 
