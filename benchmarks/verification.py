@@ -1,9 +1,10 @@
 """Does verification tell paths from the machine? Good and wrong paths, looked at beside processes that want the CPUs.
 
-    python -m benchmarks.verification [--good 200] [--wrong 25] [--burners 2]
+    python -m benchmarks.verification [--testbed netns|kubernetes] [--good 200] [--wrong 25] [--burners 2]
 
-As root. A good path must not be refused; one that is 10 % slower or 3 ms longer than declared must be. Prints a
-Markdown table, and to standard error each path that was judged wrongly. A refusal takes up to 20 s: half an hour.
+As root. A good path must not be refused; one that is 10 % slower or 3 ms longer than declared must be. On Kubernetes
+the agents of pods look at the path, here from two namespaces. Prints a Markdown table, and to standard error each path
+that was judged wrongly. A refusal takes up to 20 s: half an hour.
 """
 
 from __future__ import annotations
@@ -14,12 +15,18 @@ import random
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path as File
 
-from tpcsweep.paths import Path, PathError, connect, verify
+from tpcsweep import paths
+from tpcsweep.parameters import DeploymentParameters
+from tpcsweep.paths import Path, PathError, connect
+from tpcsweep.testbeds.kubernetes import verify as pods
 
 from benchmarks.path import heading, routers
+from tests.support.agents import TCP_BUFFER, played
 
 RTTS = (0.0, 1.0, 5.0, 20.0, 50.0, 100.0)  # ms
 BANDWIDTHS = (0.05, 2.0)  # Gbit/s, from and to, evenly on a logarithmic scale
@@ -31,10 +38,12 @@ COLUMNS = ("paths", "looked at", "refused", "wanted", "median s of a look", "lon
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--testbed", choices=sorted(LOOKS), default="netns")
     parser.add_argument("--good", type=int, default=200, help="paths that are as declared")
     parser.add_argument("--wrong", type=int, default=25, help="paths of each kind that are not")
     parser.add_argument("--burners", type=int, default=2, help="CPU-bound processes beside")
     asked = parser.parse_args()
+    look = LOOKS[asked.testbed]
     chosen = random.Random(SEED)
     good = [(path, path) for path in declared(chosen, asked.good)]
     slower = [
@@ -47,9 +56,9 @@ def main() -> None:
     ]
     heading(COLUMNS)
     with burning(asked.burners):
-        judge("as declared", good, refuse=False)
-        judge(f"{1 - SLOWER:.0%} slower", slower, refuse=True)
-        judge(f"{LONGER:g} ms longer", longer, refuse=True)
+        judge("as declared", good, look, refuse=False)
+        judge(f"{1 - SLOWER:.0%} slower", slower, look, refuse=True)
+        judge(f"{LONGER:g} ms longer", longer, look, refuse=True)
 
 
 def declared(chosen: random.Random, count: int) -> list[Path]:
@@ -78,17 +87,44 @@ def burning(count: int) -> Iterator[None]:
             burner.wait()
 
 
-def judge(kind: str, paths: Sequence[tuple[Path, Path]], *, refuse: bool) -> None:
+Looked = Callable[[], object]
+"""Looks at a path; raises PathError where it is not as declared."""
+
+
+@contextlib.contextmanager
+def by_routers(declared: Path, made: Path) -> Iterator[Looked]:
+    """As on netns."""
+    with routers() as (near, far, commands, folder), connect(made, near, far, commands, folder) as link:
+        yield lambda: paths.verify(declared, link)
+
+
+@contextlib.contextmanager
+def by_agents(declared: Path, made: Path) -> Iterator[Looked]:
+    """As on Kubernetes, where the testbed does not take a path that is slow."""
+    wanted = DeploymentParameters(
+        rtt=declared.rtt, bandwidth=declared.bandwidth, mtu=declared.mtu, tcp_buffer=TCP_BUFFER
+    )
+    with tempfile.TemporaryDirectory() as folder, played(made, File(folder)) as (session, ends, _):
+        yield lambda: pods.verify(session, wanted, ends, strict=True)  # type: ignore[arg-type]
+
+
+LOOKS = {"netns": by_routers, "kubernetes": by_agents}
+
+
+def judge(
+    kind: str,
+    each: Sequence[tuple[Path, Path]],
+    look: Callable[[Path, Path], contextlib.AbstractContextManager[Looked]],
+    *,
+    refuse: bool,
+) -> None:
     """Look at paths, each as declared and as made, and print a line of the table."""
     seconds, refused = [], 0
-    for path, made in paths:
-        with (
-            routers() as (near, far, commands, folder),
-            connect(made, near, far, commands, folder) as link,
-        ):
+    for path, made in each:
+        with look(path, made) as looked:
             begun = time.monotonic()
             try:
-                found = f"found as {verify(path, link)}"
+                found = f"found as {looked()}"
             except PathError as error:
                 found = str(error)
                 refused += 1
@@ -100,7 +136,7 @@ def judge(kind: str, paths: Sequence[tuple[Path, Path]], *, refuse: bool) -> Non
             print(f"{kind}: {path}: {found}", file=sys.stderr)
     if seconds:
         times = f"{statistics.median(seconds):.2f} | {max(seconds):.2f}"
-        print(f"|{kind} | {len(paths)} | {refused} | {len(paths) if refuse else 0} | {times}|", flush=True)
+        print(f"|{kind} | {len(each)} | {refused} | {len(each) if refuse else 0} | {times}|", flush=True)
 
 
 if __name__ == "__main__":

@@ -2,117 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import subprocess
-import sys
-import threading
-import uuid
-from collections.abc import Callable, Iterator
 from pathlib import Path as File
-from typing import Any
 
 import pytest
-from tpcsweep.commands import Commands
 from tpcsweep.parameters import DeploymentParameters
-from tpcsweep.paths import Link, Path, PathError, connect
+from tpcsweep.paths import Path, PathError
 from tpcsweep.testbeds.kubernetes import verify as module
-from tpcsweep.testbeds.kubernetes.verify import Ends, Measured, verify
-from tpcsweep.xrootd import Server
+from tpcsweep.testbeds.kubernetes.verify import Measured, verify
+
+from tests.support.agents import TCP_BUFFER, played
 
 pytestmark = [pytest.mark.real, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
 
-AGENT = """
-import asyncio, json, sys, time
-from tpcsweep.testbeds.kubernetes.pod import network
-from tpcsweep.testbeds.kubernetes.pod.agent import Swallower
-from tpcsweep.testbeds.kubernetes.pod.places import PROBE_PORT
-
-async def main():
-    await asyncio.get_running_loop().create_server(Swallower, None, PROBE_PORT)
-    print("{}", flush=True)
-    while line := await asyncio.to_thread(sys.stdin.readline):
-        asked = json.loads(line)
-        print(json.dumps(await asyncio.to_thread(getattr(network, asked["verb"]), **asked["arguments"])), flush=True)
-
-asyncio.run(main())
-"""
-
-
-class Played:
-    """A session with agents in the namespaces of a link, without the hub between them: one clock."""
-
-    def __init__(self, agents: dict[str, subprocess.Popen[str]]) -> None:
-        self._agents = agents
-
-    def ask(self, verb: str) -> dict[str, float]:
-        assert verb == "synchronise"
-        return dict.fromkeys(self._agents, 0.0)
-
-    def start(self, _: str, *, to: list[str], verb: str, arguments: dict[str, Any]) -> Callable[[], Any]:
-        answers: dict[str, Any] = {}
-
-        def one(name: str) -> None:
-            answers[name] = said(self._agents[name], {"verb": verb, "arguments": arguments})
-
-        threads = [threading.Thread(target=one, args=(name,)) for name in to]
-        for thread in threads:
-            thread.start()
-
-        def answer() -> Any:
-            for thread in threads:
-                thread.join()
-            return answers
-
-        return answer
-
-    def tell(self, to: list[str], verb: str, **arguments: Any) -> dict[str, Any]:
-        found: dict[str, Any] = self.start("tell", to=to, verb=verb, arguments=arguments)()
-        return found
-
-
-def said(agent: subprocess.Popen[str], asked: dict[str, Any]) -> Any:
-    assert agent.stdin
-    assert agent.stdout
-    agent.stdin.write(json.dumps(asked) + "\n")
-    agent.stdin.flush()
-    return json.loads(agent.stdout.readline())
-
-
-@contextlib.contextmanager
-def played(path: Path, folder: File) -> Iterator[tuple[Played, list[Ends], Link]]:
-    commands = Commands(folder / "commands.log")
-    names = [f"tpc-t{uuid.uuid4().hex[:8]}-{end}" for end in "ab"]
-    with contextlib.ExitStack() as undo:
-        for name in names:
-            commands.run(["ip", "netns", "add", name])
-            undo.callback(commands.run, ["ip", "netns", "delete", name])
-        near, far = zip(names, ("10.88.0.1/30", "10.88.0.2/30"), strict=True)
-        link = undo.enter_context(connect(path, near, far, commands, folder))
-        agents = {}
-        for server, name in (("src1", link.near), ("dst1", link.far)):
-            agents[server] = undo.enter_context(
-                subprocess.Popen(
-                    ["nsenter", f"--net=/run/netns/{name}", sys.executable, "-c", AGENT],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    text=True,
-                )
-            )
-            undo.callback(agents[server].kill)
-        for agent in agents.values():
-            assert agent.stdout
-            assert agent.stdout.readline()
-        servers = [
-            Server(name, address, "server", None, File(), File())
-            for name, address in (("src1", link.near_address), ("dst1", link.far_address))
-        ]
-        yield Played(agents), [Ends(*servers)], link
-
-
 def look(asked: Path, real: Path, folder: File, *, strict: bool = False) -> Measured:
-    wanted = DeploymentParameters(rtt=asked.rtt, bandwidth=asked.bandwidth, mtu=asked.mtu, tcp_buffer=8 << 20)
+    wanted = DeploymentParameters(rtt=asked.rtt, bandwidth=asked.bandwidth, mtu=asked.mtu, tcp_buffer=TCP_BUFFER)
     with played(real, folder) as (session, ends, _):
         return verify(session, wanted, ends, strict=strict)  # type: ignore[arg-type]
 
