@@ -16,8 +16,11 @@ from tests.support.agents import TCP_BUFFER, played
 
 pytestmark = [pytest.mark.real, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
 
+
 def look(asked: Path, real: Path, folder: File, *, strict: bool = False) -> Measured:
-    wanted = DeploymentParameters(rtt=asked.rtt, bandwidth=asked.bandwidth, mtu=asked.mtu, tcp_buffer=TCP_BUFFER)
+    wanted = DeploymentParameters(
+        rtt=asked.rtt, bandwidth=asked.bandwidth, mtu=asked.mtu, tcp_buffer=TCP_BUFFER
+    )
     with played(real, folder) as (session, ends, _):
         return verify(session, wanted, ends, strict=strict)  # type: ignore[arg-type]
 
