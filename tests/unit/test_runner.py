@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpcsweep import again, holes, results, runner, signals
 from tpcsweep.configuration import Configuration, load
+from tpcsweep.sweep import Cell
 from tpcsweep.testbeds import BROKEN, BrokenError, FaultError, Request
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -189,6 +190,34 @@ def test_what_was_disturbed_is_measured_once_more_and_no_cell_twice() -> None:
         assert runner.end(configuration) == []
         assert sum(map(len, testbed.deployments)) == 8 + 2 + 1
         assert not rescue.exists()
+
+
+def test_what_a_slow_machine_bound_is_measured_once_more_after_what_was_wrong() -> None:
+    def measured(name: str, limit: str, work: float | None, *flags: str, attempts: int = 1) -> again.Measured:
+        content = {
+            "status": "ok",
+            "flags": flags,
+            "limit": limit,
+            "summary": {"machine_work": work},
+            "others": [{}] * (attempts - 1),
+        }
+        found = again.of_file(cast(Cell, name), content)
+        assert found is not None
+        return found
+
+    cells = [
+        measured("slow", "cpu_destination", 0.30),
+        measured("fast", "cpu_destination", 0.25),
+        measured("a little slow", "cpu_source", 0.28),
+        measured("slow, bound by the path", "bandwidth", 0.40),
+        measured("fastest, bound by the path", "bandwidth", 0.10),
+        measured("slowest", "client", 0.35),
+        measured("slow twice", "client", 0.35, attempts=2),
+        measured("not known", "cpu_destination", None),
+        measured("unsteady", "window", 0.25, "not_steady"),
+    ]
+    assert again.chosen(cells, 1.0, len(cells)) == ["unsteady", "slowest", "slow"]
+    assert again.chosen(cells, 0.2, len(cells)) == ["unsteady", "slowest"]
 
 
 def test_the_measurement_with_fewer_warnings_is_kept() -> None:

@@ -15,6 +15,11 @@ from tpcsweep.sweep import Cell
 
 CAUSES = ("disturbed", "machine_saturated", "not_steady")
 """Flags of what may be otherwise the next time, the gravest first."""
+CPU_LIMITS = frozenset({"cpu_source", "cpu_destination", "client", "machine"})
+"""Limits of which the machine's own speed is a factor: a quota is CPU time, and a slow CPU does less in it."""
+SLOWER = 0.15
+"""Share by which a machine was slower than in the run's fastest cell, from which on a cell that CPUs bound is measured
+once more. No flag, as a clock that goes up for a single busy core does the same: unlike a neighbour, every time."""
 
 
 class Measured(NamedTuple):
@@ -24,23 +29,35 @@ class Measured(NamedTuple):
     flags: frozenset[str]
     attempts: int
     """How often."""
+    work: float
+    """ms that a piece of work took meanwhile; NaN where that is not known, or no CPU bound the cell."""
 
 
 def of_file(cell: Cell, content: Mapping[str, Any]) -> Measured | None:
     """A cell by what its file has; None where it was not measured."""
     if content["status"] == NOT_MEASURED:
         return None
-    return Measured(cell, frozenset(content["flags"]), len(content.get("others", ())) + 1)
+    work = content["summary"].get("machine_work") if content.get("limit") in CPU_LIMITS else None
+    attempts = len(content.get("others", ())) + 1
+    return Measured(cell, frozenset(content["flags"]), attempts, math.nan if work is None else work)
 
 
 def chosen(cells: Iterable[Measured], share: float, total: int) -> list[Cell]:
-    """Those to measure once more: with the most and gravest of CAUSES first, else in the order given.
+    """Those to measure once more: with the most and gravest of CAUSES first, then those of the slowest machine.
 
     share: of `total` cells, at most so many (rounded up). Cells that were measured more than once are left alone:
     what was wrong twice is the setting's.
     """
-    wrong = [one for one in cells if one.attempts == 1 and one.flags.intersection(CAUSES)]
-    wrong.sort(key=lambda one: [cause not in one.flags for cause in CAUSES])
+    measured = list(cells)
+    fastest = min((one.work for one in measured if one.work > 0), default=math.nan)
+    wrong = [
+        one
+        for one in measured
+        if one.attempts == 1 and (one.flags.intersection(CAUSES) or one.work >= (1 + SLOWER) * fastest)
+    ]
+    wrong.sort(
+        key=lambda one: ([cause not in one.flags for cause in CAUSES], -one.work if one.work > 0 else 0.0)
+    )
     return [one.cell for one in wrong[: math.ceil(share * total)]]
 
 
