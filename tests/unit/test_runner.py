@@ -239,6 +239,28 @@ def test_the_measurement_with_fewer_warnings_is_kept() -> None:
     assert [one["flags"] for one in third["others"]] == [["disturbed", "wide_interval"], ["disturbed"]]
 
 
+def test_of_measurements_that_a_cpu_bound_that_of_the_faster_machine_is_kept() -> None:
+    def cell(work: float | None, *flags: str, limit: str = "cpu_destination") -> dict[str, Any]:
+        return {
+            "status": "ok",
+            "flags": list(flags),
+            "limit": limit,
+            "summary": {"machine_work": work},
+            "provenance": {"started": "2026-01-01"},
+        }
+
+    def kept(earlier: dict[str, Any], later: dict[str, Any]) -> float | None:
+        work: float | None = again.better(earlier, later)["summary"]["machine_work"]
+        return work
+
+    assert kept(cell(0.25), cell(0.31)) == 0.25
+    assert kept(cell(0.31), cell(0.25)) == 0.25
+    assert kept(cell(0.25, "not_steady"), cell(0.31)) == 0.31
+    assert kept(cell(0.25, limit="window"), cell(0.31)) == 0.31
+    assert kept(cell(None), cell(0.31)) == 0.31
+    assert again.better(cell(0.25), cell(0.31))["others"][0]["machine_work"] == 0.31
+
+
 def test_each_deployment_has_logs_of_its_own_and_old_ones_go() -> None:
     with played([OK, DIED, NOT_BEGUN], 4) as (testbed, configuration, logs):
         (logs / "replacement-7").mkdir()

@@ -37,9 +37,8 @@ def of_file(cell: Cell, content: Mapping[str, Any]) -> Measured | None:
     """A cell by what its file has; None where it was not measured."""
     if content["status"] == NOT_MEASURED:
         return None
-    work = content["summary"].get("machine_work") if content.get("limit") in CPU_LIMITS else None
     attempts = len(content.get("others", ())) + 1
-    return Measured(cell, frozenset(content["flags"]), attempts, math.nan if work is None else work)
+    return Measured(cell, frozenset(content["flags"]), attempts, _work(content))
 
 
 def chosen(cells: Iterable[Measured], share: float, total: int) -> list[Cell]:
@@ -64,19 +63,32 @@ def chosen(cells: Iterable[Measured], share: float, total: int) -> list[Cell]:
 def better(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
     """The measurement of a cell that is kept: the later one, unless it has failed or has more warnings.
 
+    Where both have as many and a CPU bound both, it is that of the faster machine.
+
     earlier, later: cells' files without their specification. The one that is kept says of the other in `others`
-    when it began, its throughput with the interval, its flags and status; and `attempts` of its summary counts both.
+    when it began, its throughput with the interval, how fast the machine was, its flags and status; and `attempts` of
+    its summary counts both.
     """
-    kept, other = (later, earlier) if _faults(later) <= _faults(earlier) else (earlier, later)
+    slower = _faults(later) == _faults(earlier) and _work(later) > _work(earlier)
+    kept, other = (earlier, later) if _faults(later) > _faults(earlier) or slower else (later, earlier)
     summary = other["summary"]
     said = {
         "started": other["provenance"]["started"],
         "status": other["status"],
         "flags": other["flags"],
-        **{name: summary.get(name) for name in ("throughput", "throughput_low", "throughput_high")},
+        **{
+            name: summary.get(name)
+            for name in ("throughput", "throughput_low", "throughput_high", "machine_work")
+        },
     }
     others = [*earlier.get("others", ()), said]
     return {**kept, "others": others, "summary": {**kept["summary"], "attempts": len(others) + 1}}
+
+
+def _work(cell: Mapping[str, Any]) -> float:
+    """A piece of work took so many ms; NaN where that is not known, or no CPU bound the cell."""
+    work = cell["summary"].get("machine_work") if cell.get("limit") in CPU_LIMITS else None
+    return math.nan if work is None else float(work)
 
 
 def _faults(cell: Mapping[str, Any]) -> tuple[bool, int, int]:
