@@ -215,6 +215,32 @@ def test_repetitions_on_one_side_alone_are_used() -> None:
     assert (found.cells["freedom"] >= 3).all()
 
 
+def test_a_slower_machine_is_said_of_cells_that_a_cpu_bound() -> None:
+    def on(work: float, cpu: slice) -> xr.Dataset:
+        one = made(3)
+        where = xr.zeros_like(one["throughput"], dtype=object)
+        where[:] = "window"
+        where[cpu] = "cpu_destination"
+        time = xr.where(where == "window", 1.0, work)
+        return one.assign(limit=where, machine_work=time)
+
+    base, new = on(0.25, slice(0, 3)), on(0.30, slice(2, 6))
+    found = compare(base, new)
+    assert found.slowdown == pytest.approx(1.2)
+    assert (
+        found.cells.loc[found.cells["rtt"] == 0, ["base_work", "new_work"]].isna().to_numpy().tolist()
+        == [[False, True]] * 8
+    )
+    assert "work took new's machine 1.20 times as long" in found.summary()
+    assert "work took base's machine 1.20 times as long" in compare(new, base).summary()
+    for equal in (
+        compare(base, on(0.26, slice(0, 3))),
+        compare(base, on(0.30, slice(3, 6))),
+        compare(base, made(3)),
+    ):
+        assert "machine" not in equal.summary()
+
+
 def test_what_is_not_common_is_said() -> None:
     base = made(1).isel(streams=slice(0, 6)).assign_coords(tool="curl", mtu=9000)
     new = made(2).isel(streams=slice(2, 8), rtt=[0, 2]).assign_coords(tool="gfal-copy")

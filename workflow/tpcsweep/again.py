@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 from tpcsweep.flags import graded
 from tpcsweep.results import NOT_MEASURED
 from tpcsweep.sweep import Cell
+from tpcsweep.variables import CPU_LIMITS
 
 CAUSES = ("disturbed", "machine_saturated", "not_steady")
 """Flags of what may be otherwise the next time, the gravest first."""
-CPU_LIMITS = frozenset({"cpu_source", "cpu_destination", "client", "machine"})
-"""Limits of which the machine's own speed is a factor: a quota is CPU time, and a slow CPU does less in it."""
 SLOWER = 0.15
 """Share by which a machine was slower than in the run's fastest cell, from which on a cell that CPUs bound is measured
 once more. No flag, as a clock that goes up for a single busy core does the same: unlike a neighbour, every time."""

@@ -173,3 +173,6 @@ LIMITS = {
     "none_found": "nothing that is looked for",
 }
 """What may bind a cell. docs/limits.md has the rules."""
+
+CPU_LIMITS = frozenset({"cpu_source", "cpu_destination", "client", "machine"})
+"""Limits of which the machine's own speed is a factor: a quota is CPU time, and a slow CPU does less in it."""

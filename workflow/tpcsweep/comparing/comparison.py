@@ -23,6 +23,7 @@ from tpcsweep.comparing.sides import shown
 from tpcsweep.dataset import SIMULATED, STATUS, flags_in, masks_of
 from tpcsweep.parameters import Parameters, Value
 from tpcsweep.sweep import REPETITION
+from tpcsweep.variables import CPU_LIMITS
 
 CONFIDENCE = 0.95
 """Of all intervals; 1 − this is the share of comparisons of equals that may find a difference."""
@@ -33,6 +34,9 @@ FASTER, SLOWER, SAME, NOT_COMPARABLE = VERDICTS = (
     "no difference found",
     "not comparable",
 )
+
+NOTICED = 0.05
+"""Share by which one machine is slower than the other, from which on it is said."""
 
 Floats = NDArray[np.float64]
 
@@ -83,6 +87,11 @@ class Comparison:
         """How many cells have each verdict."""
         return {verdict: int((self.cells["verdict"] == verdict).sum()) for verdict in VERDICTS}
 
+    @property
+    def slowdown(self) -> float:
+        """Time that a piece of work took in new over that in base, median of the cells that a CPU bound; or NaN."""
+        return float((self.cells["new_work"] / self.cells["base_work"]).median())
+
     def summary(self) -> str:
         """What was found, in one line."""
         mean = self.overall
@@ -91,7 +100,8 @@ class Comparison:
         if not mean.cells:
             return f"{what}; cells: {counts}"
         interval = f"{CONFIDENCE:.0%} interval {mean.low:.3f} to {mean.high:.3f}"
-        return f"{what}, by a ratio of {mean.ratio:.3f} over {mean.cells} cells ({interval}); cells: {counts}"
+        over = f"by a ratio of {mean.ratio:.3f} over {mean.cells} cells ({interval})"
+        return "; ".join(filter(None, [f"{what}, {over}", f"cells: {counts}", slower_machine(self)]))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, for JSON: numbers that are not known are None."""
@@ -128,6 +138,8 @@ TABLE = {
     "evidence": "repetitions, intervals, or both (one side has repetitions)",
     "base_flags": "flags of base",
     "new_flags": "flags of new",
+    "base_work": "ms that a piece of work took base's machine (machine_work), where a CPU bound the cell",
+    "new_work": "the same of new",
 }
 """The columns of `Comparison.cells` after the axes, and what they mean."""
 
@@ -269,6 +281,16 @@ def write(comparison: Comparison, json: str | Path, table: str | Path, below: fl
     comparison.cells.to_csv(table, index=False, float_format="%.6g")
 
 
+def slower_machine(comparison: Comparison) -> str:
+    """What to know of machines that were not equally fast, in one clause; nothing where they were or it is not known."""
+    slowdown = comparison.slowdown
+    if not max(slowdown, 1 / slowdown) >= 1 + NOTICED:
+        return ""
+    slow = "new" if slowdown > 1 else "base"
+    ratio = max(slowdown, 1 / slowdown)
+    return f"work took {slow}'s machine {ratio:.2f} times as long in cells that a CPU bound, and their ratios hold that"
+
+
 def lack_of_repetitions(comparison: Comparison) -> str:
     """What to know of cells that were measured once, in one sentence; nothing where there are none."""
     once = int(comparison.cells["evidence"].isin(["intervals", "both"]).sum())
@@ -293,6 +315,8 @@ class _Side:
     freedom: Floats
     why: list[str]
     flags: list[str]
+    work: Floats
+    """ms; NaN where no CPU bound a cell, or it is not known."""
 
 
 def _coordinates(summary: xr.Dataset) -> dict[str, list[Value]]:
@@ -306,7 +330,10 @@ def _many(known: Sequence[Mapping[str, Sequence[Value]]], name: str) -> bool:
 
 
 def _side(summary: xr.Dataset, axes: Mapping[str, tuple[Value, ...]]) -> _Side:
-    here = summary[["throughput", "throughput_low", "throughput_high", "status", "flags"]]
+    machine = [
+        name for name in ("limit", "machine_work") if name in summary
+    ]  # simulated and imported cells have none
+    here = summary[["throughput", "throughput_low", "throughput_high", "status", "flags", *machine]]
     if REPETITION not in here.dims:
         here = here.drop_vars(REPETITION, errors="ignore").expand_dims(REPETITION)
     for name, values in axes.items():
@@ -343,7 +370,16 @@ def _side(summary: xr.Dataset, axes: Mapping[str, tuple[Value, ...]]) -> _Side:
     masks = masks_of(summary)
     flags = [" ".join(flags_in(int(one), masks)) for one in bits]
     freedom = np.where(repeated, count - 1.0, np.inf)
-    return _Side(count, mean, variance, log_mean, log_variance, freedom, why, flags)
+    work = np.full(len(count), np.nan)
+    if len(machine) == 2:
+        bound = (
+            np.isin(arrays["limit"].astype(str), sorted(CPU_LIMITS))
+            & ok
+            & np.isfinite(arrays["machine_work"])
+        )
+        with np.errstate(invalid="ignore"):
+            work = np.where(bound, arrays["machine_work"], 0.0).sum(axis=1) / bound.sum(axis=1)
+    return _Side(count, mean, variance, log_mean, log_variance, freedom, why, flags, work)
 
 
 def _lack(statuses: NDArray[Any], count: int, level: float, error: float) -> str:
@@ -388,6 +424,7 @@ def _cells(axes: Mapping[str, tuple[Value, ...]], base: _Side, new: _Side) -> pd
     repeated = (base.count > 1).astype(int) + (new.count > 1)
     frame["evidence"] = np.where(good, np.array(["intervals", "both", "repetitions"])[repeated], "")
     frame["base_flags"], frame["new_flags"] = base.flags, new.flags
+    frame["base_work"], frame["new_work"] = base.work, new.work
     return frame
 
 

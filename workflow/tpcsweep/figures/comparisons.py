@@ -23,6 +23,7 @@ from tpcsweep.comparing.comparison import (
     SLOWER,
     Comparison,
     lack_of_repetitions,
+    slower_machine,
 )
 from tpcsweep.figures.grid import Grid, place
 from tpcsweep.figures.labels import tick_labels, title_of, value_text, words, wrapped
@@ -161,6 +162,8 @@ def _notes(comparison: Comparison) -> list[str]:
             f"Overall: {overall.ratio:.3g} ({CONFIDENCE:.0%} interval {overall.low:.3g} to {overall.high:.3g}), "
             f"{overall.verdict}. Intervals of cells are {CONFIDENCE:.0%} each, not corrected."
         )
+    if slower := slower_machine(comparison):
+        notes.append(f"{slower[0].upper()}{slower[1:]}.")
     return [*notes, lack_of_repetitions(comparison)]
 
 
