@@ -282,7 +282,7 @@ def write(comparison: Comparison, json: str | Path, table: str | Path, below: fl
 
 
 def slower_machine(comparison: Comparison) -> str:
-    """What to know of machines that were not equally fast, in one clause; nothing where they were or it is not known."""
+    """What to know of machines that were not equally fast, in one clause; nothing where they were, or none is known."""
     slowdown = comparison.slowdown
     if not max(slowdown, 1 / slowdown) >= 1 + NOTICED:
         return ""
