@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path
 
-from tpcsweep.measure.files import DestinationFiles
+import psutil
+from tpcsweep.measure.files import DestinationFiles, hold
 from tpcsweep.xrootd import without_secrets
 
 
@@ -43,3 +46,14 @@ def test_clearing_can_keep_the_file_by_which_servers_are_known_to_be_ready(tmp_p
         (tmp_path / name).write_bytes(b"x")
     DestinationFiles(tmp_path).clear(keep="ready")
     assert [path.name for path in tmp_path.iterdir()] == ["ready"]
+
+
+def test_memory_that_is_held_is_free_but_for_a_page_in_each_mebibyte() -> None:
+    memory = [disk.mountpoint for disk in psutil.disk_partitions(all=True) if disk.fstype == "tmpfs"]
+    [at, *_] = [
+        path for path in memory if os.access(path, os.W_OK) and psutil.disk_usage(path).free > 64 << 20
+    ]
+    with tempfile.TemporaryDirectory(dir=at) as folder:
+        held = Path(folder) / "held"
+        hold(held, (32 << 20) - 1)
+        assert held.stat().st_blocks * 512 == 32 * os.sysconf("SC_PAGE_SIZE")

@@ -41,6 +41,7 @@ class Played:
         self.deployments: list[list[str]] = []
         """How the cells of each have ended."""
         self.logs: list[Path] = []
+        self.arriving: list[int] = []
         self.up = False
         self.required = 0
 
@@ -52,6 +53,7 @@ class Played:
         self.up = True
         self.deployments.append([])
         self.logs.append(request.logs)
+        self.arriving.append(request.arriving)
         provenance = {"deployment": len(self.deployments), "software": {}}
         try:
             if self.script[:1] == [NOT_UP]:
@@ -86,12 +88,12 @@ class Played:
 
 
 @contextlib.contextmanager
-def played(script: list[str], cells: int) -> Iterator[tuple[Played, Configuration, Path]]:
+def played(script: list[str], cells: int, **sweep: Any) -> Iterator[tuple[Played, Configuration, Path]]:
     testbed = Played(script)
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patched:
         folder = Path(name)
         (folder / "logs").mkdir()
-        (folder / "played.yaml").write_text(yaml.safe_dump({"repetitions": cells}))
+        (folder / "played.yaml").write_text(yaml.safe_dump({"repetitions": cells} | sweep))
         configuration = load(
             {"sweep": f"{folder}/played.yaml", "testbed": "netns", "results": f"{folder}/results"}, ROOT
         )
@@ -259,6 +261,21 @@ def test_of_measurements_that_a_cpu_bound_that_of_the_faster_machine_is_kept() -
     assert kept(cell(0.25, limit="window"), cell(0.31)) == 0.31
     assert kept(cell(None), cell(0.31)) == 0.31
     assert again.better(cell(0.25), cell(0.31))["others"][0]["machine_work"] == 0.31
+
+
+@pytest.mark.parametrize(
+    ("seconds", "arriving"),
+    [
+        (1000, (8 + 2) << 26),  # each stream's file, and two that are written or deleted
+        (4, 500_000_000),  # what the path brings
+    ],
+)
+def test_a_deployment_knows_how_much_memory_its_cells_write_to(seconds: float, arriving: int) -> None:
+    parameters = {"streams": [1, 8], "file_size": "64 MiB", "bandwidth": "1 Gbit/s", "rtt": "0 ms"}
+    measurement = {"min_time": f"{seconds} s", "max_time": f"{seconds} s"}
+    with played([], 1, parameters=parameters, measurement=measurement) as (testbed, configuration, logs):
+        run(configuration, logs)
+        assert testbed.arriving == [arriving]
 
 
 def test_each_deployment_has_logs_of_its_own_and_old_ones_go() -> None:

@@ -18,10 +18,11 @@ from typing import Any, NamedTuple
 import psutil
 
 from tpcsweep import again, holes, progress, provenance, results, signals, testbeds
-from tpcsweep.checks import extras
+from tpcsweep.checks import extras, files_of
 from tpcsweep.configuration import Configuration, wanted
 from tpcsweep.extras import MissingExtraError, missing
 from tpcsweep.holes import Hole
+from tpcsweep.parameters import Parameters
 from tpcsweep.progress import Progress
 from tpcsweep.sweep import Cell
 from tpcsweep.testbeds import BROKEN, BrokenError, Deployment, FaultError
@@ -153,16 +154,24 @@ def _tasks(configuration: Configuration, deployment: str) -> list[Task]:
     ]
 
 
+def _arriving(wanted: Parameters, seconds: float) -> int:
+    """Bytes of files in memory that a cell of so many seconds has at a time at most."""
+    files = files_of(wanted.layer, wanted.streams, "sparse").memory * wanted.file_size
+    return min(files, round(wanted.bandwidth * 1e9 / 8 * seconds))
+
+
 def _request(
     configuration: Configuration, deployment: str, todo: Sequence[Task], logs: Path, shown: Progress
 ) -> testbeds.Request:
+    longest = configuration.sweep.measurement.bounds[1]
     return testbeds.Request(
         sweep=configuration.name,
         deployment=deployment,
         parameters=todo[0].cell.parameters,
         tools=sorted({task.cell.parameters.tool for task in todo}),
         streams=max(task.cell.parameters.streams for task in todo),
-        seconds=len(todo) * (configuration.sweep.measurement.bounds[1] + CELL_MARGIN),
+        arriving=max(_arriving(task.cell.parameters, longest) for task in todo),
+        seconds=len(todo) * (longest + CELL_MARGIN),
         logs=logs,
         stage=shown.stage,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import mmap
 import os
 import sys
 import threading
@@ -14,6 +15,8 @@ from tpcsweep.measure.first_bytes import FirstBytes
 
 _GET_FLAGS, _SET_FLAGS, _SYNC = 0x80086601, 0x40086602, 0x8
 """FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FS_SYNC_FL on 64-bit machines (linux/fs.h)."""
+_HELD = 1 << 20
+"""Bytes, of which one page is kept."""
 
 
 class Arrival(NamedTuple):
@@ -54,6 +57,23 @@ def add_source(folder: Path, size: int, content: str, suffix: str = "") -> str:
                 while left:
                     left -= file.write(os.urandom(min(left, 1 << 24)))
     return name
+
+
+def hold(path: Path, size: int) -> None:
+    """Have `size` bytes of memory stay this machine's until the file `path`, on tmpfs, is removed, but free to be used.
+
+    The host of a virtual machine gives it memory page by page as that is first written, and may take back what is free,
+    in blocks of 2 MiB (free page reporting: drivers/virtio/virtio_balloon.c and mm/page_reporting.c of Linux): files
+    that are written to such memory are several times as dear. So as much is written here and given back, all but a
+    page in each MiB, which leaves no block whole. The kernel takes small blocks first.
+    """
+    with path.open("wb+") as file:
+        for _ in range(0, size, _HELD):
+            file.write(bytes(_HELD))
+        file.flush()
+        with mmap.mmap(file.fileno(), 0) as pages:
+            for start in range(0, len(pages), _HELD):
+                pages.madvise(mmap.MADV_REMOVE, start + mmap.PAGESIZE, _HELD - mmap.PAGESIZE)
 
 
 def forget(folder: Path) -> None:

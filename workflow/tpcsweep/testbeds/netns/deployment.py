@@ -17,7 +17,7 @@ from typing import Any
 from tpcsweep import credentials, provenance, signals, xrootd
 from tpcsweep.cgroups import Cgroup, hierarchy
 from tpcsweep.commands import Commands
-from tpcsweep.measure.files import Arrivals, DestinationFiles, write_through
+from tpcsweep.measure.files import Arrivals, DestinationFiles, hold, write_through
 from tpcsweep.measure.first_bytes import FirstBytes
 from tpcsweep.measure.monitoring import Monitor
 from tpcsweep.measure.received import ReceivedBytes
@@ -37,6 +37,8 @@ ON_DISK = {"memory_to_disk": ("dst",), "disk_to_disk": topology.SIDES}
 """The sides whose files are on a disk, by layer."""
 PLACES: dict[Place, str] = {"client": "client", "source": "src1", "destination": "dst1"}
 """The node of each place where tools run."""
+MOST_HELD = 2 << 30
+"""Bytes of memory, a second or two of work; what files of cells take beyond that is mostly what others have left."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class Needs:
     """The most that a cell has."""
     strict: bool = False
     """Whether a path that is slower than asked is refused."""
+    arriving: int = 0
+    """Bytes of the files that arrive in memory at a time, the most that a cell has."""
 
 
 @contextlib.contextmanager
@@ -120,6 +124,7 @@ class _Deployment:
         monitor, arrivals = self._monitor(sides), self._arrivals(sides)
         started = Servers(self.prefix, sides.values(), secrets, self.processes, tools, self.needs.streams)
         started.start()
+        self._hold_memory(sides["dst"])  # while the servers come up
         places = dict.fromkeys(("client", *(tool.place for tool in tools)))
         clients = {place: self._client(PLACES[place], secrets) for place in places}
         started.wait()
@@ -203,11 +208,18 @@ class _Deployment:
             self._on_disk(root)
         else:
             root.mkdir(parents=True)
-            options = f"size={self.needs.memory},mode=755"
+            options = (
+                f"size={self.needs.memory + MOST_HELD // 256},mode=755"  # and a page in each MiB that is held
+            )
             self.commands.run(["mount", "-t", "tmpfs", "-o", options, "tpcsweep", str(root)])
         side.files.mkdir()
         (side.files / xrootd.READY_FILE).write_bytes(b"\n")
         os.chown(side.files, *self.owner)
+
+    def _hold_memory(self, destination: Side) -> None:
+        if not destination.disk and self.needs.arriving:
+            size = min(self.needs.arriving, self.needs.memory, MOST_HELD)
+            hold(destination.files.parent / "held", size)
 
     def _on_disk(self, root: Path) -> None:
         """Make a link that leads to a folder on the disk; the link first, so that what is made can be found."""

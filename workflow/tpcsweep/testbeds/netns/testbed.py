@@ -44,7 +44,8 @@ def deployed(settings: Netns, request: Request) -> Iterator[Site]:
         request.stage(f"deploying {request.deployment}")
         memory = settings.memory or psutil.virtual_memory().available // 2
         strict = settings.path == "strict"
-        needs = deployment.Needs(memory, Path(settings.disk), request.tools, request.streams, strict)
+        disk = Path(settings.disk)
+        needs = deployment.Needs(memory, disk, request.tools, request.streams, strict, request.arriving)
         with deployment.deployed(request.parameters, owner, needs) as site:
             yield site
 
