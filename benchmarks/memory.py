@@ -1,0 +1,78 @@
+"""What writing to memory costs on a virtual machine whose host takes free memory back, and what holding it changes.
+
+    python -m benchmarks.memory [--size 1024] [--pause 10] [--rounds 3]
+
+Writes four files at a time to tmpfs and removes them, with pauses, without and with `tpcsweep.measure.files.hold`, as the
+netns testbed does. Prints a Markdown table of CPU seconds. As root, which mounts a tmpfs of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tpcsweep.measure.files import hold
+
+from benchmarks.path import heading
+
+FILES = 4
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--size", type=int, default=1024, help="MiB that are written at a time")
+    parser.add_argument("--pause", type=float, default=10, help="seconds after they were removed")
+    parser.add_argument("--rounds", type=int, default=3)
+    asked = parser.parse_args()
+    size = asked.size << 20
+    heading(("memory", "MiB", "CPU s, median", "each"))
+    for held in (False, True):
+        with mounted(size + size // 128) as folder:
+            if held:
+                hold(folder / "held", size)
+            seconds = []
+            for _ in range(asked.rounds):
+                time.sleep(asked.pause)
+                seconds.append(written(folder, size))
+        each = ", ".join(f"{one:.2f}" for one in seconds)
+        print(
+            f"|{'held' if held else 'as it is'} | {asked.size} | {statistics.median(seconds):.2f} | {each}|",
+            flush=True,
+        )
+
+
+@contextlib.contextmanager
+def mounted(size: int) -> Iterator[Path]:
+    """A folder in memory for `size` bytes."""
+    with tempfile.TemporaryDirectory() as name:
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tpcsweep", name], check=True)
+        try:
+            yield Path(name)
+        finally:
+            subprocess.run(["umount", name], check=True)
+
+
+def written(folder: Path, size: int) -> float:
+    """CPU seconds that writing took; the files are removed then."""
+    content = bytes(1 << 20)
+    paths = [folder / f"{number}" for number in range(FILES)]
+    began = time.process_time()
+    for path in paths:
+        with path.open("wb") as file:
+            for _ in range(0, size // FILES, len(content)):
+                file.write(content)
+    seconds = time.process_time() - began
+    for path in paths:
+        path.unlink()
+    return seconds
+
+
+if __name__ == "__main__":
+    main()
