@@ -2,8 +2,8 @@
 
     python -m benchmarks.memory [--size 1024] [--pause 10] [--rounds 3]
 
-Writes four files at a time to tmpfs and removes them, with pauses, without and with `tpcsweep.measure.files.hold`, as the
-netns testbed does. Prints a Markdown table of CPU seconds. As root, which mounts a tmpfs of its own.
+Writes four files at a time to tmpfs and removes them, with pauses, without and with `tpcsweep.measure.files.hold`, as
+the netns testbed does. Prints a Markdown table of CPU seconds. As root, which mounts a tmpfs of its own.
 """
 
 from __future__ import annotations
