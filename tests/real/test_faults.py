@@ -37,8 +37,8 @@ Fault = Callable[[Site, threading.Event], None]
 """What is done to a deployment; until the cell is over, where it has to go on."""
 AFTER = 0.5
 """Seconds from when the first bytes of a cell arrive to what is done to it."""
-CELL = {"until": "files", "files": 6, "max_time": "10 min"}
-"""48 MiB, that is two seconds of the path at least; and until all streams give up, however late that is noticed."""
+CELL = {"until": "files", "files": 12, "max_time": "10 min"}
+"""96 MiB, that is four seconds of the path at least; and until all streams give up, however late that is noticed."""
 SILENT = {"min_time": "4 s", "max_time": "4 s"}
 """For what no transfer notices."""
 BASE = {"rtt": "2 ms", "bandwidth": "200 Mbit/s", "file_size": "4 MiB", "streams": 2, "tool": "curl"}
