@@ -41,11 +41,8 @@ def main() -> None:
             for _ in range(asked.rounds):
                 time.sleep(asked.pause)
                 seconds.append(written(folder, size))
-        each = ", ".join(f"{one:.2f}" for one in seconds)
-        print(
-            f"|{'held' if held else 'as it is'} | {asked.size} | {statistics.median(seconds):.2f} | {each}|",
-            flush=True,
-        )
+        name, each = "held" if held else "as it is", ", ".join(f"{one:.2f}" for one in seconds)
+        print(f"|{name} | {asked.size} | {statistics.median(seconds):.2f} | {each}|", flush=True)
 
 
 @contextlib.contextmanager

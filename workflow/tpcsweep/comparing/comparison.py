@@ -283,12 +283,12 @@ def write(comparison: Comparison, json: str | Path, table: str | Path, below: fl
 
 def slower_machine(comparison: Comparison) -> str:
     """What to know of machines that were not equally fast, in one clause; nothing where they were, or none is known."""
-    slowdown = comparison.slowdown
-    if not max(slowdown, 1 / slowdown) >= 1 + NOTICED:
+    side, ratio = "new", comparison.slowdown
+    if ratio < 1:
+        side, ratio = "base", 1 / ratio
+    if not ratio >= 1 + NOTICED:  # nor where it is NaN
         return ""
-    slow = "new" if slowdown > 1 else "base"
-    ratio = max(slowdown, 1 / slowdown)
-    return f"work took {slow}'s machine {ratio:.2f} times as long in cells that a CPU bound, and their ratios hold that"
+    return f"work took {side}'s machine {ratio:.2f} times as long in cells that a CPU bound, and their ratios hold that"
 
 
 def lack_of_repetitions(comparison: Comparison) -> str:
@@ -330,9 +330,8 @@ def _many(known: Sequence[Mapping[str, Sequence[Value]]], name: str) -> bool:
 
 
 def _side(summary: xr.Dataset, axes: Mapping[str, tuple[Value, ...]]) -> _Side:
-    machine = [
-        name for name in ("limit", "machine_work") if name in summary
-    ]  # simulated and imported cells have none
+    # Simulated and imported cells have none.
+    machine = [name for name in ("limit", "machine_work") if name in summary]
     here = summary[["throughput", "throughput_low", "throughput_high", "status", "flags", *machine]]
     if REPETITION not in here.dims:
         here = here.drop_vars(REPETITION, errors="ignore").expand_dims(REPETITION)
@@ -372,13 +371,10 @@ def _side(summary: xr.Dataset, axes: Mapping[str, tuple[Value, ...]]) -> _Side:
     freedom = np.where(repeated, count - 1.0, np.inf)
     work = np.full(len(count), np.nan)
     if len(machine) == 2:
-        bound = (
-            np.isin(arrays["limit"].astype(str), sorted(CPU_LIMITS))
-            & ok
-            & np.isfinite(arrays["machine_work"])
-        )
+        by_cpu = np.isin(arrays["limit"].astype(str), sorted(CPU_LIMITS))
+        known = ok & by_cpu & np.isfinite(arrays["machine_work"])
         with np.errstate(invalid="ignore"):
-            work = np.where(bound, arrays["machine_work"], 0.0).sum(axis=1) / bound.sum(axis=1)
+            work = np.where(known, arrays["machine_work"], 0.0).sum(axis=1) / known.sum(axis=1)
     return _Side(count, mean, variance, log_mean, log_variance, freedom, why, flags, work)
 
 

@@ -208,9 +208,8 @@ class _Deployment:
             self._on_disk(root)
         else:
             root.mkdir(parents=True)
-            options = (
-                f"size={self.needs.memory + MOST_HELD // 256},mode=755"  # and a page in each MiB that is held
-            )
+            size = self.needs.memory + MOST_HELD // 256  # a page in each MiB is held
+            options = f"size={size},mode=755"
             self.commands.run(["mount", "-t", "tmpfs", "-o", options, "tpcsweep", str(root)])
         side.files.mkdir()
         (side.files / xrootd.READY_FILE).write_bytes(b"\n")
