@@ -12,7 +12,7 @@ SHELL := /bin/bash
 BIN := .venv/bin
 
 define REPORT
-import pathlib, yaml, tpcsweep.configuration as c
+import pathlib, yaml, tpcsweep.configuration.loading as c
 report = c.load(yaml.safe_load(open("config/config.yaml")), pathlib.Path()).folder / "report.html"
 print(report if report.exists() else "")
 endef

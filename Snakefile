@@ -1,13 +1,13 @@
 import sys
 from pathlib import Path
 
-from tpcsweep import configuration as configurations
-from tpcsweep.checks import require
-from tpcsweep.holes import NoCellsError, foldable
-from tpcsweep.jobs import DEPLOYMENT, Jobs, deploys
-from tpcsweep.problems import ConfigurationError
-from tpcsweep.runner import begin, conclude, expected
-from tpcsweep.targets import of_configured_sweep, of_what_is_there, requested
+from tpcsweep.configuration import loading as configurations
+from tpcsweep.configuration.checks import require
+from tpcsweep.running.holes import NoCellsError, foldable
+from tpcsweep.running.jobs import DEPLOYMENT, Jobs, deploys
+from tpcsweep.configuration.problems import ConfigurationError
+from tpcsweep.running.runner import begin, conclude, expected
+from tpcsweep.running.targets import of_configured_sweep, of_what_is_there, requested
 
 
 configfile: "config/config.yaml"
@@ -36,7 +36,7 @@ try:
             print(OTHERS, file=sys.stderr)
     if MEASURES and REQUESTED == ["grid"]:
         # Now, when nothing is planned, written or locked yet; and here, as few runs ask for it.
-        from tpcsweep.overview import show
+        from tpcsweep.configuration.overview import show
 
         show(SETTINGS)
         sys.exit()

@@ -16,11 +16,11 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from tpcsweep.cgroups import Cgroup, hierarchy
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.sweep import Measurement
+from tpcsweep.linux.cgroups import Cgroup, hierarchy
 from tpcsweep.measure.cell import measure
 from tpcsweep.measure.readings import Sampler, series
-from tpcsweep.parameters import Parameters
-from tpcsweep.sweep import Measurement
 from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.site import Site
 from tpcsweep.tools import TOOLS, Credentials

@@ -15,11 +15,10 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 import yaml
-from tpcsweep import calibrating
-from tpcsweep.parameters import Parameters
-from tpcsweep.sweep import Measurement
-from tpcsweep.testbed_settings import Simulation
-from tpcsweep.testbeds.simulation import engine
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.sweep import Measurement
+from tpcsweep.configuration.testbeds import Simulation
+from tpcsweep.testbeds.simulation import calibrating, engine
 from tpcsweep.testbeds.simulation.course import course
 from tpcsweep.testbeds.simulation.plan import plan
 

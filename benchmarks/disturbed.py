@@ -15,9 +15,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.measure.cell import measure
-from tpcsweep.parameters import Parameters
-from tpcsweep.sweep import Measurement
 from tpcsweep.testbeds.netns.site import Site
 
 from benchmarks.site import site_of

@@ -18,9 +18,9 @@ import numpy as np
 from scipy import stats
 from tpcsweep.claims.chep2023 import GFAL_FASTER
 from tpcsweep.claims.effects import NO_LOSS, Region, mean_ratio
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.measure.cell import measure
-from tpcsweep.parameters import Parameters
-from tpcsweep.sweep import Measurement
 from tpcsweep.testbeds.netns.site import Site
 
 from benchmarks.site import site_of

@@ -14,10 +14,10 @@ from pathlib import Path
 from unittest import mock
 
 from kubernetes import client, config
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.sweep import Measurement
+from tpcsweep.configuration.testbeds import Kubernetes
 from tpcsweep.measure.cell import measure
-from tpcsweep.parameters import Parameters
-from tpcsweep.sweep import Measurement
-from tpcsweep.testbed_settings import Kubernetes
 from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.kubernetes import api, testbed
 

@@ -13,9 +13,9 @@ import time
 from pathlib import Path
 
 import yaml
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.measure.cell import measure
-from tpcsweep.parameters import Parameters
-from tpcsweep.sweep import Measurement
 
 from benchmarks.site import site_of
 

@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path as File
 
-from tpcsweep.commands import Commands
+from tpcsweep.linux.commands import Commands
 from tpcsweep.paths import Link, Path, PathError, connect, verify
 
 RTTS = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)

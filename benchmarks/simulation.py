@@ -15,10 +15,10 @@ import time
 from pathlib import Path
 
 import numpy as np
-from tpcsweep.configuration import load
-from tpcsweep.parameters import Parameters
-from tpcsweep.sweep import Measurement
-from tpcsweep.testbed_settings import Simulation
+from tpcsweep.configuration.loading import load
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.sweep import Measurement
+from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.testbeds.simulation import engine
 from tpcsweep.testbeds.simulation.course import course
 from tpcsweep.testbeds.simulation.draws import spread

@@ -9,8 +9,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tpcsweep import signals
-from tpcsweep.parameters import Parameters
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.linux import signals
 from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.deployment import Needs, deployed
 from tpcsweep.testbeds.netns.site import Site

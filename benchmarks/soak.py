@@ -13,11 +13,11 @@ import tracemalloc
 import numpy as np
 import orjson
 import psutil
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.measure.cell import measure
 from tpcsweep.measure.readings import Reading, Sampler, goodput, series
 from tpcsweep.measure.steady import analyse
-from tpcsweep.parameters import Parameters
-from tpcsweep.sweep import Measurement
 
 from benchmarks.site import site_of
 

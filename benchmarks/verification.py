@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path as File
 
 from tpcsweep import paths
-from tpcsweep.parameters import DeploymentParameters
+from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.paths import Path, PathError, connect
 from tpcsweep.testbeds.kubernetes import verify as pods
 

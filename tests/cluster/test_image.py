@@ -152,7 +152,7 @@ def test_agents_run_with_the_standard_library_alone(run: Callable[..., str]) -> 
     said = run("python3", "-v", "-c", f"import {', '.join(modules)}; print(tpcsweep.client.__cached__)")
     assert "/usr/lib/python3/dist-packages/tpcsweep/__pycache__/client.cpython-311.pyc" in said
     assert (
-        "code object from '/usr/lib/python3/dist-packages/tpcsweep/client.py'" not in said
+        "code object from '/usr/lib/python3/dist-packages/tpcsweep/client/__main__.py'" not in said
     )  # it was compiled
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from kubernetes import client
-from tpcsweep.testbed_settings import Kubernetes
+from tpcsweep.configuration.testbeds import Kubernetes
 from tpcsweep.testbeds.kubernetes import trial
 from tpcsweep.testbeds.kubernetes.api import ClusterError
 from tpcsweep.testbeds.kubernetes.trial import require

@@ -20,9 +20,9 @@ from typing import Any
 import pytest
 import yaml
 from kubernetes.client import ApiException, V1ConfigMap, V1ObjectMeta
-from tpcsweep import signals
-from tpcsweep.parameters import DeploymentParameters
-from tpcsweep.testbed_settings import Kubernetes
+from tpcsweep.configuration.parameters import DeploymentParameters
+from tpcsweep.configuration.testbeds import Kubernetes
+from tpcsweep.linux import signals
 from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.kubernetes import api, deployment, leases, state, testbed
 from tpcsweep.testbeds.kubernetes.api import DEPLOYMENT, SELECTOR

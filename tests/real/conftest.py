@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from _pytest.runner import runtestprotocol
-from tpcsweep.testbed_settings import Netns
+from tpcsweep.configuration.testbeds import Netns
 from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.site import Site
 from tpcsweep.testbeds.netns.testbed import reap

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 import xarray as xr
-from tpcsweep.configuration import load, wanted
-from tpcsweep.results import publish
+from tpcsweep.configuration.loading import load, wanted
+from tpcsweep.running.results import publish
 
 from tests.support import synthetic
 from tests.support.leftovers import present, stayed

@@ -11,16 +11,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from tpcsweep import xrootd
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.testbeds import Netns
+from tpcsweep.linux.namespaces import entered
 from tpcsweep.measure.cell import measure
-from tpcsweep.namespaces import entered
-from tpcsweep.parameters import Parameters
-from tpcsweep.testbed_settings import Netns
 from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.servers import DeploymentError, Servers
 from tpcsweep.testbeds.netns.site import Site
 from tpcsweep.testbeds.netns.testbed import reap
-from tpcsweep.xrootd import Server
+from tpcsweep.xrootd import servers as xrootd
+from tpcsweep.xrootd.servers import Server
 
 from tests.support.leftovers import present, stayed
 from tests.support.sites import MIB, files, seconds, site_of, whole

@@ -19,13 +19,15 @@ from typing import Any
 import psutil
 import pytest
 import yaml
-from tpcsweep import credentials, results, runner, xrootd
-from tpcsweep.configuration import load
-from tpcsweep.testbeds import BROKEN
+from tpcsweep.broken import BROKEN
+from tpcsweep.configuration.loading import load
+from tpcsweep.running import results, runner
 from tpcsweep.testbeds.netns import state, testbed
 from tpcsweep.testbeds.netns.servers import DeploymentError
 from tpcsweep.testbeds.netns.site import Site
-from tpcsweep.xrootd import READY_FILE
+from tpcsweep.xrootd import credentials
+from tpcsweep.xrootd import servers as xrootd
+from tpcsweep.xrootd.servers import READY_FILE
 
 from tests.support.leftovers import present
 from tests.support.sites import site_of

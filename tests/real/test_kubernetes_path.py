@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path as File
 
 import pytest
-from tpcsweep.parameters import DeploymentParameters
+from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.paths import Path, PathError
 from tpcsweep.testbeds.kubernetes import verify as module
 from tpcsweep.testbeds.kubernetes.verify import Measured, verify

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tpcsweep import uml
+from tpcsweep.linux import uml
 
 pytestmark = pytest.mark.real
 

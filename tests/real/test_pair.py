@@ -8,10 +8,10 @@ import subprocess
 from typing import Any
 
 import pytest
-from tpcsweep import xrootd
+from tpcsweep.linux.namespaces import entered
 from tpcsweep.measure.readings import Reading
-from tpcsweep.namespaces import entered
 from tpcsweep.testbeds.netns.site import Site
+from tpcsweep.xrootd import servers as xrootd
 
 from tests.support.sites import MIB, cell, files, left, whole
 from tests.support.workflow import wait_until

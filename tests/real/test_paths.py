@@ -16,8 +16,8 @@ from importlib import import_module
 from pathlib import Path as File
 
 import pytest
-from tpcsweep.commands import Commands
-from tpcsweep.namespaces import socket_inside
+from tpcsweep.linux.commands import Commands
+from tpcsweep.linux.namespaces import socket_inside
 from tpcsweep.paths import (
     INTERFACE,
     Link,
@@ -44,7 +44,7 @@ SO_RCVBUFFORCE = 33  # asm-generic/socket.h
 STARTER = """
 import sys, time, threading
 from pathlib import Path as File
-from tpcsweep.commands import Commands
+from tpcsweep.linux.commands import Commands
 from tpcsweep.paths.delayline import DelayLine
 from tpcsweep.paths.plan import Path
 folder, near, far = sys.argv[1:]

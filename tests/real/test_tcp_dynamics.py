@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from tpcsweep.linux.signals import interruptible
 from tpcsweep.paths import INTERFACE
-from tpcsweep.signals import interruptible
-from tpcsweep.tcp_dynamics.cases import Case
-from tpcsweep.tcp_dynamics.formulas import recovery_time
-from tpcsweep.tcp_dynamics.measurement import measure
+from tpcsweep.studies.terena2005.cases import Case
+from tpcsweep.studies.terena2005.formulas import recovery_time
+from tpcsweep.studies.terena2005.measurement import measure
 from tpcsweep.testbeds.netns import state
 
 from tests.support.leftovers import present, stayed

@@ -14,14 +14,14 @@ from typing import Any
 
 import psutil
 import pytest
-from tpcsweep import credentials
-from tpcsweep.namespaces import entered
+from tpcsweep.linux.namespaces import entered
 from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.servers import USER
 from tpcsweep.testbeds.netns.site import Site
 from tpcsweep.tools import TOOLS, Credentials, Transfer, Worker
 from tpcsweep.tools.lines import READY, order
 from tpcsweep.tools.native import Copier
+from tpcsweep.xrootd import credentials
 
 from tests.support.sites import MIB, cell, files, left, whole
 from tests.support.workflow import wait_until

@@ -7,10 +7,10 @@ import subprocess
 import sys
 
 import pytest
-from tpcsweep.measure.monitoring import Copy
+from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.measure.readings import Sampler
-from tpcsweep.sweep import Measurement
 from tpcsweep.testbeds.netns.site import Site
+from tpcsweep.xrootd.monitoring import Copy
 
 from tests.support.sites import MIB, cell, files, seconds, whole
 

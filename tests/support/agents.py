@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path as File
 from typing import Any
 
-from tpcsweep.commands import Commands
+from tpcsweep.linux.commands import Commands
 from tpcsweep.paths import Link, Path, connect
 from tpcsweep.testbeds.kubernetes.verify import Ends
-from tpcsweep.xrootd import Server, buffer_sysctls
+from tpcsweep.xrootd.servers import Server, buffer_sysctls
 
 TCP_BUFFER = 8 << 20
 """Bytes, of every end."""

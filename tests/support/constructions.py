@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tpcsweep.cgroups import PERIOD_US, Cgroup
+from tpcsweep.configuration.sweep import Measurement
+from tpcsweep.linux.cgroups import PERIOD_US, Cgroup
 from tpcsweep.paths import queue_bytes
-from tpcsweep.sweep import Measurement
 from tpcsweep.testbeds.netns.site import Site
 
 from tests.support.sites import MIB, cell, site_of

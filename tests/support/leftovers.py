@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import psutil
-from tpcsweep import cgroups
-from tpcsweep.testbed_settings import DISK
+from tpcsweep.configuration.testbeds import DISK
+from tpcsweep.linux import cgroups
 from tpcsweep.testbeds.netns import state
 
 PATHS = "tpc-t"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tpcsweep import xrootd
 from tpcsweep.testbeds.netns import state
+from tpcsweep.xrootd import servers as xrootd
 
 COMMANDS = "commands.log"
 LINES = 8

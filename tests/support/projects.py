@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tpcsweep.configuration import Configuration, ConfigurationError, load
+from tpcsweep.configuration.loading import Configuration, ConfigurationError, load
 from tpcsweep.testbeds.netns.limits import Machine, check
 
 MACHINE = Machine(

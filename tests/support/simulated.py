@@ -8,8 +8,8 @@ from unittest.mock import Mock
 
 import numpy as np
 from tpcsweep import dataset
-from tpcsweep.configuration import Configuration
-from tpcsweep.testbed_settings import Simulation
+from tpcsweep.configuration.loading import Configuration
+from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.testbeds.simulation.draws import spread
 from tpcsweep.testbeds.simulation.fluid import solve
 from tpcsweep.testbeds.simulation.model import cells_of, central

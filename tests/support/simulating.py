@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tpcsweep.configuration import load
-from tpcsweep.parameters import Parameters
-from tpcsweep.simulation_parameters import Estimate, Physics
-from tpcsweep.sweep import Measurement
-from tpcsweep.testbed_settings import Simulation
+from tpcsweep.configuration.loading import load
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.physics import Estimate, Physics
+from tpcsweep.configuration.sweep import Measurement
+from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.testbeds.simulation.course import Course, course
 from tpcsweep.testbeds.simulation.engine import Engine
 from tpcsweep.testbeds.simulation.fluid import solve

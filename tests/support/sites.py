@@ -10,15 +10,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tpcsweep import signals
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.sweep import Measurement
+from tpcsweep.linux import signals
 from tpcsweep.measure.cell import measure
-from tpcsweep.parameters import Parameters
-from tpcsweep.sweep import Measurement
 from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.deployment import Needs, deployed
 from tpcsweep.testbeds.netns.site import Site
 from tpcsweep.tools import TOOLS
-from tpcsweep.xrootd import READY_FILE
+from tpcsweep.xrootd.servers import READY_FILE
 
 from tests.support.leftovers import present, stayed
 from tests.support.workflow import wait_until

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import orjson
+from tpcsweep.configuration.parameters import Parameters, Value
 from tpcsweep.measure.steady import analyse
-from tpcsweep.parameters import Parameters, Value
 from tpcsweep.variables import SAMPLES, SUMMARY
 
 MEASUREMENT = {"interval": 0.1, "min_time": 4.0, "max_time": 20.0, "precision": 0.05, "confidence": 0.95}

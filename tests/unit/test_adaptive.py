@@ -36,11 +36,11 @@ from tpcsweep.adaptive.choice import (
     first,
 )
 from tpcsweep.adaptive.rounds import UNREACHABLE, RoundError, Rounds, completed, draw, list_cells
-from tpcsweep.configuration import Configuration, ConfigurationError, load, wanted
+from tpcsweep.configuration.loading import Configuration, ConfigurationError, load, wanted
+from tpcsweep.configuration.sweep import Cell
 from tpcsweep.models import observe
 from tpcsweep.models.baseline import fit_process
-from tpcsweep.results import hold
-from tpcsweep.sweep import Cell
+from tpcsweep.running.results import hold
 
 from tests.support import synthetic
 from tests.support.pictures import hues, pixels
@@ -477,7 +477,7 @@ def test_an_error_that_is_no_share_is_refused(tmp_path: Path, given: str) -> Non
 
 
 def test_a_run_that_the_holder_started_may_write_to_its_results(tmp_path: Path) -> None:
-    code = "import pathlib, sys; from tpcsweep.results import hold; hold(pathlib.Path(sys.argv[1]))"
+    code = "import pathlib, sys; from tpcsweep.running.results import hold; hold(pathlib.Path(sys.argv[1]))"
     hold(tmp_path)
     assert subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False).returncode == 0
 
@@ -492,7 +492,7 @@ def test_what_ends_the_rounds_ends_the_run_of_a_round_in_order(
         "except KeyboardInterrupt:\n    time.sleep(0.3); pathlib.Path(sys.argv[1] + '/tidy').touch()\n"
     )
     outer = (
-        "import sys; from tpcsweep.inner import start; from tpcsweep.signals import interruptible\n"
+        "import sys; from tpcsweep.running.inner import start; from tpcsweep.linux.signals import interruptible\n"
         "with interruptible():\n    start([sys.executable, '-c', sys.argv[1], sys.argv[2]])\n"
     )
     run = subprocess.Popen([sys.executable, "-c", outer, inner, str(tmp_path)])

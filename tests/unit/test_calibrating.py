@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
-from tpcsweep import calibrating
-from tpcsweep.configuration import load
+from tpcsweep.configuration.loading import load
+from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.models.base import Points
 from tpcsweep.models.fit import Fit
 from tpcsweep.models.observations import Observations
-from tpcsweep.testbed_settings import Simulation
+from tpcsweep.testbeds.simulation import calibrating
 
 from tests.support import made_up
 

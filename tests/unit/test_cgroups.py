@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tpcsweep.cgroups import Cgroup, CgroupError, Hierarchy, hierarchy, parse_usage
+from tpcsweep.linux.cgroups import Cgroup, CgroupError, Hierarchy, hierarchy, parse_usage
 
 V2 = "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n"
 V1 = (

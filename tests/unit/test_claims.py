@@ -13,14 +13,14 @@ import nbformat
 import numpy as np
 import pytest
 import xarray as xr
-from tpcsweep.claim_names import ClaimName
 from tpcsweep.claims import CLAIMS, Outcome, Verdict, judge
 from tpcsweep.claims.base import judge_claim
 from tpcsweep.claims.cells import UNTRUSTED, WIDEN, cells_of
 from tpcsweep.claims.table import COLUMNS, evidence, write_json, write_table
+from tpcsweep.configuration.claim_names import ClaimName
 from tpcsweep.dataset.labels import MASKS, about_flags
-from tpcsweep.tcp_dynamics.formulas import recovery_time
-from tpcsweep.tcp_dynamics.published import RECOVERIES
+from tpcsweep.studies.terena2005.formulas import recovery_time
+from tpcsweep.studies.terena2005.published import RECOVERIES
 
 ROOT = Path(__file__).parents[2]
 PUBLISHED = list(get_args(ClaimName))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tpcsweep.testbeds.clients import Client, ClientError, Event, RefusedError, of_process
+from tpcsweep.client.handle import Client, ClientError, Event, RefusedError, of_process
 from tpcsweep.tools.lines import PACKAGE
 
 from tests.support.workflow import wait_until
@@ -18,7 +18,7 @@ from tests.support.workflow import wait_until
 DRIVER = """
 import asyncio, sys
 from pathlib import Path
-from tpcsweep import client
+from tpcsweep.client import __main__ as client
 from tpcsweep.tools import Credentials, Worker
 from tpcsweep.tools.gfal_copy import GfalCopy
 

@@ -31,8 +31,8 @@ from tpcsweep.comparing.comparison import (
     write,
 )
 from tpcsweep.comparing.parts import load as load_side
-from tpcsweep.comparing.sides import side
-from tpcsweep.configuration import ConfigurationError, load
+from tpcsweep.configuration.loading import ConfigurationError, load
+from tpcsweep.configuration.sides import side
 from tpcsweep.dataset import STATUS
 from tpcsweep.dataset.labels import about_flags
 

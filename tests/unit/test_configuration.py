@@ -13,17 +13,17 @@ from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from rich.console import Console
-from tpcsweep import overview
-from tpcsweep.checks import require
-from tpcsweep.configuration import ConfigurationError, Run, load, wanted
-from tpcsweep.importing.settings import Axis, Import
-from tpcsweep.parameters import Parameters
-from tpcsweep.schemas import FOLDER, schemas
-from tpcsweep.sweep import Measurement
-from tpcsweep.testbed_settings import Kubernetes, Netns, Pair, Paths, Placement, Simulation
+from tpcsweep.configuration import overview
+from tpcsweep.configuration.checks import require
+from tpcsweep.configuration.imports import Axis, Import
+from tpcsweep.configuration.loading import ConfigurationError, Run, load, wanted
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.schemas import FOLDER, schemas
+from tpcsweep.configuration.sweep import Measurement
+from tpcsweep.configuration.testbeds import Kubernetes, Netns, Pair, Paths, Placement, Simulation
+from tpcsweep.configuration.units import Dimension, Quantity, show
 from tpcsweep.testbeds.netns.limits import check, this_machine
 from tpcsweep.tools import TOOLS
-from tpcsweep.units import Dimension, Quantity, show
 
 from tests.support.projects import MACHINE, errors, loaded, problems
 
@@ -62,7 +62,7 @@ def test_shipped_files_are_valid_by_their_schema(kind: str, path: Path) -> None:
 
 def test_schemas_are_in_step_with_the_models() -> None:
     written = {path.name: path.read_text() for path in FOLDER.glob("*.json")}
-    assert written == schemas(), "run python -m tpcsweep.schemas"
+    assert written == schemas(), "run python -m tpcsweep.configuration.schemas"
 
 
 @pytest.mark.parametrize(

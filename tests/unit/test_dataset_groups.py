@@ -16,9 +16,9 @@ import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep import dataset
+from tpcsweep.configuration.parameters import Value
 from tpcsweep.dataset import series, spool, transfers
 from tpcsweep.dataset.slabs import blocks
-from tpcsweep.parameters import Value
 from tpcsweep.variables import ORIGIN_SAMPLES, SAMPLES, TRANSFERS
 
 from tests.support import synthetic

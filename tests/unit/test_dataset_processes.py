@@ -28,7 +28,7 @@ ENDLESS = """
 import itertools, sys
 from tpcsweep import dataset
 from tpcsweep.dataset import folding, reading
-from tpcsweep.signals import interruptible
+from tpcsweep.linux.signals import interruptible
 
 reading.FEW = 0
 folding._Grid.add = lambda *_: None

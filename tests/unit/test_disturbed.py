@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tpcsweep.linux.counters import machine
 from tpcsweep.measure import trust
-from tpcsweep.measure.linux import machine
 from tpcsweep.measure.machine import TRIES, WINDOW, Machine, Speed, pressure
 from tpcsweep.measure.readings import mean, series
 

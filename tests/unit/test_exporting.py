@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from tpcsweep import dataset
+from tpcsweep.configuration.parameters import Value
 from tpcsweep.exporting import ExportError, exposition, lines
 from tpcsweep.exporting.monitoring import megabytes
 from tpcsweep.exporting.openmetrics import UNITS
 from tpcsweep.flags import FLAGS
-from tpcsweep.parameters import Value
 from tpcsweep.variables import SUMMARY
 
 from tests.support import synthetic

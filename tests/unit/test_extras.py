@@ -12,12 +12,12 @@ import pytest
 import xarray as xr
 import yaml
 from IPython.core.interactiveshell import InteractiveShell
-from tpcsweep import checks
-from tpcsweep.configuration import load
+from tpcsweep.configuration import checks
+from tpcsweep.configuration.loading import load
 from tpcsweep.extras import EXTRAS, MissingExtraError, missing, require
 from tpcsweep.importing import outside
 from tpcsweep.models import fit_process, observe
-from tpcsweep.tcp_dynamics import simulation
+from tpcsweep.studies.terena2005 import simulation
 
 from tests.support.workflow import ROOT
 
@@ -75,14 +75,18 @@ def test_looking_imports_nothing_of_an_extra() -> None:
 
 def test_a_sweep_is_made_without_any_extra(bare: dict[str, str]) -> None:
     modules = (
-        "runner",
+        "running.runner",
         "testbeds.netns.testbed",
         "dataset",
         "figures",
         "comparing.comparison",
-        "run_notebook",
+        "running.run_notebook",
     )
-    needed = [*(f"tpcsweep.{name}" for name in modules), "tpcsweep.models", "tpcsweep.tcp_dynamics.formulas"]
+    needed = [
+        *(f"tpcsweep.{name}" for name in modules),
+        "tpcsweep.models",
+        "tpcsweep.studies.terena2005.formulas",
+    ]
     done = run(["-c", f"import {', '.join(needed)}"], bare)
     assert done.returncode == 0, done.stderr
 

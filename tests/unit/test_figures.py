@@ -15,10 +15,10 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from tpcsweep import dataset, figures
+from tpcsweep.configuration.notebooks import Notebooks
+from tpcsweep.configuration.parameters import Value
 from tpcsweep.figures.limits import COLOURS
 from tpcsweep.flags import FLAGS, graded
-from tpcsweep.notebooks import Notebooks
-from tpcsweep.parameters import Value
 from tpcsweep.variables import LIMITS
 
 from tests.support import synthetic

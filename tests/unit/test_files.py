@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psutil
 from tpcsweep.measure.files import DestinationFiles, hold
-from tpcsweep.xrootd import without_secrets
+from tpcsweep.xrootd.servers import without_secrets
 
 
 def test_bytes_that_arrived_never_become_fewer(tmp_path: Path) -> None:

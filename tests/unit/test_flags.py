@@ -11,9 +11,9 @@ from types import ModuleType
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tpcsweep.broken import BROKEN
 from tpcsweep.flags import FLAGS, GRADES, graded, worst
 from tpcsweep.measure import cell
-from tpcsweep.testbeds import BROKEN
 from tpcsweep.testbeds.simulation import result
 
 SOME = st.lists(st.sampled_from(list(FLAGS)), unique=True)

@@ -13,9 +13,9 @@ import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tpcsweep.linux.sockets import Connection, SocketDiagnostics
 from tpcsweep.measure import threads
 from tpcsweep.measure.flows import Followed, means
-from tpcsweep.measure.sockets import Connection, SocketDiagnostics
 from tpcsweep.measure.threads import Busiest, Threads, ThreadStat, numbered, parse_stat, together
 
 from tests.support.workflow import wait_until

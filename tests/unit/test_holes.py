@@ -10,9 +10,9 @@ import pytest
 from docutils.core import publish_parts
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tpcsweep import holes, results
-from tpcsweep.configuration import Configuration, load, wanted
-from tpcsweep.holes import Hole
+from tpcsweep.configuration.loading import Configuration, load, wanted
+from tpcsweep.running import holes, results
+from tpcsweep.running.holes import Hole
 
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = st.text(st.characters(codec="ascii", exclude_categories=["C"]), min_size=1, max_size=40)

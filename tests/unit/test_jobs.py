@@ -5,8 +5,8 @@ from itertools import product
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep.jobs import Jobs
-from tpcsweep.sweep import Group
+from tpcsweep.configuration.sweep import Group
+from tpcsweep.running.jobs import Jobs
 
 names = st.lists(st.sampled_from(["0.1", "2", "10", "a.b", "a+b"]), min_size=1, max_size=4, unique=True)
 

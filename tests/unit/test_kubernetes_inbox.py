@@ -8,11 +8,11 @@ import socket
 from typing import Any
 
 import pytest
-from tpcsweep.measure import monitoring
 from tpcsweep.measure.history import MOST
 from tpcsweep.testbeds.kubernetes.pod.agent import telling_copies
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT, Hub
 from tpcsweep.testbeds.kubernetes.site import Inbox
+from tpcsweep.xrootd import monitoring
 
 from tests.support.records import RECORD, datagram
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import yaml
 from rich.console import Console
-from tpcsweep import overview
-from tpcsweep.checks import check, require
-from tpcsweep.configuration import Configuration, ConfigurationError, load, wanted
-from tpcsweep.parameters import Parameters
-from tpcsweep.testbed_settings import KINDS, Kubernetes
+from tpcsweep.configuration import overview
+from tpcsweep.configuration.checks import check, require
+from tpcsweep.configuration.loading import Configuration, ConfigurationError, load, wanted
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.testbeds import KINDS, Kubernetes
 from tpcsweep.tools import TOOLS
 
 ROOT = Path(__file__).parents[2]

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from kubernetes.client import ApiClient, V1Job, V1ObjectMeta
-from tpcsweep import xrootd
-from tpcsweep.parameters import DeploymentParameters
+from tpcsweep.configuration.parameters import DeploymentParameters
+from tpcsweep.configuration.testbeds import Kubernetes
 from tpcsweep.paths import Path as NetworkPath
-from tpcsweep.testbed_settings import Kubernetes
 from tpcsweep.testbeds.kubernetes import objects
 from tpcsweep.testbeds.kubernetes.pod.emulation import commands, share
 from tpcsweep.testbeds.kubernetes.testbed import locks
+from tpcsweep.xrootd import servers as xrootd
 
 NAMING = objects.Naming("abc123", "demo", "origins=2/rtt=20")
 OWNER = V1Job(metadata=V1ObjectMeta(name="tpc-abc123", uid="u"))

@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from tpcsweep.cgroups import Hierarchy
+from tpcsweep.linux.cgroups import Hierarchy
 from tpcsweep.measure import threads
 from tpcsweep.testbeds.kubernetes.pod import contained, emulation, places, watched
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep.parameters import DeploymentParameters
+from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.paths import PathError, Rtt
 from tpcsweep.paths.verify import CALM_LOOKS
 from tpcsweep.testbeds.kubernetes import verify as module
@@ -34,7 +34,7 @@ from tpcsweep.testbeds.kubernetes.verify import (
     verify,
     windows,
 )
-from tpcsweep.xrootd import Server
+from tpcsweep.xrootd.servers import Server
 
 MSS, HEADER = 8948, 66
 SEGMENT = MSS + HEADER

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.measure import limits
 from tpcsweep.measure.limits import NONE_FOUND, ORDER, RULES, judge, loss_rate, numbers, ramp_seconds
-from tpcsweep.parameters import Parameters
 from tpcsweep.variables import LIMITS, SUMMARY
 
 NUMBERS = sorted({sign.number for rules in RULES.values() for rule in rules for sign in rule})

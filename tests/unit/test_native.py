@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep import credentials
 from tpcsweep.tools import Credentials, Transfer, http1
 from tpcsweep.tools.http1 import HttpError, parse_head
 from tpcsweep.tools.native import Copier, Progress, failure
+from tpcsweep.xrootd import credentials
 
 MACAROON = b'HTTP/1.1 200 OK\r\nContent-Length: 18\r\n\r\n{"macaroon": "m1"}'
 MARKER = "Perf Marker\n Timestamp: 1\n Stripe Index: 0\n Stripe Bytes Transferred: {}\nEnd\n"

@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from tpcsweep import dataset, figures
-from tpcsweep.configuration import ConfigurationError, load
+from tpcsweep.configuration.imports import Import
+from tpcsweep.configuration.loading import ConfigurationError, load
 from tpcsweep.dataset import Folded
 from tpcsweep.importing import outside
-from tpcsweep.importing.settings import Import
 from tpcsweep.variables import SUMMARY
 
 from tests.support.workflow import ROOT

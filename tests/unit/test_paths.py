@@ -12,18 +12,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep.commands import CommandError, Commands, entry
-from tpcsweep.namespaces import NamespaceError, entered, parse_net_dev
+from tpcsweep.linux.commands import CommandError, Commands, entry
+from tpcsweep.linux.namespaces import NamespaceError, entered, parse_net_dev
 from tpcsweep.paths import plan
 from tpcsweep.paths.delayline import Direction
-from tpcsweep.paths.link import (
-    base_cost,
-    line_counters,
-    offloads,
-    one_way_ns,
-    qdisc_counters,
-    refuse_beyond,
-)
+from tpcsweep.paths.link import base_cost, line_counters, offloads, one_way_ns, qdisc_counters, refuse_beyond
 from tpcsweep.paths.plan import Path, PathError
 from tpcsweep.paths.rtt import Rtt, parse_ping
 from tpcsweep.paths.verify import (

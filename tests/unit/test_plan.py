@@ -16,7 +16,10 @@ import xarray as xr
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from tpcsweep import configuration, dataset, figures
+from tpcsweep import dataset, figures
+from tpcsweep.configuration import loading as configuration
+from tpcsweep.configuration.problems import ConfigurationError
+from tpcsweep.configuration.question import KNOBS
 from tpcsweep.figures.plan import plan as draw
 from tpcsweep.models import MODELS, Fit, Observations, fit, observe
 from tpcsweep.models.places import Domain
@@ -25,9 +28,7 @@ from tpcsweep.planning.candidates import candidates, ladder
 from tpcsweep.planning.chosen import chosen
 from tpcsweep.planning.overview import table
 from tpcsweep.planning.plan import Plan, asked, plan
-from tpcsweep.planning.question import KNOBS
 from tpcsweep.planning.recommendations import COLUMNS, as_csv, as_dict, recommend
-from tpcsweep.problems import ConfigurationError
 
 from tests.support import synthetic
 from tests.support.pictures import hues, pixels

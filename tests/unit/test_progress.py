@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tpcsweep.progress import Progress, begin
+from tpcsweep.running.progress import Progress, begin
 
 JOBS, CELLS = 8, 25
 

@@ -20,12 +20,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from IPython.display import Markdown
 from matplotlib.figure import Figure
-from tpcsweep import yaml_file
-from tpcsweep.checks import check
 from tpcsweep.claims import CLAIMS
-from tpcsweep.configuration import Configuration, load
+from tpcsweep.configuration import yaml_file
+from tpcsweep.configuration.checks import check
+from tpcsweep.configuration.loading import Configuration, load
+from tpcsweep.configuration.problems import ConfigurationError
+from tpcsweep.configuration.sweep import Sweep, expand
 from tpcsweep.figures.line_plots import lines
-from tpcsweep.problems import ConfigurationError
 from tpcsweep.published import NAMES
 from tpcsweep.published import making as making_of
 from tpcsweep.published.base import Data, Shown
@@ -35,11 +36,10 @@ from tpcsweep.published.making import Making, MakingError, is_placeholder, judge
 from tpcsweep.published.planned import planned, problems
 from tpcsweep.published.report import table, write
 from tpcsweep.published.scaling import FEWEST_CORES, MOST_STREAMS, scaled, written
-from tpcsweep.sweep import Sweep, expand
-from tpcsweep.tcp_dynamics.cases import MEASURED
-from tpcsweep.tcp_dynamics.judged import verdicts as terena2005
-from tpcsweep.tcp_dynamics.outcomes import Outcome, read
-from tpcsweep.tcp_dynamics.sources import measured_in
+from tpcsweep.studies.terena2005.cases import MEASURED
+from tpcsweep.studies.terena2005.judged import verdicts as terena2005
+from tpcsweep.studies.terena2005.outcomes import Outcome, read
+from tpcsweep.studies.terena2005.sources import measured_in
 from tpcsweep.testbeds.netns import limits as netns
 from tpcsweep.testbeds.netns.limits import Machine
 

@@ -16,14 +16,23 @@ import pytest
 import xarray as xr
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tpcsweep import configuration, uml
-from tpcsweep.checks import check
+from tpcsweep.configuration import loading as configuration
+from tpcsweep.configuration.checks import check
 from tpcsweep.dataset.labels import MASKS, about_flags
+from tpcsweep.linux import uml
 from tpcsweep.paths.plan import SUPER_PACKET, queue_cap
 from tpcsweep.paths.plan import Path as NetworkPath
-from tpcsweep.questions import explanations, exponents, inside, kernel, observed, predictions, sources
-from tpcsweep.questions.arithmetic import ABOUT_1, Setup, Span, rtt_exponent
-from tpcsweep.questions.experiments import AMPLE, EXPERIMENTS, PLENTY, Experiment
+from tpcsweep.studies.open_questions import (
+    explanations,
+    exponents,
+    inside,
+    kernel,
+    observed,
+    predictions,
+    sources,
+)
+from tpcsweep.studies.open_questions.arithmetic import ABOUT_1, Setup, Span, rtt_exponent
+from tpcsweep.studies.open_questions.experiments import AMPLE, EXPERIMENTS, PLENTY, Experiment
 
 from tests.support.pictures import hues, pixels
 

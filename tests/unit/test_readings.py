@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep.measure.linux import machine, retransmits
+from tpcsweep.linux.counters import machine, retransmits
 from tpcsweep.measure.readings import Reading, Sampler, goodput, series
 
 from tests.support.readings import ZERO

@@ -6,8 +6,8 @@ import socket
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tpcsweep.linux.sockets import Connection, SocketDiagnostics
 from tpcsweep.measure.received import ReceivedBytes
-from tpcsweep.measure.sockets import Connection, SocketDiagnostics
 
 
 class Seen(SocketDiagnostics):

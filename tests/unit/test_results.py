@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tpcsweep.results import ResultsInUseError, forget, hold, measured, publish, recover, stale
+from tpcsweep.running.results import ResultsInUseError, forget, hold, measured, publish, recover, stale
 
 SPEC = {"parameters": {"streams": 4, "rtt": 0.5}, "repetition": 1}
 
@@ -72,7 +72,7 @@ def test_jobs_side_by_side_keep_and_drop_their_cells(tmp_path: Path) -> None:
 
 
 def test_results_are_held_until_the_holder_ends_however(tmp_path: Path) -> None:
-    code = "import sys, time, pathlib; from tpcsweep.results import hold; hold(pathlib.Path(sys.argv[1]));"
+    code = "import sys, time, pathlib; from tpcsweep.running.results import hold; hold(pathlib.Path(sys.argv[1]));"
     code += "print('held', flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE) as holder:
         assert holder.stdout

@@ -16,10 +16,12 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tpcsweep import again, holes, results, runner, signals
-from tpcsweep.configuration import Configuration, load
-from tpcsweep.sweep import Cell
-from tpcsweep.testbeds import BROKEN, BrokenError, FaultError, Request
+from tpcsweep.broken import BROKEN, BrokenError, FaultError
+from tpcsweep.configuration.loading import Configuration, load
+from tpcsweep.configuration.sweep import Cell
+from tpcsweep.linux import signals
+from tpcsweep.running import again, holes, results, runner
+from tpcsweep.testbeds import Request
 
 ROOT = Path(__file__).resolve().parents[2]
 OK, FAILED, DIED, DIED_LATE, NOT_BEGUN, NOT_UP = "ok", "failed", "died", "died late", "not begun", "not up"

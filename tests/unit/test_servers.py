@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tpcsweep.measure.sockets import SocketDiagnostics
+from tpcsweep.linux.sockets import SocketDiagnostics
 from tpcsweep.testbeds.netns.servers import Process
 
 from tests.support.workflow import wait_until

@@ -15,18 +15,20 @@ import xarray as xr
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep import dataset, extras, figures, runner, simulated
-from tpcsweep.checks import check
+from tpcsweep import dataset, extras, figures
 from tpcsweep.claims import judge
 from tpcsweep.comparing.comparison import compare
-from tpcsweep.configuration import Configuration, load, wanted
+from tpcsweep.configuration.checks import check
+from tpcsweep.configuration.loading import Configuration, load, wanted
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.physics import Estimate, Physics
+from tpcsweep.configuration.problems import ConfigurationError
+from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.models.observations import observe
-from tpcsweep.parameters import Parameters
-from tpcsweep.problems import ConfigurationError
-from tpcsweep.questions.arithmetic import Setup
-from tpcsweep.simulation_parameters import Estimate, Physics
-from tpcsweep.testbed_settings import Simulation
+from tpcsweep.running import runner
+from tpcsweep.studies.open_questions.arithmetic import Setup
 from tpcsweep.testbeds.simulation import engine
+from tpcsweep.testbeds.simulation import redrawn as simulated
 from tpcsweep.testbeds.simulation.draws import drawn, spread
 from tpcsweep.testbeds.simulation.engine import Engine, SimulationError
 from tpcsweep.testbeds.simulation.fluid import solve

@@ -11,14 +11,15 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.text import Text
-from tpcsweep import dataset, runner
-from tpcsweep.checks import check
-from tpcsweep.configuration import Configuration, load, wanted
-from tpcsweep.parameters import Parameters
+from tpcsweep import dataset
+from tpcsweep.configuration.checks import check
+from tpcsweep.configuration.loading import Configuration, load, wanted
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.published.base import Data, Shown
 from tpcsweep.published.cambridge import flows, rates
 from tpcsweep.published.figures import FIGURES
-from tpcsweep.sweep import Measurement
+from tpcsweep.running import runner
 from tpcsweep.testbeds.simulation.engine import Engine
 from tpcsweep.testbeds.simulation.fluid import solve
 from tpcsweep.testbeds.simulation.model import HEADERS, TLS, cells_of, central

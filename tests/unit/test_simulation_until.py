@@ -11,11 +11,13 @@ import xarray as xr
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep import dataset, runner, transfer_table
-from tpcsweep.checks import check
-from tpcsweep.configuration import Configuration, load, wanted
-from tpcsweep.parameters import Parameters
-from tpcsweep.sweep import Measurement
+from tpcsweep import dataset
+from tpcsweep.configuration.checks import check
+from tpcsweep.configuration.loading import Configuration, load, wanted
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.sweep import Measurement
+from tpcsweep.dataset import transfer_table
+from tpcsweep.running import runner
 from tpcsweep.testbeds.simulation.course import course
 from tpcsweep.testbeds.simulation.engine import Engine, SimulationError
 from tpcsweep.testbeds.simulation.model import cells_of, central, terms

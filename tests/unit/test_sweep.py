@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tpcsweep.configuration import Configuration, Run, wanted
-from tpcsweep.parameters import CELL, DEPLOYMENT, Parameters
-from tpcsweep.problems import ConfigurationError
-from tpcsweep.sweep import ONLY_DEPLOYMENT, Grid, Sweep, expand, expected_seconds
-from tpcsweep.testbed_settings import Netns
+from tpcsweep.configuration.loading import Configuration, Run, wanted
+from tpcsweep.configuration.parameters import CELL, DEPLOYMENT, Parameters
+from tpcsweep.configuration.problems import ConfigurationError
+from tpcsweep.configuration.sweep import ONLY_DEPLOYMENT, Grid, Sweep, expand, expected_seconds
+from tpcsweep.configuration.testbeds import Netns
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "origins": st.integers(1, 50),
@@ -158,7 +158,7 @@ def test_what_is_wanted_survives_json(values: dict[str, Any]) -> None:
 
 def test_the_order_does_not_depend_on_the_process() -> None:
     code = (
-        "from tpcsweep.sweep import Sweep, expand\n"
+        "from tpcsweep.configuration.sweep import Sweep, expand\n"
         "g = expand(Sweep.model_validate({'parameters': {'rtt': [1, 2, 3], 'streams': [1, 2, 3]}}))\n"
         "print(dict(g.rank), [c.path for cells in g.deployments.values() for c in cells])"
     )

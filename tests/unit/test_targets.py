@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tpcsweep import inner
 from tpcsweep.published import NAMES
-from tpcsweep.targets import of_configured_sweep, of_what_is_there, requested
+from tpcsweep.running import inner
+from tpcsweep.running.targets import of_configured_sweep, of_what_is_there, requested
 
 
 @pytest.mark.parametrize(

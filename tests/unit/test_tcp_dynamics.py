@@ -13,16 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.extras import missing
-from tpcsweep.figures import tcp_dynamics as draw
-from tpcsweep.measure.sockets import Connection
-from tpcsweep.tcp_dynamics import formulas, measurement, simulation, table
-from tpcsweep.tcp_dynamics.cases import MEASURED, SIMULATED, Case
-from tpcsweep.tcp_dynamics.measurement import MeasurementError, goodputs, largest
-from tpcsweep.tcp_dynamics.outcomes import Outcome, interval, read
-from tpcsweep.tcp_dynamics.published import RECOVERIES, SHARES, UTILISATIONS
-from tpcsweep.tcp_dynamics.recovery import Dropper, follow
-from tpcsweep.tcp_dynamics.simulation import Sample, simulate, stall
-from tpcsweep.tcp_dynamics.sources import measured_in
+from tpcsweep.linux.sockets import Connection
+from tpcsweep.studies.terena2005 import figures as draw
+from tpcsweep.studies.terena2005 import formulas, measurement, simulation, table
+from tpcsweep.studies.terena2005.cases import MEASURED, SIMULATED, Case
+from tpcsweep.studies.terena2005.measurement import MeasurementError, goodputs, largest
+from tpcsweep.studies.terena2005.outcomes import Outcome, interval, read
+from tpcsweep.studies.terena2005.published import RECOVERIES, SHARES, UTILISATIONS
+from tpcsweep.studies.terena2005.recovery import Dropper, follow
+from tpcsweep.studies.terena2005.simulation import Sample, simulate, stall
+from tpcsweep.studies.terena2005.sources import measured_in
 
 BANDWIDTHS = st.floats(0.01, 100)
 RTTS = st.floats(0.01, 500)

@@ -12,14 +12,16 @@ import pytest
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep import dataset, transfer_table
-from tpcsweep.measure import monitoring, transfers, trust
+from tpcsweep import dataset
+from tpcsweep.dataset import transfer_table
+from tpcsweep.measure import transfers, trust
 from tpcsweep.measure.files import Arrival, DestinationFiles
 from tpcsweep.measure.first_bytes import FirstBytes
 from tpcsweep.measure.history import History
-from tpcsweep.measure.monitoring import Copy, parse
 from tpcsweep.measure.readings import Sampler, series
 from tpcsweep.measure.transfers import Transfers, unfinished
+from tpcsweep.xrootd import monitoring
+from tpcsweep.xrootd.monitoring import Copy, parse
 
 from tests.support import synthetic
 from tests.support.readings import ZERO

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from pydantic import TypeAdapter, ValidationError
-from tpcsweep.units import (
+from tpcsweep.configuration.units import (
     CORES,
     COUNT,
     DURATION,

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 import xarray as xr
 import yaml
-from tpcsweep.configuration import Configuration, load, wanted
+from tpcsweep.configuration.loading import Configuration, load, wanted
+from tpcsweep.configuration.sweep import Cell
+from tpcsweep.configuration.testbeds import DISK
 from tpcsweep.dataset import STATUS
-from tpcsweep.results import leave_out, publish
-from tpcsweep.sweep import Cell
-from tpcsweep.testbed_settings import DISK
+from tpcsweep.running.results import leave_out, publish
 from tpcsweep.testbeds.netns.limits import this_machine
 
 from tests.support import synthetic

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tpcsweep import xrootd
+from tpcsweep.xrootd import servers as xrootd
 
 FOLDER, ROOT, SECRETS = Path("/run/x/nodes"), Path("/run/x/data"), Path("/run/x/credentials")
 

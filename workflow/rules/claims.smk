@@ -40,5 +40,5 @@ rule claims_notebook:
     params:
         python=sys.executable,
     shell:
-        "{{ {params.python:q} -m tpcsweep.run_notebook {input.notebook:q} {output:q}.part.ipynb -r dataset {input.dataset:q}"
+        "{{ {params.python:q} -m tpcsweep.running.run_notebook {input.notebook:q} {output:q}.part.ipynb -r dataset {input.dataset:q}"
         " && mv {output:q}.part.ipynb {output:q}; }} > {log:q} 2>&1"

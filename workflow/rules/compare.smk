@@ -48,7 +48,7 @@ if SETTINGS.comparison is not None:
             new=SETTINGS.run.new,
             results=SETTINGS.run.results,
         shell:
-            "{{ {params.python:q} -m tpcsweep.run_notebook {input.notebook:q} {output.notebook:q}.part.ipynb"
+            "{{ {params.python:q} -m tpcsweep.running.run_notebook {input.notebook:q} {output.notebook:q}.part.ipynb"
             " -r base {params.base:q} -r new {params.new:q} -r results {params.results:q}"
             ' -r figures "$(dirname {output.figures[0]:q})"'
             " && mv {output.notebook:q}.part.ipynb {output.notebook:q}; }} > {log:q} 2>&1"

@@ -1,6 +1,6 @@
 import sys
 
-from tpcsweep.planning.question import Question
+from tpcsweep.configuration.question import Question
 
 
 # A relative path would be taken to lie beside this file.
@@ -60,7 +60,7 @@ rule surface:
     params:
         python=sys.executable,
     shell:
-        "{{ {params.python:q} -m tpcsweep.run_notebook {input.notebook:q} {output.notebook:q}.part.ipynb"
+        "{{ {params.python:q} -m tpcsweep.running.run_notebook {input.notebook:q} {output.notebook:q}.part.ipynb"
         ' -r dataset {input.dataset:q} -r figures "$(dirname {output.heatmap:q})"'
         " && mv {output.notebook:q}.part.ipynb {output.notebook:q}; }} > {log:q} 2>&1"
 
@@ -88,7 +88,7 @@ rule limits:
     params:
         python=sys.executable,
     shell:
-        "{{ {params.python:q} -m tpcsweep.run_notebook {input.notebook:q} {output.notebook:q}.part.ipynb"
+        "{{ {params.python:q} -m tpcsweep.running.run_notebook {input.notebook:q} {output.notebook:q}.part.ipynb"
         ' -r dataset {input.dataset:q} -r figures "$(dirname {output.limits:q})"'
         " && mv {output.notebook:q}.part.ipynb {output.notebook:q}; }} > {log:q} 2>&1"
 
@@ -119,7 +119,7 @@ for name, places in SETTINGS.notebooks.items():
             python=sys.executable,
             places=[f"-r {place} {axis}" for place, axis in places.items()],
         shell:
-            "{{ {params.python:q} -m tpcsweep.run_notebook {input.notebook:q} {output.notebook:q}.part.ipynb"
+            "{{ {params.python:q} -m tpcsweep.running.run_notebook {input.notebook:q} {output.notebook:q}.part.ipynb"
             ' -r dataset {input.dataset:q} -r figures "$(dirname {output.figure:q})" {params.places}'
             " && mv {output.notebook:q}.part.ipynb {output.notebook:q}; }} > {log:q} 2>&1"
 

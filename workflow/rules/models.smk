@@ -35,7 +35,7 @@ rule models_notebook:
     params:
         python=sys.executable,
     shell:
-        "{{ {params.python:q} -m tpcsweep.run_notebook {input.notebook:q} {output.notebook:q}.part.ipynb"
+        "{{ {params.python:q} -m tpcsweep.running.run_notebook {input.notebook:q} {output.notebook:q}.part.ipynb"
         " -r dataset {input.dataset:q} -r models {input.models:q}"
         ' -r figures "$(dirname {output.figures[0]:q})"'
         " && mv {output.notebook:q}.part.ipynb {output.notebook:q}; }} > {log:q} 2>&1"

@@ -1,7 +1,7 @@
 import sys
 from pathlib import Path
 
-from tpcsweep.questions.sources import experiments, there
+from tpcsweep.studies.open_questions.sources import experiments, there
 
 SEEN_EXPERIMENTS, SEEN_DATASETS = there(SETTINGS.results)
 QUESTIONS = f"{SETTINGS.results}/published/open_questions"
@@ -28,7 +28,7 @@ rule open_questions_notebook:
     params:
         python=sys.executable,
     shell:
-        "{{ {params.python:q} -m tpcsweep.run_notebook {input.notebook:q} {output.notebook:q}.part.ipynb"
+        "{{ {params.python:q} -m tpcsweep.running.run_notebook {input.notebook:q} {output.notebook:q}.part.ipynb"
         ' -r results "$(dirname {output.notebook:q})/../.." -r folder "$(dirname {output.notebook:q})"'
         " && mv {output.notebook:q}.part.ipynb {output.notebook:q}; }} > {log:q} 2>&1"
 

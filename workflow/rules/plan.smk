@@ -64,7 +64,7 @@ else:
             python=sys.executable,
             question=f"question: {json.dumps(SETTINGS.run.content)}",
         shell:
-            "{{ {params.python:q} -m tpcsweep.run_notebook {input.notebook:q} {output:q}.part.ipynb"
+            "{{ {params.python:q} -m tpcsweep.running.run_notebook {input.notebook:q} {output:q}.part.ipynb"
             " -r dataset {input.dataset:q} -r models {input.models:q} -y {params.question:q}"
             " && mv {output:q}.part.ipynb {output:q}; }} > {log:q} 2>&1"
 

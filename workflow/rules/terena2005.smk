@@ -2,8 +2,8 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from tpcsweep.tcp_dynamics.cases import SIMULATED
-from tpcsweep.tcp_dynamics.sources import measured_in
+from tpcsweep.studies.terena2005.cases import SIMULATED
+from tpcsweep.studies.terena2005.sources import measured_in
 
 TERENA = f"{SETTINGS.run.results}/published/terena2005"
 TERENA_SIMULATED = [f"{TERENA}/simulated/{case.name}.json" for case in SIMULATED]
@@ -19,7 +19,7 @@ rule terena2005:
 
 rule terena2005_program:
     input:
-        "workflow/tpcsweep/tcp_dynamics/bottleneck.cc",
+        "workflow/tpcsweep/studies/terena2005/bottleneck.cc",
         extra=needs("ns3"),
     output:
         f"{TERENA}/bottleneck",
@@ -98,7 +98,7 @@ rule terena2005_notebook:
     params:
         python=sys.executable,
     shell:
-        "{{ {params.python:q} -m tpcsweep.run_notebook {input.notebook:q} {output.notebook:q}.part.ipynb"
+        "{{ {params.python:q} -m tpcsweep.running.run_notebook {input.notebook:q} {output.notebook:q}.part.ipynb"
         ' -r results "$(dirname "$(dirname {output.figures[0]:q})")"'
         ' -r figures "$(dirname {output.figures[0]:q})"'
         " && mv {output.notebook:q}.part.ipynb {output.notebook:q}; }} > {log:q} 2>&1"

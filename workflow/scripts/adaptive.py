@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpcsweep.adaptive.rounds import RoundError, Rounds, draw, list_cells
-from tpcsweep.configuration import load
-from tpcsweep.inner import command, start
-from tpcsweep.signals import interruptible
+from tpcsweep.configuration.loading import load
+from tpcsweep.linux.signals import interruptible
+from tpcsweep.running.inner import command, start
 
 if TYPE_CHECKING:
     from snakemake.script import snakemake

@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpcsweep import holes, runner
-from tpcsweep.configuration import load
+from tpcsweep.configuration.loading import load
+from tpcsweep.running import holes, runner
 
 if TYPE_CHECKING:
     from snakemake.script import snakemake

@@ -4,8 +4,8 @@ import sys
 from typing import TYPE_CHECKING
 
 import xarray as xr
-from tpcsweep import calibrating
 from tpcsweep.models.observations import NothingMeasuredError
+from tpcsweep.testbeds.simulation import calibrating
 
 if TYPE_CHECKING:
     from snakemake.script import snakemake

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tpcsweep.comparing import comparison
 from tpcsweep.comparing.parts import load as load_side
-from tpcsweep.configuration import ConfigurationError, load
+from tpcsweep.configuration.loading import ConfigurationError, load
 
 if TYPE_CHECKING:
     from snakemake.script import snakemake

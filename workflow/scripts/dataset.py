@@ -4,8 +4,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpcsweep import configuration, dataset
-from tpcsweep.signals import interruptible
+from tpcsweep import dataset
+from tpcsweep.configuration import loading as configuration
+from tpcsweep.linux.signals import interruptible
 
 if TYPE_CHECKING:
     from snakemake.script import snakemake

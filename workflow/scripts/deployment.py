@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
-from tpcsweep.configuration import load
-from tpcsweep.runner import expected, run
+from tpcsweep.configuration.loading import load
+from tpcsweep.running.runner import expected, run
 
 settings = load(snakemake.config, Path())
 try:

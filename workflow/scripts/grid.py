@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tpcsweep.configuration import load
-from tpcsweep.overview import show
+from tpcsweep.configuration.loading import load
+from tpcsweep.configuration.overview import show
 
 show(load(snakemake.config, Path()))

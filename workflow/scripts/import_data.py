@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpcsweep import dataset
-from tpcsweep.configuration import ConfigurationError, load
+from tpcsweep.configuration.loading import ConfigurationError, load
 from tpcsweep.extras import MissingExtraError
 from tpcsweep.importing import outside
 

@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpcsweep.inner import command, start
-from tpcsweep.questions.kernel import measure
-from tpcsweep.signals import interruptible
-from tpcsweep.uml import UmlError
+from tpcsweep.linux.signals import interruptible
+from tpcsweep.linux.uml import UmlError
+from tpcsweep.running.inner import command, start
+from tpcsweep.studies.open_questions.kernel import measure
 
 if TYPE_CHECKING:
     from snakemake.script import snakemake

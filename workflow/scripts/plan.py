@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import xarray as xr
-from tpcsweep.configuration import ConfigurationError, load
+from tpcsweep.configuration.loading import ConfigurationError, load
 from tpcsweep.figures import save
 from tpcsweep.figures.plan import plan as draw
 from tpcsweep.models import MODELS, observe, saved

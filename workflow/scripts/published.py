@@ -4,14 +4,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpcsweep.holes import beside
-from tpcsweep.inner import command, start
-from tpcsweep.problems import ConfigurationError
+from tpcsweep.configuration.problems import ConfigurationError
+from tpcsweep.linux.signals import interruptible
 from tpcsweep.published.figures import FIGURES
 from tpcsweep.published.making import Making, MakingError, is_placeholder, make
 from tpcsweep.published.making import command as to_measure
 from tpcsweep.published.report import write
-from tpcsweep.signals import interruptible
+from tpcsweep.running.holes import beside
+from tpcsweep.running.inner import command, start
 
 if TYPE_CHECKING:
     from snakemake.script import snakemake

@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpcsweep.configuration import load
-from tpcsweep.runner import expected, reap
+from tpcsweep.configuration.loading import load
+from tpcsweep.running.runner import expected, reap
 
 if TYPE_CHECKING:
     from snakemake.script import snakemake

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import xarray as xr
-from tpcsweep.configuration import ConfigurationError, load
+from tpcsweep.configuration.loading import ConfigurationError, load
 from tpcsweep.models import MODELS, observe, saved
 from tpcsweep.planning.chosen import chosen
 from tpcsweep.planning.recommendations import as_csv, as_dict, measured_rtts, recommend

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from tpcsweep.configuration import ConfigurationError, load
+from tpcsweep.configuration.loading import ConfigurationError, load
 from tpcsweep.planning.overview import table
 from tpcsweep.planning.plan import Plan
 

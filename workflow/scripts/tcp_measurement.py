@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpcsweep.tcp_dynamics.cases import MEASURED
-from tpcsweep.tcp_dynamics.measurement import MeasurementError, measure_all
+from tpcsweep.studies.terena2005.cases import MEASURED
+from tpcsweep.studies.terena2005.measurement import MeasurementError, measure_all
 from tpcsweep.testbeds.netns.machine import MachineError
 from tpcsweep.testbeds.netns.state import TeardownError
 

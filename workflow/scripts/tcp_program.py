@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpcsweep.tcp_dynamics.simulation import SimulationError, build
+from tpcsweep.studies.terena2005.simulation import SimulationError, build
 
 if TYPE_CHECKING:
     from snakemake.script import snakemake

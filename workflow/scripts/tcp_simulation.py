@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpcsweep.tcp_dynamics.cases import Case
-from tpcsweep.tcp_dynamics.simulation import SimulationError, simulate
+from tpcsweep.studies.terena2005.cases import Case
+from tpcsweep.studies.terena2005.simulation import SimulationError, simulate
 
 if TYPE_CHECKING:
     from snakemake.script import snakemake

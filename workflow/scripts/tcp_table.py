@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
-from tpcsweep.tcp_dynamics.outcomes import read
-from tpcsweep.tcp_dynamics.table import markdown, rows
+from tpcsweep.studies.terena2005.outcomes import read
+from tpcsweep.studies.terena2005.table import markdown, rows
 
 if TYPE_CHECKING:
     from snakemake.script import snakemake

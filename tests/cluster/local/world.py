@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from tpcsweep import paths
-from tpcsweep.commands import Commands
+from tpcsweep.linux.commands import Commands
 
 from tests.cluster.local import api, groups, images, mounts, pki, settings
 from tests.cluster.local.settings import HUB, HUB_ADDRESS, KUBE, LOGS, PKI, STATE, Node, Settings

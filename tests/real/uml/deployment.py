@@ -5,10 +5,10 @@ import os
 import sys
 from pathlib import Path
 
-from tpcsweep import cgroups
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.sweep import Measurement
+from tpcsweep.linux import cgroups
 from tpcsweep.measure.cell import measure
-from tpcsweep.parameters import Parameters
-from tpcsweep.sweep import Measurement
 from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.deployment import Needs, deployed
 

@@ -6,8 +6,8 @@ import sys
 import time
 from pathlib import Path as File
 
-from tpcsweep.commands import Commands
-from tpcsweep.namespaces import socket_inside
+from tpcsweep.linux.commands import Commands
+from tpcsweep.linux.namespaces import socket_inside
 from tpcsweep.paths import Path, PathError, connect, segmenting, verify
 
 NEAR, FAR = ("tpc-uml-a", "10.88.0.1/30"), ("tpc-uml-b", "10.88.0.2/30")

@@ -20,8 +20,8 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from scipy import linalg
 
+from tpcsweep.configuration.parameters import CELL
 from tpcsweep.models.baseline import GaussianProcess
-from tpcsweep.parameters import CELL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

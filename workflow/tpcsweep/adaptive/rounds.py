@@ -19,7 +19,7 @@ import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 from scipy import stats
 
-from tpcsweep import dataset, figures, results
+from tpcsweep import dataset, figures
 from tpcsweep.adaptive.choice import (
     EXHAUSTED,
     Belief,
@@ -32,10 +32,11 @@ from tpcsweep.adaptive.choice import (
     finished,
     first,
 )
-from tpcsweep.configuration import Configuration, wanted
+from tpcsweep.configuration.loading import Configuration, wanted
+from tpcsweep.configuration.sweep import REPETITION, Cell
 from tpcsweep.models.baseline import fit_process
 from tpcsweep.models.observations import NothingMeasuredError, observe
-from tpcsweep.sweep import REPETITION, Cell
+from tpcsweep.running import results
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,7 +13,7 @@ import xarray as xr
 
 from tpcsweep.claims.cells import Cells
 from tpcsweep.claims.effects import Decision, Interval
-from tpcsweep.parameters import show_value
+from tpcsweep.configuration.parameters import show_value
 
 Row = Mapping[str, Any]
 """One line of evidence: names of columns to plain values."""

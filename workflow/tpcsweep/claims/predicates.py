@@ -10,17 +10,8 @@ import pandas as pd  # type: ignore[import-untyped]
 
 from tpcsweep.claims.base import Effect, Finding, Row
 from tpcsweep.claims.cells import CPU_BOUND, FULL, PAIR, Cells, Pairs, ratio_worthy
-from tpcsweep.claims.effects import (
-    FEWEST_PAIRS,
-    Decision,
-    Interval,
-    Peak,
-    Region,
-    largest,
-    mean_ratio,
-    peak,
-)
-from tpcsweep.parameters import show_value
+from tpcsweep.claims.effects import FEWEST_PAIRS, Decision, Interval, Peak, Region, largest, mean_ratio, peak
+from tpcsweep.configuration.parameters import show_value
 
 Test = Callable[[Cells], Finding]
 Room = Literal["somewhere", "everywhere", "before"]

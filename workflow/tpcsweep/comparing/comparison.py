@@ -19,10 +19,10 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy import stats
 
-from tpcsweep.comparing.sides import shown
+from tpcsweep.configuration.parameters import Parameters, Value
+from tpcsweep.configuration.sides import shown
+from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import SIMULATED, STATUS, flags_in, masks_of
-from tpcsweep.parameters import Parameters, Value
-from tpcsweep.sweep import REPETITION
 from tpcsweep.variables import CPU_LIMITS
 
 CONFIDENCE = 0.95

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import xarray as xr
 
-from tpcsweep.comparing.sides import Side, shown
-from tpcsweep.problems import ConfigurationError, Problem, suggest
+from tpcsweep.configuration.problems import ConfigurationError, Problem, suggest
+from tpcsweep.configuration.sides import Side, shown
 
 
 def load(one: Side) -> xr.Dataset:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
+from tpcsweep.configuration.parameters import Value
 from tpcsweep.dataset.about import about_sweep
 from tpcsweep.dataset.cells import DatasetError, differences
 from tpcsweep.dataset.labels import STATUS, about_group, coordinates
@@ -21,7 +22,6 @@ from tpcsweep.dataset.series import Series
 from tpcsweep.dataset.slabs import loaded
 from tpcsweep.dataset.summary import Summary
 from tpcsweep.dataset.transfers import Transfers
-from tpcsweep.parameters import Value
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

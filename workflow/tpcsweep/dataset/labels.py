@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
+from tpcsweep.configuration.parameters import Parameters, Value, quantity
 from tpcsweep.flags import FLAGS
-from tpcsweep.parameters import Parameters, Value, quantity
 from tpcsweep.variables import Variable
 
 if TYPE_CHECKING:

@@ -15,14 +15,14 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tpcsweep import signals
+from tpcsweep.configuration.parameters import Value
 from tpcsweep.dataset.cells import FORMAT, DatasetError, check_wanted, read
 from tpcsweep.dataset.labels import REPETITION
 from tpcsweep.dataset.series import Record, record_of
 from tpcsweep.dataset.summary import Row, hole, row_of
 from tpcsweep.dataset.transfers import Columns, columns_of
-from tpcsweep.parameters import Value
-from tpcsweep.results import NOT_MEASURED
+from tpcsweep.linux import signals
+from tpcsweep.running.results import NOT_MEASURED
 
 FEW = 500
 """So many files are read here before processes are started: that is a quarter of a second."""

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
+from tpcsweep.configuration.parameters import Value
+from tpcsweep.configuration.sweep import path_text
 from tpcsweep.dataset import SIMULATED, STATUS
-from tpcsweep.parameters import Value
-from tpcsweep.sweep import path_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import STATUS
 from tpcsweep.exporting.cells import cells, site
-from tpcsweep.sweep import REPETITION
 
 MB_PER_S = 125.0
 """MB/s of a Gbit/s."""

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import xarray as xr
 
+from tpcsweep.configuration.sweep import path_text
 from tpcsweep.dataset import STATUS, flags_in, masks_of
 from tpcsweep.exporting.cells import ExportError, cells, plain, site
 from tpcsweep.flags import FLAGS
-from tpcsweep.sweep import path_text
 from tpcsweep.variables import SUMMARY
 
 if TYPE_CHECKING:

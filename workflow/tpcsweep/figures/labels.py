@@ -9,9 +9,9 @@ from typing import Any
 
 import xarray as xr
 
+from tpcsweep.configuration.parameters import Parameters, quantity, show_value
 from tpcsweep.dataset import IMPORTED, SIMULATED, describe
 from tpcsweep.figures.grid import REPETITION, Grid, values_of
-from tpcsweep.parameters import Parameters, quantity, show_value
 
 
 def title_of(where: Mapping[str, Any]) -> str:

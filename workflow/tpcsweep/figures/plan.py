@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pandas as pd  # type: ignore[import-untyped]
 from matplotlib.figure import Figure
 
+from tpcsweep.configuration.parameters import show_value
+from tpcsweep.configuration.units import FRACTION, RATE, show
 from tpcsweep.figures.labels import axis_label, title_of, value_text
 from tpcsweep.figures.panels import COLOURS, styled
-from tpcsweep.parameters import show_value
 from tpcsweep.planning.plan import Plan
-from tpcsweep.units import FRACTION, RATE, show
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

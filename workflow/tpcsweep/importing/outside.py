@@ -16,13 +16,13 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
+from tpcsweep.configuration.imports import Column, Import, axis_dimension, variable_dimension
+from tpcsweep.configuration.parameters import Value
+from tpcsweep.configuration.problems import ConfigurationError, Problem, suggest
+from tpcsweep.configuration.sweep import REPETITION
+from tpcsweep.configuration.units import Dimension
 from tpcsweep.dataset import IMPORTED, Folded, tabulate
 from tpcsweep.extras import require
-from tpcsweep.importing.settings import Column, Import, axis_dimension, variable_dimension
-from tpcsweep.parameters import Value
-from tpcsweep.problems import ConfigurationError, Problem, suggest
-from tpcsweep.sweep import REPETITION
-from tpcsweep.units import Dimension
 
 MOST_CELLS = 10**6
 """A larger grid is taken for an accident: axes of values that hardly ever repeat."""

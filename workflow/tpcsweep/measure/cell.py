@@ -11,16 +11,16 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from tpcsweep.broken import BROKEN, BrokenError
+from tpcsweep.client.handle import Client, Event, RefusedError
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.measure import limits, trust
 from tpcsweep.measure.files import Arrival
-from tpcsweep.measure.monitoring import Copy
 from tpcsweep.measure.readings import Reading, Readings, Series, goodput, mean, series
 from tpcsweep.measure.steady import Steady, analyse, enough
 from tpcsweep.measure.transfers import Columns, Transfers, unfinished
-from tpcsweep.parameters import Parameters
-from tpcsweep.sweep import Measurement
-from tpcsweep.testbeds import BROKEN, BrokenError
-from tpcsweep.testbeds.clients import Client, Event, RefusedError
+from tpcsweep.xrootd.monitoring import Copy
 
 LOOK = 1.0
 """Seconds between looks at whether a cell may stop."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tpcsweep.measure.sockets import Connection
+from tpcsweep.linux.sockets import Connection
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any, NamedTuple
 
+from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.measure.readings import Series, mean
-from tpcsweep.parameters import Parameters
 
 NONE_FOUND = "none_found"
 

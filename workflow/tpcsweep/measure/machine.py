@@ -16,7 +16,7 @@ from collections.abc import Callable
 from statistics import fmean
 from typing import NamedTuple
 
-from tpcsweep.measure.linux import CounterFile, machine
+from tpcsweep.linux.counters import CounterFile, machine
 
 PIECE = 5000
 """Rounds of a loop that are one piece of work: 0.2 ms where this was written."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from tpcsweep.linux.sockets import Connection, SocketDiagnostics
 from tpcsweep.measure.files import Arrival
-from tpcsweep.measure.sockets import Connection, SocketDiagnostics
 
 
 class ReceivedBytes:

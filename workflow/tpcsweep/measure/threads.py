@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from tpcsweep.measure.linux import TICKS
+from tpcsweep.linux.counters import TICKS
 
 LOOK = 1.0
 """Seconds between looks."""

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tpcsweep.client.handle import Event
 from tpcsweep.measure.files import Arrival
-from tpcsweep.measure.monitoring import LATE, Copy
-from tpcsweep.testbeds.clients import Event
+from tpcsweep.xrootd.monitoring import LATE, Copy
 
 MOST_ROWS = 20_000
 """Transfers that a cell's file lists at most; of more it lists every second, third and so on, evenly."""

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tpcsweep.measure.monitoring import LATE
 from tpcsweep.measure.transfers import Columns
+from tpcsweep.xrootd.monitoring import LATE
 
 MONITORED = 0.01
 """XRootD's sum of bytes and that of the files may differ by this share: both count payload, so that they are equal

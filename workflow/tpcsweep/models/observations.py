@@ -12,10 +12,10 @@ import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 from scipy import stats
 
+from tpcsweep.configuration.parameters import CELL
 from tpcsweep.dataset import SIMULATED, STATUS, flagged
 from tpcsweep.flags import FLAGS
 from tpcsweep.models.base import UNSAID, Points
-from tpcsweep.parameters import CELL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

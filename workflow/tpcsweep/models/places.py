@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 
+from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.dataset import describe
 from tpcsweep.models.base import Points, Predictor
 from tpcsweep.models.observations import Observations
-from tpcsweep.parameters import Parameters
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

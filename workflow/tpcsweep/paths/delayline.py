@@ -17,17 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path as File
 
-from tpcsweep.commands import Commands
-from tpcsweep.paths.plan import (
-    INTERFACE,
-    Path,
-    PathError,
-    burst,
-    memory,
-    queue_bytes,
-    rate_bit,
-    tick_ns,
-)
+from tpcsweep.linux.commands import Commands
+from tpcsweep.paths.plan import INTERFACE, Path, PathError, burst, memory, queue_bytes, rate_bit, tick_ns
 
 SOURCE = File(__file__).with_name("delayline.c")
 FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror")

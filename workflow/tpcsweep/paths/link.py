@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path as File
 from typing import Any, Self
 
-from tpcsweep.commands import CommandError, Commands
-from tpcsweep.namespaces import Interface
+from tpcsweep.linux.commands import CommandError, Commands
+from tpcsweep.linux.namespaces import Interface
 from tpcsweep.paths import delayline, plan
 from tpcsweep.paths.plan import INTERFACE, Emulator, Path, PathError
 from tpcsweep.paths.rtt import measure_rtt

@@ -6,7 +6,7 @@ import re
 import statistics
 from dataclasses import asdict, dataclass
 
-from tpcsweep.commands import CommandError, Commands
+from tpcsweep.linux.commands import CommandError, Commands
 from tpcsweep.paths.plan import PathError
 
 COUNT = 17

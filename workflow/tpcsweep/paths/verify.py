@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tpcsweep.namespaces import Interface, socket_inside
+from tpcsweep.linux.namespaces import Interface, socket_inside
 from tpcsweep.paths import plan
 from tpcsweep.paths.link import DIRECTIONS, Link, calibrate
 from tpcsweep.paths.plan import ETHERNET, INTERFACE, Path, PathError

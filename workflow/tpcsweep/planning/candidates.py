@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
+from tpcsweep.configuration.parameters import Parameters, Value, show_value
+from tpcsweep.configuration.problems import ConfigurationError, Problem
+from tpcsweep.configuration.question import KNOBS, Given
 from tpcsweep.models.base import UNSAID, Predictor
 from tpcsweep.models.places import Domain
-from tpcsweep.parameters import Parameters, Value, show_value
-from tpcsweep.planning.question import KNOBS, Given
-from tpcsweep.problems import ConfigurationError, Problem
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from tpcsweep.configuration.problems import ConfigurationError, Problem
+from tpcsweep.configuration.question import Given
 from tpcsweep.models import Fit, Observations, fit
 from tpcsweep.models.saved import Saved
-from tpcsweep.planning.question import Given
-from tpcsweep.problems import ConfigurationError, Problem
 
 
 def chosen(saved: Saved, observations: Observations, given: Given) -> tuple[Fit, str]:

@@ -7,8 +7,8 @@ import math
 from rich.console import Group, RenderableType
 from rich.table import Table
 
+from tpcsweep.configuration.units import FRACTION, RATE, show
 from tpcsweep.planning.plan import BEYOND, Plan
-from tpcsweep.units import FRACTION, RATE, show
 
 
 def table(plan: Plan) -> RenderableType:

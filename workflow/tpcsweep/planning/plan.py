@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from pydantic import ValidationError
 
+from tpcsweep.configuration.parameters import show_value
+from tpcsweep.configuration.problems import ConfigurationError, from_pydantic
+from tpcsweep.configuration.question import KNOBS, PROBABILITY, Given, Question
 from tpcsweep.models.places import Domain
-from tpcsweep.parameters import show_value
 from tpcsweep.planning.candidates import DRAWS, FIGURES, Ranged, candidates, evaluate, number, span
-from tpcsweep.planning.question import KNOBS, PROBABILITY, Given, Question
-from tpcsweep.problems import ConfigurationError, from_pydantic
 
 BEYOND = 4.0
 """How far beyond the data a target is looked for that cannot be reached inside: so many times the largest value."""

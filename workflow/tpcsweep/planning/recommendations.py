@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
+from tpcsweep.configuration.question import PROBABILITY
 from tpcsweep.models import Observations
 from tpcsweep.models.base import UNSAID
 from tpcsweep.planning.candidates import Ranged, candidates, evaluate
 from tpcsweep.planning.plan import Plan, asked, plain
-from tpcsweep.planning.question import PROBABILITY
 from tpcsweep.variables import Variable
 
 FORMAT = 1

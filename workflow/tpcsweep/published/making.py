@@ -13,8 +13,7 @@ import xarray as xr
 import yaml
 from matplotlib.figure import Figure
 
-from tpcsweep import holes
-from tpcsweep.configuration import Configuration
+from tpcsweep.configuration.loading import Configuration
 from tpcsweep.dataset import SIMULATED
 from tpcsweep.figures import save
 from tpcsweep.figures.labels import how
@@ -24,7 +23,8 @@ from tpcsweep.published.carried import Carried, carried, unmeasured
 from tpcsweep.published.layout import board, close
 from tpcsweep.published.planned import planned
 from tpcsweep.published.scaling import written
-from tpcsweep.simulated import datasets
+from tpcsweep.running import holes
+from tpcsweep.testbeds.simulation.redrawn import datasets
 
 DRAWS = 40
 """Random parameter sets that simulated data are judged under."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from tpcsweep.checks import check
-from tpcsweep.configuration import Configuration, load
-from tpcsweep.problems import ConfigurationError
+from tpcsweep.configuration.checks import check
+from tpcsweep.configuration.loading import Configuration, load
+from tpcsweep.configuration.problems import ConfigurationError
+from tpcsweep.configuration.sweep import expand
 from tpcsweep.published.base import PublishedFigure
 from tpcsweep.published.scaling import scaled
-from tpcsweep.sweep import expand
 
 
 def planned(figure: PublishedFigure, results: Path, testbed: str | None, scale: str | None) -> Configuration:

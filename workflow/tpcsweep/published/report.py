@@ -20,9 +20,9 @@ from tpcsweep.figures import save
 from tpcsweep.figures.panels import head, styled
 from tpcsweep.published.figures import ELSEWHERE, FIGURES
 from tpcsweep.published.layout import COLOURS
-from tpcsweep.tcp_dynamics.judged import verdicts as terena2005
-from tpcsweep.tcp_dynamics.outcomes import Outcome, read
-from tpcsweep.tcp_dynamics.sources import measured_in
+from tpcsweep.studies.terena2005.judged import verdicts as terena2005
+from tpcsweep.studies.terena2005.outcomes import Outcome, read
+from tpcsweep.studies.terena2005.sources import measured_in
 
 COLUMNS = (
     "claim",

@@ -10,10 +10,10 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from tpcsweep.parameters import Value, chosen, show_value
-from tpcsweep.problems import ConfigurationError, Problem
-from tpcsweep.scale import Scale
-from tpcsweep.sweep import Sweep
+from tpcsweep.configuration.parameters import Value, chosen, show_value
+from tpcsweep.configuration.problems import ConfigurationError, Problem
+from tpcsweep.configuration.scale import Scale
+from tpcsweep.configuration.sweep import Sweep
 
 RATES = ("bandwidth", "cores")
 SIZES = ("file_size", "tcp_buffer")

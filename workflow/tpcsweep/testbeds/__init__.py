@@ -14,21 +14,11 @@ from tpcsweep.extras import EXTRAS, require
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tpcsweep.configuration.parameters import DeploymentParameters, Parameters
+    from tpcsweep.configuration.sweep import Measurement
     from tpcsweep.measure.steady import Steady
-    from tpcsweep.parameters import DeploymentParameters, Parameters
-    from tpcsweep.sweep import Measurement
 
-
-BROKEN = "deployment_broken"
-"""The flag of a cell that has left no usable deployment."""
-
-
-class BrokenError(Exception):
-    """Something of a deployment that was up has died, or does not answer: another deployment must take its place."""
-
-
-class FaultError(BrokenError):
-    """A part of a deployment has ended by itself; it may have been about to come up."""
+from tpcsweep.broken import BrokenError
 
 
 @dataclass(frozen=True)

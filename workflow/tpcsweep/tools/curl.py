@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from tpcsweep.tools.base import Credentials, Program, Transfer, first_line, last_lines
-from tpcsweep.xrootd import VALID_HOURS
+from tpcsweep.xrootd.servers import VALID_HOURS
 
 CAVEATS = {
     "caveats": ["activity:DOWNLOAD,LIST,UPLOAD,MANAGE,DELETE"],

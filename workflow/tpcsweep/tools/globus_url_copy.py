@@ -11,15 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tpcsweep.tools.base import (
-    Credentials,
-    Place,
-    Program,
-    Service,
-    Transfer,
-    last_lines,
-    package_versions,
-)
+from tpcsweep.tools.base import Credentials, Place, Program, Service, Transfer, last_lines, package_versions
 
 PORT = 2811
 

@@ -1,7 +1,7 @@
 """xrdcp: third-party copies by the root protocol, one process a transfer.
 
 The destination's XRootD starts an xrdcp of its own for each transfer, which fetches the file from the source's
-(`ofs.tpc` in `tpcsweep.xrootd`). The data are not encrypted, as is usual with this protocol: less CPU a byte than
+(`ofs.tpc` in `xrootd.servers`). The data are not encrypted, as is usual with this protocol: less CPU a byte than
 with the tools that speak https.
 
 xrdcp looks every 2.5 s whether the copy has ended: a transfer lasts a multiple of that, however short the copy was.

@@ -25,7 +25,7 @@ from kubernetes.client.api_response import ApiResponse
 from kubernetes.config import kube_config
 from urllib3.exceptions import HTTPError
 
-from tpcsweep.testbed_settings import Kubernetes
+from tpcsweep.configuration.testbeds import Kubernetes
 
 DEPLOYMENT = "tpcsweep/deployment"
 """The label whose value is a deployment's identifier."""

@@ -11,11 +11,11 @@ from typing import Any
 
 from kubernetes.client import V1Pod, VersionApi
 
-from tpcsweep import signals
+from tpcsweep.client.handle import ClientError
+from tpcsweep.configuration.testbeds import Kubernetes, Pair
+from tpcsweep.linux import signals
 from tpcsweep.paths import Path, PathError, describe_limit
-from tpcsweep.testbed_settings import Kubernetes, Pair
 from tpcsweep.testbeds import Request
-from tpcsweep.testbeds.clients import ClientError
 from tpcsweep.testbeds.kubernetes import state
 from tpcsweep.testbeds.kubernetes.api import Cluster, call
 from tpcsweep.testbeds.kubernetes.leases import Leases

@@ -18,7 +18,7 @@ from kubernetes.client import (
     V1PodStatus,
 )
 
-from tpcsweep.xrootd import without_secrets
+from tpcsweep.xrootd.servers import without_secrets
 
 STARTING = frozenset({"ContainerCreating", "PodInitializing"})
 """What containers wait for in the course of things."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tpcsweep.checks import Rule, broken, emulated, everywhere
-from tpcsweep.configuration import Configuration
-from tpcsweep.problems import Problem, suggest
-from tpcsweep.testbed_settings import Kubernetes
+from tpcsweep.configuration.checks import Rule, broken, emulated, everywhere
+from tpcsweep.configuration.loading import Configuration
+from tpcsweep.configuration.problems import Problem, suggest
+from tpcsweep.configuration.testbeds import Kubernetes
+from tpcsweep.configuration.units import RATE, RTT, SIZE, show
 from tpcsweep.tools import TOOLS
-from tpcsweep.units import RATE, RTT, SIZE, show
 
 LARGEST_RTT = 2000.0
 """In ms, what netem is used for."""

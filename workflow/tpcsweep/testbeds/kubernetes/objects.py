@@ -14,12 +14,12 @@ from typing import Any
 
 from kubernetes import client as k8s
 
-from tpcsweep import xrootd
-from tpcsweep.parameters import DeploymentParameters
-from tpcsweep.testbed_settings import Kubernetes, Placement
+from tpcsweep.configuration.parameters import DeploymentParameters
+from tpcsweep.configuration.testbeds import Kubernetes, Placement
 from tpcsweep.testbeds.kubernetes import state
 from tpcsweep.testbeds.kubernetes.api import DEPLOYMENT
 from tpcsweep.testbeds.kubernetes.pod import places
+from tpcsweep.xrootd import servers as xrootd
 
 USER = 10940
 """User and group of all processes, as in the image."""

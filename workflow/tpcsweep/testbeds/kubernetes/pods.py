@@ -15,9 +15,8 @@ from typing import Any
 
 from kubernetes.client import V1Job, V1Pod
 
-from tpcsweep import credentials, xrootd
-from tpcsweep.parameters import DeploymentParameters
-from tpcsweep.testbed_settings import Kubernetes, Pair
+from tpcsweep.configuration.parameters import DeploymentParameters
+from tpcsweep.configuration.testbeds import Kubernetes, Pair
 from tpcsweep.testbeds.kubernetes import objects
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call, create
 from tpcsweep.testbeds.kubernetes.objects import Naming
@@ -26,6 +25,8 @@ from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.testbeds.kubernetes.site import Side
 from tpcsweep.testbeds.kubernetes.state import ROLE
 from tpcsweep.testbeds.kubernetes.watch import PodWatch
+from tpcsweep.xrootd import credentials
+from tpcsweep.xrootd import servers as xrootd
 
 PARALLEL = 16
 """Requests at a time."""

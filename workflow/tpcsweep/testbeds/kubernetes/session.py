@@ -18,7 +18,7 @@ from kubernetes.stream.ws_client import WSClient
 from urllib3.exceptions import HTTPError
 from websocket import WebSocketException
 
-from tpcsweep.testbeds import BrokenError
+from tpcsweep.broken import BrokenError
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, explain_error
 from tpcsweep.testbeds.kubernetes.objects import POD
 

@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
+from tpcsweep.broken import BrokenError, FaultError
+from tpcsweep.client.handle import Client, Event
 from tpcsweep.measure.files import Arrival
 from tpcsweep.measure.history import History
-from tpcsweep.measure.monitoring import Copy
 from tpcsweep.measure.readings import Reading
-from tpcsweep.testbeds import BrokenError, FaultError
-from tpcsweep.testbeds.clients import Client, Event
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER
 from tpcsweep.testbeds.kubernetes.readings import Parts, combine
 from tpcsweep.testbeds.kubernetes.session import Session
-from tpcsweep.xrootd import Server
+from tpcsweep.xrootd.monitoring import Copy
+from tpcsweep.xrootd.servers import Server
 
 SIDES = {"source": "src", "destination": "dst"}
 SETTLE_SECONDS = 0.2

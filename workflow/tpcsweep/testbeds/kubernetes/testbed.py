@@ -6,11 +6,12 @@ import contextlib
 import json
 from collections.abc import Iterator
 
+from tpcsweep.broken import FaultError
+from tpcsweep.client.handle import ClientError
+from tpcsweep.configuration.testbeds import Kubernetes, Pair, Placement
 from tpcsweep.measure.cell import measure as measure
 from tpcsweep.paths import PathError
-from tpcsweep.testbed_settings import Kubernetes, Pair, Placement
-from tpcsweep.testbeds import FaultError, Request
-from tpcsweep.testbeds.clients import ClientError
+from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.kubernetes import api, deployment, leases, state
 from tpcsweep.testbeds.kubernetes.deployment import Place
 from tpcsweep.testbeds.kubernetes.session import SessionError

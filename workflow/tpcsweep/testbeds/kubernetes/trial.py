@@ -6,7 +6,7 @@ import contextlib
 
 from kubernetes.client import V1Pod
 
-from tpcsweep.testbed_settings import Kubernetes
+from tpcsweep.configuration.testbeds import Kubernetes
 from tpcsweep.testbeds.kubernetes import api, leases, objects, state
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError, call, create
 from tpcsweep.testbeds.kubernetes.deployment import identifier

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tpcsweep.parameters import DeploymentParameters
+from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.paths import PathError, Rtt
 from tpcsweep.paths.verify import (
     BANDWIDTH_TOLERANCE,
@@ -31,7 +31,7 @@ from tpcsweep.paths.verify import (
     wire_bytes,
 )
 from tpcsweep.testbeds.kubernetes.session import Session
-from tpcsweep.xrootd import Server
+from tpcsweep.xrootd.servers import Server
 
 COUNT = 17
 CONNECTIONS = (4, 32)

@@ -34,7 +34,7 @@ from tpcsweep.testbeds.kubernetes.faults import (
     spec_of,
     unpulled,
 )
-from tpcsweep.xrootd import without_secrets
+from tpcsweep.xrootd.servers import without_secrets
 
 WATCH_SECONDS = 60
 """A watch is begun anew after so long, in case that it is dead and nobody has noticed."""

@@ -14,24 +14,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tpcsweep import credentials, provenance, signals, xrootd
-from tpcsweep.cgroups import Cgroup, hierarchy
-from tpcsweep.commands import Commands
+from tpcsweep.client.handle import Client, of_process
+from tpcsweep.configuration.parameters import DeploymentParameters
+from tpcsweep.configuration.testbeds import DISK
+from tpcsweep.linux import signals
+from tpcsweep.linux.cgroups import Cgroup, hierarchy
+from tpcsweep.linux.commands import Commands
+from tpcsweep.linux.namespaces import entered, socket_inside
+from tpcsweep.linux.sockets import SocketDiagnostics
+from tpcsweep.measure import provenance
 from tpcsweep.measure.files import Arrivals, DestinationFiles, hold, write_through
 from tpcsweep.measure.first_bytes import FirstBytes
-from tpcsweep.measure.monitoring import Monitor
 from tpcsweep.measure.received import ReceivedBytes
-from tpcsweep.measure.sockets import SocketDiagnostics
-from tpcsweep.namespaces import entered, socket_inside
-from tpcsweep.parameters import DeploymentParameters
 from tpcsweep.paths import Link, Measured, connect, segmenting, verify
 from tpcsweep.paths import Path as NetworkPath
-from tpcsweep.testbed_settings import DISK
-from tpcsweep.testbeds.clients import Client, of_process
 from tpcsweep.testbeds.netns import servers, state, topology
 from tpcsweep.testbeds.netns.servers import DeploymentError, Processes, Servers
 from tpcsweep.testbeds.netns.site import Counters, Side, Site
 from tpcsweep.tools import TOOLS, Place
+from tpcsweep.xrootd import credentials
+from tpcsweep.xrootd import servers as xrootd
+from tpcsweep.xrootd.monitoring import Monitor
 
 ON_DISK = {"memory_to_disk": ("dst",), "disk_to_disk": topology.SIDES}
 """The sides whose files are on a disk, by layer."""

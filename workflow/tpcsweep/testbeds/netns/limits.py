@@ -9,13 +9,13 @@ from pathlib import Path
 
 import psutil
 
-from tpcsweep.checks import Rule, broken, emulated, everywhere, files_of, rounded
-from tpcsweep.configuration import Configuration
+from tpcsweep.configuration.checks import Rule, broken, emulated, everywhere, files_of, rounded
+from tpcsweep.configuration.loading import Configuration
+from tpcsweep.configuration.problems import Problem, suggest
+from tpcsweep.configuration.testbeds import Netns
+from tpcsweep.configuration.units import CORES, RATE, RTT, SIZE, show
 from tpcsweep.paths import smallest_rtt
-from tpcsweep.problems import Problem, suggest
-from tpcsweep.testbed_settings import Netns
 from tpcsweep.testbeds.netns.machine import emulator
-from tpcsweep.units import CORES, RATE, RTT, SIZE, show
 
 IN_MEMORY = ("tmpfs", "ramfs")
 _CONGESTION_CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")

@@ -7,8 +7,8 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from tpcsweep import cgroups
 from tpcsweep.extras import missing
+from tpcsweep.linux import cgroups
 from tpcsweep.paths import Emulator, PathError, netem_works
 from tpcsweep.tools import TOOLS
 

@@ -15,15 +15,16 @@ from functools import partial
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from tpcsweep import probe, xrootd
-from tpcsweep.cgroups import Cgroup, Hierarchy
-from tpcsweep.commands import Commands
-from tpcsweep.namespaces import entered, listening, socket_inside
-from tpcsweep.testbeds import BrokenError
+from tpcsweep.broken import BrokenError
+from tpcsweep.linux.cgroups import Cgroup, Hierarchy
+from tpcsweep.linux.commands import Commands
+from tpcsweep.linux.namespaces import entered, listening, socket_inside
 from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.site import Side
 from tpcsweep.tools import Place, Service, Tool
-from tpcsweep.xrootd import Server
+from tpcsweep.xrootd import probe
+from tpcsweep.xrootd import servers as xrootd
+from tpcsweep.xrootd.servers import Server
 
 USER = "xrootd"
 # Should the job be killed, its servers go with it; reaping then finds only what does not run.

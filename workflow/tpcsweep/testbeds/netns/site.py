@@ -10,23 +10,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from tpcsweep.cgroups import Cgroup, named, parse_usage
-from tpcsweep.commands import Commands
+from tpcsweep.broken import BrokenError
+from tpcsweep.client.handle import Client, Event
+from tpcsweep.linux.cgroups import Cgroup, named, parse_usage
+from tpcsweep.linux.commands import Commands
+from tpcsweep.linux.counters import CounterFile, retransmits
+from tpcsweep.linux.namespaces import entered, parse_net_dev
+from tpcsweep.linux.sockets import Connection, SocketDiagnostics
 from tpcsweep.measure.files import Arrival, Arrivals, add_source, forget
 from tpcsweep.measure.flows import Followed, means
-from tpcsweep.measure.linux import CounterFile, retransmits
 from tpcsweep.measure.machine import Machine
-from tpcsweep.measure.monitoring import Copy, Monitor
 from tpcsweep.measure.readings import Reading, Sampler
-from tpcsweep.measure.sockets import Connection, SocketDiagnostics
 from tpcsweep.measure.threads import Threads, together
-from tpcsweep.namespaces import entered, parse_net_dev
 from tpcsweep.paths import Link, PathError, measure_rtt
-from tpcsweep.testbeds import BrokenError
-from tpcsweep.testbeds.clients import Client, Event
 from tpcsweep.testbeds.netns import state, topology
 from tpcsweep.tools import TOOLS, Place
-from tpcsweep.xrootd import PORT, READY_FILE, Server
+from tpcsweep.xrootd.monitoring import Copy, Monitor
+from tpcsweep.xrootd.servers import PORT, READY_FILE, Server
 
 SETTLE_SECONDS = 10.0
 SIDES = {"source": "src", "destination": "dst"}

@@ -21,7 +21,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tpcsweep import cgroups, xrootd
+from tpcsweep.linux import cgroups
+from tpcsweep.xrootd import servers as xrootd
 
 STATE = Path("/run/tpcsweep")
 NETNS = Path("/run/netns")

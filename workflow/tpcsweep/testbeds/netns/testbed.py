@@ -9,13 +9,13 @@ from pathlib import Path
 
 import psutil
 
-from tpcsweep.cgroups import CgroupError
-from tpcsweep.commands import CommandError
+from tpcsweep.client.handle import ClientError
+from tpcsweep.configuration.testbeds import Netns
+from tpcsweep.linux.cgroups import CgroupError
+from tpcsweep.linux.commands import CommandError
 from tpcsweep.measure.cell import measure as measure
 from tpcsweep.paths import PathError
-from tpcsweep.testbed_settings import Netns
 from tpcsweep.testbeds import Request
-from tpcsweep.testbeds.clients import ClientError
 from tpcsweep.testbeds.netns import deployment, machine, state
 from tpcsweep.testbeds.netns.servers import DeploymentError
 from tpcsweep.testbeds.netns.site import Site

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tpcsweep import xrootd
+from tpcsweep.xrootd import servers as xrootd
 
 SIDES = ("src", "dst")
 ENTRY = {"src": "10.88.1.1", "dst": "10.88.2.1"}

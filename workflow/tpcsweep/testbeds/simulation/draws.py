@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tpcsweep.simulation_parameters import Physics
+from tpcsweep.configuration.physics import Physics
 from tpcsweep.testbeds.simulation.fluid import solve
 from tpcsweep.testbeds.simulation.model import Array, Cells, central
 

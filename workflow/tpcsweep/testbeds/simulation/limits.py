@@ -7,16 +7,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tpcsweep.checks import Rule, broken, everywhere
-from tpcsweep.configuration import Configuration
-from tpcsweep.parameters import show_value
-from tpcsweep.problems import Problem
-from tpcsweep.testbed_settings import Simulation
+from tpcsweep.configuration.checks import Rule, broken, everywhere
+from tpcsweep.configuration.loading import Configuration
+from tpcsweep.configuration.parameters import show_value
+from tpcsweep.configuration.problems import Problem
+from tpcsweep.configuration.testbeds import Simulation
+from tpcsweep.configuration.units import CORES, show
 from tpcsweep.testbeds.simulation.fluid import solve
 from tpcsweep.testbeds.simulation.model import DISKS, GBIT, cells_of, central
 from tpcsweep.testbeds.simulation.plan import MOST
 from tpcsweep.tools import TOOLS
-from tpcsweep.units import CORES, show
 
 MOST_TRANSFERS = 1e5
 """In a cell whose end is given, of those streams that are simulated: half a minute of CPU time (plan.CPU_SECONDS)."""

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tpcsweep.parameters import Parameters
-from tpcsweep.simulation_parameters import Physics
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.physics import Physics
 from tpcsweep.tools import TOOLS
 
 Array = NDArray[np.float64]

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tpcsweep.parameters import Parameters
-from tpcsweep.simulation_parameters import Physics
-from tpcsweep.sweep import Measurement
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.physics import Physics
+from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.testbeds.simulation.fluid import least
 from tpcsweep.testbeds.simulation.model import (
     GBIT,

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.measure.limits import NONE_FOUND, RAMP
 from tpcsweep.measure.trust import fairness
-from tpcsweep.parameters import Parameters
 from tpcsweep.testbeds.simulation.course import Course
 from tpcsweep.testbeds.simulation.model import GBIT, Terms
 from tpcsweep.variables import SUMMARY, TRANSFERS

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tpcsweep.parameters import Parameters
-from tpcsweep.simulation_parameters import Physics
-from tpcsweep.sweep import Measurement
-from tpcsweep.testbed_settings import Simulation
-from tpcsweep.testbeds import BrokenError, Request
+from tpcsweep.broken import BrokenError
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.physics import Physics
+from tpcsweep.configuration.sweep import Measurement
+from tpcsweep.configuration.testbeds import Simulation
+from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.simulation import engine, model
 from tpcsweep.testbeds.simulation.course import course
 from tpcsweep.testbeds.simulation.draws import spread

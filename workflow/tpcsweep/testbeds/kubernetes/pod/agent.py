@@ -16,14 +16,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tpcsweep import provenance, xrootd
+from tpcsweep.measure import provenance
 from tpcsweep.measure.files import Arrival
-from tpcsweep.measure.monitoring import Monitor
 from tpcsweep.paths import Path as NetworkPath
 from tpcsweep.testbeds.kubernetes.pod import contained, emulation, network
 from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, Verb, answer, encoded
 from tpcsweep.testbeds.kubernetes.pod.places import AGENT_PORT, PROBE_PORT
 from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER, Contained, Watched
+from tpcsweep.xrootd import servers as xrootd
+from tpcsweep.xrootd.monitoring import Monitor
 
 
 class Agent:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 
-from tpcsweep.client import serve
+from tpcsweep.client.__main__ import serve
 from tpcsweep.testbeds.kubernetes.pod import contained
 from tpcsweep.testbeds.kubernetes.pod.places import STATE
 from tpcsweep.tools import Credentials

@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tpcsweep.cgroups import Cgroup, hierarchy
+from tpcsweep.linux.cgroups import Cgroup, hierarchy
 from tpcsweep.testbeds.kubernetes.pod.places import (
     COMPLETE,
     CONFIGURATION,

@@ -19,13 +19,14 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-from tpcsweep import probe, provenance
+from tpcsweep.measure import provenance
 from tpcsweep.measure.machine import Machine
 from tpcsweep.testbeds.kubernetes.pod import contained
 from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, Peer, Verb, answer
 from tpcsweep.testbeds.kubernetes.pod.places import AGENT_PORT, ENDED, HUB, Sample
 from tpcsweep.testbeds.kubernetes.pod.watched import Contained
 from tpcsweep.tools import Credentials
+from tpcsweep.xrootd import probe
 
 PINGS = 5
 READY_SECONDS = 60.0

@@ -17,8 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from tpcsweep.measure.linux import CounterFile
-from tpcsweep.namespaces import parse_net_dev
+from tpcsweep.linux.counters import CounterFile
+from tpcsweep.linux.namespaces import parse_net_dev
 from tpcsweep.paths.plan import ETHERNET
 from tpcsweep.testbeds.kubernetes.pod.places import PROBE_PORT
 

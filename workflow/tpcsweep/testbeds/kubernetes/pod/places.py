@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 CREDENTIALS = Path("/etc/tpcsweep/credentials")
-"""The deployment's Secret: files of `tpcsweep.credentials`, those of folders with the folder in their name."""
+"""The deployment's Secret: files of `tpcsweep.xrootd.credentials`, those of folders with the folder in their name."""
 CONFIGURATION = Path("/etc/tpcsweep/configuration")
 """The deployment's ConfigMap: a configuration file for each server, and COMPLETE."""
 COMPLETE = "complete"

@@ -19,7 +19,7 @@ from tpcsweep.measure.files import add_source
 from tpcsweep.testbeds.kubernetes.pod import contained
 from tpcsweep.testbeds.kubernetes.pod.places import CONFIGURATION, STATE
 from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER
-from tpcsweep.xrootd import CMSD_LOGGED_IN, CMSD_PORT
+from tpcsweep.xrootd.servers import CMSD_LOGGED_IN, CMSD_PORT
 
 LOGIN_SECONDS = 30.0
 

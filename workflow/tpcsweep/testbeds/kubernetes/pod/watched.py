@@ -9,17 +9,17 @@ import sys
 import time
 from collections.abc import Collection
 
-from tpcsweep.cgroups import parse_periods, parse_usage
+from tpcsweep.linux.cgroups import parse_periods, parse_usage
+from tpcsweep.linux.counters import CounterFile, retransmits
+from tpcsweep.linux.namespaces import parse_net_dev
+from tpcsweep.linux.sockets import Connection, SocketDiagnostics
 from tpcsweep.measure.files import DestinationFiles
 from tpcsweep.measure.first_bytes import FirstBytes
 from tpcsweep.measure.flows import Followed, means
-from tpcsweep.measure.linux import CounterFile, retransmits
 from tpcsweep.measure.machine import Machine
-from tpcsweep.measure.sockets import Connection, SocketDiagnostics
 from tpcsweep.measure.threads import Threads, numbered
-from tpcsweep.namespaces import parse_net_dev
 from tpcsweep.testbeds.kubernetes.pod.places import CONTAINED, FILES, Sample
-from tpcsweep.xrootd import EXPORT, PORT
+from tpcsweep.xrootd.servers import EXPORT, PORT
 
 FOLDER = FILES / EXPORT.strip("/")
 POLL = 0.05

@@ -1,0 +1,112 @@
+"""The other end of `tpcsweep.client`: give it runs, gather its events, wherever it is."""
+
+from __future__ import annotations
+
+import json
+import queue
+import subprocess
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from tpcsweep.broken import BrokenError
+
+START_SECONDS = 20.0
+STOP_SECONDS = 15.0
+
+Event = dict[str, Any]
+
+
+class ClientError(BrokenError):
+    """The client died, or does not answer."""
+
+
+class RefusedError(Exception):
+    """A tool cannot begin, in its own words."""
+
+
+class Client:
+    """A client that answers through some channel.
+
+    `send` takes a line of JSON and raises OSError when the channel is gone; `lines` are what the client says, until
+    it is gone; `why` then says how it ended. `delay` is added to the seconds that answers may take.
+    """
+
+    def __init__(
+        self,
+        send: Callable[[bytes], object],
+        lines: Iterable[bytes],
+        why: Callable[[], str],
+        delay: float = 0.0,
+    ) -> None:
+        self._write = send
+        self._lines = lines
+        self._why = why
+        self._delay = delay
+        self._events: queue.Queue[Event | None] = queue.Queue()
+        threading.Thread(target=self._listen, name="client events", daemon=True).start()
+        self._await("ready", START_SECONDS)
+
+    def run(self, **request: object) -> None:
+        """Start the streams of a cell. Raises RefusedError where the tool cannot begin, and ClientError."""
+        self._send({"run": request})
+        event = self._await(("prepared", "refused"), START_SECONDS)
+        if event["event"] == "refused":
+            raise RefusedError(event["message"])
+
+    def events(self) -> list[Event]:
+        """What happened since the last call. Raises ClientError when the client is gone."""
+        found = []
+        while not self._events.empty():
+            found.append(self._take(0))
+        return found
+
+    def stop(self) -> list[Event]:
+        """End all transfers; returns the events that came until then."""
+        self._send({"stop": {}})
+        found = []
+        while (event := self._take(STOP_SECONDS))["event"] != "stopped":
+            found.append(event)
+        return found
+
+    def _listen(self) -> None:
+        for line in self._lines:
+            self._events.put(json.loads(line))
+        self._events.put(None)
+
+    def _send(self, request: Mapping[str, object]) -> None:
+        try:
+            self._write(json.dumps(request).encode() + b"\n")
+        except OSError as error:
+            raise ClientError(f"the client is gone: {error.strerror or error}") from None
+
+    def _take(self, timeout: float) -> Event:
+        try:
+            event = self._events.get(timeout=timeout + self._delay) if timeout else self._events.get_nowait()
+        except queue.Empty:
+            seconds = timeout + self._delay
+            raise ClientError(f"the client has not answered for {seconds:g} s; see its log") from None
+        if event is None:
+            raise ClientError(f"the client is gone: {self._why()}")
+        return event
+
+    def _await(self, wanted: str | tuple[str, ...], timeout: float) -> Event:
+        while (event := self._take(timeout))["event"] not in wanted:
+            pass
+        return event
+
+
+def of_process(process: subprocess.Popen[bytes]) -> Client:
+    """A client that is a process of this machine; its standard error goes to wherever `process` was given."""
+    assert process.stdin
+    assert process.stdout
+    stdin = process.stdin
+
+    def send(line: bytes) -> None:
+        stdin.write(line)
+        stdin.flush()
+
+    def why() -> str:
+        return f"it ended with exit code {process.wait(timeout=STOP_SECONDS)}; see stderr.client.log"
+
+    return Client(send, process.stdout, why)

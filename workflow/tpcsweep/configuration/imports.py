@@ -1,0 +1,183 @@
+"""How data from elsewhere are read: what config/imports/*.yaml may say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from tpcsweep.configuration.parameters import Parameters, Strict, Value, quantity
+from tpcsweep.configuration.problems import Fault, refuse
+from tpcsweep.configuration.units import (
+    CORES,
+    DURATION,
+    FRACTION,
+    RATE,
+    RTT,
+    Dimension,
+    Number,
+    Quantity,
+    UnitError,
+    parse,
+)
+from tpcsweep.variables import ORIGIN_SAMPLES, SAMPLES, SUMMARY
+
+_DIMENSIONS = {"Gbit/s": RATE, "s": DURATION, "ms": RTT, "cores": CORES, "1": FRACTION}
+"""The dimension of a variable, by its unit in the dataset."""
+_DATASET = {
+    "status",
+    "flags",
+    "message",
+    "started",
+    "provenance",
+    "provenance_record",
+    "record",
+    "repetition",
+}
+_GROUPS = {"time", "origin", "transfer", "stream", "start", "end", "ok"}
+_TAKEN = {*SUMMARY, *SAMPLES, *ORIGIN_SAMPLES, *_DATASET, *_GROUPS}
+_BOUNDS = ("throughput_low", "throughput_high")
+
+Text = Annotated[str, Field(strict=True, min_length=1)]
+
+
+class Column(Strict):
+    """A column of numbers."""
+
+    column: Text = Field(description="name of the column")
+    unit: str = Field(default="", strict=True, description="unit of its numbers")
+
+
+class Axis(Column):
+    """A column of which an axis is made."""
+
+    group: Text | tuple[Text, ...] = Field(
+        default=(),
+        description="how far values may be apart to become one, their median: a share, a distance, or both",
+    )
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """What `group` was given, as a tuple."""
+        return (self.group,) if isinstance(self.group, str) else self.group
+
+
+class Import(Strict):
+    """A table of measurements that others made, a row for each."""
+
+    description: str = Field(default="", strict=True, description="what the data are")
+    citation: str = Field(default="", strict=True, description="how to cite those who measured them")
+    file: Text | None = Field(
+        default=None, description="the CSV or Parquet file; null: --config file says it"
+    )
+    where: Text | None = Field(
+        default=None, description="condition on columns that rows must meet, as in pandas' query; null: all"
+    )
+    axes: dict[str, Axis] = Field(default_factory=dict, description="columns of which axes are made")
+    variables: dict[str, Column] = Field(description="columns of which variables are made, throughput needed")
+    fixed: dict[str, str | int | float] = Field(
+        default_factory=dict, description="parameters that are the same for all rows"
+    )
+    confidence: Annotated[float | None, Quantity(FRACTION, above=0, below=1, null="no interval")] = Field(
+        default=None, description="confidence of throughput_low and throughput_high"
+    )
+
+    @model_validator(mode="after")
+    def _sound(self) -> Import:
+        refuse(type(self), self._faults())
+        return self
+
+    def tolerance(self, axis: str) -> tuple[float, float]:
+        """How far values of an axis may be apart to become one: as a share, and in base units."""
+        dimension = axis_dimension(axis)
+        share = distance = 0.0
+        for text in self.axes[axis].groups:
+            if text.endswith("%"):
+                share = float(parse(text, FRACTION))
+            elif dimension is not None:
+                distance = float(parse(text, dimension))
+        return share, distance
+
+    def fixed_values(self) -> dict[str, Value]:
+        """The fixed parameters in base units, in the order of `Parameters`, then others."""
+        order = {name: place for place, name in enumerate(Parameters.model_fields)}
+        names = sorted(self.fixed, key=lambda name: order.get(name, len(order)))
+        return {name: _fixed(name, self.fixed[name]) for name in names}
+
+    def _faults(self) -> Iterator[Fault]:
+        for name, axis in self.axes.items():
+            yield from _name_faults("axes", name)
+            yield from _unit_faults(("axes", name, "unit"), axis.unit, axis_dimension(name))
+            yield from _group_faults(name, axis.groups)
+        for name, column in self.variables.items():
+            if name not in SUMMARY:
+                yield ("variables", name), "an unknown variable", f"one of {', '.join(SUMMARY)}"
+            else:
+                yield from _unit_faults(("variables", name, "unit"), column.unit, variable_dimension(name))
+        if "throughput" not in self.variables:
+            yield ("variables", "throughput"), "nothing", "this key is needed"
+        bounds = [name in self.variables for name in _BOUNDS]
+        if any(bounds) and not all(bounds):
+            yield ("variables",), f"one of {' and '.join(_BOUNDS)}", "both or none of them"
+        if all(bounds) and self.confidence is None:
+            yield ("confidence",), "nothing", f"this key is needed with {' and '.join(_BOUNDS)}"
+        for name, value in self.fixed.items():
+            yield from _name_faults("fixed", name)
+            if name in self.axes:
+                yield ("fixed", name), "a parameter that is an axis", "axes or fixed, not both"
+            try:
+                _fixed(name, value)
+            except UnitError as error:
+                yield ("fixed", name), repr(value), str(error).partition("allowed: ")[2]
+
+
+def axis_dimension(name: str) -> Dimension | None:
+    """The dimension of an axis; None for words, and for what is no parameter."""
+    known = quantity(name) if name in Parameters.model_fields else None
+    return known.dimension if known else None
+
+
+def variable_dimension(name: str) -> Dimension:
+    """The dimension of a variable of the dataset."""
+    return _DIMENSIONS[SUMMARY[name].units]
+
+
+def _fixed(name: str, value: str | Number) -> Value:
+    """A fixed value in base units. What a testbed of ours cannot do may have been done elsewhere: no bounds."""
+    dimension = axis_dimension(name)
+    if dimension is not None:
+        return parse(value, dimension)
+    return str(value) if name in Parameters.model_fields else value
+
+
+def _name_faults(key: str, name: str) -> Iterator[Fault]:
+    if name in _TAKEN or not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+        own = "a name of your own in lower case that is no variable of the dataset"
+        yield (key, name), repr(name), f"one of {', '.join(Parameters.model_fields)}, or {own}"
+
+
+def _unit_faults(place: tuple[str, ...], unit: str, dimension: Dimension | None) -> Iterator[Fault]:
+    units = list(dimension.units) if dimension else []
+    if unit in units or not (unit or (dimension and dimension.base in units)):
+        return
+    none = [] if dimension and dimension.base in units else ["none"]
+    yield place, repr(unit) if unit else "nothing", f"one of {', '.join([*none, *units])}"
+
+
+def _group_faults(name: str, group: tuple[str, ...]) -> Iterator[Fault]:
+    dimension = axis_dimension(name)
+    place = ("axes", name, "group")
+    shares = [text for text in group if text.endswith("%")]
+    if group and dimension is None:
+        yield place, repr(group[0]), "none: only parameters that are numbers can be grouped"
+        return
+    if len(shares) > 1 or len(group) - len(shares) > 1:
+        yield place, ", ".join(map(repr, group)), "one share, one distance, or one of each"
+    for text in group:
+        try:
+            parse(text, FRACTION if text in shares else dimension or FRACTION)
+        except UnitError as error:
+            allowed = str(error).partition("allowed: ")[2]
+            yield place, repr(text), f'a share such as "5 %", or {allowed}'

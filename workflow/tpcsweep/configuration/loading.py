@@ -1,0 +1,370 @@
+"""The configuration of a run: which sweep on which testbed, read from files and checked."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, Field, ValidationError
+
+from tpcsweep.configuration import yaml_file
+from tpcsweep.configuration.imports import Import
+from tpcsweep.configuration.parameters import WORD
+from tpcsweep.configuration.problems import ConfigurationError, Problem, from_pydantic, suggest
+from tpcsweep.configuration.question import Question
+from tpcsweep.configuration.scale import Factor
+from tpcsweep.configuration.sides import Side, side
+from tpcsweep.configuration.sweep import Cell, Grid, Sweep, expand
+from tpcsweep.configuration.testbeds import KINDS, Testbed
+from tpcsweep.configuration.units import FRACTION, Quantity
+from tpcsweep.flags import FLAGS
+
+__all__ = ["Configuration", "ConfigurationError", "Run", "load", "wanted"]
+
+FORMAT = 1
+"""The version of a cell's specification. Another one makes every cell stale."""
+
+CONFIG_FILE = "config/config.yaml or --config"
+"""What errors call the workflow's configuration: where its values came from is not known."""
+
+Asked = TypeVar("Asked")
+Found = TypeVar("Found")
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class Run(Question):
+    """What config/config.yaml and `--config` say. Parameters are for what is asked of fitted models alone."""
+
+    sweep: str = Field(
+        strict=True, description="name of a file in config/sweeps, or a path that ends in .yaml"
+    )
+    testbed: str = Field(
+        strict=True, description="name of a file in config/testbeds, or a path that ends in .yaml"
+    )
+    results: str = Field(default="results", strict=True, min_length=1, description="folder for results")
+    source: str | None = Field(
+        default=None,
+        strict=True,
+        description="data from elsewhere, to be used in place of the sweep's: "
+        "name of a file in config/imports, or a path that ends in .yaml",
+    )
+    file: str | None = Field(
+        default=None,
+        strict=True,
+        description="the source's CSV or Parquet file, if not the one that it names",
+    )
+    base: str | None = Field(
+        default=None,
+        strict=True,
+        description="what new is compared with: a folder of results, or a path that ends in .nc, "
+        "then :axis=value for a part of it",
+    )
+    new: str | None = Field(
+        default=None, strict=True, description="what is compared with base, named like it"
+    )
+    fail_below: Annotated[float | None, Quantity(FRACTION, above=0, at_most=1, null="never")] = Field(
+        default=None, description="new over base below which a comparison fails; null: never"
+    )
+    scale: Factor | None = Field(
+        default=None,
+        description="what published figures' bandwidths, cores, files and buffers are multiplied by, such as 1/200",
+    )
+    only: str | None = Field(
+        default=None,
+        strict=True,
+        description="JSON file with a list of paths of cells; the grid's others are left out",
+    )
+    again: str | None = Field(
+        default=None,
+        strict=True,
+        description="flag: cells that carry it are measured once more, however often they were",
+        json_schema_extra={"enum": [None, *FLAGS]},
+    )
+    # Not strict: of what the command line says Snakemake makes a text.
+    measure: bool = Field(
+        default=False,
+        description="what is made of a dataset measures the cells first that are not there, "
+        "instead of leaving them out",
+    )
+    error: Annotated[float, Quantity(FRACTION, above=0, below=1)] = Field(
+        default=0.05,
+        description="`snakemake adaptive` ends at this estimated error, as a share of the surface's range",
+    )
+
+
+@dataclass(frozen=True)
+class Source:
+    """Data from elsewhere: how they are read, and the file that they are in."""
+
+    name: str
+    settings: Import
+    file: Path
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A sweep on a testbed, valid in itself; `checks` says whether the testbed can do it."""
+
+    name: str
+    sweep: Sweep
+    sweep_file: str
+    testbed_name: str
+    testbed: Testbed
+    testbed_file: str
+    results: Path
+    grid: Grid
+    run: Run
+    source: Source | None = None
+    comparison: tuple[Side, Side] | None = None
+
+    @property
+    def measures(self) -> bool:
+        """Whether a dataset is to be measured; else it is there already."""
+        return self.source is None and self.comparison is None
+
+    def needed_source(self) -> Source:
+        """The source; raises ConfigurationError where there is none."""
+        if self.source is None:
+            raise ConfigurationError([Problem("source", "nothing", "this key is needed", CONFIG_FILE)])
+        return self.source
+
+    def needed_comparison(self) -> tuple[Side, Side]:
+        """The two sides of the comparison; raises ConfigurationError where there are none."""
+        if self.comparison is None:
+            needed = "--config base=NAME new=NAME"
+            raise ConfigurationError([Problem("base and new", "nothing", needed, CONFIG_FILE)])
+        return self.comparison
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """What the dataset's attributes say of the sweep that no cell says."""
+        return {} if self.sweep.scale is None else self.sweep.scale.attributes
+
+    @property
+    def notebooks(self) -> dict[str, dict[str, str]]:
+        """The notebooks that the sweep has in its report, each with the axes for its places."""
+        return self.sweep.notebooks.places if self.measures else {}
+
+    @property
+    def product(self) -> Path:
+        """What a run without a target makes."""
+        return self.folder / ("report.html" if self.comparison is None else "notebooks/compare.html")
+
+    @property
+    def folder(self) -> Path:
+        """Where everything of this sweep on this testbed, of data from elsewhere, or of a comparison is written.
+
+        On this machine that is the sweep's name alone. Other testbeds add theirs, so that the same sweep here and
+        there can be compared; no sweep's name has an @.
+        """
+        if self.comparison is not None:
+            base, new = self.comparison
+            return self.results / "comparisons" / f"{base.name}_vs_{new.name}"
+        if self.source is not None:
+            return self.results / self.source.name
+        here = self.testbed.kind == "netns"
+        return self.results / (self.name if here else f"{self.name}@{self.testbed_name}")
+
+    @cached_property
+    def shared(self) -> dict[str, dict[str, Any]]:
+        """What the specifications of all cells have in common: made once, as there may be 10⁵ of them."""
+        testbed = {"name": self.testbed_name, "kind": self.testbed.kind, **self.testbed.identity}
+        return {"measurement": self.sweep.measurement.model_dump(), "testbed": testbed}
+
+    def cell_file(self, cell: Cell) -> Path:
+        """Where a cell is written."""
+        return self.folder / "cells" / f"{cell.path}.json"
+
+
+def load(config: Mapping[str, Any], root: Path) -> Configuration:
+    """The configuration that a workflow's `config` names, with files below `root`.
+
+    Raises:
+        ConfigurationError: with a line for everything that is wrong in the configuration and both files.
+    """
+    run = _validated(Run, dict(config), CONFIG_FILE)
+    problems: list[Problem] = []
+    if run.again is not None and run.again not in FLAGS:
+        problems.append(Problem("again", repr(run.again), suggest(run.again, FLAGS), CONFIG_FILE))
+    sweep = _attempt(problems, _sweep, run.sweep, root)
+    testbed = _attempt(problems, _testbed, run.testbed, root)
+    source = None if run.source is None else _attempt(problems, partial(_source, run.file), run.source, root)
+    sides = _attempt(problems, _sides, run, root)
+    if sweep is None or testbed is None or problems:
+        raise ConfigurationError(problems)
+    (name, sweep_file, asked), (testbed_name, testbed_file, settings) = sweep, testbed
+    try:
+        grid = expand(asked, settings.defaults())
+    except ConfigurationError as error:
+        raise ConfigurationError([problem.within(sweep_file) for problem in error.problems]) from error
+    if run.only is not None:
+        grid = _only(grid, run.only, root)
+    return Configuration(
+        name=name,
+        sweep=asked,
+        sweep_file=sweep_file,
+        testbed_name=testbed_name,
+        testbed=settings,
+        testbed_file=testbed_file,
+        results=Path(run.results),
+        grid=grid,
+        run=run,
+        source=source,
+        comparison=sides,
+    )
+
+
+def _only(grid: Grid, name: str, root: Path) -> Grid:
+    """The cells of a grid that a file lists; its axes stay as they are."""
+    try:
+        paths = json.loads((root / name).read_text())
+    except (OSError, ValueError) as error:
+        allowed = "a JSON file with a list of paths of cells"
+        raise ConfigurationError([Problem("only", f"{name!r} ({error})", allowed, CONFIG_FILE)]) from error
+    if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
+        wrong: Any = paths
+    else:
+        wrong = [path for path in paths if path not in grid.by_path]
+    if wrong or not paths:
+        allowed = f"a list of the sweep's cells, such as {json.dumps([grid.cells[0].path])}"
+        raise ConfigurationError([Problem("only", json.dumps(wrong), allowed, name)])
+    kept = set(paths)
+    return replace(grid, cells=tuple(cell for cell in grid.cells if cell.path in kept))
+
+
+def wanted(configuration: Configuration, cell: Cell) -> dict[str, Any]:
+    """The specification that a cell's file must embed: where it differs, the cell is stale.
+
+    It holds what a measurement depends on and nothing of the grid's shape, so that a new value on an axis
+    leaves the cells that there are alone. It is the same after a round trip through JSON.
+    """
+    return {
+        "format": FORMAT,
+        "sweep": configuration.name,
+        "parameters": cell.parameters.model_dump(),
+        "repetition": cell.repetition,
+        **configuration.shared,
+    }
+
+
+def _attempt(
+    problems: list[Problem], read: Callable[[Asked, Path], Found], asked: Asked, root: Path
+) -> Found | None:
+    """What `read` returns, or None with its problems kept, so that those of both files are said together."""
+    try:
+        return read(asked, root)
+    except ConfigurationError as error:
+        problems += error.problems
+        return None
+
+
+def _sweep(name: str, root: Path) -> tuple[str, str, Sweep]:
+    path = _find("sweep", name, root)
+    file = _shown(path, root)
+    return path.stem, file, _validated(Sweep, yaml_file.read(path, file), file)
+
+
+def _testbed(name: str, root: Path) -> tuple[str, str, Testbed]:
+    path = _find("testbed", name, root)
+    file = _shown(path, root)
+    content = _on_base(yaml_file.read(path, file), file, root)
+    kind = content.get("kind")
+    if kind not in list(KINDS):
+        given = repr(kind) if "kind" in content else "nothing"
+        raise ConfigurationError([Problem("kind", given, suggest(str(kind), KINDS), file)])
+    return path.stem, file, _validated(KINDS[kind], content, file)
+
+
+def _on_base(content: dict[str, Any], file: str, root: Path, above: tuple[str, ...] = ()) -> dict[str, Any]:
+    """A simulated testbed's content, over that of its base: parameter by parameter, and the claims of both."""
+    base = content.get("base")
+    if content.get("kind") != "simulation" or not isinstance(base, str):
+        return content
+    try:
+        path = _find("base", base, root, folder="testbeds")
+    except ConfigurationError as error:
+        raise ConfigurationError([replace(p, file=file) for p in error.problems]) from error
+    shown = _shown(path, root)
+    if shown in (file, *above):
+        raise ConfigurationError([Problem("base", repr(base), "a file that is not based on this one", file)])
+    below = _on_base(yaml_file.read(path, shown), shown, root, (file, *above))
+    if below.get("kind") != "simulation":
+        raise ConfigurationError([Problem("base", repr(base), "a testbed of kind simulation", file)])
+    parts = [part.get("parameters") for part in (below, content)]
+    inputs = [part.get("inputs") or [] for part in (below, content)]
+    assumptions = [part.get("assumptions") or {} for part in (below, content)]
+    return {
+        **below,
+        **content,
+        "parameters": {
+            name: value for part in parts if isinstance(part, dict) for name, value in part.items()
+        },
+        "inputs": list(dict.fromkeys(itertools.chain(*inputs))),
+        "assumptions": {claim: why for part in assumptions for claim, why in dict(part).items()},
+    }
+
+
+def _sides(run: Run, root: Path) -> tuple[Side, Side] | None:
+    if run.base is None and run.new is None:
+        return None
+    problems = [
+        Problem(key, "nothing", "base and new, or neither", CONFIG_FILE)
+        for key in ("base", "new")
+        if getattr(run, key) is None
+    ]
+    if run.source is not None:
+        problems.append(Problem("source", repr(run.source), "none with base and new", CONFIG_FILE))
+    if problems:
+        raise ConfigurationError(problems)
+    try:
+        base, new = (side(key, str(getattr(run, key)), root / run.results) for key in ("base", "new"))
+    except ConfigurationError as error:
+        raise ConfigurationError([problem.within(CONFIG_FILE) for problem in error.problems]) from error
+    return base, new
+
+
+def _source(given: str | None, name: str, root: Path) -> Source:
+    path = _find("source", name, root, folder="imports")
+    shown = _shown(path, root)
+    settings = _validated(Import, yaml_file.read(path, shown), shown)
+    # A sweep of that name would be written to the same folder.
+    if (root / "config" / "sweeps" / f"{path.stem}.yaml").exists():
+        raise ConfigurationError([Problem("source", repr(name), "a name that no sweep has", CONFIG_FILE)])
+    file = settings.file if given is None else given
+    if file is None or not (root / file).is_file():
+        found = "nothing" if file is None else repr(file)
+        where = shown if given is None and file is not None else CONFIG_FILE
+        allowed = "the path of a CSV or Parquet file, as in --config file=PATH"
+        raise ConfigurationError([Problem("file", found, allowed, where)])
+    return Source(path.stem, settings, Path(file))
+
+
+def _find(key: str, name: str, root: Path, folder: str | None = None) -> Path:
+    """The file that a name or a path means. Its stem names results, and so must be a word."""
+    known = root / "config" / (folder or f"{key}s")
+    path = root / name if name.endswith(".yaml") else known / f"{name}.yaml"
+    if not path.is_file():
+        names = sorted(file.stem for file in known.glob("*.yaml"))
+        allowed = f"{suggest(name, names)}, or the path of a file that ends in .yaml"
+        raise ConfigurationError([Problem(key, repr(name), allowed, CONFIG_FILE)])
+    if not re.match(WORD, path.stem):
+        allowed = "a file name of letters, digits, '.', '_' and '-'"
+        raise ConfigurationError([Problem(key, repr(name), allowed, CONFIG_FILE)])
+    return path
+
+
+def _shown(path: Path, root: Path) -> str:
+    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+
+
+def _validated(model: type[Model], content: Mapping[str, Any], file: str) -> Model:
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        raise ConfigurationError([p.within(file) for p in from_pydantic(error, model)]) from error

@@ -1,0 +1,160 @@
+"""The parameters of a cell: what each means, its unit, default and bounds.
+
+The order of the fields is the order of the axes in paths and datasets: what changes the deployment is first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Annotated, Any, Literal, get_type_hints
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StringConstraints,
+    Tag,
+    create_model,
+)
+from pydantic_core import PydanticCustomError
+
+from tpcsweep.configuration.problems import LIST_TAG, VALUE_TAG
+from tpcsweep.configuration.units import CORES, COUNT, FRACTION, RATE, RTT, SIZE, Quantity, show
+
+Value = str | int | float | None
+"""What a parameter holds, in base units."""
+
+WORD = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+"""What a word is made of: words become parts of file names."""
+Word = Annotated[str, StringConstraints(strict=True, pattern=WORD, max_length=64)]
+Count = Annotated[int, Quantity(COUNT, at_least=1)]
+
+
+class Strict(BaseModel):
+    """A model that is never changed and refuses keys that it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class DeploymentParameters(Strict):
+    """What changes servers or paths: another value is another deployment."""
+
+    origins: Count = Field(
+        default=1, description="XRootD origins of each side; more than one has a redirector"
+    )
+    cores: Annotated[float | None, Quantity(CORES, above=0, null="no quota")] = Field(
+        default=None, description="CPU cores of each side, in total over its origins; null: no quota"
+    )
+    rtt: Annotated[float, Quantity(RTT, at_least=0)] = Field(
+        default=0.0, description="round-trip time that the path adds; 0: none"
+    )
+    bandwidth: Annotated[float, Quantity(RATE, above=0)] = Field(
+        default=1.0, description="bandwidth of the path, in each direction"
+    )
+    loss: Annotated[float, Quantity(FRACTION, at_least=0, below=1)] = Field(
+        default=0.0, description="share of packets that the path loses, in each direction"
+    )
+    queue_limit: Annotated[
+        int | None, Quantity(COUNT, at_least=1, at_most=2**32 - 1, null="sized to the path")
+    ] = Field(
+        default=None,
+        description="packets that may be under way in each direction, as netem's limit; null: sized to the path",
+    )
+    mtu: Annotated[int, Quantity(SIZE, at_least=1280, at_most=65521)] = Field(
+        default=9000, description="largest packet of the path"
+    )
+    tcp_buffer: Annotated[int, Quantity(SIZE, at_least=4096)] = Field(
+        default=64 * 2**20, description="largest TCP buffer of a connection, each for sending and receiving"
+    )
+    congestion_control: Word = Field(default="cubic", description="TCP congestion control of the servers")
+    layer: Literal["network", "memory_to_memory", "memory_to_disk", "disk_to_disk"] = Field(
+        default="memory_to_memory", description="where the files of source and destination are; network: none"
+    )
+
+
+class Parameters(DeploymentParameters):
+    """All the parameters of a cell, in base units."""
+
+    tool: Word = Field(default="gfal-copy", description="what moves the bytes")
+    copy_mode: Literal["pull", "push"] = Field(
+        default="pull", description="which side opens the connections: pull is the destination"
+    )
+    endpoint: Literal["redirector", "direct"] = Field(
+        default="redirector",
+        description="whom clients ask: the redirector of a side, or its origins in turn; one origin has none",
+    )
+    tcp_streams: Annotated[int, Quantity(COUNT, at_least=1, at_most=100)] = Field(
+        default=1, description="TCP connections inside one transfer, as many as the tool can have"
+    )
+    file_size: Annotated[int, Quantity(SIZE, at_least=1)] = Field(
+        default=256 * 2**20, description="size of each file"
+    )
+    source_content: Literal["sparse", "random"] = Field(
+        default="sparse", description="content of the source files: holes, or random bytes kept in memory"
+    )
+    streams: Count = Field(default=1, description="concurrent single-file transfers, kept active")
+
+
+DEPLOYMENT = tuple(DeploymentParameters.model_fields)
+"""Names of the parameters that change the deployment, in order."""
+CELL = tuple(name for name in Parameters.model_fields if name not in DEPLOYMENT)
+"""Names of the others, in order."""
+
+
+def quantity(name: str) -> Quantity | None:
+    """Dimension and bounds of a parameter; None for one that is a word."""
+    found = (item for item in Parameters.model_fields[name].metadata if isinstance(item, Quantity))
+    return next(found, None)
+
+
+def show_value(name: str, value: Value) -> str:
+    """A parameter's value for people; `repetition` is shown too."""
+    if value is None or isinstance(value, str):
+        return "null" if value is None else value
+    known = quantity(name) if name in Parameters.model_fields else None
+    return show(value, known.dimension if known else COUNT)
+
+
+def _unique(values: list[Hashable]) -> tuple[Hashable, ...]:
+    twice = [value for index, value in enumerate(values) if value in values[:index]]
+    if twice:
+        raise PydanticCustomError(
+            "duplicate",
+            "each value once",
+            {"given": f"{', '.join(map(repr, dict.fromkeys(twice)))} more than once"},
+        )
+    return tuple(values)
+
+
+def _one_or_list(value: object) -> str:
+    return LIST_TAG if isinstance(value, list | tuple) else VALUE_TAG
+
+
+def _selection(name: str, doc: str, *, defaults: bool) -> type[Strict]:
+    """A model in which every parameter may be left out, be one value, or be a list of values."""
+    fields: dict[str, Any] = {}
+    hints = get_type_hints(Parameters, include_extras=True)
+    for parameter, info in Parameters.model_fields.items():
+        one: Any = hints[parameter]
+        many = Annotated[
+            list[one], Field(min_length=1, json_schema_extra={"uniqueItems": True}), AfterValidator(_unique)
+        ]
+        either = Annotated[
+            Annotated[one, Tag(VALUE_TAG)] | Annotated[many, Tag(LIST_TAG)], Discriminator(_one_or_list)
+        ]
+        # A factory keeps the default out of the schema where leaving a parameter out means any value.
+        default = {"default": info.default} if defaults else {"default_factory": lambda: None}
+        fields[parameter] = (either, Field(description=info.description, **default))
+    return create_model(name, __base__=Strict, __doc__=doc, **fields)
+
+
+Given = _selection("Given", "Parameters of a sweep: one value, or a list for an axis.", defaults=True)
+Selection = _selection("Selection", "Values of some parameters, by which cells are chosen.", defaults=False)
+
+
+def chosen(selection: Strict) -> dict[str, Value | tuple[Value, ...]]:
+    """What a `Given` or `Selection` was given, in the order of the fields; lists are tuples."""
+    names = type(selection).model_fields
+    return {name: getattr(selection, name) for name in names if name in selection.model_fields_set}

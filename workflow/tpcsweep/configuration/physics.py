@@ -1,0 +1,123 @@
+"""The parameters of the simulated testbed: each with its unit, a value, the range that it may have, and its source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import AfterValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+from tpcsweep.configuration.parameters import Strict
+
+
+class Estimate(Strict):
+    """What is known of a parameter."""
+
+    value: float | None = Field(
+        description="what is simulated; null: no such bound, or what the parameter says"
+    )
+    low: float | None = Field(default=None, description="the least that it may be; left out: the value")
+    high: float | None = Field(default=None, description="the most that it may be; left out: the value")
+    unit: str = Field(strict=True, description="unit of value, low and high")
+    source: str = Field(
+        strict=True,
+        min_length=1,
+        description="where it comes from: published hardware, a measurement, or an assumption",
+    )
+
+    @property
+    def range(self) -> tuple[float | None, float | None]:
+        """From where to where it may be; both ends are the value where nothing else is said."""
+        return (
+            self.value if self.low is None else self.low,
+            self.value if self.high is None else self.high,
+        )
+
+
+@dataclass(frozen=True)
+class _Check:
+    """Refuses another unit, a range that does not hold the value, and values that mean nothing."""
+
+    unit: str
+    null: bool = False
+    positive: bool = False
+    share: bool = False
+
+    def __call__(self, estimate: Estimate) -> Estimate:
+        value, (low, high) = estimate.value, estimate.range
+        if estimate.unit != self.unit:
+            _refuse(f"unit {estimate.unit!r}", repr(self.unit))
+        if value is None or low is None or high is None:
+            if not self.null:
+                _refuse("null", f"a number of {self.unit}")
+            if (value, estimate.low, estimate.high) != (None, None, None):
+                _refuse("null with a range", "null alone, or a number in a range")
+            return estimate
+        if not low <= value <= high:
+            _refuse(f"{value:g} in a range from {low:g} to {high:g}", "low ≤ value ≤ high")
+        if low < 0 or (self.positive and low == 0) or (self.share and high > 1):
+            allowed = "above 0" if self.positive else "at least 0"
+            _refuse(f"{low:g} to {high:g}", f"{allowed} and at most 1" if self.share else allowed)
+        return estimate
+
+
+def _in(unit: str, **bounds: bool) -> AfterValidator:
+    return AfterValidator(_Check(unit, **bounds))
+
+
+def _refuse(given: str, allowed: str) -> None:
+    raise PydanticCustomError("estimate", "{allowed}", {"given": given, "allowed": allowed})
+
+
+_Rate = Annotated[Estimate, _in("Gbit/s", positive=True)]
+_Ceiling = Annotated[Estimate, _in("Gbit/s", positive=True, null=True)]
+_Time = Annotated[Estimate, _in("s")]
+_Number = Annotated[Estimate, _in("1")]
+_Positive = Annotated[Estimate, _in("1", positive=True)]
+_Share = Annotated[Estimate, _in("1", positive=True, share=True)]
+_Cores = Annotated[Estimate, _in("cores", positive=True)]
+_Bytes = Annotated[Estimate, _in("B")]
+
+
+class Physics(Strict):
+    """What the simulated servers, files' set-up and path are like. docs/simulation.md has the formulas.
+
+    A new one comes last: random sets are drawn in this order, and those of the others stay as they were.
+    """
+
+    # A file with a base gives some of them: which are missing is told once both are read together.
+    model_config = ConfigDict(json_schema_extra=lambda schema: schema.pop("required"))
+
+    setup_time: _Time = Field(
+        description="wall time of a transfer in which no byte moves, without round trips"
+    )
+    setup_rtts: _Number = Field(description="round trips of a transfer before its first byte")
+    setup_cpu: _Time = Field(description="CPU time of each side for a transfer, whatever its size")
+    redirector_time: _Time = Field(description="what a redirector adds to setup_time")
+    redirector_rtts: _Number = Field(description="what a redirector adds to setup_rtts")
+    initial_window: _Positive = Field(description="segments that a connection begins with")
+    window_share: _Share = Field(description="share of tcp_buffer that is a window in the end")
+    core_rate_source: _Rate = Field(description="what a core sends while data under way fit into the cache")
+    core_rate_destination: _Rate = Field(description="the same for receiving")
+    instance_cores: _Cores = Field(description="cores that one XRootD instance can use")
+    host_cores: _Cores = Field(description="cores of a server, all its origins together")
+    contention: _Number = Field(description="CPU lost for each runnable stream above one a core")
+    spill: _Number = Field(description="by how much a byte costs more when all of it leaves the cache")
+    cache: Annotated[Estimate, _in("MB", positive=True)] = Field(description="last-level cache of a server")
+    server_rate: _Ceiling = Field(description="ceiling of a server whatever its cores; null: none")
+    nic_rate: _Ceiling = Field(description="interface of each origin; null: the path's alone")
+    framing: _Bytes = Field(description="bytes on the path for each packet beyond the MTU")
+    saturation: _Share = Field(description="share of a full path that congestion control fills")
+    queue_use: _Share = Field(description="share of what a queue limit lets through that is used")
+    queue_delay: _Share = Field(description="share of the RTT that packets spend in one queue")
+    queue_segments: _Positive = Field(description="segments in what a queue limit counts as one packet")
+    base_rtt: Annotated[Estimate, _in("ms", positive=True)] = Field(description="least RTT of a path")
+    disk_read_rate: _Ceiling = Field(
+        description="what a server's disk reads, all its streams together; null: there is none"
+    )
+    disk_write_rate: _Ceiling = Field(description="the same for writing")
+
+
+UNITS = {name: field.metadata[0].func.unit for name, field in Physics.model_fields.items()}
+"""The unit of each parameter."""

@@ -1,0 +1,39 @@
+"""JSON schemas of the configuration, for editors. `python -m tpcsweep.configuration.schemas` writes them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter
+
+from tpcsweep.configuration.imports import Import
+from tpcsweep.configuration.loading import Run
+from tpcsweep.configuration.sweep import Sweep
+from tpcsweep.configuration.testbeds import Testbed
+
+FOLDER = Path(__file__).parents[2] / "schemas"
+
+
+def schemas() -> dict[str, str]:
+    """The text of each schema by its file name."""
+    testbed = Annotated[Testbed, Field(discriminator="kind")]
+    models: dict[str, Any] = {"config": Run, "sweep": Sweep, "testbed": testbed, "import": Import}
+    return {f"{name}.schema.json": _text(TypeAdapter(model).json_schema()) for name, model in models.items()}
+
+
+def write(folder: Path = FOLDER) -> None:
+    """Write the schemas into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in schemas().items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def _text(schema: dict[str, Any]) -> str:
+    draft = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    return json.dumps(draft | schema, indent=2, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    write()

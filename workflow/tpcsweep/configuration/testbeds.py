@@ -1,0 +1,362 @@
+"""The settings of each kind of testbed: what config/testbeds/*.yaml may say."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator
+from ipaddress import ip_interface
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from tpcsweep.configuration.claim_names import ClaimName
+from tpcsweep.configuration.parameters import Strict, Value, Word
+from tpcsweep.configuration.physics import Physics
+from tpcsweep.configuration.problems import Fault, refuse
+from tpcsweep.configuration.units import CORES, COUNT, DURATION, RATE, RTT, SIZE, Quantity, show
+
+_DOMAIN = r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::[0-9]+)?"
+_NAME = r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*"
+_IMAGE = re.compile(
+    rf"(?:{_DOMAIN}/)?{_NAME}(?:/{_NAME})*(?::[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})?(?:@sha256:[0-9a-f]{{64}})?"
+)
+
+
+DISK = "/var/lib/tpcsweep"
+"""Where the netns testbed has files on a disk, unless its file says otherwise."""
+
+
+def _image(text: str) -> str:
+    if not _IMAGE.fullmatch(text):
+        raise PydanticCustomError(
+            "image", "an image such as registry.example.org/tpcsweep:0.1.0, or with @sha256:… behind it"
+        )
+    return text
+
+
+def _address(text: str) -> str:
+    try:
+        if "/" in text:
+            ip_interface(text)
+            return text
+    except ValueError:
+        pass
+    raise PydanticCustomError("address", "an address with prefix length, such as 10.1.0.1/24")
+
+
+Address = Annotated[str, Field(strict=True), AfterValidator(_address)]
+"""An IP address with its prefix length."""
+
+
+def _list(values: Iterable[str]) -> str:
+    return ", ".join(values) or "nothing"
+
+
+class Netns(Strict):
+    """Network namespaces on this machine."""
+
+    simulated: ClassVar[bool] = False
+    """Whether cells are computed: at once, side by side, and never to be mixed with measured ones."""
+    deploy_seconds: ClassVar[float] = 6.0
+    """Time to bring a deployment up, verify its path and tear it down, for the expected duration."""
+    cell_seconds: ClassVar[float] = 1.0
+    """Time that a cell takes beside its measuring."""
+
+    kind: Literal["netns"] = Field(description="network namespaces on this machine")
+    cpus: Annotated[int | None, Quantity(COUNT, at_least=1, null="all")] = Field(
+        default=None,
+        description="CPUs that both sides together may be given; null: all that this process may use",
+    )
+    max_bandwidth: Annotated[float, Quantity(RATE, above=0)] = Field(
+        default=5.0, description="bandwidth that a path can carry on this machine"
+    )
+    max_rtt: Annotated[float, Quantity(RTT, above=0)] = Field(
+        default=500.0, description="largest RTT that a path can make"
+    )
+    memory: Annotated[int | None, Quantity(SIZE, at_least=1, null="half of what is available")] = Field(
+        default=None, description="memory for files; null: half of what is available"
+    )
+    disk: Annotated[str, Field(pattern="^/")] = Field(
+        default=DISK,
+        strict=True,
+        description="folder on a disk for the files of layers that have one; made where it is missing",
+    )
+    path: Literal["measure", "strict"] = Field(
+        default="measure",
+        description="a path whose rate alone is below what was asked is measured on and its cells are flagged "
+        "(measure), or it is refused (strict)",
+    )
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """What of it a cell is measured under, beside its name: nothing, as cells say what was found."""
+        return {}
+
+    def defaults(self) -> dict[str, Value]:
+        """What parameters are that a sweep leaves out, where the testbed says so."""
+        return {}
+
+
+class Placement(Strict):
+    """Where pods run, and what they need there: passed through to their specifications."""
+
+    node_selector: dict[str, str] = Field(default_factory=dict, description="labels that a node must have")
+    affinity: dict[str, Any] = Field(
+        default_factory=dict, description="affinity, as in a pod's specification"
+    )
+    tolerations: tuple[dict[str, Any], ...] = Field(
+        default=(), description="tolerations, as in a pod's specification"
+    )
+    annotations: dict[str, str] = Field(default_factory=dict, description="annotations of the pods")
+    resources: dict[str, str] = Field(
+        default_factory=dict, description="extended resources of each pod, such as those of SR-IOV devices"
+    )
+    network: str | None = Field(
+        default=None, strict=True, description="paths of kind networks: the network attachment (Multus)"
+    )
+    addresses: tuple[Address, ...] = Field(
+        default=(),
+        description="paths of kind networks: addresses with prefix length, of the redirector and of each origin",
+    )
+
+    def without_network(self, place: tuple[str | int, ...], why: str) -> Iterator[Fault]:
+        """Faults where a network is given though there is none, which `why` says."""
+        if self.network is not None:
+            yield (*place, "network"), repr(self.network), f"nothing: {why}"
+        if self.addresses:
+            yield (*place, "addresses"), _list(self.addresses), f"nothing: {why}"
+
+
+class Pair(Strict):
+    """A path: where the source is, where the destination is, and the RTT between them."""
+
+    rtt: Annotated[float | None, Quantity(RTT, at_least=0, null="whatever is asked for")] = Field(
+        default=None, description="RTT of the path; left out with netem, which makes any"
+    )
+    source: Placement = Field(default_factory=Placement, description="pods of the source side")
+    destination: Placement = Field(default_factory=Placement, description="pods of the destination side")
+
+    @property
+    def sides(self) -> tuple[tuple[str, Placement], ...]:
+        """Both sides by name."""
+        return ("source", self.source), ("destination", self.destination)
+
+
+class Paths(Strict):
+    """Where the paths between source and destination come from."""
+
+    kind: Literal["nodes", "networks", "netem"] = Field(
+        description="nodes: real paths between nodes; networks: attached networks; netem: emulated in the pods"
+    )
+    pairs: tuple[Pair, ...] = Field(
+        min_length=1, description="the paths; disjoint ones are used side by side"
+    )
+
+    @model_validator(mode="after")
+    def _fit_their_kind(self) -> Paths:
+        refuse(Paths, self._faults())
+        return self
+
+    def _faults(self) -> Iterator[Fault]:
+        for index, pair in enumerate(self.pairs):
+            place = ("pairs", index)
+            yield from self._rtt(place, pair.rtt)
+            if self.kind == "networks":
+                yield from _network(place, pair)
+            else:
+                for side, placement in pair.sides:
+                    yield from placement.without_network((*place, side), f"paths are of kind {self.kind}")
+            if pair in self.pairs[:index]:
+                yield place, f"the same as pairs[{self.pairs.index(pair)}]", "each pair once"
+
+    def _rtt(self, place: tuple[str | int, ...], rtt: float | None) -> Iterator[Fault]:
+        if self.kind == "netem" and rtt is not None:
+            yield (
+                (*place, "rtt"),
+                show(rtt, RTT),
+                "nothing: paths of kind netem have the RTT that a sweep asks for",
+            )
+        if self.kind != "netem" and rtt is None:
+            yield (*place, "rtt"), "nothing", f"the RTT of the path, which those of kind {self.kind} need"
+
+
+def _network(place: tuple[str | int, ...], pair: Pair) -> Iterator[Fault]:
+    """What a pair of kind networks lacks on either side, and addresses that it has twice."""
+    held = []
+    for side, placement in pair.sides:
+        if not placement.network:
+            allowed = "the name of a network attachment, which paths of kind networks need on both sides"
+            yield (*place, side, "network"), "nothing", allowed
+        if not placement.addresses:
+            allowed = "one address for one origin, or one for the redirector and one for each origin"
+            yield (*place, side, "addresses"), "nothing", allowed
+        for index, address in enumerate(placement.addresses):
+            host = ip_interface(address).ip
+            if host in held:
+                yield (*place, side, "addresses", index), f"{host} again", "each address of a pair once"
+            held.append(host)
+
+
+class Kubernetes(Strict):
+    """Pods of a Kubernetes cluster."""
+
+    simulated: ClassVar[bool] = False
+    deploy_seconds: ClassVar[float] = 20.0
+    cell_seconds: ClassVar[float] = 1.0
+
+    kind: Literal["kubernetes"] = Field(description="pods of a Kubernetes cluster")
+    context: str | None = Field(
+        default=None, strict=True, description="context of the kubeconfig; null: the current one"
+    )
+    namespace: str | None = Field(
+        default=None, strict=True, description="namespace of all objects; null: that of the context"
+    )
+    image: Annotated[str, AfterValidator(_image)] = Field(
+        strict=True, description="image of all pods, best by digest"
+    )
+    pull_policy: Literal["Always", "IfNotPresent", "Never"] = Field(
+        default="IfNotPresent", description="when nodes pull the image"
+    )
+    pull_secrets: tuple[str, ...] = Field(default=(), description="names of secrets to pull the image with")
+    paths: Paths = Field(description="the paths between source and destination")
+    bandwidth: Annotated[float, Quantity(RATE, above=0)] = Field(
+        description="bandwidth of the paths; with netem the largest that may be asked for"
+    )
+    mtu: Annotated[int, Quantity(SIZE, at_least=1280, at_most=65521)] = Field(
+        default=1500, description="MTU of the paths"
+    )
+    path: Literal["measure", "strict"] = Field(
+        default="measure",
+        description="a path whose rate alone is below what was asked is measured on and its cells are flagged "
+        "(measure), or it is refused (strict)",
+    )
+    congestion_controls: tuple[Word, ...] = Field(
+        default=("cubic",),
+        min_length=1,
+        description="what nodes use by themselves, then others that pods may set by sysctl",
+    )
+    tcp_buffer: Annotated[int | None, Quantity(SIZE, at_least=4096, null="pods set their own")] = Field(
+        default=None, description="largest TCP buffers of the nodes, where pods cannot set their own"
+    )
+    memory: Annotated[int, Quantity(SIZE, at_least=1)] = Field(
+        default=4 * 2**30, description="memory for files of each origin"
+    )
+    qos: Literal["guaranteed", "burstable"] = Field(
+        default="guaranteed",
+        description="guaranteed: origins request the cores they are limited to; burstable: they request little",
+    )
+    host_network: bool = Field(default=False, strict=True, description="pods use the network of their nodes")
+    client: Placement = Field(default_factory=Placement, description="the client pod")
+    client_cores: Annotated[float, Quantity(CORES, above=0)] = Field(
+        default=2.0, description="CPU cores of the client pod"
+    )
+    client_memory: Annotated[int, Quantity(SIZE, at_least=2**28)] = Field(
+        default=2 * 2**30, description="memory of the client pod"
+    )
+    start_time: Annotated[float, Quantity(DURATION, above=0)] = Field(
+        default=300.0, description="longest time from creating pods to their running, pulling images included"
+    )
+    orphan_time: Annotated[float, Quantity(DURATION, at_least=10)] = Field(
+        default=120.0,
+        description="time after which the cluster removes what nobody comes for any more; out of reach for half of it, "
+        "a deployment counts as broken",
+    )
+
+    @model_validator(mode="after")
+    def _agree(self) -> Kubernetes:
+        refuse(Kubernetes, self._faults())
+        return self
+
+    def _faults(self) -> Iterator[Fault]:
+        kind, controls = self.paths.kind, self.congestion_controls
+        if len(set(controls)) < len(controls):
+            yield ("congestion_controls",), _list(controls), "each name once"
+        if kind != "networks":
+            yield from self.client.without_network(("client",), f"paths are of kind {kind}")
+        if not self.host_network:
+            return
+        if kind != "nodes":
+            allowed = f"false: paths of kind {kind} act on pods that have a network of their own"
+            yield ("host_network",), "true", allowed
+        cannot = "as pods in the network of their nodes (host_network) cannot set their own"
+        if self.tcp_buffer is None:
+            yield ("tcp_buffer",), "nothing", f"the largest TCP buffers of the nodes, {cannot}"
+        if len(controls) > 1:
+            yield ("congestion_controls",), _list(controls), f"the one that the nodes use, {cannot}"
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """What of it a cell is measured under, beside its name: nothing, as cells say what was found."""
+        return {}
+
+    def defaults(self) -> dict[str, Value]:
+        """What parameters are that a sweep leaves out: those of the first path, where it is a real one."""
+        found: dict[str, Value] = {"mtu": self.mtu, "congestion_control": self.congestion_controls[0]}
+        if self.paths.kind != "netem":
+            found |= {"rtt": self.paths.pairs[0].rtt, "bandwidth": self.bandwidth}
+        if self.tcp_buffer is not None:
+            found["tcp_buffer"] = self.tcp_buffer
+        return found
+
+
+class Simulation(Strict):
+    """A model of servers and path, computed: nothing is deployed and nothing is measured."""
+
+    simulated: ClassVar[bool] = True
+    deploy_seconds: ClassVar[float] = 3.0
+    cell_seconds: ClassVar[float] = 0.1
+
+    kind: Literal["simulation"] = Field(description="a model of servers and path, computed")
+    base: str | None = Field(
+        default=None,
+        strict=True,
+        description="testbed of this kind that has what is not given here: a file in config/testbeds, or a path that "
+        "ends in .yaml",
+    )
+    inputs: tuple[ClaimName, ...] = Field(
+        default=(),
+        description="claims that values were chosen by: no predictions; those of the base count too",
+    )
+    assumptions: dict[ClaimName, Annotated[str, Field(strict=True, min_length=1)]] = Field(
+        default={},
+        description="claims that follow nearly by hand from something that was assumed, here or in the sweeps made for "
+        "this testbed, each with what it is: no predictions either; those of the base count too",
+    )
+    tools: tuple[Word, ...] = Field(
+        default=("gfal-copy", "curl", "gfal2", "native"),
+        min_length=1,
+        description="tools whose set-up and cost the parameters are those of",
+    )
+    memory: Annotated[int, Quantity(SIZE, at_least=1)] = Field(
+        default=4 * 10**12, description="memory for files, of both sides together"
+    )
+    queues: Literal["origin", "path"] = Field(
+        default="origin", description="what has a queue with queue_limit of its own: each origin, or the path"
+    )
+    draws: Annotated[int, Quantity(COUNT, at_least=20, at_most=10_000)] = Field(
+        default=200, description="random parameter sets behind each interval"
+    )
+    parameters: Physics = Field(description="what servers, set-up and path are like")
+
+    def defaults(self) -> dict[str, Value]:
+        """What parameters are that a sweep leaves out, where the testbed says so."""
+        return {}
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """What stands for everything that cells are computed from: another one makes them stale."""
+        text = self.model_dump_json(exclude={"base", "memory", "tools"})
+        return {"digest": hashlib.sha256(text.encode()).hexdigest()[:16]}
+
+
+Testbed = Netns | Kubernetes | Simulation
+"""Any testbed's settings."""
+
+KINDS: dict[str, type[Netns] | type[Kubernetes] | type[Simulation]] = {
+    "netns": Netns,
+    "kubernetes": Kubernetes,
+    "simulation": Simulation,
+}
+"""The kinds of testbeds, by the name that `kind` gives them."""

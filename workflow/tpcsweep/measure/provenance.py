@@ -1,0 +1,74 @@
+"""What was measured with: the machine, its software and this project's own version, as found.
+
+Standard library only: the pods of a cluster tell it too.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+import subprocess
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from tpcsweep.tools import TOOLS
+from tpcsweep.tools.base import package_versions
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def machine() -> dict[str, Any]:
+    """Host, kernel and CPU."""
+    return {
+        "host": socket.gethostname(),
+        "kernel": platform.release(),
+        "cpu": _cpu_model(),
+        "cpus": len(os.sched_getaffinity(0)),
+        "memory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+    }
+
+
+def software(tools: Iterable[str]) -> dict[str, str]:
+    """Versions of the servers and of the tools asked for, where they are installed."""
+    found = package_versions("xrootd-server", "xrootd-server-plugins", "iproute2")
+    for tool in tools:
+        found |= TOOLS[tool].versions()
+    return found
+
+
+def workflow(site: Mapping[str, Any]) -> dict[str, Any]:
+    """A site's provenance with this project's commit and what it runs on."""
+    here = {
+        "python": platform.python_version(),
+        "tpcsweep": version("tpcsweep"),
+        "snakemake": version("snakemake"),
+    }
+    return {**site, "commit": commit(), "software": {**site["software"], **here}}
+
+
+@cache
+def commit() -> str:
+    """The commit of this project, with "+changes" where the work tree differs; outside a repository what
+    the image says that it was made from, or nothing.
+    """
+    try:
+        head = _git("rev-parse", "HEAD")
+        return head + ("+changes" if _git("status", "--porcelain", "--untracked-files=no") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return os.environ.get("TPCSWEEP_COMMIT", "")
+
+
+def _git(*arguments: str) -> str:
+    command = ["git", "-C", str(ROOT), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def _cpu_model() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()

@@ -1,0 +1,72 @@
+"""What the workflow's rules ask of a configuration: patterns, priorities, and what is to be made anew."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from math import prod
+from typing import Any, Protocol
+
+from tpcsweep.configuration.loading import Configuration, wanted
+from tpcsweep.configuration.sweep import Group
+from tpcsweep.running import results
+
+DEPLOYMENT = "deployment_"
+"""What the names of the rules that measure begin with."""
+
+
+class Wildcards(Protocol):
+    """What a rule's wildcards are here."""
+
+    deployment: str
+
+
+class Jobs:
+    """The jobs of a configuration: one for each deployment."""
+
+    def __init__(self, configuration: Configuration, workflow: Any) -> None:
+        """workflow: Snakemake's, for `inputs`."""
+        self._configuration = configuration
+        self._workflow = workflow
+        self._grid = configuration.grid
+        self.testbed = 0 if configuration.testbed.simulated else 1
+        """How much of the resource of that name a job takes: what is computed keeps no testbed from others."""
+
+    def inputs(self, wildcards: Wildcards) -> list[str]:
+        """No files. But the deployment's cells that are there and stale are made anew, as if Snakemake's -R named them.
+
+        By itself Snakemake compares times, and what it remembers of its own runs.
+        """
+        cells = self._grid.deployments[wildcards.deployment]
+        files = ((self._configuration.cell_file(cell), wanted(self._configuration, cell)) for cell in cells)
+        stale = [str(file) for file, spec in files if file.exists() and results.stale(file, spec)]
+        self._workflow.dag.forcefiles.update(stale)
+        return []
+
+    def priority(self, wildcards: Wildcards) -> int:
+        """The place of a deployment in the shuffled order, the highest first."""
+        return self._grid.rank[wildcards.deployment]
+
+    @staticmethod
+    def pattern(group: Group) -> str:
+        """A regular expression for the deployments of a group and no others.
+
+        Each cell's file is matched against it: for 10⁴ deployments a product of short alternatives is fast where one
+        alternative a deployment is not.
+        """
+        axes = [
+            dict.fromkeys(values)
+            for values in zip(*(path.split("/") for path in group.deployments), strict=True)
+        ]
+        if prod(map(len, axes)) == len(set(group.deployments)):
+            return "/".join(_either(values) for values in axes)
+        return _either(dict.fromkeys(group.deployments))
+
+
+def deploys(jobs: Iterable[Any]) -> bool:
+    """Whether one of the jobs that a Snakemake is going to run measures cells."""
+    return any(job.rule.name.startswith(DEPLOYMENT) for job in jobs)
+
+
+def _either(texts: dict[str, None]) -> str:
+    return f"(?:{'|'.join(re.escape(text) for text in texts)})"

@@ -1,0 +1,119 @@
+"""Figures of the open questions: what netem's limit leaves by arithmetic, and what was measured beside it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+from matplotlib.figure import Figure
+
+from tpcsweep.figures.panels import styled
+from tpcsweep.studies.open_questions.arithmetic import ABOUT_1, Setup
+from tpcsweep.studies.open_questions.predictions import curve
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+_MARKERS = "osD^vP"
+
+
+def prediction(rtt: float = 120, streams: Sequence[int] = tuple(range(1, 521))) -> Figure:
+    """Goodput over streams by arithmetic, at an RTT in ms: a band for each MTU, with and without offloads.
+
+    Bands go from all of the delay on one side to half on each; they are faint where packets may have any size.
+    """
+    with styled():
+        figure = Figure(figsize=(6.4, 3.8), layout="constrained")
+        axes = figure.add_subplot()
+        settings = [(mtu, offloads) for mtu in (9000, 1500) for offloads in (True, False)]
+        for colour, (mtu, offloads) in zip(_COLOURS, settings, strict=False):
+            setups = [Setup(share * rtt, mtu, offloads) for share in (1, 0.5)]
+            one, half = (curve(setup, streams) for setup in setups)
+            settled = one["streams"] > setups[1].crossover.high
+            label = f"MTU {mtu}, offloads {'on' if offloads else 'off'}"
+            look = {"x": streams, "y1": one["least"], "y2": half["most"], "color": colour}
+            axes.fill_between(**look, where=settled, alpha=0.5, linewidth=1, label=label)
+            axes.fill_between(**look, where=~settled, alpha=0.1, linewidth=0)
+        axes.axhspan(*ABOUT_1, color="#555555", alpha=0.15, label="about 1 Gbit/s, as published")
+        axes.set(xscale="log", yscale="log", xlabel="streams", ylabel="goodput (Gbit/s), by arithmetic")
+        axes.set_title(f"By arithmetic, not measured: what 1000 packets leave at {rtt:g} ms")
+        axes.grid(visible=True, alpha=0.3)
+        axes.legend(fontsize="small")
+    return figure
+
+
+def against_arithmetic(seen: pd.DataFrame) -> Figure:
+    """Throughput of everything with a packet limit against what the arithmetic gives, from the least to the most."""
+    rows = seen[np.isfinite(seen["limit"].astype(float))]
+    with styled():
+        figure = Figure(figsize=(6.4, 4.4), layout="constrained")
+        axes = figure.add_subplot()
+        for place, (source, group) in enumerate(rows.groupby("source")):
+            middle = np.sqrt(group["least"] * group["most"])
+            axes.errorbar(
+                middle,
+                group["throughput"],
+                xerr=[middle - group["least"], group["most"] - middle],
+                yerr=2 * group["error"],
+                fmt=_MARKERS[place % len(_MARKERS)],
+                color=_COLOURS[place % len(_COLOURS)],
+                markersize=4,
+                linewidth=0.8,
+                alpha=0.8,
+                label=_source(source, group),
+            )
+        if len(rows):
+            ends = np.array(
+                [rows[["least", "throughput"]].min().min(), rows[["most", "throughput"]].max().max()]
+            )
+            axes.plot(ends, ends, color="#555555", linestyle=":", linewidth=1, label="as by arithmetic")
+            axes.set(xscale="log", yscale="log")
+            axes.legend(fontsize="small")
+        axes.set(xlabel="by arithmetic, least to most (Gbit/s)", ylabel="throughput (Gbit/s)")
+        axes.set_title("Throughput with a packet limit, and what the limit leaves by arithmetic")
+        axes.grid(visible=True, alpha=0.3)
+    return figure
+
+
+def over_rtt(seen: pd.DataFrame) -> Figure:
+    """Throughput over RTT at fixed streams: a panel for each source, a line for each setting with three RTTs."""
+    alike = ["source", "explanation", "streams", "limit", "mtu"]
+    lines = [(key, rows) for key, rows in seen.groupby(alike, dropna=False) if rows["rtt"].nunique() > 2]
+    sources = sorted({key[0] for key, _ in lines}) or ["not measured"]
+    with styled():
+        figure = Figure(figsize=(4.6 * len(sources), 4), layout="constrained")
+        for axes, source in zip(figure.subplots(1, len(sources), squeeze=False)[0], sources, strict=True):
+            chosen = [(key, rows) for key, rows in lines if key[0] == source]
+            for place, (key, rows) in enumerate(chosen):
+                _over_rtt(axes, key, rows, place)
+            simulated = bool(seen.loc[seen["source"] == source, "simulated"].any())
+            axes.set(xlabel="RTT (ms)", ylabel=f"throughput (Gbit/s){', SIMULATED' * simulated}")
+            axes.set_title(source, fontsize="small", wrap=True)
+            axes.grid(visible=True, alpha=0.3)
+            if chosen:
+                axes.set(xscale="log", yscale="log")
+                axes.legend(fontsize="x-small")
+    return figure
+
+
+def _over_rtt(axes: Axes, key: tuple[object, ...], rows: pd.DataFrame, place: int) -> None:
+    _, _, streams, limit, mtu = key
+    rows = rows.groupby("rtt", as_index=False).mean(numeric_only=True)
+    packets = "no limit" if limit == math.inf else f"limit {limit:g}"
+    colour = _COLOURS[place % len(_COLOURS)]
+    look: dict[str, Any] = {"color": colour, "marker": _MARKERS[place % len(_MARKERS)], "markersize": 4}
+    label = f"{streams:g} streams, {packets}, MTU {mtu:g}"
+    axes.errorbar(rows["rtt"], rows["throughput"], yerr=2 * rows["error"], label=label, **look)
+    last = rows.iloc[-1]
+    inverse = last["throughput"] * last["rtt"] / rows["rtt"]
+    axes.plot(
+        rows["rtt"], inverse, color=colour, linestyle=":", linewidth=1, label="1/RTT" if not place else None
+    )
+
+
+def _source(source: str, rows: pd.DataFrame) -> str:
+    return f"SIMULATED: {source}" if rows["simulated"].any() else source

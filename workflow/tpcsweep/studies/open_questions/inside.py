@@ -1,0 +1,187 @@
+"""Runs as root inside user-mode-linux: each experiment of a JSON list with iperf3, a line of JSON for each."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tpcsweep.studies.open_questions.experiments import OMITTED, SECONDS, Experiment
+
+SENDER, RECEIVER = "tpc-a", "tpc-b"
+DEVICE = "path"
+ADDRESS = {SENDER: "10.88.0.1", RECEIVER: "10.88.0.2"}
+SAMPLING = 0.25  # s
+TCP_MEM = Path("/proc/sys/net/ipv4/tcp_mem")
+COUNTERS = ("TCPMemoryPressures", "PruneCalled", "TCPTimeouts", "TCPRetransFail")
+
+
+def main() -> None:
+    """Run all, and say of each what it was and what was found."""
+    for given in json.loads(Path(sys.argv[1]).read_text()):
+        experiment = Experiment(**given)
+        pages = experiment.tcp_pages
+        TCP_MEM.write_text(f"{pages // 2} {3 * pages // 4} {pages}")
+        with path(experiment):
+            found = measure(experiment)
+        sys.stdout.write(json.dumps({**given, **found}) + "\n")
+        sys.stdout.flush()
+
+
+def inside(namespace: str, *argv: str) -> str:
+    """The output of a command in a namespace; raises RuntimeError with what it said."""
+    done = subprocess.run(
+        ["ip", "netns", "exec", namespace, *argv], check=False, text=True, stdout=subprocess.PIPE
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(argv)}: exit code {done.returncode}: {done.stdout[-1000:]}")
+    return done.stdout
+
+
+def commands(experiment: Experiment) -> Iterator[tuple[str, str]]:
+    """Lines, each with the namespace that it is run in, that make the path of an experiment."""
+    large = experiment.tcp_buffer
+    for namespace, address in ADDRESS.items():
+        yield namespace, f"ip address add {address}/30 dev {DEVICE}"
+        yield namespace, f"ip link set {DEVICE} mtu {experiment.mtu} up"
+        yield namespace, "sysctl -qw net.ipv4.tcp_no_metrics_save=1"
+        for name in ("rmem", "wmem"):
+            yield namespace, f"sysctl -qw net.ipv4.tcp_{name}=4096\t{min(large, 1 << 20)}\t{large}"
+        if not experiment.offloads:
+            # Not by ethtool: TCP makes super-packets all the same (Linux 4.17), which are cut only after the queue.
+            yield namespace, f"ip link set {DEVICE} gso_max_segs 1"
+    loss = f" loss {100 * experiment.loss:g}%" if experiment.loss else ""
+    delay = f"delay {experiment.rtt:g}ms limit {experiment.limit}{loss}"
+    yield SENDER, f"tc qdisc add dev {DEVICE} root netem {delay}"
+    if experiment.policer is not None:
+        # Its mtu is 2 KB unless it is given, and what is larger is dropped.
+        police = f"rate {1000 * experiment.policer:g}mbit burst 512k mtu 128k conform-exceed drop"
+        yield RECEIVER, f"tc qdisc add dev {DEVICE} ingress"
+        yield RECEIVER, f"tc filter add dev {DEVICE} ingress matchall action police {police}"
+
+
+@contextmanager
+def path(experiment: Experiment) -> Iterator[None]:
+    """Two namespaces with the path between them, for the length of a `with`."""
+    for namespace in ADDRESS:
+        subprocess.run(["ip", "netns", "add", namespace], check=True)
+    try:
+        ends = f"add {DEVICE} netns {SENDER} type veth peer name {DEVICE} netns {RECEIVER}"
+        subprocess.run(["ip", "link", *ends.split()], check=True)
+        for namespace, line in commands(experiment):
+            inside(namespace, *line.split(" "))
+        # ARP, which is delayed too; on a path with loss one ping may be lost.
+        inside(SENDER, "ping", "-q", "-c", "5", "-i", "0.2", "-W", "5", ADDRESS[RECEIVER])
+        yield
+    finally:
+        for namespace in ADDRESS:
+            subprocess.run(["ip", "netns", "delete", namespace], check=True)
+
+
+def measure(experiment: Experiment) -> dict[str, Any]:
+    """What iperf3, the queue and the kernel's counters say of an experiment whose path is up.
+
+    throughput: Gbit/s that the sender's connections had acknowledged after the first seconds; rates: that of each
+    second. limited packets: mean in the queue, and bytes of one, over time. drops: by queue and by policer.
+    """
+    server = subprocess.Popen(
+        ["ip", "netns", "exec", RECEIVER, "iperf3", "-s", "-1"], stdout=subprocess.DEVNULL
+    )
+    try:
+        _listening()
+        before = _counters()
+        with _sampled() as samples:
+            report = json.loads(
+                inside(SENDER, "iperf3", "-J", "-c", ADDRESS[RECEIVER], *_options(experiment))
+            )
+    finally:
+        server.terminate()
+        server.wait()
+    held, waiting = (sum(sample[key] for sample in samples) for key in ("backlog", "qlen"))
+    queue, received = _queue(SENDER, "netem"), _queue(RECEIVER, "ingress")
+    return {
+        "throughput": report["end"]["sum_received"]["bits_per_second"] / 1e9,
+        # The last interval may be a few milliseconds.
+        "rates": [
+            one["sum"]["bits_per_second"] / 1e9
+            for one in report["intervals"]
+            if not one["sum"]["omitted"] and one["sum"]["seconds"] > 0.5
+        ],
+        "retransmits": report["end"]["sum_sent"]["retransmits"],
+        "packets_held": waiting / len(samples) if samples else None,
+        "packet": held / waiting if waiting else None,
+        "drops": queue["drops"],
+        "drops_policer": received.get("drops", 0),
+        "counters": {name: value - before[name] for name, value in _counters().items()},
+        "qdisc": inside(SENDER, "tc", "-s", "qdisc", "show", "dev", DEVICE).strip(),
+    }
+
+
+def _options(experiment: Experiment) -> tuple[str, ...]:
+    return (
+        "-P",
+        str(experiment.streams),
+        "-t",
+        str(SECONDS),
+        "-O",
+        str(OMITTED),
+        "--connect-timeout",
+        "5000",
+    )
+
+
+def _listening() -> None:
+    for _ in range(100):
+        if ":5201" in inside(RECEIVER, "ss", "-Hltn"):
+            return
+        threading.Event().wait(0.05)
+    raise TimeoutError("iperf3 -s does not listen after 5 s")
+
+
+@contextmanager
+def _sampled() -> Iterator[list[dict[str, Any]]]:
+    """What the queue holds, again and again after the first seconds."""
+    samples: list[dict[str, Any]] = []
+    over = threading.Event()
+
+    def sample() -> None:
+        pause: float = OMITTED + 1
+        while not over.wait(pause):
+            samples.append(_queue(SENDER, "netem"))
+            pause = SAMPLING
+
+    thread = threading.Thread(target=sample)
+    thread.start()
+    try:
+        yield samples
+    finally:
+        over.set()
+        thread.join()
+    # The last ones are of the end, when connections are closed.
+    del samples[-2:]
+
+
+def _queue(namespace: str, kind: str) -> dict[str, Any]:
+    shown = json.loads(inside(namespace, "tc", "-s", "-j", "qdisc", "show", "dev", DEVICE))
+    return next((one for one in shown if one["kind"] == kind), {})
+
+
+def _counters() -> dict[str, int]:
+    """Of both ends together, as nstat(8) names them."""
+    found = dict.fromkeys(COUNTERS, 0)
+    for namespace in ADDRESS:
+        lines = inside(namespace, "cat", "/proc/net/netstat").splitlines()
+        for names, values in zip(lines[::2], lines[1::2], strict=True):
+            for name, value in zip(names.split(), values.split(), strict=True):
+                if name in found:
+                    found[name] += int(value)
+    return found
+
+
+if __name__ == "__main__":
+    main()

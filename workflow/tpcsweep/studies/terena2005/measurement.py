@@ -1,0 +1,235 @@
+"""Measure a case on this kernel: its own TCP, over the project's path, sent by iperf3, read by sock_diag."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path as File
+from typing import Any
+
+from tpcsweep.linux import signals
+from tpcsweep.linux.commands import CommandError
+from tpcsweep.linux.sockets import Connection
+from tpcsweep.measure.provenance import commit, machine
+from tpcsweep.paths import Path, PathError
+from tpcsweep.studies.terena2005.cases import Case
+from tpcsweep.studies.terena2005.formulas import bdp_packets
+from tpcsweep.studies.terena2005.network import RECEIVER, SECOND, SENDER, Network, NetworkError, network
+from tpcsweep.studies.terena2005.recovery import Dropper, follow
+from tpcsweep.testbeds.netns import state
+from tpcsweep.testbeds.netns.machine import MachineError, require
+from tpcsweep.tools.base import package_versions
+
+CONTROLS = File("/proc/sys/net/ipv4/tcp_available_congestion_control")
+INTERVAL = 0.005
+"""s between looks at a window."""
+PATIENCE = 1.0
+"""s until a window counts as one that a loss does not make fall."""
+CONNECTING = 30.0
+"""s for all connections of a test to come up."""
+DATA = 10_000
+"""Bytes: what has carried more carries data, and is not iperf3's connection for control."""
+SERIES_INTERVAL = 0.02
+"""s between the points of a window's time series that are kept."""
+
+Found = tuple[list[dict[str, Any]], dict[str, list[float]]]
+
+
+class MeasurementError(RuntimeError):
+    """There is nothing to measure where there should be."""
+
+
+def require_machine() -> None:
+    """Raises MachineError with what keeps this machine from measuring."""
+    require()
+    if shutil.which("iptables-restore") is None:
+        raise MachineError("iptables-restore, which drops single packets, is missing: run `make setup`")
+
+
+def measure_all(cases: Iterable[Case], folder: File, say: Callable[[str], None]) -> None:
+    """Measure what `folder` does not hold yet, a file for each case.
+
+    A case that fails, as where the machine is busy and the path is not what was asked for, costs the others nothing.
+    Raises MachineError, TeardownError, and at the end MeasurementError with what has failed.
+    """
+    require_machine()
+    folder.mkdir(parents=True, exist_ok=True)
+    owner = state.Owner("terena2005", "", os.getpid(), str(folder))
+    failed = []
+    with signals.interruptible(), state.exclusive(owner, lambda holder: say(f"waiting for {holder}")):
+        for case in cases:
+            file = folder / f"{case.name}.json"
+            if measured(file, case):
+                continue
+            signals.heed()
+            began = time.monotonic()
+            try:
+                result = measure(case, folder / "logs" / case.name)
+            except (PathError, CommandError, NetworkError, MeasurementError) as error:
+                failed.append(f"{case.name}: {error}")
+                say(failed[-1])
+                continue
+            part = file.with_name(f".{file.name}.part")
+            part.write_text(json.dumps(result, indent=1))
+            part.replace(file)
+            say(f"{case.name}: {time.monotonic() - began:.0f} s")
+    if failed:
+        raise MeasurementError("not all was measured, the command measures the rest:\n" + "\n".join(failed))
+
+
+def measured(file: File, case: Case) -> bool:
+    """Whether a file holds a measurement of this very case."""
+    if not file.exists():
+        return False
+    return bool(json.loads(file.read_text())["case"] == json.loads(json.dumps(asdict(case))))
+
+
+def measure(case: Case, logs: File) -> dict[str, Any]:
+    """Measure all repetitions of a case; what is found, JSON-ready. The caller holds the machine's lock."""
+    begun = datetime.now(UTC).isoformat(timespec="seconds")
+    result: dict[str, Any] = {"made": "measured", "case": asdict(case), "repetitions": [], "series": {}}
+    result["provenance"] = {"begun": begun, "commit": commit(), "machine": machine()}
+    controls = CONTROLS.read_text().split()
+    if case.control not in controls:
+        result["refused"] = f"this kernel has no {case.control}: it has {', '.join(controls)}"
+        return result
+    path = Path(case.rtt, case.bandwidth, case.loss, case.bottleneck_mtu)
+    small = min(case.mtus) if len(case.mtus) > 1 else None
+    with network(path, case.name, case.control, logs, small) as net:
+        result["repetitions"], result["series"] = METHODS[case.kind](net, case)
+        result["provenance"] |= {
+            "software": package_versions("iperf3", "iproute2", "iptables"),
+            "path": net.described,
+            "path_measured": net.measured.to_dict(),
+        }
+    return result
+
+
+def carried(connection: Connection) -> int:
+    """Give the payload that a connection has carried so far: what arrived, or at a sender what left for the first time.
+
+    Of two ends the one that sends receives nothing but a few words of iperf3's.
+    """
+    return max(connection.received, connection.sent - connection.resent)
+
+
+def largest(connections: Iterable[Connection], count: int) -> list[Connection]:
+    """Give the connections that have carried most, in the order of their cookies: those of data, not of control."""
+    chosen = sorted(connections, key=carried)[-count:]
+    return sorted(chosen, key=lambda one: one.cookie)
+
+
+def goodputs(before: Sequence[Connection], after: Sequence[Connection], seconds: float) -> dict[int, float]:
+    """Give what each connection carried between two looks, payload in Gbit/s, by cookie.
+
+    Raises MeasurementError where a connection is not there any more.
+    """
+    then = {one.cookie: carried(one) for one in before}
+    now = {one.cookie: carried(one) for one in after}
+    if gone := then.keys() - now.keys():
+        raise MeasurementError(f"{len(gone)} of {len(then)} connections ended while they were measured")
+    return {cookie: (now[cookie] - then[cookie]) * 8e-9 / seconds for cookie in then}
+
+
+def _loss(net: Network, case: Case) -> Found:
+    found = []
+    with net.connections(RECEIVER) as look:
+        for _ in range(case.repetitions // case.parallel):
+            with net.flows(count=case.parallel):
+                _wait(look, case.parallel)
+                time.sleep(case.warm_up)
+                began, before = time.monotonic(), largest(look(), case.parallel)
+                time.sleep(case.seconds - case.warm_up)
+                ended, after = time.monotonic(), look()
+            found += [{"goodputs": [rate]} for rate in goodputs(before, after, ended - began).values()]
+    return found, {}
+
+
+def _wait(look: Callable[[], list[Connection]], count: int) -> None:
+    """Wait until so many connections carry data: iperf3 makes one after the other, some round trips each."""
+    give_up = time.monotonic() + CONNECTING
+    while (there := sum(carried(one) >= DATA for one in look())) < count:
+        if time.monotonic() > give_up:
+            raise MeasurementError(f"{there} of {count} connections carry data after {CONNECTING:g} s")
+        time.sleep(0.05)
+
+
+def _fairness(net: Network, case: Case) -> Found:
+    found = []
+    small, large = sorted(case.mtus)
+    addresses = {small: SECOND, large: RECEIVER.address}
+    # At the sender: there the two have other ends that differ.
+    with net.connections(SENDER) as look:
+        for _ in range(case.repetitions):
+            with net.flows(addresses[small]), net.flows(addresses[large]):
+                time.sleep(case.warm_up)
+                began, there = time.monotonic(), look()
+                before = {
+                    mtu: largest((one for one in there if one.remote == address), 1)
+                    for mtu, address in addresses.items()
+                }
+                time.sleep(case.seconds - case.warm_up)
+                ended, after = time.monotonic(), look()
+            rates = [
+                rate for mtu in case.mtus for rate in goodputs(before[mtu], after, ended - began).values()
+            ]
+            if len(rates) != len(case.mtus):
+                raise MeasurementError(f"{len(rates)} of {len(case.mtus)} connections were seen")
+            found.append({"goodputs": rates})
+    return found, {}
+
+
+def _recovery(net: Network, case: Case) -> Found:
+    full = bdp_packets(case.bandwidth, case.rtt, case.bottleneck_mtu)
+    dropper = Dropper(full, case.rtt / 1000, PATIENCE)
+    times: list[float] = []
+    windows: list[float] = []
+    drops: list[float] = []
+    with net.connections(SENDER) as look, net.flows():
+        began = time.monotonic()
+        give_up = began + case.seconds * (case.repetitions + 1)
+        # The first drop ends slow start; the one after the last shows that the last has been recovered from.
+        while len(drops) < case.repetitions + 2 and time.monotonic() < give_up:
+            for connection in largest(look(), 1):
+                now = time.monotonic() - began
+                times.append(now)
+                windows.append(connection.cwnd)
+                if dropper.look(now, connection.cwnd):
+                    net.drop_one()
+                    drops.append(now)
+            time.sleep(INTERVAL)
+    counted = drops[1 : case.repetitions + 1]
+    if not counted:
+        seen = f"it came to {max(windows, default=0):g}" if windows else "no connection was seen"
+        raise MeasurementError(
+            f"{case.name}: the window never filled the path with {full:.0f} packets: {seen}"
+        )
+    # Each up to the next drop, which belongs to the next.
+    ends = [*drops[2:], times[-1] + 1][: len(counted)]
+    found = []
+    for drop, end in zip(counted, ends, strict=True):
+        until = sum(1 for time_ in times if time_ <= end)
+        found.append(asdict(follow(times[:until], windows[:until], drop)))
+    kept = thinned(times, SERIES_INTERVAL)
+    return found, {"time": [times[i] for i in kept], "window": [windows[i] for i in kept], "drops": drops}
+
+
+def thinned(times: Sequence[float], interval: float) -> list[int]:
+    """Give the indices of times that are at least so far apart."""
+    kept: list[int] = []
+    for i, now in enumerate(times):
+        if not kept or now - times[kept[-1]] >= interval:
+            kept.append(i)
+    return kept
+
+
+METHODS: dict[str, Callable[[Network, Case], Found]] = {
+    "recovery": _recovery,
+    "loss": _loss,
+    "mtu_fairness": _fairness,
+}

@@ -1,0 +1,158 @@
+"""Two hosts behind two routers, and the project's own path between these: where a kernel's TCP is measured."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import shlex
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path as File
+from typing import Any
+
+from tpcsweep.linux import signals
+from tpcsweep.linux.commands import Commands
+from tpcsweep.linux.namespaces import entered, listening, open_inside
+from tpcsweep.linux.sockets import Connection, SocketDiagnostics
+from tpcsweep.paths import INTERFACE, Measured, Path, connect, verify
+from tpcsweep.testbeds.netns import state, topology
+from tpcsweep.tools.iperf3 import FIRST_PORT, PROGRAM
+
+SENDER = topology.Node("src1", "src", topology.ENTRY["src"])
+RECEIVER = topology.Node("dst1", "dst", topology.ENTRY["dst"])
+SECOND = "10.88.2.2"
+"""Another address of the receiver, for a flow with a route of its own."""
+BUFFER = 1 << 26
+"""Bytes of a socket's buffers at most: no window of these cases reaches it."""
+SMALLEST_DATA = 500
+"""Bytes: packets that are larger carry data."""
+LISTEN = 5.0
+"""s for a server to come up."""
+
+
+class NetworkError(RuntimeError):
+    """Something that sends or receives is not there."""
+
+
+@dataclass
+class Network:
+    """It is up; everything in it goes with it."""
+
+    prefix: str
+    commands: Commands
+    path: Path
+    measured: Measured
+    described: dict[str, Any]
+    children: list[subprocess.Popen[bytes]]
+    _ports: Iterator[int] = field(default_factory=lambda: itertools.count(FIRST_PORT))
+
+    @contextlib.contextmanager
+    def connections(self, node: topology.Node) -> Iterator[Callable[[], list[Connection]]]:
+        """What gives the connections that a host has, for the length of a `with`."""
+        with entered(f"{self.prefix}-{node.name}"):
+            diagnostics = SocketDiagnostics()
+        try:
+            yield diagnostics.connections
+        finally:
+            diagnostics.close()
+
+    @contextlib.contextmanager
+    def flows(self, address: str = RECEIVER.address, count: int = 1) -> Iterator[None]:
+        """Have iperf3 send on so many connections to an address of the receiver, for the length of a `with`.
+
+        Raises NetworkError where its server does not come up, and at the end where its client had ended before.
+        """
+        port = next(self._ports)
+        server = self._start(RECEIVER, ["--server", "--bind", address, "--port", str(port)])
+        give_up = time.monotonic() + LISTEN
+        while port not in self._listening():
+            if server.poll() is not None or time.monotonic() > give_up:
+                raise NetworkError(f"iperf3 does not listen at port {port}: see {self._log}")
+            time.sleep(0.01)
+        to = ["--client", address, "--port", str(port), "--time", "0", "--parallel", str(count)]
+        client = self._start(SENDER, to)
+        yield
+        if client.poll() is not None:
+            raise NetworkError(f"iperf3 ended before its time: see {self._log}")
+        for process in (client, server):
+            process.kill()
+            process.wait()
+
+    def _start(self, node: topology.Node, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
+        argv = ["ip", "netns", "exec", f"{self.prefix}-{node.name}", PROGRAM, *arguments]
+        self.commands.note(f"{shlex.join(argv)} &")
+        with self._log.open("ab") as log:
+            process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self.children.append(process)
+        return process
+
+    @property
+    def _log(self) -> File:
+        return self.commands.log.with_name("iperf3.log")
+
+    def _listening(self) -> set[int]:
+        file = open_inside(f"{self.prefix}-{RECEIVER.name}", "/proc/thread-self/net/tcp")
+        try:
+            return listening(os.pread(file, 1 << 20, 0).decode())
+        finally:
+            os.close(file)
+
+    def drop_one(self) -> None:
+        """Have the far router drop the next packet with data, and no other."""
+        # With a burst of one and the slowest rate that there is, a limit matches once.
+        data = f"-i {INTERFACE} -p tcp -m length --length {SMALLEST_DATA}:65535"
+        once = "-m limit --limit 1/day --limit-burst 1 -j DROP"
+        rules = ["*filter", "-F FORWARD", f"-A FORWARD {data} {once}", "COMMIT", ""]
+        router = f"{self.prefix}-{topology.ROUTER['dst']}"
+        restore = ["ip", "netns", "exec", router, "iptables-restore", "--wait", "--noflush"]
+        self.commands.run(restore, input="\n".join(rules))
+
+
+@contextlib.contextmanager
+def network(
+    path: Path, name: str, control: str, logs: File, small_mtu: int | None = None
+) -> Iterator[Network]:
+    """Make the network for the length of a `with`; the path is verified. The caller holds the machine's lock.
+
+    control: the congestion control of every connection. small_mtu: of the route to the receiver's second address;
+    None: it has none. Raises PathError, CommandError, and TeardownError where something of it stays.
+    """
+    logs.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as undo:
+        folder = state.create(state.Owner("terena2005", name, os.getpid(), str(logs)))
+        children: list[subprocess.Popen[bytes]] = []
+        undo.callback(state.teardown, folder, children)
+        undo.callback(signals.ignore)
+        prefix, commands = state.prefix(folder.name), Commands(logs / "commands.log")
+        nodes = [SENDER, RECEIVER]
+        commands.batch(["ip"], [f"netns add {one}" for one in topology.namespaces(prefix, nodes)])
+        for namespace, lines in topology.lan_commands(prefix, nodes, path.mtu):
+            commands.batch(["ip", "-n", namespace], lines)
+        for node in nodes:
+            values = [f"{key}={value}" for key, value in topology.sysctls(BUFFER).items()]
+            _inside(commands, prefix, node.name, ["sysctl", "--quiet", "--write", *values])
+            # Losses are of packets, and queues hold packets, where none are put together.
+            offloads = ["tso", "off", "gso", "off"]
+            _inside(commands, prefix, node.name, ["ethtool", "-K", topology.INTERFACE, *offloads])
+        for router in topology.ROUTER.values():
+            _inside(commands, prefix, router, ["sysctl", "--quiet", "--write", "net.ipv4.ip_forward=1"])
+        ends = [(f"{prefix}-{topology.ROUTER[side]}", f"{topology.LINK[side]}/30") for side in topology.SIDES]
+        link = connect(path, ends[0], ends[1], commands, folder)
+        undo.callback(link.close)
+        for namespace, lines in topology.route_commands(prefix, nodes, control):
+            commands.batch(["ip", "-n", namespace], lines)
+        if small_mtu is not None:
+            gateway = topology.GATEWAY["src"]
+            for name_of, line in (
+                (RECEIVER.name, f"addr add {SECOND}/32 dev {topology.INTERFACE}"),
+                (SENDER.name, f"route add {SECOND}/32 via {gateway} mtu lock {small_mtu} congctl {control}"),
+            ):
+                commands.batch(["ip", "-n", f"{prefix}-{name_of}"], [line])
+        yield Network(prefix, commands, path, verify(path, link), link.describe(), children)
+
+
+def _inside(commands: Commands, prefix: str, name: str, command: Sequence[str]) -> None:
+    commands.run(["ip", "netns", "exec", f"{prefix}-{name}", *command])

@@ -1,0 +1,105 @@
+"""What was simulated and measured of the cases, read back, and its means with intervals."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from scipy import stats
+
+from tpcsweep.claims.effects import CONFIDENCE, Interval
+from tpcsweep.studies.terena2005.cases import Case
+from tpcsweep.studies.terena2005.sources import SHIPPED
+
+Made = Literal["simulated", "measured"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A case that was run."""
+
+    case: Case
+    made: Made
+    repetitions: Sequence[Mapping[str, Any]]
+    series: Mapping[str, Sequence[float]]
+    refused: str | None
+    """Why it could not be run; None where it was."""
+    cpu_seconds: float | None
+    """Of all repetitions, where they were simulated."""
+    where: str | None = None
+    """The machine, where they were measured."""
+    shipped: bool = False
+    """Whether it came with the repository: measured on a machine of the project, not on this one."""
+
+    @property
+    def broken(self) -> list[str]:
+        """What ended repetitions in which ns-3 stalled or crashed: they count for nothing."""
+        return [one["broken"] for one in self.repetitions if "broken" in one]
+
+    @property
+    def seconds(self) -> list[float]:
+        """Times to recover, of repetitions in which that was seen."""
+        found = [one["seconds"] for one in self.repetitions if "seconds" in one]
+        return [seconds for seconds in found if seconds is not None]
+
+    @property
+    def unrecovered(self) -> int:
+        """Repetitions that ended before the window had recovered."""
+        return sum("seconds" in one and one["seconds"] is None for one in self.repetitions)
+
+    @property
+    def utilisations(self) -> list[float]:
+        """Payload as a share of the bandwidth, as formulas give it, of each repetition."""
+        return [rates[0] / self.case.bandwidth for rates in self._goodputs]
+
+    def goodputs(self, mtu: int) -> list[float]:
+        """What the flow with this MTU got in each repetition, payload in Gbit/s."""
+        return [rates[self.case.mtus.index(mtu)] for rates in self._goodputs]
+
+    @property
+    def _goodputs(self) -> list[Sequence[float]]:
+        return [one["goodputs"] for one in self.repetitions if "goodputs" in one]
+
+
+def read(files: Iterable[str | Path]) -> list[Outcome]:
+    """Read the files of outcomes."""
+    paths = [Path(file) for file in sorted(map(str, files))]
+    return [_outcome(json.loads(path.read_text()), path.parent == SHIPPED) for path in paths]
+
+
+def _outcome(found: Mapping[str, Any], shipped: bool) -> Outcome:
+    case = Case(**{**found["case"], "mtus": tuple(found["case"]["mtus"])})
+    return Outcome(
+        case,
+        found["made"],
+        found["repetitions"],
+        found["series"],
+        found.get("refused"),
+        found.get("cpu_seconds"),
+        _machine(found["provenance"], shipped) if found["made"] == "measured" else None,
+        shipped,
+    )
+
+
+def _machine(provenance: Mapping[str, Any], shipped: bool) -> str:
+    """When and on what a case was measured."""
+    on = provenance["machine"]
+    whose = f", shipped: examples/{SHIPPED.name}" if shipped else ""
+    return f"{provenance['begun'][:10]}, {on['cpus']} CPUs ({on['cpu']}), Linux {on['kernel']}{whose}"
+
+
+def interval(values: Sequence[float]) -> Interval | None:
+    """Give the mean with Student's interval; of one value an interval without ends (NaN), of none None."""
+    if not values:
+        return None
+    mean = float(np.mean(values))
+    if len(values) == 1:
+        return Interval(mean, math.nan, math.nan)
+    error = float(np.std(values, ddof=1)) / math.sqrt(len(values))
+    half = float(stats.t.isf((1 - CONFIDENCE) / 2, len(values) - 1)) * error
+    return Interval(mean, mean - half, mean + half)

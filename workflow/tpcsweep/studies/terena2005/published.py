@@ -1,0 +1,115 @@
+"""What terena2005 published, row by row. Bandwidths in Gbit/s, RTTs in ms, MTUs in bytes, times in s."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tpcsweep.studies.terena2005.formulas import recovery_time
+
+MINUTE = 60.0
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """A row of the table of times to recover from one loss."""
+
+    id: str
+    path: str
+    bandwidth: float
+    rtt: float
+    mtu: int
+    published: float
+    rounded_to: float = MINUTE
+    """What the published time is a multiple of, s."""
+
+    @property
+    def by_formula(self) -> float:
+        """The time by the publication's own formula, s."""
+        return recovery_time(self.bandwidth, self.rtt, self.mtu)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the published time is what the formula gives, rounded."""
+        return abs(self.by_formula - self.published) <= self.rounded_to / 2
+
+
+RECOVERIES = (
+    Recovery("recovery.lan", "LAN", 10, 1, 1500, 0.430, rounded_to=0.010),
+    Recovery("recovery.chicago", "Geneva–Chicago", 10, 120, 1500, 92 * MINUTE),
+    Recovery("recovery.los_angeles_1g", "Geneva–Los Angeles", 1, 180, 1500, 23 * MINUTE),
+    Recovery("recovery.los_angeles_10g", "Geneva–Los Angeles", 10, 180, 1500, 231 * MINUTE),
+    Recovery("recovery.los_angeles_9000", "Geneva–Los Angeles", 10, 180, 9000, 38 * MINUTE),
+    Recovery("recovery.los_angeles_64k", "Geneva–Los Angeles", 10, 180, 65536, 5 * MINUTE),
+    Recovery("recovery.tokyo", "Geneva–Tokyo", 1, 300, 1500, 64 * MINUTE),
+)
+
+
+@dataclass(frozen=True)
+class Utilisation:
+    """A point of the graph of utilisation against loss: one Reno stream."""
+
+    id: str
+    path: str
+    bandwidth: float
+    rtt: float
+    mtu: int
+    loss: float
+    published: float
+
+
+UTILISATIONS = (
+    Utilisation("loss.lan", "LAN", 1, 0.04, 1500, 1e-4, 0.99),
+    Utilisation("loss.wan", "WAN", 1, 120, 1500, 1e-4, 0.012),
+)
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one of two Reno streams of different MTU gets of a path."""
+
+    id: str
+    bandwidth: float
+    rtt: float
+    mtu: int
+    published: float
+    """Gbit/s over 4000 s."""
+
+
+SHARES = (
+    Share("mtu_fairness.1500", 1, 117, 1500, 0.050),
+    Share("mtu_fairness.9000", 1, 117, 9000, 0.698),
+)
+
+
+@dataclass(frozen=True)
+class Irreproducible:
+    """What is not tried, and why."""
+
+    id: str
+    what: str
+    published: str
+    why: str
+
+
+_CONDITIONS = (
+    "loss, MTU, queue and duration of the test were not published: fitting them to the four rates would be no "
+    "reproduction"
+)
+_OWN_SIGHT = "the tuning and the loss of the path were not published"
+_NO_FAST = "FAST is in no Linux kernel and not in ns-3; " + _CONDITIONS
+
+IRREPRODUCIBLE = (
+    Irreproducible("variants.reno", "Reno, 9.5 Gbit/s, 264 ms", "3.0 Gbit/s", _CONDITIONS),
+    Irreproducible("variants.westwood", "Westwood+, 9.5 Gbit/s, 264 ms", "4.1 Gbit/s", _CONDITIONS),
+    Irreproducible("variants.bic", "BIC, 9.5 Gbit/s, 264 ms", "5.0 Gbit/s", _CONDITIONS),
+    Irreproducible("variants.fast", "FAST, 9.5 Gbit/s, 264 ms", "7.3 Gbit/s", _NO_FAST),
+    Irreproducible("variants.1g_reno", "Reno, 1 Gbit/s, 180 ms", "19 %", _OWN_SIGHT),
+    Irreproducible("variants.1g_tuned", "Reno, tuned, 1 Gbit/s, 180 ms", "27 %", _OWN_SIGHT),
+    Irreproducible("variants.1g_fast", "FAST, 1 Gbit/s, 180 ms", "95 %", _NO_FAST),
+    Irreproducible(
+        "disk",
+        "disk to disk where the network carries 7.5 Gbit/s",
+        "500 to 536 MB/s",
+        "it was a property of those servers' disks",
+    ),
+)

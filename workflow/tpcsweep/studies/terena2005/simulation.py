@@ -1,0 +1,197 @@
+"""Simulate a case with ns-3: run the program `bottleneck`, and say what its samples mean."""
+
+from __future__ import annotations
+
+import json
+import math
+import resource
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tpcsweep.extras import require
+from tpcsweep.measure.provenance import commit, machine
+from tpcsweep.models.base import HEADERS
+from tpcsweep.studies.terena2005 import formulas
+from tpcsweep.studies.terena2005.cases import Case
+from tpcsweep.studies.terena2005.recovery import follow
+from tpcsweep.tools.base import package_versions
+
+SOURCE = Path(__file__).with_name("bottleneck.cc")
+LIBRARIES = (
+    "point-to-point-layout",
+    "applications",
+    "point-to-point",
+    "internet",
+    "traffic-control",
+    "network",
+    "core",
+)
+CONTROLS = {"reno": "LinuxReno", "cubic": "Cubic"}
+"""ns-3's NewReno truncates its increment, and its BBR, YeAH and Vegas are unchecked: none of them is offered."""
+MINIMUM_RTO = 0.2
+"""s, as in Linux and in bottleneck.cc."""
+DOUBLINGS = 5
+"""Of the retransmission timer, that a connection may be silent for: at 10 % loss one timeout in 10⁵."""
+SAMPLES = 200
+"""Of a simulation, at least."""
+_SMALLEST_BUFFER = 1 << 18
+_SECONDS = 1800.0
+
+
+class SimulationError(RuntimeError):
+    """ns-3 cannot be compiled against, or was told what it does not know."""
+
+
+class CrashError(RuntimeError):
+    """ns-3 was ended by a signal."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What there is at a moment: bytes that have arrived, and congestion windows in bytes, of each flow."""
+
+    time: float
+    received: tuple[int, ...]
+    window: tuple[int, ...]
+
+
+def build(binary: Path) -> None:
+    """Compile bottleneck.cc against Debian's libns3-dev. Raises SimulationError, MissingExtraError without it."""
+    require("ns3")
+    libraries = [f"-lns3-{name}" for name in LIBRARIES]
+    command = ["g++", "-std=c++17", "-O2", "-Wall", "-Wextra", "-o", str(binary), str(SOURCE), *libraries]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SimulationError(f"{SOURCE.name} could not be compiled: {done.stderr.strip()[-2000:]}")
+
+
+def arguments(case: Case, seed: int) -> dict[str, Any]:
+    """What the program is told of a case.
+
+    A flow begins with the window that it has on average, in congestion avoidance: slow start is not what is asked.
+    The queue holds one bandwidth-delay product, as on paths that are measured.
+    """
+    payload = case.bottleneck_mtu - HEADERS
+    full = formulas.bdp_packets(case.bandwidth, case.rtt, case.bottleneck_mtu)
+    window = full
+    if case.kind == "loss":
+        window = min(full, math.sqrt(1.5 / case.loss))
+    if case.kind == "mtu_fairness":
+        window = full / len(case.mtus)
+    bdp = case.bandwidth * 1e6 * case.rtt / 8
+    # The shortest paths would have queues of less than a burst.
+    queue = max(bdp, 100 * case.bottleneck_mtu)
+    buffer = 2 * (bdp + queue)
+    if case.kind == "loss":  # ns-3 walks through what is in a buffer
+        buffer = min(buffer, 16 * window * payload)
+    segments = max(2, round(window))
+    return {
+        "rate": round(case.bandwidth * 1e9),
+        "rtt": case.rtt / 1000,
+        "loss": case.loss,
+        "mtus": ",".join(map(str, case.mtus)),
+        "control": CONTROLS[case.control],
+        "seconds": case.seconds,
+        "every": case.rtt / 4000 if case.kind == "recovery" else case.seconds / SAMPLES,
+        "drop": 5 * case.rtt / 1000 if case.kind == "recovery" else 0,
+        "window": segments,
+        "threshold": segments,
+        "queue": math.ceil(queue),
+        "buffer": max(_SMALLEST_BUFFER, math.ceil(buffer)),
+        "seed": seed,
+    }
+
+
+def run(binary: Path, told: dict[str, Any]) -> list[Sample]:
+    """Run the program once. Raises CrashError, and SimulationError where it refuses or does not end."""
+    command = [str(binary), *(f"--{name}={value}" for name, value in told.items())]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        raise SimulationError(f"{' '.join(command)}: no end after {_SECONDS:g} s") from error
+    if done.returncode < 0:
+        raise CrashError(f"ended by {signal.Signals(-done.returncode).name}")
+    if done.returncode != 0:
+        raise SimulationError(
+            f"{' '.join(command)}: exit code {done.returncode}: {done.stderr.strip()[-1000:]}"
+        )
+    return list(_samples(done.stdout))
+
+
+def _samples(text: str) -> Iterator[Sample]:
+    for line in text.splitlines():
+        found = json.loads(line)
+        yield Sample(found["time"], tuple(found["received"]), tuple(found["window"]))
+
+
+def stall(case: Case, samples: Sequence[Sample]) -> float | None:
+    """Give the time, in s, since which a flow moved nothing, or by timeouts alone, for longer than losses explain.
+
+    None if none did. A defect of ns-3: the window stays at a segment, and what was lost counts as under way. Such a
+    repetition has no throughput.
+    """
+    timeout = MINIMUM_RTO + case.rtt / 1000
+    allowed = min((2**DOUBLINGS - 1) * timeout, max(3 * timeout, (case.seconds - case.warm_up) / 2))
+    for flow, mtu in enumerate(case.mtus):
+        since, bytes_then = 0.0, 0
+        for sample in samples:
+            if sample.received[flow] > bytes_then and sample.window[flow] > mtu - HEADERS:
+                since = sample.time
+            elif sample.time - since > allowed:
+                return since
+            bytes_then = sample.received[flow]
+    return None
+
+
+def goodputs(case: Case, samples: Sequence[Sample]) -> list[float]:
+    """Give what each flow received after warm-up, payload in Gbit/s."""
+    first = next(sample for sample in samples if sample.time >= case.warm_up)
+    last = samples[-1]
+    return [
+        (now - then) * 8e-9 / (last.time - first.time)
+        for then, now in zip(first.received, last.received, strict=True)
+    ]
+
+
+def simulate(case: Case, binary: Path) -> dict[str, Any]:
+    """Simulate all repetitions of a case; what is found, JSON-ready. Raises SimulationError."""
+    began = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    found: list[dict[str, Any]] = []
+    series: dict[str, list[float]] = {}
+    for seed in range(1, case.repetitions + 1):
+        told = arguments(case, seed)
+        try:
+            samples = run(binary, told)
+        except CrashError as error:
+            found.append({"broken": str(error)})
+            continue
+        stalled = stall(case, samples)
+        if stalled is not None:
+            found.append({"broken": f"stalled at {stalled:g} s"})
+            continue
+        if case.kind == "recovery":
+            payload = case.bottleneck_mtu - HEADERS
+            times = [sample.time for sample in samples]
+            windows = [sample.window[0] / payload for sample in samples]
+            found.append(asdict(follow(times, windows, told["drop"])))
+            series = series or {"time": times, "window": windows}
+        else:
+            found.append({"goodputs": goodputs(case, samples)})
+    return {
+        "made": "simulated",
+        "simulator": "ns-3",
+        "case": asdict(case),
+        "repetitions": found,
+        "series": series,
+        "cpu_seconds": resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - began,
+        "provenance": {
+            "commit": commit(),
+            "machine": machine(),
+            "software": package_versions("libns3-dev"),
+            "program": arguments(case, 1),
+        },
+    }

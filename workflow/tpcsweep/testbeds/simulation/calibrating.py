@@ -1,0 +1,194 @@
+"""Parameters of the simulated testbed from measured cells: fitted, with intervals, and tried on cells left out.
+
+The fit is that of `models.fit`, of the model's fixed point. docs/simulation.md says what came out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+import xarray as xr
+
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.physics import UNITS, Physics
+from tpcsweep.dataset import SIMULATED
+from tpcsweep.models.base import Model, Parameter, Points
+from tpcsweep.models.fit import RESAMPLES, Fit, fit
+from tpcsweep.models.observations import Observations, observe
+from tpcsweep.testbeds.simulation.fluid import solve
+from tpcsweep.testbeds.simulation.model import WORDED, WORDS, Cells, worded
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+PARAMETERS = (
+    Parameter("setup_time", "s", "wall time of a transfer without round trips", 1e-3, 5, 0.1, "log"),
+    # Of files of one size, round trips of the set-up and a smaller window cannot be told apart: then what was found
+    # with files of one byte (measure.limits).
+    Parameter("setup_rtts", "1", "before the first byte", 0, 40, 6, needs=("rtt", "file_size"), neutral=6),
+    Parameter("setup_cpu", "s", "CPU of each side for a transfer", 1e-4, 1, 0.02, "log", needs=("cores",)),
+    Parameter(
+        "redirector_rtts", "1", "what redirectors add", 0, 60, 13, needs=("rtt", "origins"), neutral=13
+    ),
+    Parameter("core_rate_destination", "Gbit/s", "of a core", 0.1, 60, 3, "log", needs=("cores",)),
+    Parameter("contention", "1", "CPU lost for each stream", 1e-4, 1, 0.01, "log", needs=("streams",)),
+    Parameter("window_share", "1", "of tcp_buffer", 0.02, 1, 0.6, needs=("rtt",)),
+    Parameter("initial_window", "1", "segments at the start", 1, 300, 10, "log", needs=("rtt",)),
+    Parameter("saturation", "1", "of a full path", 0.5, 1, 0.9, needs=("streams",)),
+)
+"""What is fitted, with bounds and guesses."""
+
+HELD: Mapping[str, tuple[float | None, str]] = {
+    "redirector_time": (0.0, "not fitted: part of setup_time"),
+    "instance_cores": (1e3, "not fitted: quotas here are below any instance's reach"),
+    "host_cores": (1e3, "not fitted: quotas bind first"),
+    "spill": (0.0, "not fitted: data under way on such paths fit into any cache"),
+    "cache": (1e3, "not fitted: without spill it has no effect"),
+    "server_rate": (None, "not fitted: the path binds first"),
+    "disk_read_rate": (None, "not fitted: cells with disks are left out"),
+    "disk_write_rate": (None, "not fitted: cells with disks are left out"),
+    "nic_rate": (None, "not fitted: there are none in network namespaces"),
+    "framing": (14.0, "Linux: tbf counts the Ethernet header"),
+    "queue_use": (0.85, "not fitted: no such cells"),
+    "queue_delay": (0.5, "half of the delay on each end of the path"),
+    "queue_segments": (2.0, "Linux: net.ipv4.tcp_min_tso_segs, what many streams send"),
+    "base_rtt": (0.05, "assumption: two namespaces of one machine"),
+}
+"""Parameters that are not fitted: their values, and why."""
+
+
+class CalibrationError(ValueError):
+    """A dataset that no parameters can be fitted to; the text says why."""
+
+
+def model_for(ratio: float) -> Model:
+    """The fixed point as a model to be fitted.
+
+    ratio: what a source's core sends over what a destination's receives, by the CPU that both used.
+    """
+    held = {name: np.array(np.inf if value is None else value) for name, (value, _) in HELD.items()}
+
+    def throughput(points: Points, **values: float) -> NDArray[np.float64]:
+        p = held | {name: np.array(value) for name, value in values.items()}
+        p["core_rate_source"] = p["core_rate_destination"] * ratio
+        return solve(Cells(**{name: points[name] for name in Cells._fields}), p, "path")[0]
+
+    return Model(
+        name="simulation",
+        title="The simulated testbed's fixed point",
+        formula=r"\min(D, C_i)",
+        source="docs/simulation.md",
+        axes=Cells._fields,
+        parameters=PARAMETERS,
+        function=throughput,
+    )
+
+
+def observed(summary: xr.Dataset) -> tuple[Observations, float]:
+    """Measured cells with the columns of `Cells`, and the ratio that `model_for` takes; without those that use disks.
+
+    Raises:
+        CalibrationError: for a simulated dataset, and for one of which no cell is left.
+        NothingMeasuredError: see `observe`.
+    """
+    if summary.attrs.get("testbed_kind") == SIMULATED:
+        raise CalibrationError("this dataset is simulated: parameters are fitted to measured cells alone")
+    found = observe(summary)
+    # Older datasets do not tell of parameters that came later; they had their defaults.
+    defaults = {
+        name: np.inf if one.default is None else one.default for name, one in Parameters.model_fields.items()
+    }
+    needed = (*Cells._fields, *WORDS)
+    lacking = {name: defaults[name] for name in needed if name in defaults and name not in found.frame}
+    frame = found.frame.assign(**lacking)
+    frame = frame.assign(**dict(zip(WORDED, worded(*(frame[name] for name in WORDS)), strict=True)))
+    used = summary["destination_cpu"] / summary["source_cpu"]
+    ratio = float(used.median()) if bool(used.notnull().any()) else 1.0
+    in_memory = ((frame["reads"] == 0) & (frame["writes"] == 0)).to_numpy()
+    if not in_memory.any():
+        raise CalibrationError("every cell uses a disk: parameters are fitted to files in memory alone")
+    return replace(found, frame=frame).take(in_memory), ratio
+
+
+def calibrate(observations: Observations, ratio: float, resamples: int = RESAMPLES) -> Fit:
+    """Fit the parameters. Raises CalibrationError where that fails."""
+    found = fit(model_for(ratio), observations, resamples=resamples)
+    if not found.ok:
+        raise CalibrationError("; ".join(found.problems))
+    return found
+
+
+def left_out(observations: Observations, ratio: float) -> pd.DataFrame:
+    """Each value of each axis left out in turn: what parameters fitted to all other cells say of its cells.
+
+    Columns: `left_out` (axis=value), the axes, `measured` and `predicted` in Gbit/s, `ratio`. Values at the ends of
+    an axis are extrapolations, and marked so in `extrapolated`.
+    """
+    return pd.concat(list(_left_out(observations, ratio)), ignore_index=True)
+
+
+def _left_out(observations: Observations, ratio: float) -> Iterator[pd.DataFrame]:
+    for axis in observations.numeric:
+        values = np.sort(observations.frame[axis].unique())
+        if len(values) < 3:
+            continue
+        for value in values:
+            out = (observations.frame[axis] == value).to_numpy()
+            found = calibrate(observations.take(~out), ratio, resamples=0)
+            rows = observations.frame[out]
+            predicted = found.estimate(rows)
+            yield rows[list(observations.axes)].assign(
+                left_out=f"{axis}={value:g}",
+                extrapolated=value in (values[0], values[-1]),
+                measured=rows["throughput"],
+                predicted=predicted,
+                ratio=predicted / rows["throughput"],
+            )
+
+
+def write(path: str | Path, found: Fit, ratio: float, observations: Observations) -> None:
+    """Write a testbed's file: all parameters, each with its source. A testbed can have it as its base."""
+    of = f"{observations.label}, {len(observations)} cells"
+    lines = [
+        f"# Fitted to {of}. Written by `snakemake calibrate`; docs/simulation.md says how.",
+        "kind: simulation",
+        "queues: path",
+        "parameters:",
+    ]
+    for name in Physics.model_fields:
+        lines += [f"  {name}:", f"    {{{_entry(name, found, ratio, of)}}}"]
+    Path(path).write_text("\n".join(lines) + "\n")
+
+
+def _entry(name: str, found: Fit, ratio: float, of: str) -> str:
+    if name in HELD:
+        value, source = HELD[name]
+        return _estimate(name, (value, value, value), source)
+    known, times, more = name, 1.0, ""
+    if name == "core_rate_source":
+        known, times = "core_rate_destination", ratio
+        more = f"; {ratio:.3g} times that of the destination, by the CPU that both used"
+    if not found.determined[known]:
+        more += f"; not determined by them: {found.reasons[known]}"
+    value = found.values[known]
+    ends = (value, min(found.low[known], value), max(found.high[known], value))
+    value, low, high = (end * times for end in ends)
+    return _estimate(name, (value, low, high), f"fitted to {of}, 95 % interval{more}")
+
+
+def _estimate(name: str, values: tuple[float | None, float | None, float | None], source: str) -> str:
+    named = zip(("value", "low", "high"), values, strict=True)
+    unit = UNITS[name]
+    told = [f"{key}: {_number(value)}" for key, value in named if value is not None or key == "value"]
+    return f'{", ".join(told)}, unit: "{unit}",\n     source: "{source}"'
+
+
+def _number(value: float | None) -> str:
+    """A number as YAML here reads one: without an exponent."""
+    return "null" if value is None else f"{Decimal(f'{value:.4g}'):f}"

@@ -1,0 +1,119 @@
+"""A certificate authority, host and user certificates and a macaroon secret for one deployment.
+
+Elliptic-curve keys (P-256), because making them takes a millisecond and the handshake costs the least.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import ipaddress
+import os
+import secrets
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from tpcsweep.xrootd.servers import VALID_HOURS
+
+USER = "alice"
+ROOT_USER = "root"
+"""Whom the tools run as, which the root protocol believes."""
+VALID = datetime.timedelta(hours=VALID_HOURS)
+
+Signed = tuple[x509.Certificate, ec.EllipticCurvePrivateKey]
+
+
+def create(folder: Path, addresses: Iterable[str], owner: tuple[int, int], root: bool = False) -> None:
+    """Write ca.pem, ca/ (hashed), host.pem, host.key, user.pem, user.key, macaroon.key, gridmap and authdb.
+
+    `addresses` go into the host certificate as IP subject alternative names, without which no client accepts it.
+    `owner` is the (uid, gid) of the servers: their secrets are readable by them alone, the user's by root alone.
+    With `root` ROOT_USER may do what the certificate's user may.
+    """
+    folder.mkdir(mode=0o711)
+    authority = _certificate("tpcsweep CA")
+    host = _certificate("tpcsweep origin", authority, addresses)
+    user = _certificate(USER, authority)
+    (folder / "ca").mkdir(mode=0o755)
+    for path in (folder / "ca.pem", folder / "ca" / "ca.pem"):
+        _write(path, _pem(authority[0]), 0o644)
+    # The file names that OpenSSL looks up are hashes of the subject; only openssl itself computes them.
+    subprocess.run(["openssl", "rehash", folder / "ca"], check=True, capture_output=True)
+    for name, (certificate, key) in {"host": host, "user": user}.items():
+        _write(folder / f"{name}.pem", _pem(certificate), 0o644)
+        _write(folder / f"{name}.key", _pem_key(key), 0o400, owner if name == "host" else None)
+    _write(folder / "macaroon.key", base64.b64encode(secrets.token_bytes(64)) + b"\n", 0o400, owner)
+    _write(folder / "gridmap", f'"/DC=tpcsweep/CN={USER}" {USER}\n'.encode(), 0o644)
+    users = (USER, ROOT_USER) if root else (USER,)
+    _write(folder / "authdb", "".join(f"u {name} /data a\n" for name in users).encode(), 0o644)
+
+
+def _certificate(name: str, authority: Signed | None = None, addresses: Iterable[str] = ()) -> Signed:
+    """A certificate signed by `authority`, or by itself (then an authority)."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name(
+        [
+            x509.NameAttribute(NameOID.DOMAIN_COMPONENT, "tpcsweep"),
+            x509.NameAttribute(NameOID.COMMON_NAME, name),
+        ]
+    )
+    issuer, signer = (authority[0].subject, authority[1]) if authority else (subject, key)
+    now = datetime.datetime.now(datetime.UTC)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))  # clocks of other machines may be behind
+        .not_valid_after(now + VALID)
+        .add_extension(x509.BasicConstraints(ca=authority is None, path_length=None), critical=True)
+        .add_extension(_key_usage(authority is None), critical=True)
+    )
+    if authority:
+        usages = [ExtendedKeyUsageOID.CLIENT_AUTH]
+        names = [x509.IPAddress(ipaddress.ip_address(address)) for address in addresses]
+        if names:
+            usages.append(ExtendedKeyUsageOID.SERVER_AUTH)
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+    return builder.sign(signer, hashes.SHA256()), key
+
+
+def _key_usage(authority: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not authority,
+        key_cert_sign=authority,
+        crl_sign=authority,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _pem_key(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def _write(path: Path, content: bytes, mode: int, owner: tuple[int, int] | None = None) -> None:
+    """Write a file that never was more readable than `mode`."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        file.write(content)
+        os.fchmod(file.fileno(), mode)
+        if owner:
+            os.fchown(file.fileno(), *owner)
