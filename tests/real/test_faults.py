@@ -21,10 +21,11 @@ import pytest
 import yaml
 from tpcsweep.broken import BROKEN
 from tpcsweep.configuration.loading import load
-from tpcsweep.running import results, runner
+from tpcsweep.running import runner
 from tpcsweep.testbeds.netns import state, testbed
 from tpcsweep.testbeds.netns.servers import DeploymentError
 from tpcsweep.testbeds.netns.site import Site
+from tpcsweep.variables import NOT_MEASURED
 from tpcsweep.xrootd import credentials
 from tpcsweep.xrootd import servers as xrootd
 from tpcsweep.xrootd.servers import READY_FILE
@@ -85,8 +86,8 @@ class Sabotage:
             finally:
                 self._nothing_stays()
         files_ = [json.loads(path.read_bytes()) for path in configuration.folder.rglob("cells/**/*.json")]
-        self.left_out = [cell["message"] for cell in files_ if cell["status"] == results.NOT_MEASURED]
-        measured = [cell for cell in files_ if cell["status"] != results.NOT_MEASURED]
+        self.left_out = [cell["message"] for cell in files_ if cell["status"] == NOT_MEASURED]
+        measured = [cell for cell in files_ if cell["status"] != NOT_MEASURED]
         assert sorted(map(_figures, measured)) == sorted(map(_figures, self.cells))
 
     def _measure(self, site: Site, *rest: Any) -> dict[str, Any]:

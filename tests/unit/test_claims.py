@@ -17,10 +17,10 @@ from tpcsweep.claims import CLAIMS, Outcome, Verdict, judge
 from tpcsweep.claims.base import judge_claim
 from tpcsweep.claims.cells import UNTRUSTED, WIDEN, cells_of
 from tpcsweep.claims.table import COLUMNS, evidence, write_json, write_table
+from tpcsweep.claims.terena2005 import RECOVERIES
 from tpcsweep.configuration.claim_names import ClaimName
 from tpcsweep.dataset.labels import MASKS, about_flags
-from tpcsweep.studies.terena2005.formulas import recovery_time
-from tpcsweep.studies.terena2005.published import RECOVERIES
+from tpcsweep.tcp import recovery_time
 
 ROOT = Path(__file__).parents[2]
 PUBLISHED = list(get_args(ClaimName))

@@ -85,7 +85,6 @@ def test_a_sweep_is_made_without_any_extra(bare: dict[str, str]) -> None:
     needed = [
         *(f"tpcsweep.{name}" for name in modules),
         "tpcsweep.models",
-        "tpcsweep.studies.terena2005.formulas",
     ]
     done = run(["-c", f"import {', '.join(needed)}"], bare)
     assert done.returncode == 0, done.stderr

@@ -85,13 +85,13 @@ def test_the_package_is_in_with_byte_code_that_python_loads_unseen() -> None:
     files = image.package_files()
     folder = "usr/lib/python3/dist-packages/tpcsweep"
     assert f"{folder}/paths/delayline.c" in files
-    code = files[f"{folder}/__pycache__/client.cpython-311.pyc"].content
+    code = files[f"{folder}/client/__pycache__/__main__.cpython-311.pyc"].content
     assert int.from_bytes(code[4:8], "little") == 1  # unchecked: a layer never changes
     assert files == image.package_files()
     if sys.version_info[:2] == (3, 11):
         loaded = marshal.loads(code[16:])
         assert isinstance(loaded, CodeType)
-        assert loaded.co_filename == f"/{folder}/client.py"
+        assert loaded.co_filename == f"/{folder}/client/__main__.py"
     assert {Path(name).suffix for name in files} == {".py", ".pyc", ".c", ".typed"}
 
 

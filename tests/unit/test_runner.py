@@ -22,6 +22,7 @@ from tpcsweep.configuration.sweep import Cell
 from tpcsweep.linux import signals
 from tpcsweep.running import again, holes, results, runner
 from tpcsweep.testbeds import Request
+from tpcsweep.variables import NOT_MEASURED
 
 ROOT = Path(__file__).resolve().parents[2]
 OK, FAILED, DIED, DIED_LATE, NOT_BEGUN, NOT_UP = "ok", "failed", "died", "died late", "not begun", "not up"
@@ -128,7 +129,7 @@ def test_every_cell_is_measured_once_unless_deployments_break_without_end(
         run(configuration, logs)
         ended = [outcome for deployment in testbed.deployments for outcome in deployment]
         begun = [outcome for outcome in ended if outcome not in (NOT_BEGUN, NOT_UP, REFUSED)]
-        left = statuses(configuration).count(results.NOT_MEASURED)
+        left = statuses(configuration).count(NOT_MEASURED)
         assert len(statuses(configuration)) == len(begun) + left
         assert statuses(configuration).count("ok") == sum(o in (OK, DIED_LATE) for o in begun)
         in_vain = [not {OK, DIED_LATE} & set(deployment) for deployment in testbed.deployments]
@@ -152,7 +153,7 @@ def test_cells_that_could_not_be_measured_say_why_and_are_tried_again_at_the_end
     with played([REFUSED, REFUSED, OK], 2) as (testbed, configuration, logs):
         run(configuration, logs)
         assert testbed.deployments == [[REFUSED], [REFUSED]]
-        assert statuses(configuration) == [results.NOT_MEASURED] * 2
+        assert statuses(configuration) == [NOT_MEASURED] * 2
         [hole] = holes.holes(configuration, configuration.grid.cells)
         assert hole.why == "rtt asked 5 ms, found 9 ms"
         assert "2 of 2 cells were not measured" in runner.conclude(configuration)

@@ -12,14 +12,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tpcsweep import tcp
+from tpcsweep.claims.terena2005 import RECOVERIES
 from tpcsweep.extras import missing
 from tpcsweep.linux.sockets import Connection
 from tpcsweep.studies.terena2005 import figures as draw
-from tpcsweep.studies.terena2005 import formulas, measurement, simulation, table
+from tpcsweep.studies.terena2005 import measurement, simulation, table
 from tpcsweep.studies.terena2005.cases import MEASURED, SIMULATED, Case
 from tpcsweep.studies.terena2005.measurement import MeasurementError, goodputs, largest
 from tpcsweep.studies.terena2005.outcomes import Outcome, interval, read
-from tpcsweep.studies.terena2005.published import RECOVERIES, SHARES, UTILISATIONS
+from tpcsweep.studies.terena2005.published import SHARES, UTILISATIONS
 from tpcsweep.studies.terena2005.recovery import Dropper, follow
 from tpcsweep.studies.terena2005.simulation import Sample, simulate, stall
 from tpcsweep.studies.terena2005.sources import measured_in
@@ -32,32 +34,30 @@ LOSSES = st.floats(1e-7, 0.1)
 
 @given(BANDWIDTHS, RTTS, MTUS)
 def test_recovery_is_quadratic_in_rtt_and_linear_in_bandwidth(bandwidth: float, rtt: float, mtu: int) -> None:
-    once = formulas.recovery_time(bandwidth, rtt, mtu)
-    assert formulas.recovery_time(bandwidth, 3 * rtt, mtu) == pytest.approx(9 * once)
-    assert formulas.recovery_time(3 * bandwidth, rtt, mtu) == pytest.approx(3 * once)
+    once = tcp.recovery_time(bandwidth, rtt, mtu)
+    assert tcp.recovery_time(bandwidth, 3 * rtt, mtu) == pytest.approx(9 * once)
+    assert tcp.recovery_time(3 * bandwidth, rtt, mtu) == pytest.approx(3 * once)
 
 
 @given(BANDWIDTHS, RTTS, MTUS)
 def test_cubic_never_recovers_much_later_than_reno(bandwidth: float, rtt: float, mtu: int) -> None:
     # It loses less, and grows at least as Reno would with what it has lost (RFC 9438, section 4.3).
-    assert formulas.cubic_recovery_time(bandwidth, rtt, mtu) < 1.2 * formulas.recovery_time(
-        bandwidth, rtt, mtu
-    )
+    assert tcp.cubic_recovery_time(bandwidth, rtt, mtu) < 1.2 * tcp.recovery_time(bandwidth, rtt, mtu)
 
 
 @given(BANDWIDTHS, RTTS, MTUS, LOSSES)
 def test_utilisation_falls_with_loss_and_delayed_acks_and_cubic_uses_no_less(
     bandwidth: float, rtt: float, mtu: int, loss: float
 ) -> None:
-    used = formulas.utilisation(bandwidth, rtt, mtu, loss)
-    assert 0 < formulas.utilisation(bandwidth, rtt, mtu, 2 * loss) <= used <= 1
-    assert formulas.utilisation(bandwidth, rtt, mtu, loss, packets_per_ack=2) <= used
-    assert used <= formulas.cubic_utilisation(bandwidth, rtt, mtu, loss) <= 1
+    used = tcp.utilisation(bandwidth, rtt, mtu, loss)
+    assert 0 < tcp.utilisation(bandwidth, rtt, mtu, 2 * loss) <= used <= 1
+    assert tcp.utilisation(bandwidth, rtt, mtu, loss, packets_per_ack=2) <= used
+    assert used <= tcp.cubic_utilisation(bandwidth, rtt, mtu, loss) <= 1
 
 
 @given(st.lists(MTUS, min_size=1, max_size=5))
 def test_shares_are_of_the_whole_and_in_the_order_of_the_mtus(mtus: list[int]) -> None:
-    found = formulas.shares(mtus)
+    found = tcp.shares(mtus)
     assert sum(found) == pytest.approx(1)
     assert sorted(found) == [share for _, share in sorted(zip(mtus, found, strict=True))]
 
@@ -70,16 +70,16 @@ def test_published_times_are_what_their_formula_gives_but_for_one() -> None:
 
 
 def test_the_published_utilisations_are_what_mathis_gives() -> None:
-    lan, wan = (formulas.utilisation(row.bandwidth, row.rtt, row.mtu, row.loss) for row in UTILISATIONS)
+    lan, wan = (tcp.utilisation(row.bandwidth, row.rtt, row.mtu, row.loss) for row in UTILISATIONS)
     assert lan == pytest.approx(1448 / 1500)  # a full path
     assert wan == pytest.approx(UTILISATIONS[1].published, abs=0.0005)
     row = UTILISATIONS[1]
-    delayed = formulas.utilisation(row.bandwidth, row.rtt, row.mtu, row.loss, packets_per_ack=2)
+    delayed = tcp.utilisation(row.bandwidth, row.rtt, row.mtu, row.loss, packets_per_ack=2)
     assert delayed == pytest.approx(0.0084, abs=0.0001)
 
 
 def test_the_rate_of_two_mtus_by_formula_is_less_unequal_than_published() -> None:
-    small, large = formulas.shares([row.mtu for row in SHARES])
+    small, large = tcp.shares([row.mtu for row in SHARES])
     assert large / small == pytest.approx(8948 / 1448)
     assert large / small < SHARES[1].published / SHARES[0].published
 
@@ -194,7 +194,7 @@ def test_cases_have_names_of_their_own_and_bounds() -> None:
     # Those that share a path for a time leave most of it empty: losses alone bound them.
     for case in MEASURED:
         if case.parallel > 1:
-            used = formulas.cubic_utilisation(case.bandwidth, case.rtt, case.mtus[0], case.loss)
+            used = tcp.cubic_utilisation(case.bandwidth, case.rtt, case.mtus[0], case.loss)
             assert case.parallel * used < 0.5
 
 
@@ -251,7 +251,7 @@ def test_figures_say_how_each_point_was_made() -> None:
 
 def test_recovery_is_drawn_over_the_formula() -> None:
     case = next(case for case in MEASURED if case.kind == "recovery" and case.control == "reno")
-    by_formula = formulas.recovery_time(case.bandwidth, case.rtt, case.mtus[0])
+    by_formula = tcp.recovery_time(case.bandwidth, case.rtt, case.mtus[0])
     figure = draw.recovery([made(case, "measured", [{"seconds": 1.2 * by_formula}] * 2)])
     heights = [float(height) for line in figure.axes[0].lines for height in np.ravel(line.get_ydata())]
     assert any(height == pytest.approx(1.2) for height in heights)
@@ -283,7 +283,7 @@ def test_ns3_agrees_with_mathis_within_a_factor(program: Path) -> None:
     case = Case("small", "loss", 0.02, 40, 40, loss=1e-2, warm_up=5, repetitions=2)
     found = simulate(case, program)
     rates = [one["goodputs"][0] for one in found["repetitions"]]
-    used = formulas.utilisation(case.bandwidth, case.rtt, 1500, case.loss)
+    used = tcp.utilisation(case.bandwidth, case.rtt, 1500, case.loss)
     assert all(0.5 < rate / case.bandwidth / used < 2 for rate in rates)
     assert rates[0] != rates[1]  # each has losses of its own
     assert found["made"] == "simulated"
@@ -295,7 +295,7 @@ def test_ns3_recovers_from_one_loss_as_the_formula_says(program: Path) -> None:
     case = Case("small", "recovery", 0.05, 10, 0.5, repetitions=1)
     [found] = simulate(case, program)["repetitions"]
     assert found["lowest"] < 0.65 * found["before"]
-    assert found["seconds"] == pytest.approx(formulas.recovery_time(0.05, 10, 1500), rel=0.2)
+    assert found["seconds"] == pytest.approx(tcp.recovery_time(0.05, 10, 1500), rel=0.2)
 
 
 def test_shipped_measurements_stand_in_until_something_is_measured_here(tmp_path: Path) -> None:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+NOT_MEASURED = "not_measured"
+"""The status of a cell whose deployment could not be made as asked; its message says why."""
+
 
 class Variable(NamedTuple):
     """What a figure is: its CF-style unit and its name for people."""

@@ -34,6 +34,7 @@ from tpcsweep.adaptive.choice import (
 )
 from tpcsweep.configuration.loading import Configuration, wanted
 from tpcsweep.configuration.sweep import REPETITION, Cell
+from tpcsweep.files import write_json
 from tpcsweep.models.baseline import fit_process
 from tpcsweep.models.observations import NothingMeasuredError, observe
 from tpcsweep.running import results
@@ -190,7 +191,7 @@ class Rounds:
             "failed": self.failed,
             "rounds": self.log,
         }
-        _write(self.folder / "rounds.json", content)
+        write_json(self.folder / "rounds.json", content)
 
     def _note(self, measured: NDArray[np.bool_], belief: Belief, estimated: float, noise: float) -> None:
         """Log and say how wrong the surface still is."""
@@ -294,12 +295,5 @@ def draw(folder: Path) -> None:
 
 def list_cells(path: Path, cells: Sequence[Cell]) -> Path:
     """Write the file that the configuration's `only` names."""
-    _write(path, [cell.path for cell in cells])
+    write_json(path, [cell.path for cell in cells])
     return path
-
-
-def _write(path: Path, content: object) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.part")
-    beside.write_bytes(orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
-    beside.replace(path)

@@ -10,10 +10,9 @@ from types import MappingProxyType
 
 import xarray as xr
 
-from tpcsweep.claims import cambridge, chep2023, chep2024, nrp2021, usatlas2007
+from tpcsweep.claims import cambridge, chep2023, chep2024, nrp2021, terena2005, usatlas2007
 from tpcsweep.claims.base import Claim, Outcome, Verdict, judge_claim
 from tpcsweep.claims.cells import cells_of
-from tpcsweep.studies.terena2005 import claims as terena2005
 
 __all__ = ["CLAIMS", "Claim", "Outcome", "Verdict", "judge"]
 

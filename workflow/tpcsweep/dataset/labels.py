@@ -11,12 +11,12 @@ import xarray as xr
 
 from tpcsweep.configuration.parameters import Parameters, Value, quantity
 from tpcsweep.flags import FLAGS
-from tpcsweep.variables import Variable
+from tpcsweep.variables import NOT_MEASURED, Variable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-STATUS = ("not_measured", "ok", "failed")
+STATUS = (NOT_MEASURED, "ok", "failed")
 """Meanings of the values of the variable `status`, from 0."""
 
 MASKS = {flag: 1 << bit for bit, flag in enumerate(FLAGS)}

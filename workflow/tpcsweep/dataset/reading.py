@@ -22,7 +22,7 @@ from tpcsweep.dataset.series import Record, record_of
 from tpcsweep.dataset.summary import Row, hole, row_of
 from tpcsweep.dataset.transfers import Columns, columns_of
 from tpcsweep.linux import signals
-from tpcsweep.running.results import NOT_MEASURED
+from tpcsweep.variables import NOT_MEASURED
 
 FEW = 500
 """So many files are read here before processes are started: that is a quarter of a second."""

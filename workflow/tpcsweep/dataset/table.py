@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import xarray as xr
 
 from tpcsweep.dataset.labels import SIMULATED, STATUS, flags_in, masks_of
-from tpcsweep.dataset.writing import beside
+from tpcsweep.files import replacing
 from tpcsweep.flags import worst
 
 if TYPE_CHECKING:
@@ -31,5 +31,5 @@ def table(summary: xr.Dataset) -> pd.DataFrame:
 
 def write_table(summary: xr.Dataset, path: str | Path) -> None:
     """Write the table of cells as CSV: beside it, then renamed."""
-    with beside(Path(path)) as part:
+    with replacing(Path(path)) as part:
         table(summary).to_csv(part, index=False, float_format="%.6g")

@@ -11,6 +11,7 @@ import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 
 from tpcsweep.dataset import SIMULATED
+from tpcsweep.rates import GBIT
 from tpcsweep.variables import TRANSFERS
 
 FIGURES = ("startup", "sending", "total", "size", "rate")
@@ -34,7 +35,7 @@ def of_cell(transfers: xr.Dataset, cell: int) -> pd.DataFrame:
     figures = frame[list(FIGURES)]
     streams = frame.groupby("stream")[["size", "total"]].sum()
     both = pd.DataFrame([figures.sum(), figures.mean()], index=["sum", "mean"])
-    both.loc["sum", "rate"] = (streams["size"] * 8e-9 / streams["total"]).sum()
+    both.loc["sum", "rate"] = (streams["size"] * GBIT / streams["total"]).sum()
     rows = pd.concat([figures, both]).rename(columns=_heads(figures.columns))
     words = frame[["stream", "number", "message"]].astype(object)
     table = words[["stream", "number"]].join(rows, how="right").join(words["message"])

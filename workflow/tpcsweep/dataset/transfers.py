@@ -12,6 +12,7 @@ import xarray as xr
 from tpcsweep.dataset.labels import SIMULATED, attributes_of
 from tpcsweep.dataset.slabs import Slab, empty
 from tpcsweep.dataset.spool import Spool
+from tpcsweep.rates import GBIT
 from tpcsweep.variables import TRANSFERS
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ class Transfers:
         found["startup"] = found["first_byte"] - found["start"]
         found["sending"] = found["end"] - found["first_byte"]
         found["total"] = found["end"] - found["start"]
-        found["rate"] = found["size"] * 8e-9 / np.maximum(found["total"], 1e-9)
+        found["rate"] = found["size"] * GBIT / np.maximum(found["total"], 1e-9)
         for name, index in zip(self._axes, np.unravel_index(found["cell"], self._shape), strict=True):
             found[name] = self.coordinates[name][1][index]
         return found

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Hashable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,6 +14,7 @@ import xarray as xr
 from tpcsweep.dataset.folding import Folded
 from tpcsweep.dataset.labels import TRANSFERS_GROUP
 from tpcsweep.dataset.slabs import Group
+from tpcsweep.files import replacing
 
 _CHUNK_CACHE = 2**20
 """Bytes for each variable: slabs are whole chunks, and the library's own 64 MB for each would be most of the memory."""
@@ -31,27 +29,13 @@ def write(folded: Folded, path: str | Path, done: str = "folded from cell files"
     """
     now = datetime.now(UTC).isoformat(timespec="seconds")
     summary = folded.summary.assign_attrs(history=f"{now} tpcsweep: {done}")
-    with beside(Path(path)) as part:
+    with replacing(Path(path)) as part:
         summary.to_netcdf(part, mode="w", engine="netcdf4", encoding=_encoding(summary))
         _append(part, "samples", folded.series)
         _append(part, TRANSFERS_GROUP, folded.moved)
 
 
-@contextmanager
-def beside(path: Path) -> Iterator[str]:
-    """Give the name of an empty file in the same folder that becomes `path` if nothing is raised."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, part = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    os.close(handle)
-    try:
-        yield part
-        Path(part).chmod(0o644)  # mkstemp's are private
-        Path(part).replace(path)
-    finally:
-        Path(part).unlink(missing_ok=True)
-
-
-def _append(path: str, name: str, group: Group) -> None:
+def _append(path: Path, name: str, group: Group) -> None:
     """Add a group to a file, a slab at a time, as xarray would write it whole."""
     outline = group.outline()
     bare = outline.drop_vars(outline.data_vars)

@@ -12,8 +12,10 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any, NamedTuple
 
+from tpcsweep import tcp
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.measure.readings import Series, mean
+from tpcsweep.rates import BYTES
 
 NONE_FOUND = "none_found"
 
@@ -57,20 +59,12 @@ MACHINE_USED = 0.95
 EMULATOR_USED = 0.9
 """Cores that the path's emulator uses when it may bind."""
 
-INITIAL_WINDOW = 10
-"""Segments that a connection begins with (RFC 6928)."""
 ROUND_TRIPS = {"pull": 6, "push": 4}
 """Round trips of a transfer of one byte, by copy_mode: connections, requests and answers. Found: at 100 ms such
 transfers by curl took 0.62 s and 0.42 s, each of them."""
 REDIRECTED = 13
 """The same that a pull takes more where both sides have a redirector. Found: 13 for files of 4 MiB, and 16 for 64 MiB;
 docs/shipped-sweeps.md."""
-HEADERS = 52
-"""Bytes of IPv4 and TCP headers with timestamps, in each packet."""
-CUBIC = 1.054
-"""Segments: CUBIC's mean window is this × (RTT in s / loss)^¾ (RFC 9438, section 5.1, β 0.7, C 0.4)."""
-MATHIS = math.sqrt(1.5)
-"""Segments: Reno's mean window is this × loss^-½ (Mathis, Semke, Mahdavi, Ott 1997)."""
 
 
 class Sign(NamedTuple):
@@ -200,9 +194,9 @@ def ramp_seconds(wanted: Parameters, rtt: float) -> float:
     until the file is sent, or the TCP buffer or a connection's share of the path is full.
     """
     connections = wanted.streams * wanted.tcp_streams
-    share = wanted.bandwidth * rtt * 125_000 / connections
+    share = wanted.bandwidth * BYTES * rtt / 1000 / connections
     most = min(wanted.file_size / wanted.tcp_streams, wanted.tcp_buffer, share)
-    doublings = max(0.0, math.log2(1 + most / (INITIAL_WINDOW * (wanted.mtu - HEADERS))) - 1)
+    doublings = max(0.0, float(tcp.slow_start(most, tcp.INITIAL_WINDOW * tcp.payload(wanted.mtu))) - 1)
     asks = wanted.origins > 1 and wanted.endpoint == "redirector" and wanted.copy_mode == "pull"
     return (ROUND_TRIPS[wanted.copy_mode] + REDIRECTED * asks + doublings) * rtt / 1000
 
@@ -216,10 +210,11 @@ def loss_rate(wanted: Parameters, loss: float, rtt: float) -> float:
         return math.nan
     if not loss or not rtt:
         return math.inf
-    window = MATHIS / math.sqrt(loss)
+    payload = tcp.payload(wanted.mtu)
+    rate = float(tcp.mathis(payload, rtt, loss))
     if wanted.congestion_control == "cubic":  # never slower than Reno: RFC 9438, section 4.3
-        window = max(window, CUBIC * (rtt / 1000 / loss) ** 0.75)
-    return window * (wanted.mtu - HEADERS) * 8e-6 / rtt
+        rate = max(rate, tcp.cubic(payload, rtt, loss))
+    return rate
 
 
 def _beyond(sign: Sign, summary: Mapping[str, float | int | None]) -> float:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpcsweep.measure.history import MOST, History
+from tpcsweep.rates import GBIT
 
 Series = dict[str, NDArray[np.float64]]
 
@@ -109,9 +110,9 @@ def series(readings: list[Reading], interval: float) -> Series:
     total = np.maximum(step["machine_total"], 1e-9)
     return {
         "time": times[1:] - times[:1],
-        "goodput": step["payload"] * 8e-9 / interval,
-        "source_throughput": step["source_bytes"] * 8e-9 / interval,
-        "wire_throughput": step["wire_bytes"] * 8e-9 / interval,
+        "goodput": step["payload"] * GBIT / interval,
+        "source_throughput": step["source_bytes"] * GBIT / interval,
+        "wire_throughput": step["wire_bytes"] * GBIT / interval,
         **_cores("source", step["source_cpu"], interval),
         **_cores("destination", step["destination_cpu"], interval),
         "client_cpu": step["client_cpu"] / interval,
@@ -121,8 +122,8 @@ def series(readings: list[Reading], interval: float) -> Series:
         "machine_others": step["machine_others"] / total,
         "machine_pressure": step["machine_pressure"] / interval,
         "retransmits": step["retransmits"],
-        "sent": step["sent"] * 8e-9 / interval,
-        "resent": step["resent"] * 8e-9 / interval,
+        "sent": step["sent"] * GBIT / interval,
+        "resent": step["resent"] * GBIT / interval,
         **{name: step[name] / interval for name in ("busy", "rwnd_limited", "sndbuf_limited")},
         **{name: columns[name][last[1:]] for name in STATES},
     }
@@ -131,7 +132,7 @@ def series(readings: list[Reading], interval: float) -> Series:
 def goodput(readings: list[Reading], interval: float) -> NDArray[np.float64]:
     """The series of that name alone, for looks at a cell that goes on."""
     read, payload = np.array([(reading.time, reading.payload) for reading in readings], dtype=float).T
-    return np.asarray(np.diff(_between(_even(read, interval), read, payload)) * 8e-9 / interval)
+    return np.asarray(np.diff(_between(_even(read, interval), read, payload)) * GBIT / interval)
 
 
 def mean(values: NDArray[np.float64]) -> float:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import numpy as np
 import xarray as xr
 
+from tpcsweep import tcp
+
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
     from numpy.typing import NDArray
@@ -33,9 +35,6 @@ UNSAID: Mapping[str, float] = {
     "streams": 1.0,
 }
 """What a model takes for what the data do not say: limits so wide that none of them binds."""
-
-GBIT_PER_MS = 8e-6
-"""Gbit/s of one byte per ms."""
 
 
 @dataclass(frozen=True)
@@ -166,34 +165,15 @@ BACKGROUND = Parameter(
 )
 """Loss that nobody set: of queues that overflow, and of congestion."""
 
-HEADERS = 52.0
-"""Bytes of a packet that are no payload: IPv4, TCP and its timestamps (RFC 791, RFC 9293, RFC 7323)."""
-
-INITIAL_WINDOW = 10.0
-"""Segments that a connection begins with (RFC 6928, 2013)."""
-
 
 def segment(points: Points) -> NDArray[np.float64]:
     """Payload of a packet in bytes."""
-    return np.asarray(points["mtu"] - HEADERS)
-
-
-def mathis(
-    payload: NDArray[np.float64] | float,
-    rtt: NDArray[np.float64] | float,
-    loss: NDArray[np.float64] | float,
-    packets_per_ack: float = 1.0,
-) -> NDArray[np.float64]:
-    """Rate of one connection under loss, Gbit/s: MSS/RTT √(3/2b)/√p (Mathis and others 1997).
-
-    payload: bytes of a packet, the MSS. rtt: ms. packets_per_ack: b, packets for which the window grows as for one.
-    """
-    return np.asarray(GBIT_PER_MS * payload / rtt * np.sqrt(1.5 / (packets_per_ack * loss)))
+    return np.asarray(points["mtu"] - tcp.HEADERS)
 
 
 def mathis_rate(points: Points, rtt: NDArray[np.float64], background: float) -> NDArray[np.float64]:
-    """Rate of one connection of each point, Gbit/s, by `mathis`."""
-    return mathis(segment(points), rtt, np.minimum(points["loss"] + background, 1.0))
+    """Rate of one connection of each point, Gbit/s, by `tcp.mathis`."""
+    return tcp.mathis(segment(points), rtt, np.minimum(points["loss"] + background, 1.0))
 
 
 def connections(points: Points) -> NDArray[np.float64]:

@@ -10,8 +10,6 @@ import numpy as np
 from tpcsweep.models.base import (
     BASE,
     EFFICIENCY,
-    GBIT_PER_MS,
-    INITIAL_WINDOW,
     WINDOW,
     Model,
     Parameter,
@@ -20,10 +18,12 @@ from tpcsweep.models.base import (
     mathis_rate,
     segment,
 )
+from tpcsweep.models.ranges import RANGE
+from tpcsweep.rates import GBIT_PER_MS
+from tpcsweep.tcp import INITIAL_WINDOW, slow_start, window_rate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-from tpcsweep.models.ranges import RANGE
 
 
 def _combined(
@@ -47,14 +47,14 @@ def _combined(
     origin = 1 / (1 / (per_core * points["cores"] / origins) + 1 / instance)
     # What one transfer reaches once it runs: of several connections each waits between its ranges.
     connection = np.minimum(
-        GBIT_PER_MS * window * points["tcp_buffer"] / rtt, mathis_rate(points, rtt, background)
+        window_rate(window * points["tcp_buffer"], rtt), mathis_rate(points, rtt, background)
     )
     waiting = np.where(inside > 1, rtt / (GBIT_PER_MS * RANGE), 0.0)
     alone = np.minimum(inside / (1 / connection + waiting), np.minimum(path, origin))
     # What a file takes besides: the client's start, round trips of handshakes, and those of slow start.
-    first = inside * INITIAL_WINDOW * segment(points) * GBIT_PER_MS / rtt
+    first = window_rate(inside * INITIAL_WINDOW * segment(points), rtt)
     before = handshakes + np.where(origins > 1, redirection, 0.0)
-    pause = 1e3 * setup + rtt * (before + np.log2(1 + alone / first))
+    pause = 1e3 * setup + rtt * (before + slow_start(alone, first))
     demand = streams / (1 / alone + pause / (GBIT_PER_MS * points["file_size"]))
     # Streams that fall on origins by chance leave some without any.
     busy = origins * -np.expm1(streams * np.log1p(-1 / np.maximum(origins, 1 + 1e-9)))

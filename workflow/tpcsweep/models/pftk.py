@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tpcsweep.models.base import BACKGROUND, BASE, GBIT_PER_MS, WINDOW, Model, Points, effective_rtt, segment
+from tpcsweep.models.base import BACKGROUND, BASE, WINDOW, Model, Points, effective_rtt, segment
+from tpcsweep.tcp import window_rate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,8 +21,8 @@ def _pftk(points: Points, base: float, window: float, background: float) -> NDAr
     loss = np.minimum(points["loss"] + background, 1.0)
     recovery = rtt * np.sqrt(2 * _DELAYED * loss / 3)
     timeouts = np.minimum(1.0, 3 * np.sqrt(3 * _DELAYED * loss / 8)) * loss * (1 + 32 * loss**2)
-    rate = GBIT_PER_MS * segment(points) / (recovery + (rtt + _LEAST_TIMEOUT) * timeouts)
-    ceiling = GBIT_PER_MS * window * points["tcp_buffer"] / rtt
+    rate = window_rate(segment(points), recovery + (rtt + _LEAST_TIMEOUT) * timeouts)
+    ceiling = window_rate(window * points["tcp_buffer"], rtt)
     return np.asarray(np.minimum(points["bandwidth"], np.minimum(rate, ceiling)))
 
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tpcsweep.models.base import EFFICIENCY, GBIT_PER_MS, Model, Parameter, Points, connections
+from tpcsweep.models.base import EFFICIENCY, Model, Parameter, Points, connections
+from tpcsweep.rates import GBIT_PER_MS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

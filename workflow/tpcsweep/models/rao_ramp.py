@@ -8,8 +8,6 @@ import numpy as np
 
 from tpcsweep.models.base import (
     BASE,
-    GBIT_PER_MS,
-    INITIAL_WINDOW,
     Model,
     Parameter,
     Points,
@@ -17,6 +15,7 @@ from tpcsweep.models.base import (
     effective_rtt,
     segment,
 )
+from tpcsweep.tcp import INITIAL_WINDOW, slow_start, window_rate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,11 +23,9 @@ if TYPE_CHECKING:
 
 def _ramp(points: Points, base: float, rate: float, duration: float) -> NDArray[np.float64]:
     rtt = effective_rtt(points, base)
-    start = (
-        connections(points) * INITIAL_WINDOW * segment(points) * GBIT_PER_MS / rtt
-    )  # Gbit/s in the first RTT
+    start = window_rate(connections(points) * INITIAL_WINDOW * segment(points), rtt)  # in the first RTT
     lasts = 1e3 * duration / rtt  # all that is counted here is in RTTs
-    rounds = np.minimum(np.log2(1 + rate / start), lasts)
+    rounds = np.minimum(slow_start(rate, start), lasts)
     return np.asarray((start * np.expm1(rounds * np.log(2)) + rate * (lasts - rounds)) / lasts)
 
 

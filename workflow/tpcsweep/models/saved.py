@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tpcsweep.files import write_json
 from tpcsweep.models.base import Model
 from tpcsweep.models.choice import Choice
 from tpcsweep.models.fit import Fit
@@ -50,11 +51,7 @@ def write(path: str | Path, label: str, fits: Mapping[str, Fit], choice: Choice)
         "fits": {name: one.to_dict() for name, one in fits.items()},
         "choice": choice.to_dict(),
     }
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.part")
-    beside.write_text(json.dumps(content, allow_nan=False) + "\n", encoding="utf-8")
-    beside.replace(path)
+    write_json(Path(path), content)
 
 
 def read(path: str | Path, models: Mapping[str, Model]) -> Saved:

@@ -9,20 +9,20 @@ import numpy as np
 from tpcsweep.models.base import (
     BASE,
     EFFICIENCY,
-    GBIT_PER_MS,
     WINDOW,
     Model,
     Points,
     connections,
     effective_rtt,
 )
+from tpcsweep.tcp import window_rate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
 def _window(points: Points, base: float, window: float, efficiency: float) -> NDArray[np.float64]:
-    rate = window * points["tcp_buffer"] * GBIT_PER_MS / effective_rtt(points, base)
+    rate = window_rate(window * points["tcp_buffer"], effective_rtt(points, base))
     return np.asarray(np.minimum(efficiency * points["bandwidth"], connections(points) * rate))
 
 

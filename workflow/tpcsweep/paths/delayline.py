@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path as File
 
+from tpcsweep.files import replacing
 from tpcsweep.linux.commands import Commands
 from tpcsweep.paths.plan import INTERFACE, Path, PathError, burst, memory, queue_bytes, rate_bit, tick_ns
 
@@ -56,17 +57,14 @@ def build(folder: File, commands: Commands) -> File:
     binary = folder / f"{NAME}-{hashlib.sha256(made_of).hexdigest()[:12]}"
     if binary.exists():
         return binary
-    beside = folder / f".{binary.name}.{os.getpid()}.{threading.get_ident()}"
     try:
-        commands.run(["cc", *FLAGS, "-o", str(beside), str(SOURCE)])
-        beside.replace(binary)
+        with replacing(binary) as part:
+            commands.run(["cc", *FLAGS, "-o", str(part), str(SOURCE)])
     except (RuntimeError, OSError) as error:
         raise PathError(
             f"delay line: {SOURCE.name} could not be compiled into {folder}: {error}; "
             "install a C compiler and Linux headers (Debian: gcc libc6-dev linux-libc-dev)"
         ) from error
-    finally:
-        beside.unlink(missing_ok=True)
     return binary
 
 

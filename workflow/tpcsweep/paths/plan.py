@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from math import ceil, inf
 from typing import Any, Literal
 
+from tpcsweep.rates import GBIT_PER_MS
+
 Emulator = Literal["none", "netem", "delayline"]
 
 INTERFACE = "tpc-path"
@@ -111,7 +113,7 @@ def held(limit: int, packet: float, delay: float) -> float:
 
     packet: their mean bytes. Little's law: no more than limit × packet / delay leave in a time.
     """
-    return limit * packet * 8e-6 / delay
+    return limit * packet * GBIT_PER_MS / delay
 
 
 def describe_limit(path: Path) -> dict[str, Any]:

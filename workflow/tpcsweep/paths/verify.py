@@ -29,6 +29,7 @@ from tpcsweep.paths import plan
 from tpcsweep.paths.link import DIRECTIONS, Link, calibrate
 from tpcsweep.paths.plan import ETHERNET, INTERFACE, Path, PathError
 from tpcsweep.paths.rtt import Rtt, measure_rtt
+from tpcsweep.rates import BYTES, GBIT
 
 RTT_TOLERANCE = (0.02, 0.3)  # relative, and ms: the larger counts
 BANDWIDTH_TOLERANCE = (-0.05, 0.03)
@@ -143,7 +144,7 @@ def measure_bandwidth(link: Link, *, reverse: bool = False, window: float = WIND
         counters.close()
     header = HEADERS + (0 if link.emulator == "delayline" else ETHERNET)
     lost = path.loss if link.emulator == "delayline" else 0.0
-    return Rate(wire_bytes(found, payload, header) * 8e-9 / seconds / (1 - lost), calm)
+    return Rate(wire_bytes(found, payload, header) * GBIT / seconds / (1 - lost), calm)
 
 
 @contextlib.contextmanager
@@ -166,7 +167,7 @@ def _overload(
     """
     data = bytes(size)
     full = plan.burst(path)  # the token bucket is full at first: empty it at once
-    rate = path.bandwidth * 125e6
+    rate = path.bandwidth * BYTES
     offered = rate * OVERLOAD / (1 - path.loss)
     begin = time.monotonic()
     opens = begin + path.rtt / 2e3 + SETTLE
@@ -222,7 +223,7 @@ def wire_bytes(found: dict[str, int], payload: int, header: int) -> float:
 
 def drain(path: Path, left: float) -> float:
     """Seconds until a path is empty that has so many bytes left in its queue."""
-    return max(0.0, left) / (path.bandwidth * 125e6) + path.rtt / 2e3 + SETTLE
+    return max(0.0, left) / (path.bandwidth * BYTES) + path.rtt / 2e3 + SETTLE
 
 
 def allowed_rtt(asked: float) -> float:

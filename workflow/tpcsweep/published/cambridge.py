@@ -14,6 +14,7 @@ from tpcsweep.figures.line_plots import colours
 from tpcsweep.figures.panels import styled
 from tpcsweep.published.base import Data, PublishedFigure, Shown
 from tpcsweep.published.layout import board, close
+from tpcsweep.rates import GBIT
 
 PUBLISHED = {1: 8.0, 5: 25.0, 10: 53.0}
 """Total rate in Gbit/s by flows."""
@@ -61,7 +62,7 @@ def rates(data: Data, count: int) -> tuple[Any, Any]:
     total = np.zeros(_BINS)
     for start, end, size in part[["first_byte", "end", "size"]].itertuples(index=False):
         inside = np.clip(np.minimum(edges[1:], end) - np.maximum(edges[:-1], start), 0, None)
-        total += inside * size * 8e-9 / max(end - start, 1e-9)
+        total += inside * size * GBIT / max(end - start, 1e-9)
     return edges[1:], total / np.diff(edges)
 
 

@@ -8,7 +8,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import orjson
 import xarray as xr
 import yaml
 from matplotlib.figure import Figure
@@ -18,6 +17,7 @@ from tpcsweep.dataset import SIMULATED
 from tpcsweep.figures import save
 from tpcsweep.figures.labels import how
 from tpcsweep.figures.panels import in_common, styled
+from tpcsweep.files import write_json
 from tpcsweep.published.base import Data, PublishedFigure, Shown
 from tpcsweep.published.carried import Carried, carried, unmeasured
 from tpcsweep.published.layout import board, close
@@ -174,7 +174,5 @@ def _write(
     content = [
         {"figure": figure.name, "testbed": testbed, "scale": scale, **claim.to_dict()} for claim in claims
     ]
-    beside = folder / ".published.json.part"
-    beside.write_bytes(orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
-    beside.replace(folder / "published.json")
+    write_json(folder / "published.json", content)
     return folder / "published.png"

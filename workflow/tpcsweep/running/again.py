@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 from tpcsweep.configuration.sweep import Cell
 from tpcsweep.flags import graded
-from tpcsweep.running.results import NOT_MEASURED
-from tpcsweep.variables import CPU_LIMITS
+from tpcsweep.variables import CPU_LIMITS, NOT_MEASURED
 
 CAUSES = ("disturbed", "machine_saturated", "not_steady")
 """Flags of what may be otherwise the next time, the gravest first."""

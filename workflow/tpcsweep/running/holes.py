@@ -11,6 +11,7 @@ import orjson
 
 from tpcsweep.configuration.loading import Configuration, wanted
 from tpcsweep.configuration.sweep import Cell
+from tpcsweep.files import write_json, write_text
 from tpcsweep.running import results
 
 FILE = "not_measured.json"
@@ -102,10 +103,9 @@ def write(found: Sequence[Hole], total: int, file: Path, page: Path, front: Path
 
     total: the cells of the sweep.
     """
-    option = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-    _replace(page, table(found, total) + front.read_text())
+    write_text(page, table(found, total) + front.read_text())
     # Last, as its time tells which cells it was made of.
-    _replace(file, orjson.dumps([hole._asdict() for hole in found], option=option).decode())
+    write_json(file, [hole._asdict() for hole in found])
 
 
 def table(found: Sequence[Hole], total: int) -> str:
@@ -131,10 +131,3 @@ def table(found: Sequence[Hole], total: int) -> str:
 def _escaped(text: str) -> str:
     plain = "".join(f"\\{sign}" if sign in "\\*`_|" else sign for sign in " ".join(text.split()))
     return plain.replace("{", "{{ '{' }}")
-
-
-def _replace(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.part")
-    beside.write_text(text)
-    beside.replace(path)

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
+from tpcsweep.files import write_json
 from tpcsweep.flags import FLAGS, Grade, graded
 
 if TYPE_CHECKING:
@@ -39,9 +40,8 @@ class Run(TypedDict):
 
 def begin(folder: Path, cells: int) -> None:
     """Note at the start of a run how many cells it will measure; its jobs count them down."""
-    folder.mkdir(parents=True, exist_ok=True)
     run = Run(cells=cells, done=0, began=time.time(), left_out=[])
-    (folder / FILE).write_text(json.dumps(run))
+    write_json(folder / FILE, run)
 
 
 def quieten() -> None:

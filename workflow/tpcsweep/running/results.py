@@ -7,15 +7,16 @@ import errno
 import fcntl
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import orjson
 import psutil
 
-NOT_MEASURED = "not_measured"
-"""The status of a cell whose deployment could not be made as asked; its message says why."""
+from tpcsweep.files import replacing
+from tpcsweep.variables import NOT_MEASURED
+
 _HOLE = b'{"status":"not_measured",'
 """How the file of such a cell begins."""
 
@@ -55,16 +56,15 @@ def publish(path: Path, spec: Mapping[str, Any], result: Mapping[str, Any], resc
 
     Snakemake removes the new files of a job that fails, those of complete cells too; `recover` puts them back.
     """
-    beside = _written(path, {"spec": spec, **result})
     kept = _rescued(rescue, path)
     kept.unlink(missing_ok=True)
-    while not kept.exists():
-        with contextlib.suppress(FileExistsError):
-            rescue.mkdir()
-        # A job beside this one may have removed the folder, when it was empty.
-        with contextlib.suppress(FileNotFoundError):
-            os.link(beside, kept)
-    beside.replace(path)
+    with _written(path, {"spec": spec, **result}) as part:
+        while not kept.exists():
+            with contextlib.suppress(FileExistsError):
+                rescue.mkdir()
+            # A job beside this one may have removed the folder, when it was empty.
+            with contextlib.suppress(FileNotFoundError):
+                os.link(part, kept)
 
 
 def leave_out(path: Path, spec: Mapping[str, Any], record: Mapping[str, Any]) -> None:
@@ -72,7 +72,8 @@ def leave_out(path: Path, spec: Mapping[str, Any], record: Mapping[str, Any]) ->
 
     record: `message` says why, and the rest is as in the file of a cell without any figure.
     """
-    _written(path, {"status": NOT_MEASURED, "spec": spec, **record}).replace(path)
+    with _written(path, {"status": NOT_MEASURED, "spec": spec, **record}):
+        pass
 
 
 def left_out(path: Path) -> bool:
@@ -84,15 +85,15 @@ def left_out(path: Path) -> bool:
         return False
 
 
-def _written(path: Path, content: Mapping[str, Any]) -> Path:
-    """Content in a file beside a place, safe on the disk."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.part")
-    with beside.open("wb") as file:
-        file.write(orjson.dumps(content))
-        file.flush()
-        os.fsync(file.fileno())
-    return beside
+@contextlib.contextmanager
+def _written(path: Path, content: Mapping[str, Any]) -> Iterator[Path]:
+    """A file beside a place with the content, safe on the disk; it takes the place at the end."""
+    with replacing(path) as part:
+        with part.open("wb") as file:
+            file.write(orjson.dumps(content))
+            file.flush()
+            os.fsync(file.fileno())
+        yield part
 
 
 def recover(path: Path, wanted: Mapping[str, Any], rescue: Path) -> bool:
@@ -100,11 +101,8 @@ def recover(path: Path, wanted: Mapping[str, Any], rescue: Path) -> bool:
     kept = _rescued(rescue, path)
     if stale(kept, wanted):
         return False
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.part")
-    beside.unlink(missing_ok=True)
-    os.link(kept, beside)
-    beside.replace(path)
+    with replacing(path) as part:
+        os.link(kept, part)
     return True
 
 

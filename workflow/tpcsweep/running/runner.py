@@ -26,6 +26,7 @@ from tpcsweep.configuration.sweep import Cell
 from tpcsweep.extras import MissingExtraError, missing
 from tpcsweep.linux import signals
 from tpcsweep.measure import provenance
+from tpcsweep.rates import BYTES
 from tpcsweep.running import again, holes, progress, results
 from tpcsweep.running.holes import Hole
 from tpcsweep.running.progress import Progress
@@ -161,7 +162,7 @@ def _tasks(configuration: Configuration, deployment: str) -> list[Task]:
 def _arriving(wanted: Parameters, seconds: float) -> int:
     """Bytes of files in memory that a cell of so many seconds has at a time at most."""
     files = files_of(wanted.layer, wanted.streams, "sparse").memory * wanted.file_size
-    return min(files, round(wanted.bandwidth * 1e9 / 8 * seconds))
+    return min(files, round(wanted.bandwidth * BYTES * seconds))
 
 
 def _request(

@@ -24,11 +24,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tpcsweep.paths.plan import SUPER_PACKET, held
+from tpcsweep.tcp import HEADERS
 
 DEFAULT_LIMIT = 1000
 """Packets, tc-netem(8)."""
-HEADERS = 52
-"""Bytes of IPv4 and TCP headers with the timestamp option."""
 SEGMENTS = 2
 """The fewest of a super-packet, net.ipv4.tcp_min_tso_segs."""
 PACED = 1000 / 1024

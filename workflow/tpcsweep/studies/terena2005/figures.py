@@ -14,10 +14,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
 
+from tpcsweep import tcp
+from tpcsweep.claims.terena2005 import RECOVERIES
 from tpcsweep.figures.panels import head, styled
-from tpcsweep.studies.terena2005 import formulas
 from tpcsweep.studies.terena2005.outcomes import Made, Outcome, interval
-from tpcsweep.studies.terena2005.published import RECOVERIES, SHARES, UTILISATIONS
+from tpcsweep.studies.terena2005.published import SHARES, UTILISATIONS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,7 +44,7 @@ def utilisation(outcomes: Sequence[Outcome]) -> Figure:
         left, right = figure.subplots(1, 2, sharey=True)
         for (rtt, bandwidth), shade in shades.items():
             for acks, style in ((1, "-"), (2, ":")):
-                used = [formulas.utilisation(bandwidth, rtt, 1500, loss, acks) for loss in _LOSSES]
+                used = [tcp.utilisation(bandwidth, rtt, 1500, loss, acks) for loss in _LOSSES]
                 left.plot(_LOSSES, used, style, color=shade, linewidth=1.2)
         for one in chosen:
             case = one.case
@@ -54,8 +55,8 @@ def utilisation(outcomes: Sequence[Outcome]) -> Figure:
         for row in UTILISATIONS:
             for axes in (left, right) if row.rtt == 120 else (left,):
                 axes.plot(row.loss, row.published, "*", color="black", markersize=11, zorder=5)
-        reno = [formulas.utilisation(1, 120, 1500, loss) for loss in _LOSSES]
-        cubic = [formulas.cubic_utilisation(1, 120, 1500, loss) for loss in _LOSSES]
+        reno = [tcp.utilisation(1, 120, 1500, loss) for loss in _LOSSES]
+        cubic = [tcp.cubic_utilisation(1, 120, 1500, loss) for loss in _LOSSES]
         right.plot(_LOSSES, reno, color=_CONTROLS["reno"], linewidth=1.2)
         right.plot(_LOSSES, cubic, color=_CONTROLS["cubic"], linewidth=1.2)
         left.set_title("Reno, 1 Gbit/s, MTU 1500")
@@ -97,8 +98,8 @@ def recovery(outcomes: Sequence[Outcome]) -> Figure:
                     va="center",
                 )
         by_formula: dict[str, Callable[[float, float, int], float]] = {
-            "reno": formulas.recovery_time,
-            "cubic": formulas.cubic_recovery_time,
+            "reno": tcp.recovery_time,
+            "cubic": tcp.cubic_recovery_time,
         }
         for one in chosen:
             case = one.case
@@ -138,7 +139,7 @@ def fairness(outcomes: Sequence[Outcome]) -> Figure:
     mtus = [row.mtu for row in SHARES]
     bars = [
         ("published\n1 Gbit/s, 117 ms", [row.published for row in SHARES]),
-        ("formula\n(as the MSS)", formulas.shares(mtus)),
+        ("formula\n(as the MSS)", tcp.shares(mtus)),
     ]
     for one in chosen:
         means = [float(np.mean(one.goodputs(mtu))) for mtu in mtus]

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from tpcsweep import tcp
 from tpcsweep.claims import CLAIMS, Outcome
 from tpcsweep.claims.effects import Interval, Region, about, both
-from tpcsweep.studies.terena2005 import formulas
+from tpcsweep.claims.terena2005 import RECOVERIES
 from tpcsweep.studies.terena2005.outcomes import Made, interval
 from tpcsweep.studies.terena2005.outcomes import Outcome as Run
-from tpcsweep.studies.terena2005.published import RECOVERIES, SHARES, UTILISATIONS
+from tpcsweep.studies.terena2005.published import SHARES, UTILISATIONS
 from tpcsweep.studies.terena2005.sources import SHIPPED
 
 FIGURE = "terena2005"
@@ -69,7 +70,7 @@ def _row(name: str, data: str, parts: Sequence[Part]) -> dict[str, Any]:
 def _losses(data: str, runs: Sequence[Run]) -> Iterator[Part]:
     for row, region in zip(UTILISATIONS, (Region(low=0.9), about(0.012)), strict=True):
         setting = row.bandwidth, row.rtt, row.mtu, row.loss
-        found: Interval | None = _exact(formulas.utilisation(*setting))
+        found: Interval | None = _exact(tcp.utilisation(*setting))
         if data != DATA[0]:
             run = _run(data, runs, "loss", row.bandwidth, row.rtt, (row.mtu,), row.loss)
             found = interval(run.utilisations) if run else None
@@ -93,7 +94,7 @@ def _recoveries(data: str, runs: Sequence[Run]) -> Iterator[Part]:
 
 
 def _shares(data: str, runs: Sequence[Run]) -> Iterator[Part]:
-    by_formula = formulas.shares([row.mtu for row in SHARES])
+    by_formula = tcp.shares([row.mtu for row in SHARES])
     mtus = tuple(row.mtu for row in SHARES)
     for row, share in zip(SHARES, by_formula, strict=True):
         found: Interval | None = _exact(share * row.bandwidth / row.published)

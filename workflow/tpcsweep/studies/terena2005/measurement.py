@@ -12,15 +12,17 @@ from datetime import UTC, datetime
 from pathlib import Path as File
 from typing import Any
 
+from tpcsweep.files import write_json
 from tpcsweep.linux import signals
 from tpcsweep.linux.commands import CommandError
 from tpcsweep.linux.sockets import Connection
 from tpcsweep.measure.provenance import commit, machine
 from tpcsweep.paths import Path, PathError
+from tpcsweep.rates import GBIT
 from tpcsweep.studies.terena2005.cases import Case
-from tpcsweep.studies.terena2005.formulas import bdp_packets
 from tpcsweep.studies.terena2005.network import RECEIVER, SECOND, SENDER, Network, NetworkError, network
 from tpcsweep.studies.terena2005.recovery import Dropper, follow
+from tpcsweep.tcp import bdp_packets
 from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.machine import MachineError, require
 from tpcsweep.tools.base import package_versions
@@ -74,9 +76,7 @@ def measure_all(cases: Iterable[Case], folder: File, say: Callable[[str], None])
                 failed.append(f"{case.name}: {error}")
                 say(failed[-1])
                 continue
-            part = file.with_name(f".{file.name}.part")
-            part.write_text(json.dumps(result, indent=1))
-            part.replace(file)
+            write_json(file, result)
             say(f"{case.name}: {time.monotonic() - began:.0f} s")
     if failed:
         raise MeasurementError("not all was measured, the command measures the rest:\n" + "\n".join(failed))
@@ -133,7 +133,7 @@ def goodputs(before: Sequence[Connection], after: Sequence[Connection], seconds:
     now = {one.cookie: carried(one) for one in after}
     if gone := then.keys() - now.keys():
         raise MeasurementError(f"{len(gone)} of {len(then)} connections ended while they were measured")
-    return {cookie: (now[cookie] - then[cookie]) * 8e-9 / seconds for cookie in then}
+    return {cookie: (now[cookie] - then[cookie]) * GBIT / seconds for cookie in then}
 
 
 def _loss(net: Network, case: Case) -> Found:

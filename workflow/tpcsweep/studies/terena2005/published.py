@@ -4,45 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tpcsweep.studies.terena2005.formulas import recovery_time
-
-MINUTE = 60.0
-
-
-@dataclass(frozen=True)
-class Recovery:
-    """A row of the table of times to recover from one loss."""
-
-    id: str
-    path: str
-    bandwidth: float
-    rtt: float
-    mtu: int
-    published: float
-    rounded_to: float = MINUTE
-    """What the published time is a multiple of, s."""
-
-    @property
-    def by_formula(self) -> float:
-        """The time by the publication's own formula, s."""
-        return recovery_time(self.bandwidth, self.rtt, self.mtu)
-
-    @property
-    def agrees(self) -> bool:
-        """Whether the published time is what the formula gives, rounded."""
-        return abs(self.by_formula - self.published) <= self.rounded_to / 2
-
-
-RECOVERIES = (
-    Recovery("recovery.lan", "LAN", 10, 1, 1500, 0.430, rounded_to=0.010),
-    Recovery("recovery.chicago", "Geneva–Chicago", 10, 120, 1500, 92 * MINUTE),
-    Recovery("recovery.los_angeles_1g", "Geneva–Los Angeles", 1, 180, 1500, 23 * MINUTE),
-    Recovery("recovery.los_angeles_10g", "Geneva–Los Angeles", 10, 180, 1500, 231 * MINUTE),
-    Recovery("recovery.los_angeles_9000", "Geneva–Los Angeles", 10, 180, 9000, 38 * MINUTE),
-    Recovery("recovery.los_angeles_64k", "Geneva–Los Angeles", 10, 180, 65536, 5 * MINUTE),
-    Recovery("recovery.tokyo", "Geneva–Tokyo", 1, 300, 1500, 64 * MINUTE),
-)
-
 
 @dataclass(frozen=True)
 class Utilisation:

@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from tpcsweep import tcp
 from tpcsweep.extras import require
 from tpcsweep.measure.provenance import commit, machine
-from tpcsweep.models.base import HEADERS
-from tpcsweep.studies.terena2005 import formulas
+from tpcsweep.rates import GBIT
 from tpcsweep.studies.terena2005.cases import Case
 from tpcsweep.studies.terena2005.recovery import follow
 from tpcsweep.tools.base import package_versions
@@ -75,8 +75,8 @@ def arguments(case: Case, seed: int) -> dict[str, Any]:
     A flow begins with the window that it has on average, in congestion avoidance: slow start is not what is asked.
     The queue holds one bandwidth-delay product, as on paths that are measured.
     """
-    payload = case.bottleneck_mtu - HEADERS
-    full = formulas.bdp_packets(case.bandwidth, case.rtt, case.bottleneck_mtu)
+    payload = case.bottleneck_mtu - tcp.HEADERS
+    full = tcp.bdp_packets(case.bandwidth, case.rtt, case.bottleneck_mtu)
     window = full
     if case.kind == "loss":
         window = min(full, math.sqrt(1.5 / case.loss))
@@ -139,7 +139,7 @@ def stall(case: Case, samples: Sequence[Sample]) -> float | None:
     for flow, mtu in enumerate(case.mtus):
         since, bytes_then = 0.0, 0
         for sample in samples:
-            if sample.received[flow] > bytes_then and sample.window[flow] > mtu - HEADERS:
+            if sample.received[flow] > bytes_then and sample.window[flow] > mtu - tcp.HEADERS:
                 since = sample.time
             elif sample.time - since > allowed:
                 return since
@@ -152,7 +152,7 @@ def goodputs(case: Case, samples: Sequence[Sample]) -> list[float]:
     first = next(sample for sample in samples if sample.time >= case.warm_up)
     last = samples[-1]
     return [
-        (now - then) * 8e-9 / (last.time - first.time)
+        (now - then) * GBIT / (last.time - first.time)
         for then, now in zip(first.received, last.received, strict=True)
     ]
 
@@ -174,7 +174,7 @@ def simulate(case: Case, binary: Path) -> dict[str, Any]:
             found.append({"broken": f"stalled at {stalled:g} s"})
             continue
         if case.kind == "recovery":
-            payload = case.bottleneck_mtu - HEADERS
+            payload = case.bottleneck_mtu - tcp.HEADERS
             times = [sample.time for sample in samples]
             windows = [sample.window[0] / payload for sample in samples]
             found.append(asdict(follow(times, windows, told["drop"])))

@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from tpcsweep import tcp
 from tpcsweep.claims.effects import Interval
+from tpcsweep.claims.terena2005 import RECOVERIES
 from tpcsweep.paths import largest_bandwidth
-from tpcsweep.studies.terena2005 import formulas
 from tpcsweep.studies.terena2005.cases import MEASURED, SIMULATED, Case
 from tpcsweep.studies.terena2005.outcomes import Made, Outcome, interval
-from tpcsweep.studies.terena2005.published import IRREPRODUCIBLE, RECOVERIES, SHARES, UTILISATIONS
+from tpcsweep.studies.terena2005.published import IRREPRODUCIBLE, SHARES, UTILISATIONS
 
 MEASURE = "not measured: snakemake terena2005_measured"
 CPU_PER_GBIT = 5.0
@@ -93,7 +94,7 @@ class _Table:
             )
 
     def fairness(self) -> Iterator[Row]:
-        by_formula = formulas.shares([row.mtu for row in SHARES])
+        by_formula = tcp.shares([row.mtu for row in SHARES])
         for row, share in zip(SHARES, by_formula, strict=True):
             yield Row(
                 f"terena2005.{row.id}",
@@ -127,7 +128,7 @@ class _Table:
             )
 
     def _shares(self, case: Case) -> Iterator[Row]:
-        for mtu, share in zip(case.mtus, formulas.shares(case.mtus), strict=True):
+        for mtu, share in zip(case.mtus, tcp.shares(case.mtus), strict=True):
 
             def got(outcome: Outcome, mtu: int = mtu) -> str:
                 return _megabits(interval(outcome.goodputs(mtu)))
@@ -165,18 +166,18 @@ def _by_formula(case: Case) -> str:
     where = case.bandwidth, case.rtt, case.mtus[0]
     match case.kind, case.control:
         case "recovery", "reno":
-            return duration(formulas.recovery_time(*where))
+            return duration(tcp.recovery_time(*where))
         case "recovery", "cubic":
-            return duration(formulas.cubic_recovery_time(*where))
+            return duration(tcp.cubic_recovery_time(*where))
         case "loss", "reno":
             return _mathis(*where, case.loss)
         case "loss", "cubic":
-            return percent(formulas.cubic_utilisation(*where, case.loss))
+            return percent(tcp.cubic_utilisation(*where, case.loss))
     return "none"
 
 
 def _mathis(bandwidth: float, rtt: float, mtu: int, loss: float) -> str:
-    each, delayed = (formulas.utilisation(bandwidth, rtt, mtu, loss, acks) for acks in (1, 2))
+    each, delayed = (tcp.utilisation(bandwidth, rtt, mtu, loss, acks) for acks in (1, 2))
     return percent(each) if delayed == each else f"{percent(each)} ({percent(delayed)})"
 
 

@@ -30,6 +30,7 @@ from tpcsweep.paths.verify import (
     rtt_fits,
     wire_bytes,
 )
+from tpcsweep.rates import BYTES, GBIT
 from tpcsweep.testbeds.kubernetes.session import Session
 from tpcsweep.xrootd.servers import Server
 
@@ -227,7 +228,7 @@ def _share(flow: Flow, begin: float, rtt: float) -> tuple[float, bool]:
     punctual = max(_gap(seen[:, 0]), _gap(_during(counts, begin, end)[:, 0])) <= LATE
     waiting = (seen[:, 1].min() - HELD_BACK * flow.connections) * (flow.mss + flow.header)
     empty = wire / WINDOW * (rtt + allowed_rtt(rtt)) / 1000
-    return wire * 8e-9 / WINDOW, bool(punctual and waiting > empty)
+    return wire * GBIT / WINDOW, bool(punctual and waiting > empty)
 
 
 def _during(series: np.ndarray[Any, Any], begin: float, end: float) -> np.ndarray[Any, Any]:
@@ -244,7 +245,7 @@ def _gap(times: np.ndarray[Any, Any]) -> float:
 
 def _held(wanted: DeploymentParameters) -> float:
     """Bytes that the path asked for holds when it is full and nothing waits."""
-    return wanted.bandwidth * 125e6 * wanted.rtt / 1000
+    return wanted.bandwidth * BYTES * wanted.rtt / 1000
 
 
 def _rates(found: Measured) -> Iterable[tuple[str, Rate]]:

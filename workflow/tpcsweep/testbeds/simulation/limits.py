@@ -13,8 +13,9 @@ from tpcsweep.configuration.parameters import show_value
 from tpcsweep.configuration.problems import Problem
 from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.configuration.units import CORES, show
+from tpcsweep.rates import GBIT
 from tpcsweep.testbeds.simulation.fluid import solve
-from tpcsweep.testbeds.simulation.model import DISKS, GBIT, cells_of, central
+from tpcsweep.testbeds.simulation.model import DISKS, cells_of, central
 from tpcsweep.testbeds.simulation.plan import MOST
 from tpcsweep.tools import TOOLS
 

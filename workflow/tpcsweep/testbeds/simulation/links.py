@@ -8,8 +8,8 @@ from typing import Any
 
 from simgrid import Comm, Engine, Link, LinkInRoute, NetZone  # type: ignore[import-not-found]
 
-GBIT = 1e9 / 8
-"""Bytes."""
+BYTES = 125e6
+"""Of a Gbit."""
 TICK = 1e6
 """Bytes a second of the link that stands for waiting: a microsecond each."""
 
@@ -32,7 +32,7 @@ class Site:
         zone = NetZone.create_full_zone("site")
         self.sinks = [zone.create_host(f"phase{number}", 1) for number in range(len(self.phases))]
         self.caps = [zone.create_link(f"cap{number}", 1.0) for number in range(len(self.phases))]
-        shared = zone.create_link("shared", cell["shared"] * GBIT)
+        shared = zone.create_link("shared", cell["shared"] * BYTES)
         origins, self.pools = [], []
         for cap in self.caps:
             cap.set_sharing_policy(Link.SharingPolicy.FATPIPE, None)
@@ -66,9 +66,9 @@ class Site:
                 cap.set_bandwidth(TICK)
             else:
                 rate = phase["gbit"] / phase["seconds"] if phase["seconds"] else stream
-                cap.set_bandwidth(min(rate, stream) * cell["weight"] * GBIT)
+                cap.set_bandwidth(min(rate, stream) * cell["weight"] * BYTES)
         for link in self.pools:
-            link.set_bandwidth(pool * GBIT)
+            link.set_bandwidth(pool * BYTES)
 
     def wait(self, number: int, seconds: float) -> Any:
         """Let a stream wait, over the link of the set-up."""
@@ -79,5 +79,5 @@ class Site:
         phase = self.phases[at]
         if not phase["gbit"]:
             return self.wait(number, phase["seconds"])
-        size = phase["gbit"] * self.cell["weight"] * GBIT
+        size = phase["gbit"] * self.cell["weight"] * BYTES
         return Comm.sendto_async(self.hosts[number], self.sinks[at], max(1, round(size)))

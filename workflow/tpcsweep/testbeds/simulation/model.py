@@ -14,17 +14,15 @@ from numpy.typing import NDArray
 
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.physics import Physics
+from tpcsweep.rates import GBIT
+from tpcsweep.tcp import HEADERS, slow_start
 from tpcsweep.tools import TOOLS
 
 Array = NDArray[np.float64]
 Words = Sequence[Any] | NDArray[Any]
 
-HEADERS = 52
-"""Bytes of IPv4 and TCP headers with timestamps, in each packet."""
 TLS = 16384 / (16384 + 22)
 """Payload of a TLS 1.3 record of the largest size (RFC 8446, section 5): header 5, type 1, tag 16 bytes."""
-GBIT = 8e-9
-"""Of a byte."""
 WORDS = ("origins", "endpoint", "tool", "layer")
 """Parameters that `worded` takes, in its order."""
 WORDED = ("redirected", "encrypted", "endless", "reads", "writes")
@@ -190,7 +188,7 @@ def terms(throughput: Array, cells: Cells, p: Mapping[str, Array], queues: str) 
     setup = np.where(cells.endless > 0, rtt, files)  # a connection alone
     first = p["initial_window"] * (cells.mtu - HEADERS) * GBIT
     # The window doubles each round trip until the stream's rate is reached or the file is sent (RFC 5681).
-    rounds = np.log2(np.minimum(np.maximum(stream * rtt / first, 1), 1 + moved / first))
+    rounds = np.minimum(np.maximum(np.log2(stream * rtt / first), 0), slow_start(moved, first))
     ramp = first * (2**rounds - 1)
     demand = cells.streams / ((setup + rounds * rtt - ramp / stream) / moved + 1 / stream)
     ceilings = {**{name: used * value for name, value in each.items()}, **shared}

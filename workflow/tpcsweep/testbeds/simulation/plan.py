@@ -10,9 +10,9 @@ import numpy as np
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.physics import Physics
 from tpcsweep.configuration.sweep import Measurement
+from tpcsweep.rates import GBIT
 from tpcsweep.testbeds.simulation.fluid import least
 from tpcsweep.testbeds.simulation.model import (
-    GBIT,
     Terms,
     cells_of,
     central,

@@ -10,8 +10,9 @@ import numpy as np
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.measure.limits import NONE_FOUND, RAMP
 from tpcsweep.measure.trust import fairness
+from tpcsweep.rates import GBIT
 from tpcsweep.testbeds.simulation.course import Course
-from tpcsweep.testbeds.simulation.model import GBIT, Terms
+from tpcsweep.testbeds.simulation.model import Terms
 from tpcsweep.variables import SUMMARY, TRANSFERS
 
 REACHED = 0.95

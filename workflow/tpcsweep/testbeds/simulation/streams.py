@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from links import GBIT, Site  # type: ignore[import-not-found]  # beside it: `simulate` is run as a file
+from links import BYTES, Site  # type: ignore[import-not-found]  # beside it: `simulate` is run as a file
 from simgrid import Actor, Comm, Engine  # type: ignore[import-not-found]
 
 GOLDEN = 0.6180339887498949
@@ -91,7 +91,7 @@ class Stream:
         """Gbit that it has moved by now."""
         if not self._gbit or self.comm is None:
             return self._ended
-        left: float = self.comm.remaining / GBIT / self._site.cell["weight"]
+        left: float = self.comm.remaining / BYTES / self._site.cell["weight"]
         return self._ended + max(self._gbit - left, 0.0)
 
     def end(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 
 import pandas as pd  # type: ignore[import-untyped]
 
@@ -21,12 +22,51 @@ from tpcsweep.claims.effects import (
 )
 from tpcsweep.claims.predicates import MEASURE_MORE, cell_rows, nothing_there, pair_rows, ratio, said
 from tpcsweep.claims.usatlas2007 import LAYERS, LAYERS_SWEEP, of_any_tool
-from tpcsweep.studies.terena2005.published import RECOVERIES
+from tpcsweep.tcp import recovery_time
+
+MINUTE = 60.0
+"""Seconds."""
 
 _LAN = Region(low=0.9)
 _WAN = about(0.012)
 _VARIANTS = ("reno", "westwood", "bic")
 """In the order of their published rates, the slowest first; FAST is in no Linux kernel."""
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """A row of the table of times to recover from one loss."""
+
+    id: str
+    path: str
+    bandwidth: float
+    rtt: float
+    mtu: int
+    published: float
+    rounded_to: float = MINUTE
+    """What the published time is a multiple of, s."""
+
+    @property
+    def by_formula(self) -> float:
+        """The time by the publication's own formula, s."""
+        return recovery_time(self.bandwidth, self.rtt, self.mtu)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the published time is what the formula gives, rounded."""
+        return abs(self.by_formula - self.published) <= self.rounded_to / 2
+
+
+RECOVERIES = (
+    Recovery("recovery.lan", "LAN", 10, 1, 1500, 0.430, rounded_to=0.010),
+    Recovery("recovery.chicago", "Geneva–Chicago", 10, 120, 1500, 92 * MINUTE),
+    Recovery("recovery.los_angeles_1g", "Geneva–Los Angeles", 1, 180, 1500, 23 * MINUTE),
+    Recovery("recovery.los_angeles_10g", "Geneva–Los Angeles", 10, 180, 1500, 231 * MINUTE),
+    Recovery("recovery.los_angeles_9000", "Geneva–Los Angeles", 10, 180, 9000, 38 * MINUTE),
+    Recovery("recovery.los_angeles_64k", "Geneva–Los Angeles", 10, 180, 65536, 5 * MINUTE),
+    Recovery("recovery.tokyo", "Geneva–Tokyo", 1, 300, 1500, 64 * MINUTE),
+)
+"""Every row of the published table; bandwidths in Gbit/s, RTTs in ms, MTUs in bytes, times in s."""
 
 
 def _recovery_rows() -> tuple[Row, ...]:
