@@ -15,8 +15,9 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from tpcsweep.dataset.labels import how_made
 from tpcsweep.figures.grid import Grid, evenly
-from tpcsweep.figures.labels import axis_label, how, value_text, words
+from tpcsweep.figures.labels import axis_label, value_text, words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -68,7 +69,7 @@ def finish(
     figure: Figure, summary: xr.Dataset, what: str, notes: Sequence[str], handles: Sequence[Any] = ()
 ) -> None:
     """Add title, what all cells have in common, notes and one legend; the figure grows by their height."""
-    title = f"{what}: sweep {summary.attrs['sweep']}, {how(summary)}"
+    title = f"{what}: sweep {summary.attrs['sweep']}, {how_made(summary)}"
     head(figure, title, [in_common(summary), *notes], handles)
 
 
