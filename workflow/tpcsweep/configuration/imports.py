@@ -26,18 +26,9 @@ from tpcsweep.variables import ORIGIN_SAMPLES, SAMPLES, SUMMARY
 
 _DIMENSIONS = {"Gbit/s": RATE, "s": DURATION, "ms": RTT, "cores": CORES, "1": FRACTION}
 """The dimension of a variable, by its unit in the dataset."""
-_DATASET = {
-    "status",
-    "flags",
-    "message",
-    "started",
-    "provenance",
-    "provenance_record",
-    "record",
-    "repetition",
-}
-_GROUPS = {"time", "origin", "transfer", "stream", "start", "end", "ok"}
-_TAKEN = {*SUMMARY, *SAMPLES, *ORIGIN_SAMPLES, *_DATASET, *_GROUPS}
+_DATASET = "status flags message started provenance provenance_record record repetition"
+_GROUPS = "time origin transfer stream start end ok"
+_TAKEN = {*SUMMARY, *SAMPLES, *ORIGIN_SAMPLES, *_DATASET.split(), *_GROUPS.split()}
 _BOUNDS = ("throughput_low", "throughput_high")
 
 Text = Annotated[str, Field(strict=True, min_length=1)]
@@ -90,7 +81,7 @@ class Import(Strict):
         return self
 
     def tolerance(self, axis: str) -> tuple[float, float]:
-        """How far values of an axis may be apart to become one: as a share, and in base units."""
+        """Say how far values of an axis may be apart to become one: as a share, and in base units."""
         dimension = axis_dimension(axis)
         share = distance = 0.0
         for text in self.axes[axis].groups:
@@ -101,7 +92,7 @@ class Import(Strict):
         return share, distance
 
     def fixed_values(self) -> dict[str, Value]:
-        """The fixed parameters in base units, in the order of `Parameters`, then others."""
+        """Give the fixed parameters in base units, in the order of `Parameters`, then others."""
         order = {name: place for place, name in enumerate(Parameters.model_fields)}
         names = sorted(self.fixed, key=lambda name: order.get(name, len(order)))
         return {name: _fixed(name, self.fixed[name]) for name in names}
@@ -130,17 +121,17 @@ class Import(Strict):
             try:
                 _fixed(name, value)
             except UnitError as error:
-                yield ("fixed", name), repr(value), str(error).partition("allowed: ")[2]
+                yield ("fixed", name), repr(value), error.allowed
 
 
 def axis_dimension(name: str) -> Dimension | None:
-    """The dimension of an axis; None for words, and for what is no parameter."""
+    """Give the dimension of an axis; None for words, and for what is no parameter."""
     known = quantity(name) if name in Parameters.model_fields else None
     return known.dimension if known else None
 
 
 def variable_dimension(name: str) -> Dimension:
-    """The dimension of a variable of the dataset."""
+    """Give the dimension of a variable of the dataset."""
     return _DIMENSIONS[SUMMARY[name].units]
 
 
@@ -179,5 +170,4 @@ def _group_faults(name: str, group: tuple[str, ...]) -> Iterator[Fault]:
         try:
             parse(text, FRACTION if text in shares else dimension or FRACTION)
         except UnitError as error:
-            allowed = str(error).partition("allowed: ")[2]
-            yield place, repr(text), f'a share such as "5 %", or {allowed}'
+            yield place, repr(text), f'a share such as "5 %", or {error.allowed}'

@@ -18,9 +18,8 @@ from pydantic import (
     Tag,
     create_model,
 )
-from pydantic_core import PydanticCustomError
 
-from tpcsweep.configuration.problems import LIST_TAG, VALUE_TAG
+from tpcsweep.configuration.problems import LIST_TAG, VALUE_TAG, fault
 from tpcsweep.configuration.units import CORES, COUNT, FRACTION, RATE, RTT, SIZE, Quantity, show
 
 Value = str | int | float | None
@@ -104,13 +103,12 @@ CELL = tuple(name for name in Parameters.model_fields if name not in DEPLOYMENT)
 
 
 def quantity(name: str) -> Quantity | None:
-    """Dimension and bounds of a parameter; None for one that is a word."""
-    found = (item for item in Parameters.model_fields[name].metadata if isinstance(item, Quantity))
-    return next(found, None)
+    """Give dimension and bounds of a parameter; None for one that is a word."""
+    return next((item for item in Parameters.model_fields[name].metadata if isinstance(item, Quantity)), None)
 
 
 def show_value(name: str, value: Value) -> str:
-    """A parameter's value for people; `repetition` is shown too."""
+    """Give a parameter's value for people; `repetition` is shown too."""
     if value is None or isinstance(value, str):
         return "null" if value is None else value
     known = quantity(name) if name in Parameters.model_fields else None
@@ -120,15 +118,11 @@ def show_value(name: str, value: Value) -> str:
 def _unique(values: list[Hashable]) -> tuple[Hashable, ...]:
     twice = [value for index, value in enumerate(values) if value in values[:index]]
     if twice:
-        raise PydanticCustomError(
-            "duplicate",
-            "each value once",
-            {"given": f"{', '.join(map(repr, dict.fromkeys(twice)))} more than once"},
-        )
+        raise fault("each value once", f"{', '.join(map(repr, dict.fromkeys(twice)))} more than once")
     return tuple(values)
 
 
-def _one_or_list(value: object) -> str:
+def _tag(value: object) -> str:
     return LIST_TAG if isinstance(value, list | tuple) else VALUE_TAG
 
 
@@ -137,12 +131,14 @@ def _selection(name: str, doc: str, *, defaults: bool) -> type[Strict]:
     fields: dict[str, Any] = {}
     hints = get_type_hints(Parameters, include_extras=True)
     for parameter, info in Parameters.model_fields.items():
-        one: Any = hints[parameter]
-        many = Annotated[
-            list[one], Field(min_length=1, json_schema_extra={"uniqueItems": True}), AfterValidator(_unique)
+        single: Any = hints[parameter]
+        several = Annotated[
+            list[single],
+            Field(min_length=1, json_schema_extra={"uniqueItems": True}),
+            AfterValidator(_unique),
         ]
         either = Annotated[
-            Annotated[one, Tag(VALUE_TAG)] | Annotated[many, Tag(LIST_TAG)], Discriminator(_one_or_list)
+            Annotated[single, Tag(VALUE_TAG)] | Annotated[several, Tag(LIST_TAG)], Discriminator(_tag)
         ]
         # A factory keeps the default out of the schema where leaving a parameter out means any value.
         default = {"default": info.default} if defaults else {"default_factory": lambda: None}
@@ -155,6 +151,7 @@ Selection = _selection("Selection", "Values of some parameters, by which cells a
 
 
 def chosen(selection: Strict) -> dict[str, Value | tuple[Value, ...]]:
-    """What a `Given` or `Selection` was given, in the order of the fields; lists are tuples."""
-    names = type(selection).model_fields
+    """Give what a `Given` or `Selection` was given, in the order of the fields; lists are tuples."""
+    # Of a `Question`, which has more keys, the parameters alone.
+    names = Parameters.model_fields
     return {name: getattr(selection, name) for name in names if name in selection.model_fields_set}

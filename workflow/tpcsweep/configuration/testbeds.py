@@ -9,12 +9,11 @@ from ipaddress import ip_interface
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
-from pydantic_core import PydanticCustomError
 
 from tpcsweep.configuration.claim_names import ClaimName
 from tpcsweep.configuration.parameters import Strict, Value, Word
 from tpcsweep.configuration.physics import Physics
-from tpcsweep.configuration.problems import Fault, refuse
+from tpcsweep.configuration.problems import Fault, fault, refuse
 from tpcsweep.configuration.units import CORES, COUNT, DURATION, RATE, RTT, SIZE, Quantity, show
 
 _DOMAIN = r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::[0-9]+)?"
@@ -30,9 +29,7 @@ DISK = "/var/lib/tpcsweep"
 
 def _image(text: str) -> str:
     if not _IMAGE.fullmatch(text):
-        raise PydanticCustomError(
-            "image", "an image such as registry.example.org/tpcsweep:0.1.0, or with @sha256:… behind it"
-        )
+        raise fault("an image such as registry.example.org/tpcsweep:0.1.0, or with @sha256:… behind it")
     return text
 
 
@@ -43,26 +40,49 @@ def _address(text: str) -> str:
             return text
     except ValueError:
         pass
-    raise PydanticCustomError("address", "an address with prefix length, such as 10.1.0.1/24")
+    raise fault("an address with prefix length, such as 10.1.0.1/24")
 
 
 Address = Annotated[str, Field(strict=True), AfterValidator(_address)]
 """An IP address with its prefix length."""
+
+PathRule = Annotated[
+    Literal["measure", "strict"],
+    Field(
+        description="a path whose rate alone is below what was asked is measured on and its cells are flagged "
+        "(measure), or it is refused (strict)"
+    ),
+]
 
 
 def _list(values: Iterable[str]) -> str:
     return ", ".join(values) or "nothing"
 
 
-class Netns(Strict):
-    """Network namespaces on this machine."""
+class _Settings(Strict):
+    """What the settings of all kinds of testbeds have."""
 
     simulated: ClassVar[bool] = False
     """Whether cells are computed: at once, side by side, and never to be mixed with measured ones."""
-    deploy_seconds: ClassVar[float] = 6.0
+    deploy_seconds: ClassVar[float]
     """Time to bring a deployment up, verify its path and tear it down, for the expected duration."""
     cell_seconds: ClassVar[float] = 1.0
     """Time that a cell takes beside its measuring."""
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """What of it a cell is measured under, beside its name: nothing where cells say what was found."""
+        return {}
+
+    def defaults(self) -> dict[str, Value]:
+        """Give the parameters that a sweep leaves out, where the testbed says what they are."""
+        return {}
+
+
+class Netns(_Settings):
+    """Network namespaces on this machine."""
+
+    deploy_seconds: ClassVar[float] = 6.0
 
     kind: Literal["netns"] = Field(description="network namespaces on this machine")
     cpus: Annotated[int | None, Quantity(COUNT, at_least=1, null="all")] = Field(
@@ -83,20 +103,7 @@ class Netns(Strict):
         strict=True,
         description="folder on a disk for the files of layers that have one; made where it is missing",
     )
-    path: Literal["measure", "strict"] = Field(
-        default="measure",
-        description="a path whose rate alone is below what was asked is measured on and its cells are flagged "
-        "(measure), or it is refused (strict)",
-    )
-
-    @property
-    def identity(self) -> dict[str, str]:
-        """What of it a cell is measured under, beside its name: nothing, as cells say what was found."""
-        return {}
-
-    def defaults(self) -> dict[str, Value]:
-        """What parameters are that a sweep leaves out, where the testbed says so."""
-        return {}
+    path: PathRule = "measure"
 
 
 class Placement(Strict):
@@ -122,7 +129,7 @@ class Placement(Strict):
     )
 
     def without_network(self, place: tuple[str | int, ...], why: str) -> Iterator[Fault]:
-        """Faults where a network is given though there is none, which `why` says."""
+        """Give faults where a network is given though there is none, which `why` says."""
         if self.network is not None:
             yield (*place, "network"), repr(self.network), f"nothing: {why}"
         if self.addresses:
@@ -162,7 +169,11 @@ class Paths(Strict):
     def _faults(self) -> Iterator[Fault]:
         for index, pair in enumerate(self.pairs):
             place = ("pairs", index)
-            yield from self._rtt(place, pair.rtt)
+            if self.kind == "netem" and pair.rtt is not None:
+                allowed = "nothing: paths of kind netem have the RTT that a sweep asks for"
+                yield (*place, "rtt"), show(pair.rtt, RTT), allowed
+            if self.kind != "netem" and pair.rtt is None:
+                yield (*place, "rtt"), "nothing", f"the RTT of the path, which those of kind {self.kind} need"
             if self.kind == "networks":
                 yield from _network(place, pair)
             else:
@@ -170,16 +181,6 @@ class Paths(Strict):
                     yield from placement.without_network((*place, side), f"paths are of kind {self.kind}")
             if pair in self.pairs[:index]:
                 yield place, f"the same as pairs[{self.pairs.index(pair)}]", "each pair once"
-
-    def _rtt(self, place: tuple[str | int, ...], rtt: float | None) -> Iterator[Fault]:
-        if self.kind == "netem" and rtt is not None:
-            yield (
-                (*place, "rtt"),
-                show(rtt, RTT),
-                "nothing: paths of kind netem have the RTT that a sweep asks for",
-            )
-        if self.kind != "netem" and rtt is None:
-            yield (*place, "rtt"), "nothing", f"the RTT of the path, which those of kind {self.kind} need"
 
 
 def _network(place: tuple[str | int, ...], pair: Pair) -> Iterator[Fault]:
@@ -199,12 +200,10 @@ def _network(place: tuple[str | int, ...], pair: Pair) -> Iterator[Fault]:
             held.append(host)
 
 
-class Kubernetes(Strict):
+class Kubernetes(_Settings):
     """Pods of a Kubernetes cluster."""
 
-    simulated: ClassVar[bool] = False
     deploy_seconds: ClassVar[float] = 20.0
-    cell_seconds: ClassVar[float] = 1.0
 
     kind: Literal["kubernetes"] = Field(description="pods of a Kubernetes cluster")
     context: str | None = Field(
@@ -227,11 +226,7 @@ class Kubernetes(Strict):
     mtu: Annotated[int, Quantity(SIZE, at_least=1280, at_most=65521)] = Field(
         default=1500, description="MTU of the paths"
     )
-    path: Literal["measure", "strict"] = Field(
-        default="measure",
-        description="a path whose rate alone is below what was asked is measured on and its cells are flagged "
-        "(measure), or it is refused (strict)",
-    )
+    path: PathRule = "measure"
     congestion_controls: tuple[Word, ...] = Field(
         default=("cubic",),
         min_length=1,
@@ -286,22 +281,17 @@ class Kubernetes(Strict):
         if len(controls) > 1:
             yield ("congestion_controls",), _list(controls), f"the one that the nodes use, {cannot}"
 
-    @property
-    def identity(self) -> dict[str, str]:
-        """What of it a cell is measured under, beside its name: nothing, as cells say what was found."""
-        return {}
-
     def defaults(self) -> dict[str, Value]:
-        """What parameters are that a sweep leaves out: those of the first path, where it is a real one."""
-        found: dict[str, Value] = {"mtu": self.mtu, "congestion_control": self.congestion_controls[0]}
+        """Give the parameters that a sweep leaves out: those of the first path, where it is a real one."""
+        values: dict[str, Value] = {"mtu": self.mtu, "congestion_control": self.congestion_controls[0]}
         if self.paths.kind != "netem":
-            found |= {"rtt": self.paths.pairs[0].rtt, "bandwidth": self.bandwidth}
+            values |= {"rtt": self.paths.pairs[0].rtt, "bandwidth": self.bandwidth}
         if self.tcp_buffer is not None:
-            found["tcp_buffer"] = self.tcp_buffer
-        return found
+            values["tcp_buffer"] = self.tcp_buffer
+        return values
 
 
-class Simulation(Strict):
+class Simulation(_Settings):
     """A model of servers and path, computed: nothing is deployed and nothing is measured."""
 
     simulated: ClassVar[bool] = True
@@ -339,10 +329,6 @@ class Simulation(Strict):
         default=200, description="random parameter sets behind each interval"
     )
     parameters: Physics = Field(description="what servers, set-up and path are like")
-
-    def defaults(self) -> dict[str, Value]:
-        """What parameters are that a sweep leaves out, where the testbed says so."""
-        return {}
 
     @property
     def identity(self) -> dict[str, str]:
