@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from tpcsweep.configuration import yaml_file
 from tpcsweep.configuration.imports import Import
-from tpcsweep.configuration.parameters import WORD
+from tpcsweep.configuration.parameters import WORD, Share
 from tpcsweep.configuration.problems import (
     ConfigurationError,
     Problem,
@@ -97,7 +97,7 @@ class Run(Question):
         description="what is made of a dataset measures the cells first that are not there, "
         "instead of leaving them out",
     )
-    error: Annotated[float, Quantity(FRACTION, above=0, below=1)] = Field(
+    error: Share = Field(
         default=0.05,
         description="`snakemake adaptive` ends at this estimated error, as a share of the surface's range",
     )

@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from tpcsweep.configuration.problems import LIST_TAG, VALUE_TAG, fault
-from tpcsweep.configuration.units import CORES, COUNT, FRACTION, RATE, RTT, SIZE, Quantity, show
+from tpcsweep.configuration.units import CORES, COUNT, DURATION, FRACTION, RATE, RTT, SIZE, Quantity, show
 
 Value = str | int | float | None
 """What a parameter holds, in base units."""
@@ -29,6 +29,10 @@ WORD = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 """What a word is made of: words become parts of file names."""
 Word = Annotated[str, StringConstraints(strict=True, pattern=WORD, max_length=64)]
 Count = Annotated[int, Quantity(COUNT, at_least=1)]
+Bytes = Annotated[int, Quantity(SIZE, at_least=1)]
+Rate = Annotated[float, Quantity(RATE, above=0)]
+Seconds = Annotated[float, Quantity(DURATION, above=0)]
+Share = Annotated[float, Quantity(FRACTION, above=0, below=1)]
 
 
 class Strict(BaseModel):
@@ -49,9 +53,7 @@ class DeploymentParameters(Strict):
     rtt: Annotated[float, Quantity(RTT, at_least=0)] = Field(
         default=0.0, description="round-trip time that the path adds; 0: none"
     )
-    bandwidth: Annotated[float, Quantity(RATE, above=0)] = Field(
-        default=1.0, description="bandwidth of the path, in each direction"
-    )
+    bandwidth: Rate = Field(default=1.0, description="bandwidth of the path, in each direction")
     loss: Annotated[float, Quantity(FRACTION, at_least=0, below=1)] = Field(
         default=0.0, description="share of packets that the path loses, in each direction"
     )
@@ -87,9 +89,7 @@ class Parameters(DeploymentParameters):
     tcp_streams: Annotated[int, Quantity(COUNT, at_least=1, at_most=100)] = Field(
         default=1, description="TCP connections inside one transfer, as many as the tool can have"
     )
-    file_size: Annotated[int, Quantity(SIZE, at_least=1)] = Field(
-        default=256 * 2**20, description="size of each file"
-    )
+    file_size: Bytes = Field(default=256 * 2**20, description="size of each file")
     source_content: Literal["sparse", "random"] = Field(
         default="sparse", description="content of the source files: holes, or random bytes kept in memory"
     )

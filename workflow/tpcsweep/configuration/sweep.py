@@ -20,7 +20,9 @@ from tpcsweep.configuration.parameters import (
     Count,
     Given,
     Parameters,
+    Seconds,
     Selection,
+    Share,
     Strict,
     Value,
     Word,
@@ -38,8 +40,6 @@ REPETITION = "repetition"
 Values = Mapping[str, tuple[Value, ...]]
 """Values of some parameters, in base units."""
 
-_Positive = Annotated[float, Quantity(DURATION, above=0)]
-_Share = Annotated[float, Quantity(FRACTION, above=0, below=1)]
 _ONE_OVER = r"1/[1-9][0-9]*"
 
 
@@ -51,9 +51,9 @@ class Measurement(Strict):
         description="when a cell ends: when its throughput is steady and known well enough, after a fixed time, or "
         "when each stream has transferred a number of files",
     )
-    interval: _Positive = Field(default=0.1, description="time between samples")
-    min_time: _Positive = Field(default=4.0, description="shortest time that a cell is measured until steady")
-    max_time: _Positive = Field(
+    interval: Seconds = Field(default=0.1, description="time between samples")
+    min_time: Seconds = Field(default=4.0, description="shortest time that a cell is measured until steady")
+    max_time: Seconds = Field(
         default=20.0,
         description="longest time that a cell is measured until steady or until its files are there",
     )
@@ -63,10 +63,10 @@ class Measurement(Strict):
     files: Annotated[int | None, Quantity(COUNT, at_least=1, null="another rule")] = Field(
         default=None, description="how many files each stream transfers with until: files"
     )
-    precision: _Share = Field(
+    precision: Share = Field(
         default=0.05, description="half-width of the confidence interval over the mean at which a cell ends"
     )
-    confidence: _Share = Field(default=0.95, description="confidence of the interval")
+    confidence: Share = Field(default=0.95, description="confidence of the interval")
 
     @property
     def bounds(self) -> tuple[float, float]:

@@ -11,10 +11,10 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from tpcsweep.configuration.claim_names import ClaimName
-from tpcsweep.configuration.parameters import Strict, Value, Word
+from tpcsweep.configuration.parameters import Bytes, Rate, Seconds, Strict, Value, Word
 from tpcsweep.configuration.physics import Physics
 from tpcsweep.configuration.problems import Fault, fault, refuse
-from tpcsweep.configuration.units import CORES, COUNT, DURATION, RATE, RTT, SIZE, Quantity, show
+from tpcsweep.configuration.units import CORES, COUNT, DURATION, RTT, SIZE, Quantity, show
 
 _DOMAIN = r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::[0-9]+)?"
 _NAME = r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*"
@@ -89,9 +89,7 @@ class Netns(_Settings):
         default=None,
         description="CPUs that both sides together may be given; null: all that this process may use",
     )
-    max_bandwidth: Annotated[float, Quantity(RATE, above=0)] = Field(
-        default=5.0, description="bandwidth that a path can carry on this machine"
-    )
+    max_bandwidth: Rate = Field(default=5.0, description="bandwidth that a path can carry on this machine")
     max_rtt: Annotated[float, Quantity(RTT, above=0)] = Field(
         default=500.0, description="largest RTT that a path can make"
     )
@@ -220,7 +218,7 @@ class Kubernetes(_Settings):
     )
     pull_secrets: tuple[str, ...] = Field(default=(), description="names of secrets to pull the image with")
     paths: Paths = Field(description="the paths between source and destination")
-    bandwidth: Annotated[float, Quantity(RATE, above=0)] = Field(
+    bandwidth: Rate = Field(
         description="bandwidth of the paths; with netem the largest that may be asked for"
     )
     mtu: Annotated[int, Quantity(SIZE, at_least=1280, at_most=65521)] = Field(
@@ -235,9 +233,7 @@ class Kubernetes(_Settings):
     tcp_buffer: Annotated[int | None, Quantity(SIZE, at_least=4096, null="pods set their own")] = Field(
         default=None, description="largest TCP buffers of the nodes, where pods cannot set their own"
     )
-    memory: Annotated[int, Quantity(SIZE, at_least=1)] = Field(
-        default=4 * 2**30, description="memory for files of each origin"
-    )
+    memory: Bytes = Field(default=4 * 2**30, description="memory for files of each origin")
     qos: Literal["guaranteed", "burstable"] = Field(
         default="guaranteed",
         description="guaranteed: origins request the cores they are limited to; burstable: they request little",
@@ -250,7 +246,7 @@ class Kubernetes(_Settings):
     client_memory: Annotated[int, Quantity(SIZE, at_least=2**28)] = Field(
         default=2 * 2**30, description="memory of the client pod"
     )
-    start_time: Annotated[float, Quantity(DURATION, above=0)] = Field(
+    start_time: Seconds = Field(
         default=300.0, description="longest time from creating pods to their running, pulling images included"
     )
     orphan_time: Annotated[float, Quantity(DURATION, at_least=10)] = Field(
@@ -319,9 +315,7 @@ class Simulation(_Settings):
         min_length=1,
         description="tools whose set-up and cost the parameters are those of",
     )
-    memory: Annotated[int, Quantity(SIZE, at_least=1)] = Field(
-        default=4 * 10**12, description="memory for files, of both sides together"
-    )
+    memory: Bytes = Field(default=4 * 10**12, description="memory for files, of both sides together")
     queues: Literal["origin", "path"] = Field(
         default="origin", description="what has a queue with queue_limit of its own: each origin, or the path"
     )
