@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from tpcsweep import dataset, figures
 from tpcsweep.configuration.parameters import Value
 from tpcsweep.configuration.sweep import Notebooks
-from tpcsweep.figures.limits import COLOURS
+from tpcsweep.figures.maps import LIMIT_COLOURS as COLOURS
 from tpcsweep.flags import FLAGS, graded
 from tpcsweep.variables import LIMITS
 
