@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from tpcsweep.configuration.parameters import Parameters, Strict, Value, quantity
+from tpcsweep.configuration.parameters import AnyText, Parameters, Strict, Text, Value, quantity
 from tpcsweep.configuration.problems import Fault, refuse
 from tpcsweep.configuration.units import (
     CORES,
@@ -31,14 +31,12 @@ _GROUPS = "time origin transfer stream start end ok"
 _TAKEN = {*SUMMARY, *SAMPLES, *ORIGIN_SAMPLES, *_DATASET.split(), *_GROUPS.split()}
 _BOUNDS = ("throughput_low", "throughput_high")
 
-Text = Annotated[str, Field(strict=True, min_length=1)]
-
 
 class Column(Strict):
     """A column of numbers."""
 
     column: Text = Field(description="name of the column")
-    unit: str = Field(default="", strict=True, description="unit of its numbers")
+    unit: AnyText = Field(default="", description="unit of its numbers")
 
 
 class Axis(Column):
@@ -58,8 +56,8 @@ class Axis(Column):
 class Import(Strict):
     """A table of measurements that others made, a row for each."""
 
-    description: str = Field(default="", strict=True, description="what the data are")
-    citation: str = Field(default="", strict=True, description="how to cite those who measured them")
+    description: AnyText = Field(default="", description="what the data are")
+    citation: AnyText = Field(default="", description="how to cite those who measured them")
     file: Text | None = Field(
         default=None, description="the CSV or Parquet file; null: --config file says it"
     )

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from tpcsweep.configuration import yaml_file
 from tpcsweep.configuration.imports import Import
-from tpcsweep.configuration.parameters import WORD, Share
+from tpcsweep.configuration.parameters import WORD, AnyText, Share, Text
 from tpcsweep.configuration.problems import (
     ConfigurationError,
     Problem,
@@ -46,33 +46,23 @@ Model = TypeVar("Model", bound=BaseModel)
 class Run(Question):
     """What config/config.yaml and `--config` say. Parameters are for what is asked of fitted models alone."""
 
-    sweep: str = Field(
-        strict=True, description="name of a file in config/sweeps, or a path that ends in .yaml"
-    )
-    testbed: str = Field(
-        strict=True, description="name of a file in config/testbeds, or a path that ends in .yaml"
-    )
-    results: str = Field(default="results", strict=True, min_length=1, description="folder for results")
-    source: str | None = Field(
+    sweep: AnyText = Field(description="name of a file in config/sweeps, or a path that ends in .yaml")
+    testbed: AnyText = Field(description="name of a file in config/testbeds, or a path that ends in .yaml")
+    results: Text = Field(default="results", description="folder for results")
+    source: AnyText | None = Field(
         default=None,
-        strict=True,
         description="data from elsewhere, to be used in place of the sweep's: "
         "name of a file in config/imports, or a path that ends in .yaml",
     )
-    file: str | None = Field(
-        default=None,
-        strict=True,
-        description="the source's CSV or Parquet file, if not the one that it names",
+    file: AnyText | None = Field(
+        default=None, description="the source's CSV or Parquet file, if not the one that it names"
     )
-    base: str | None = Field(
+    base: AnyText | None = Field(
         default=None,
-        strict=True,
         description="what new is compared with: a folder of results, or a path that ends in .nc, "
         "then :axis=value for a part of it",
     )
-    new: str | None = Field(
-        default=None, strict=True, description="what is compared with base, named like it"
-    )
+    new: AnyText | None = Field(default=None, description="what is compared with base, named like it")
     fail_below: Annotated[float | None, Quantity(FRACTION, above=0, at_most=1, null="never")] = Field(
         default=None, description="new over base below which a comparison fails; null: never"
     )
@@ -80,14 +70,11 @@ class Run(Question):
         default=None,
         description="what published figures' bandwidths, cores, files and buffers are multiplied by, such as 1/200",
     )
-    only: str | None = Field(
-        default=None,
-        strict=True,
-        description="JSON file with a list of paths of cells; the grid's others are left out",
+    only: AnyText | None = Field(
+        default=None, description="JSON file with a list of paths of cells; the grid's others are left out"
     )
-    again: str | None = Field(
+    again: AnyText | None = Field(
         default=None,
-        strict=True,
         description="flag: cells that carry it are measured once more, however often they were",
         json_schema_extra={"enum": [None, *FLAGS]},
     )

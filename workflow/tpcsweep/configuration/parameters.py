@@ -28,6 +28,8 @@ Value = str | int | float | None
 WORD = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 """What a word is made of: words become parts of file names."""
 Word = Annotated[str, StringConstraints(strict=True, pattern=WORD, max_length=64)]
+AnyText = Annotated[str, Field(strict=True)]
+Text = Annotated[str, Field(strict=True, min_length=1)]
 Count = Annotated[int, Quantity(COUNT, at_least=1)]
 Bytes = Annotated[int, Quantity(SIZE, at_least=1)]
 Rate = Annotated[float, Quantity(RATE, above=0)]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, ConfigDict, Field
 
-from tpcsweep.configuration.parameters import Strict
+from tpcsweep.configuration.parameters import AnyText, Strict, Text
 from tpcsweep.configuration.problems import fault
 
 
@@ -19,11 +19,9 @@ class Estimate(Strict):
     )
     low: float | None = Field(default=None, description="the least that it may be; left out: the value")
     high: float | None = Field(default=None, description="the most that it may be; left out: the value")
-    unit: str = Field(strict=True, description="unit of value, low and high")
-    source: str = Field(
-        strict=True,
-        min_length=1,
-        description="where it comes from: published hardware, a measurement, or an assumption",
+    unit: AnyText = Field(description="unit of value, low and high")
+    source: Text = Field(
+        description="where it comes from: published hardware, a measurement, or an assumption"
     )
 
     @property

@@ -17,6 +17,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from tpcsweep.configuration.parameters import (
     DEPLOYMENT,
+    AnyText,
     Count,
     Given,
     Parameters,
@@ -168,7 +169,7 @@ class Scale(Strict):
 class Sweep(Strict):
     """A named grid: axes with values, fixed parameters, how to measure."""
 
-    description: str = Field(default="", strict=True, description="what the sweep is for")
+    description: AnyText = Field(default="", description="what the sweep is for")
     parameters: Given = Field(  # type: ignore[valid-type]
         default_factory=Given, description="parameters: one value, or a list for an axis"
     )

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from tpcsweep.configuration.claim_names import ClaimName
-from tpcsweep.configuration.parameters import Bytes, Rate, Seconds, Strict, Value, Word
+from tpcsweep.configuration.parameters import AnyText, Bytes, Rate, Seconds, Strict, Text, Value, Word
 from tpcsweep.configuration.physics import Physics
 from tpcsweep.configuration.problems import Fault, fault, refuse
 from tpcsweep.configuration.units import CORES, COUNT, DURATION, RTT, SIZE, Quantity, show
@@ -43,7 +43,7 @@ def _address(text: str) -> str:
     raise fault("an address with prefix length, such as 10.1.0.1/24")
 
 
-Address = Annotated[str, Field(strict=True), AfterValidator(_address)]
+Address = Annotated[AnyText, AfterValidator(_address)]
 """An IP address with its prefix length."""
 
 PathRule = Annotated[
@@ -118,8 +118,8 @@ class Placement(Strict):
     resources: dict[str, str] = Field(
         default_factory=dict, description="extended resources of each pod, such as those of SR-IOV devices"
     )
-    network: str | None = Field(
-        default=None, strict=True, description="paths of kind networks: the network attachment (Multus)"
+    network: AnyText | None = Field(
+        default=None, description="paths of kind networks: the network attachment (Multus)"
     )
     addresses: tuple[Address, ...] = Field(
         default=(),
@@ -204,11 +204,11 @@ class Kubernetes(_Settings):
     deploy_seconds: ClassVar[float] = 20.0
 
     kind: Literal["kubernetes"] = Field(description="pods of a Kubernetes cluster")
-    context: str | None = Field(
-        default=None, strict=True, description="context of the kubeconfig; null: the current one"
+    context: AnyText | None = Field(
+        default=None, description="context of the kubeconfig; null: the current one"
     )
-    namespace: str | None = Field(
-        default=None, strict=True, description="namespace of all objects; null: that of the context"
+    namespace: AnyText | None = Field(
+        default=None, description="namespace of all objects; null: that of the context"
     )
     image: Annotated[str, AfterValidator(_image)] = Field(
         strict=True, description="image of all pods, best by digest"
@@ -295,9 +295,8 @@ class Simulation(_Settings):
     cell_seconds: ClassVar[float] = 0.1
 
     kind: Literal["simulation"] = Field(description="a model of servers and path, computed")
-    base: str | None = Field(
+    base: AnyText | None = Field(
         default=None,
-        strict=True,
         description="testbed of this kind that has what is not given here: a file in config/testbeds, or a path that "
         "ends in .yaml",
     )
@@ -305,7 +304,7 @@ class Simulation(_Settings):
         default=(),
         description="claims that values were chosen by: no predictions; those of the base count too",
     )
-    assumptions: dict[ClaimName, Annotated[str, Field(strict=True, min_length=1)]] = Field(
+    assumptions: dict[ClaimName, Text] = Field(
         default={},
         description="claims that follow nearly by hand from something that was assumed, here or in the sweeps made for "
         "this testbed, each with what it is: no predictions either; those of the base count too",

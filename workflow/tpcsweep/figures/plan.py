@@ -101,8 +101,8 @@ def _map(figure: Figure, axes: Axes, answer: Plan) -> None:
     )
     for _, row in front.iterrows():
         at = columns[row["streams"]], rows[row["cores"]]
-        look = {"textcoords": "offset points", "color": "white", "fontsize": 7.5}
-        axes.annotate(f"{row['origins']:g}", at, (4, 4), **look)
+        text = f"{row['origins']:g}"
+        axes.annotate(text, at, (4, 4), textcoords="offset points", color="white", fontsize=7.5)
     if answer.cheapest is not None:
         at = columns[answer.cheapest["streams"]], rows[answer.cheapest["cores"]]
         axes.plot(*at, "*", markersize=14, color="#b30000", label="cheapest")
