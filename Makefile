@@ -8,7 +8,7 @@ print(report if report.exists() else "")
 endef
 export REPORT
 
-.PHONY: sweep help setup setup-test test test-fast test-real test-machine test-cluster coverage cluster lint lock
+.PHONY: sweep help setup setup-test test test-fast test-real test-machine test-cluster coverage cluster docs lint lock
 .DELETE_ON_ERROR:
 
 sweep: setup ## set up what is needed, run the configured sweep, print where its report is
@@ -49,10 +49,14 @@ coverage: setup-test ## which lines the tests in test-machine run
 cluster: setup-test ## a Kubernetes cluster on this machine, until Ctrl-C
 	$(BIN)/python -m tests.cluster.local up
 
-lint: setup-test ## formatters, linters, types
+docs: setup-test ## the picture and the table of docs/architecture.md
+	$(BIN)/python docs/architecture.py
+
+lint: setup-test ## formatters, linters, types, which package may import which
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/snakefmt --check Snakefile workflow/rules
 	$(BIN)/snakemake --lint
 
