@@ -10,13 +10,12 @@ import sys
 from pathlib import Path
 from textwrap import dedent
 
-import pytest
-
 from tests.support.workflow import ROOT
 
 BLOCK = re.compile(r"^```(python|yaml|diff)\n# (\S+/\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-BLOCKS = BLOCK.findall((ROOT / "CONTRIBUTING.md").read_text())
-NEW = [path for language, path, _ in BLOCKS if language == "python"]
+SECTIONS = re.split(r"^### (.*)\n", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.MULTILINE)[1:]
+EXAMPLES = {name: BLOCK.findall(text) for name, text in zip(SECTIONS[::2], SECTIONS[1::2], strict=True)}
+"""By heading: the language of each block, the file that it is or changes, and its text."""
 
 
 def changed(text: str, diff: str) -> str:
@@ -30,14 +29,12 @@ def changed(text: str, diff: str) -> str:
     return text
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the project with all examples applied."""
-    folder = tmp_path_factory.mktemp("project")
+def applied(folder: Path, *names: str) -> Path:
+    """Make a copy of the project in a folder, with some of the examples in it."""
     shutil.copytree(ROOT / "workflow", folder / "workflow", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "config", folder / "config")
     shutil.copy(ROOT / "pyproject.toml", folder)
-    for language, path, text in BLOCKS:
+    for language, path, text in (block for name in names for block in EXAMPLES[name]):
         file = folder / path
         if language == "diff":
             file.write_text(changed(file.read_text(), text))
@@ -61,11 +58,11 @@ def succeeds(project: Path, code: str, *arguments: object) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_examples_are_as_the_linters_want_them(project: Path) -> None:
-    assert NEW
+def test_the_examples_go_together_and_are_as_the_linters_want_them(tmp_path: Path) -> None:
+    project = applied(tmp_path, *EXAMPLES)
     for command in (["check", "--no-cache"], ["format", "--check", "--no-cache"]):
         done = subprocess.run(
-            [Path(sys.executable).with_name("ruff"), *command, *NEW, "workflow"],
+            [Path(sys.executable).with_name("ruff"), *command, "workflow"],
             cwd=project,
             capture_output=True,
             text=True,
@@ -74,9 +71,9 @@ def test_the_examples_are_as_the_linters_want_them(project: Path) -> None:
         assert done.returncode == 0, done.stdout
 
 
-def test_a_tool_is_allowed_and_makes_its_command(project: Path, tmp_path: Path) -> None:
+def test_a_tool_is_allowed_and_makes_its_command(tmp_path: Path) -> None:
     succeeds(
-        project,
+        applied(tmp_path / "project", "A tool"),
         """
         import sys, yaml
         from pathlib import Path
@@ -96,15 +93,15 @@ def test_a_tool_is_allowed_and_makes_its_command(project: Path, tmp_path: Path) 
         command = tool.command(transfer, Credentials(Path("/c")), Path("/tmp"))
         assert command[0] == "/usr/bin/curl" and command[-3:] == ["--upload-file", "/s/f", "https://d/f"]
         assert tool.failure(0, "") is None and "no route" in tool.failure(7, "curl: no route")
-        assert tool.versions()["curl"].startswith("curl ")
+        assert tool.versions()["curl"]
         """,
         tmp_path / "sweep.yaml",
     )
 
 
-def test_a_model_is_fitted_to_data_that_it_made(project: Path) -> None:
+def test_a_model_is_fitted_to_data_that_it_made(tmp_path: Path) -> None:
     succeeds(
-        project,
+        applied(tmp_path / "project", "A model"),
         """
         from pytest import approx
         from tests.support.made_up import STREAMS, measured
@@ -118,9 +115,9 @@ def test_a_model_is_fitted_to_data_that_it_made(project: Path) -> None:
     )
 
 
-def test_a_claim_has_a_verdict(project: Path) -> None:
+def test_a_claim_has_a_verdict(tmp_path: Path) -> None:
     succeeds(
-        project,
+        applied(tmp_path / "project", "A claim"),
         """
         import sys, typing
         import xarray as xr
@@ -136,9 +133,9 @@ def test_a_claim_has_a_verdict(project: Path) -> None:
     )
 
 
-def test_a_published_figure_is_drawn_with_its_claim(project: Path, tmp_path: Path) -> None:
+def test_a_published_figure_is_drawn_with_its_claim(tmp_path: Path) -> None:
     succeeds(
-        project,
+        applied(tmp_path / "project", "A claim", "A published figure"),
         """
         import sys
         from pathlib import Path
@@ -163,9 +160,9 @@ def test_a_published_figure_is_drawn_with_its_claim(project: Path, tmp_path: Pat
     assert (tmp_path / "example2026_fig1.png").stat().st_size > 10_000
 
 
-def test_a_figure_of_a_sweep_is_drawn(project: Path, tmp_path: Path) -> None:
+def test_a_figure_of_a_sweep_is_drawn(tmp_path: Path) -> None:
     succeeds(
-        project,
+        applied(tmp_path / "project", "A figure of a sweep"),
         """
         import sys
         from pathlib import Path
@@ -180,9 +177,9 @@ def test_a_figure_of_a_sweep_is_drawn(project: Path, tmp_path: Path) -> None:
     assert (tmp_path / "sent_again.png").stat().st_size > 10_000
 
 
-def test_a_testbed_measures_cells_and_refuses_what_it_cannot(project: Path, tmp_path: Path) -> None:
+def test_a_testbed_measures_cells_and_refuses_what_it_cannot(tmp_path: Path) -> None:
     succeeds(
-        project,
+        applied(tmp_path / "project", "A testbed"),
         """
         import sys, yaml
         from pathlib import Path
@@ -217,9 +214,9 @@ def test_a_testbed_measures_cells_and_refuses_what_it_cannot(project: Path, tmp_
     )
 
 
-def test_a_path_is_chosen_and_made_by_its_name(project: Path) -> None:
+def test_a_path_is_chosen_and_made_by_its_name(tmp_path: Path) -> None:
     succeeds(
-        project,
+        applied(tmp_path / "project", "A path"),
         """
         from pathlib import Path as File
         from tpcsweep.paths import link, plan
