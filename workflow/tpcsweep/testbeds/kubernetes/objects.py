@@ -9,15 +9,13 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from kubernetes import client as k8s
 
 from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.configuration.testbeds import Kubernetes, Placement
-from tpcsweep.testbeds.kubernetes import state
-from tpcsweep.testbeds.kubernetes.api import DEPLOYMENT
+from tpcsweep.testbeds.kubernetes.metadata import DEPLOYMENT, SIDE, Naming
 from tpcsweep.testbeds.kubernetes.pod import places
 from tpcsweep.xrootd import servers as xrootd
 
@@ -43,46 +41,6 @@ GRACE_SECONDS = 2
 NETWORK = "net1"
 """The interface of an attached network, as Multus names the first."""
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
-
-
-@dataclass(frozen=True)
-class Naming:
-    """Whose objects these are."""
-
-    identifier: str
-    sweep: str
-    deployment: str
-
-    @property
-    def prefix(self) -> str:
-        """What all names begin with, and the Job's own."""
-        return state.prefix(self.identifier)
-
-    def meta(
-        self,
-        name: str,
-        owner: k8s.V1Job | None = None,
-        role: str | None = None,
-        side: str | None = None,
-        annotations: Mapping[str, str] | None = None,
-    ) -> k8s.V1ObjectMeta:
-        """Metadata of an object: whose it is, and what goes with what."""
-        references = None
-        if owner and owner.metadata:
-            references = [
-                k8s.V1OwnerReference(
-                    api_version="batch/v1",
-                    kind="Job",
-                    name=owner.metadata.name or "",
-                    uid=owner.metadata.uid or "",
-                )
-            ]
-        return k8s.V1ObjectMeta(
-            name=name,
-            labels=state.labels(self.identifier, role, side),
-            annotations={**state.ownership(self.sweep, self.deployment), **(annotations or {})},
-            owner_references=references,
-        )
 
 
 def job(naming: Naming, settings: Kubernetes, deadline: float) -> k8s.V1Job:
@@ -323,5 +281,5 @@ def _spread(naming: Naming, side: str) -> k8s.V1TopologySpreadConstraint:
         max_skew=1,
         topology_key="kubernetes.io/hostname",
         when_unsatisfiable="ScheduleAnyway",
-        label_selector=k8s.V1LabelSelector(match_labels={DEPLOYMENT: naming.identifier, state.SIDE: side}),
+        label_selector=k8s.V1LabelSelector(match_labels={DEPLOYMENT: naming.identifier, SIDE: side}),
     )

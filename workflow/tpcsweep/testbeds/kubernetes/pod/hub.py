@@ -10,21 +10,23 @@ Usage: python3 -m tpcsweep.testbeds.kubernetes.pod.hub SECONDS-FOR-ALL-PODS-TO-S
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import socket
 import ssl
 import sys
 import time
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tpcsweep.measure import provenance
 from tpcsweep.measure.machine import Machine
 from tpcsweep.testbeds.kubernetes.pod import contained
-from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, Peer, Verb, answer
+from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, Peer, answer, encoded, start
 from tpcsweep.testbeds.kubernetes.pod.places import AGENT_PORT, ENDED, HUB, Sample
-from tpcsweep.testbeds.kubernetes.pod.watched import Contained
+from tpcsweep.testbeds.kubernetes.pod.watched import Contained, repeat
 from tpcsweep.tools import Credentials
 from tpcsweep.xrootd import probe
 
@@ -37,7 +39,7 @@ CLIENT = "client"
 class Agents:
     """The agents of the servers, by the servers' names."""
 
-    def __init__(self, say: Any) -> None:
+    def __init__(self, say: Callable[..., None]) -> None:
         self._say = say
         self._peers: dict[str, Peer] = {}
         self._behind: dict[str, float] = {}
@@ -60,9 +62,8 @@ class Agents:
 
     async def tell(self, to: list[str], verb: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Ask several at once; their answers. Raises RuntimeError that names who refused."""
-        return dict(
-            zip(to, await asyncio.gather(*(self._ask(name, verb, arguments) for name in to)), strict=True)
-        )
+        answers = await asyncio.gather(*(self._ask(name, verb, arguments) for name in to))
+        return dict(zip(to, answers, strict=True))
 
     async def synchronise(self) -> dict[str, float]:
         """Find how many seconds clocks are behind this one: from the quickest of a few round trips, by its middle."""
@@ -113,7 +114,7 @@ class Outbox:
     def say(self, **fields: object) -> None:
         """Tell now if somebody listens, and whoever comes later."""
         number = self._first + len(self._lines)
-        self._lines.append(json.dumps({"number": number, **fields}, separators=(",", ":")).encode() + b"\n")
+        self._lines.append(encoded(number=number, **fields))
         if self._writer:
             self._writer.write(self._lines[-1])
 
@@ -147,9 +148,8 @@ class Hub:
         self._client: Contained | None = None
         self._destinations: list[str] = []
         self._sampling: asyncio.Task[None] | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._verbs: dict[str, Verb] = {
-            "clock": self.clock,
+        self._verbs: dict[str, Callable[..., Any]] = {
+            "clock": time.monotonic,  # which all times are of
             "connect": self.connect,
             "synchronise": self.agents.synchronise,
             "tell": self.agents.tell,
@@ -171,7 +171,7 @@ class Hub:
                 self.outbox.forget(message.get("from", 0))
                 if "id" in message and message["id"] not in self._done:
                     self._done.add(message["id"])
-                    self._start(self._obey(message))
+                    start(self._obey(message))
         except (OSError, ValueError):
             pass
         finally:
@@ -179,16 +179,7 @@ class Hub:
             writer.close()
 
     async def _obey(self, request: dict[str, Any]) -> None:
-        self.outbox.say(**json.loads(await answer(self._verbs, request)))
-
-    def _start(self, doing: Any) -> None:
-        task = asyncio.create_task(doing)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def clock(self) -> float:
-        """The clock that all times are of."""
-        return time.monotonic()
+        self.outbox.say(**await answer(self._verbs, request))
 
     async def connect(
         self, servers: dict[str, str], destinations: list[str], tools: list[str]
@@ -201,7 +192,7 @@ class Hub:
         self._destinations = destinations
         await asyncio.gather(*(self.agents.connect(name, address, tls) for name, address in servers.items()))
         self._client = await asyncio.to_thread(Contained, 2)
-        self._start(self._listen_to_client())
+        start(self._listen_to_client())
         return {
             "machine": provenance.machine(),
             "software": await asyncio.to_thread(provenance.software, tools),
@@ -222,14 +213,16 @@ class Hub:
 
             await self._until(redirector, complete, give_up, "a redirection to each of its origins")
 
-    async def _until(self, address: str, enough: Any, give_up: float, what: str) -> None:
+    async def _until(
+        self, address: str, enough: Callable[[int, str], bool], give_up: float, awaited: str
+    ) -> None:
         while True:
             plain = socket.socket()
             status, host = await asyncio.to_thread(probe.get, address, self._tls, plain)
             if enough(status, host):
                 return
             if time.monotonic() > give_up:
-                raise TimeoutError(f"{address}: waited {READY_SECONDS:g} s for {what}")
+                raise TimeoutError(f"{address}: waited {READY_SECONDS:g} s for {awaited}")
             await asyncio.sleep(POLL)
 
     async def client(self, line: str) -> None:
@@ -261,30 +254,15 @@ class Hub:
             self._sampling = None
 
     async def _sample_client(self, client: Contained, interval: float) -> None:
-        machine = Machine()
-        due = time.monotonic()
-        try:
-            while True:
-                now, (thread, waiting), seen = time.monotonic(), client.threads(), machine.look()
-                found = Sample(
-                    time=now,
-                    received=0,
-                    sent=0,
-                    cpu=client.cpu(),
-                    thread=thread,
-                    waiting=waiting,
-                    busy=seen.busy,
-                    steal=seen.steal,
-                    total=seen.total,
-                    pressure=seen.pressure,
-                    work=seen.work,
-                    slowed=seen.slowed,
-                )
-                self.outbox.say(sample=found, of=CLIENT)
-                due = max(due + interval, time.monotonic())
-                await asyncio.sleep(due - time.monotonic())
-        finally:
-            machine.close()
+        with contextlib.closing(Machine()) as machine:
+
+            def look() -> None:
+                now = time.monotonic()
+                sample = Sample(time=now, received=0, sent=0, **client.readings(machine))
+                self.outbox.say(sample=sample, of=CLIENT)
+
+            look()
+            await repeat(look, interval)
 
     async def present(self) -> dict[str, Any]:
         """What had arrived in the files of transfers that have not ended, by their names."""
@@ -301,7 +279,7 @@ class Hub:
         # Files go at once, and at a time: what has arrived must not fill the memory that the next transfers need.
         # Events are passed on in their order nevertheless.
         events: asyncio.Queue[asyncio.Task[dict[str, Any]] | None] = asyncio.Queue()
-        self._start(self._pass_on(events))
+        start(self._pass_on(events))
         while line := await reader.readline():
             events.put_nowait(asyncio.create_task(self._completed(json.loads(line))))
         events.put_nowait(None)

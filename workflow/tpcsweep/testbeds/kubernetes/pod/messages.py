@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 LONGEST = 1 << 22
 
-Verb = Callable[..., Awaitable[Any]]
+_running: set[asyncio.Task[Any]] = set()
+"""Tasks that nobody waits for: an event loop alone does not keep them."""
 
 
 def encoded(**fields: object) -> bytes:
@@ -17,14 +19,23 @@ def encoded(**fields: object) -> bytes:
     return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
 
 
-async def answer(verbs: Mapping[str, Verb], request: Mapping[str, Any]) -> bytes:
-    """Do what a request asks; the line that answers it, with `ok` or `error`."""
+def start(doing: Coroutine[Any, Any, None]) -> None:
+    """Have something done by a task that nobody waits for."""
+    task = asyncio.create_task(doing)
+    _running.add(task)
+    task.add_done_callback(_running.discard)
+
+
+async def answer(verbs: Mapping[str, Callable[..., Any]], request: Mapping[str, Any]) -> dict[str, Any]:
+    """Do what a request asks; the message that answers it, with `ok` or `error`."""
     try:
-        result = await verbs[request["do"]](**request.get("with", {}))
+        result = verbs[request["do"]](**request.get("with", {}))
+        if inspect.isawaitable(result):
+            result = await result
     except (OSError, RuntimeError, ValueError, KeyError, TimeoutError) as error:
         why = str(error) or type(error).__name__
-        return encoded(id=request["id"], error=f"{request['do']}: {why}")
-    return encoded(id=request["id"], ok=result)
+        return {"id": request["id"], "error": f"{request['do']}: {why}"}
+    return {"id": request["id"], "ok": result}
 
 
 class Peer:
