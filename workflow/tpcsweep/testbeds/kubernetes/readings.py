@@ -32,36 +32,45 @@ class Parts:
     """The machine of each, by an identifier: pods may share one, whose counters count once."""
 
     @property
+    def servers(self) -> list[str]:
+        """Those of both sides."""
+        return [*self.sources, *self.destinations]
+
+    @property
     def all(self) -> list[str]:
         """Everyone who sends samples."""
-        return [*self.sources, *self.destinations, self.client]
+        return [*self.servers, self.client]
 
 
 def combine(
     samples: Mapping[str, Sequence[Sequence[float | None]]], parts: Parts, interval: float
 ) -> list[Reading]:
-    """Readings `interval` seconds apart, from when all have begun to send until the last moment that all know."""
-    columns = {name: np.array(samples[name], dtype=float).reshape(-1, len(_AT)) for name in parts.all}
-    if any(len(found) == 0 for found in columns.values()):
+    """Readings from when all have begun to send until the last moment that all know.
+
+    Args:
+        samples: By the names of agents; none, or no such name, where nothing has come yet.
+        parts: Who is what.
+        interval: Seconds between readings.
+    """
+    if not all(samples.get(name) for name in parts.all):
         return []
-    first = max(found[0, 0] for found in columns.values())
-    last = min(found[-1, 0] for found in columns.values())
+    columns = {name: np.array(samples[name], dtype=float) for name in parts.all}
+    first = max(table[0, 0] for table in columns.values())
+    last = min(table[-1, 0] for table in columns.values())
     # A rounding error must not cost the last reading.
     times = first + interval * np.arange(math.floor((last - first) / interval + 1e-6) + 1)
-    at = {name: _at(found, times) for name, found in columns.items()}
-    one_each = {machine: name for name, machine in parts.machines.items() if name in at}
+    at = {name: _at(table, times) for name, table in columns.items()}
+    machines = list({machine: name for name, machine in parts.machines.items() if name in at}.values())
+
+    def each(names: Sequence[str], field: str) -> NDArray[np.float64]:
+        return np.stack([at[name][field] for name in names], axis=1)
 
     def total(names: Sequence[str], field: str) -> NDArray[np.float64]:
-        return np.asarray(np.sum([at[name][field] for name in names], axis=0))
+        return np.asarray(each(names, field).sum(axis=1))
 
-    def busiest(names: Sequence[str]) -> NDArray[np.float64]:
-        return np.asarray(np.max([at[name]["thread"] for name in names], axis=0))
-
-    source_cpu = np.stack([at[name]["cpu"] for name in parts.sources], axis=1)
-    destination_cpu = np.stack([at[name]["cpu"] for name in parts.destinations], axis=1)
+    source_cpu, destination_cpu = each(parts.sources, "cpu"), each(parts.destinations, "cpu")
     connections = total(parts.sources, "connections")
-    machines = list(one_each.values())
-    means = {field: _mean([at[name] for name in parts.sources], field) for field in ("rtt", "cwnd")}
+    sources = [at[name] for name in parts.sources]
     columns_of = {
         "payload": total(parts.destinations, "payload"),
         "source_bytes": total(parts.sources, "sent"),
@@ -72,14 +81,16 @@ def combine(
         "machine_total": total(machines, "total"),
         "machine_pressure": total(machines, "pressure") / len(machines),
         "machine_work": total(machines, "work") / len(machines),
-        "machine_slowed": np.fmax.reduce([at[name]["slowed"] for name in machines], axis=0),
+        "machine_slowed": np.fmax.reduce(each(machines, "slowed"), axis=1),
         "retransmits": total(parts.sources, "retransmits"),
         **{field: total(parts.sources, f"data_{field}") for field in _DATA},
-        "source_thread": busiest(parts.sources),
-        "destination_thread": busiest(parts.destinations),
-        "client_thread": busiest([parts.client]),
+        "source_thread": each(parts.sources, "thread").max(axis=1),
+        "destination_thread": each(parts.destinations, "thread").max(axis=1),
+        "client_thread": at[parts.client]["thread"],
         "source_waiting": total(parts.sources, "waiting"),
         "destination_waiting": total(parts.destinations, "waiting"),
+        "rtt_loaded": _mean(sources, "rtt"),
+        "cwnd": _mean(sources, "cwnd"),
     }
     return [
         Reading(
@@ -87,8 +98,6 @@ def combine(
             source_cpu=tuple(map(float, source_cpu[i])),
             destination_cpu=tuple(map(float, destination_cpu[i])),
             path_cpu=math.nan,
-            rtt_loaded=float(means["rtt"][i]),
-            cwnd=float(means["cwnd"][i]),
             connections=int(connections[i]),
             **{name: float(values[i]) for name, values in columns_of.items()},  # type: ignore[arg-type]
         )
@@ -96,11 +105,11 @@ def combine(
     ]
 
 
-def _at(found: NDArray[np.float64], times: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+def _at(table: NDArray[np.float64], times: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
     """The columns of one agent at other times."""
-    before = np.clip(np.searchsorted(found[:, 0], times + 1e-9, side="right") - 1, 0, None)
+    before = np.clip(np.searchsorted(table[:, 0], times + 1e-9, side="right") - 1, 0, None)
     return {
-        name: found[before, place] if name in _STATES else np.interp(times, found[:, 0], found[:, place])
+        name: table[before, place] if name in _STATES else np.interp(times, table[:, 0], table[:, place])
         for name, place in _AT.items()
     }
 

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 from tpcsweep.broken import BrokenError, FaultError
@@ -67,6 +66,7 @@ class Inbox:
     """What the hub says unasked, sorted: samples by agent, copies, lines of the client."""
 
     def __init__(self, fault: Callable[[], str | None]) -> None:
+        """`fault` says what has broken, as Kubernetes sees it."""
         self._fault = fault
         self.ahead = 0.0
         """Seconds that this machine's clock is ahead of the hub's."""
@@ -141,9 +141,9 @@ class Inbox:
         if why := self._fault():
             raise FaultError(why)
         if self._gone:
-            error = FaultError("; ".join(self._gone))
-            self.blame(error)
-            raise error
+            gone = FaultError("; ".join(self._gone))
+            self.blame(gone)
+            raise gone
 
 
 class WatchedClient(Client):
@@ -184,7 +184,7 @@ class RemoteSampler:
         theirs = self._session.ask("clock")
         # The hub's clock is another machine's; whoever measures compares times with this one's.
         self._inbox.ahead = (before + time.monotonic()) / 2 - theirs
-        self._session.ask("watch", to=self._servers, interval=self._interval)
+        self._session.ask("watch", to=self._parts.servers, interval=self._interval)
         give_up = time.monotonic() + FIRST_SECONDS
         while not self.readings():
             self._inbox.check()
@@ -193,11 +193,9 @@ class RemoteSampler:
             time.sleep(POLL)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
-            self._session.ask("unwatch", to=self._servers)
+            self._session.ask("unwatch", to=self._parts.servers)
 
     @property
     def interval(self) -> float:
@@ -206,15 +204,8 @@ class RemoteSampler:
 
     def readings(self) -> list[Reading]:
         """Those so far, in this machine's time."""
-        found = self._inbox.samples()
-        if not all(name in found for name in self._parts.all):
-            return []
-        combined = combine(found, self._parts, self.interval)
-        return [reading._replace(time=reading.time + self._inbox.ahead) for reading in combined]
-
-    @property
-    def _servers(self) -> list[str]:
-        return [*self._parts.sources, *self._parts.destinations]
+        readings = combine(self._inbox.samples(), self._parts, self.interval)
+        return [reading._replace(time=reading.time + self._inbox.ahead) for reading in readings]
 
 
 @dataclass
@@ -262,17 +253,18 @@ class Site:
 
     def totals(self) -> dict[str, int | None]:
         """Counters that are looked at only before and after a cell: packets dropped, periods, throttled periods."""
-        told = self.session.ask("totals", to=[*self.sides["src"].names, *self.sides["dst"].names])
-        groups = {name: self.sides[side].names for name, side in SIDES.items()}
-        found: dict[str, int | None] = {}
-        for name, members in (*groups.items(), (CLIENT, [CLIENT])):
-            found[f"{name}_periods"] = sum(told[member][0] for member in members)
-            found[f"{name}_throttled"] = sum(told[member][1] for member in members)
-        dropped = [told[member][2:] for members in groups.values() for member in members]
-        for name, drops in zip(("path_drops", "path_queue_drops"), zip(*dropped, strict=True), strict=True):
+        servers = self.parts.servers
+        told = self.session.ask("totals", to=servers)
+        groups = {name: self.sides[side].names for name, side in SIDES.items()} | {CLIENT: [CLIENT]}
+        totals: dict[str, int | None] = {}
+        for name, members in groups.items():
+            totals[f"{name}_periods"] = sum(told[member][0] for member in members)
+            totals[f"{name}_throttled"] = sum(told[member][1] for member in members)
+        for place, name in ((2, "path_drops"), (3, "path_queue_drops")):
+            drops = [told[server][place] for server in servers]
             # Real networks do not say what they drop.
-            found[name] = None if None in drops else sum(drops)
-        return found
+            totals[name] = None if None in drops else sum(drops)
+        return totals
 
     def received(self, event: Event) -> Arrival:
         """What had arrived in the file of a transfer that has ended; the hub removed it when it heard of that."""
@@ -292,9 +284,8 @@ class Site:
         A server notices only at its next marker, up to 5 s later, that its client has gone. Cutting its connections
         from outside takes a privilege that pods do not have; starting it anew cuts them in 0.2 s. Raises SettleError.
         """
-        everyone = [*self.sides["src"].names, *self.sides["dst"].names]
         give_up = time.monotonic() + SETTLE_SECONDS
-        while busy := self._busy(everyone):
+        while busy := self._busy(self.parts.servers):
             if time.monotonic() > give_up:
                 self._restart(busy)
                 break
