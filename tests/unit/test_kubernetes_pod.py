@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tpcsweep.linux.cgroups import Hierarchy
 from tpcsweep.measure import threads
-from tpcsweep.testbeds.kubernetes.pod import contained, emulation, places, watched
+from tpcsweep.testbeds.kubernetes.pod import contained, network, places, watched
 
 from tests.support.workflow import wait_until
 
@@ -56,4 +56,4 @@ def test_credentials_are_taken_whole_though_their_names_come_one_by_one(
 def test_what_an_emulated_path_drops_for_want_of_room_is_told_apart(
     drops: dict[str, int], expected: tuple[int, int]
 ) -> None:
-    assert emulation.counted(drops) == expected
+    assert network.counted(drops) == expected
