@@ -46,16 +46,13 @@ NETWORKS = "k8s.v1.cni.cncf.io/networks"
 def job(naming: Naming, settings: Kubernetes, deadline: float) -> k8s.V1Job:
     """The owner of everything else; its pod has the client and the hub. It ends after `deadline` seconds."""
     placed = settings.client
-    cpu, memory = f"{settings.client_cores:g}", str(settings.client_memory)
-    mounts = _mounts()
+    client = (f"{settings.client_cores:g}", str(settings.client_memory))
     hub = [f"{seconds:g}" for seconds in (settings.start_time, settings.orphan_time)]
     containers = [
-        _container("client", settings, ["client"], (cpu, memory), mounts, placed.resources),
-        _container("hub", settings, ["hub", *hub], AGENT, mounts),
+        _container("client", settings, ["client"], client, placed.resources),
+        _container("hub", settings, ["hub", *hub], AGENT),
     ]
-    volumes = [_in_memory("state", STATE_SIZE), *_filled_later(naming, "client")]
     annotations = attachment(placed, 0)
-    spec = _pod_spec(settings, placed, containers, volumes)
     return k8s.V1Job(
         metadata=naming.meta(naming.prefix),
         spec=k8s.V1JobSpec(
@@ -63,7 +60,8 @@ def job(naming: Naming, settings: Kubernetes, deadline: float) -> k8s.V1Job:
             active_deadline_seconds=round(deadline),
             ttl_seconds_after_finished=FINISHED_SECONDS,
             template=k8s.V1PodTemplateSpec(
-                metadata=naming.meta("", role="client", annotations=annotations), spec=spec
+                metadata=naming.meta("", role="client", annotations=annotations),
+                spec=_pod_spec(settings, placed, containers, _volumes(naming, "client")),
             ),
         ),
     )
@@ -78,35 +76,30 @@ def server_pod(
     wanted: DeploymentParameters,
     owner: k8s.V1Job,
 ) -> k8s.V1Pod:
-    """The pod of a server: its own container, and the agent's. `number` is its place among its side's addresses."""
+    """The pod of a server: its own container, and the agent's.
+
+    Args:
+        naming: Whose it is.
+        settings: The testbed's.
+        placed: Where its side goes.
+        server: Its name, role and programs.
+        number: Its place among its side's addresses.
+        wanted: What is deployed.
+        owner: The deployment's Job.
+    """
     origin = server.role == "server"
     side = server.name[:3]
-    mounts = [*_mounts(), _mount("files", places.FILES)]
-    if origin:
-        cores = None if wanted.cores is None else f"{wanted.cores / wanted.origins:.3f}"
-        limits = (cores, str(settings.memory + SERVER_MEMORY))
-    else:
-        limits = REDIRECTOR
-    programs = [server.name, server.role, *server.programs]
+    cores = None if wanted.cores is None else f"{wanted.cores / wanted.origins:.3f}"
+    limits = (cores, str(settings.memory + SERVER_MEMORY)) if origin else REDIRECTOR
+    command = ["servers", server.name, server.role, *server.programs]
+    files = [_mount("files", places.FILES)]
+    servers = _container("servers", settings, command, limits, placed.resources if origin else {}, files)
     ports = [xrootd.PORT, xrootd.CMSD_PORT, places.AGENT_PORT, places.PROBE_PORT]
-    servers = _container(
-        "servers", settings, ["servers", *programs], limits, mounts, placed.resources if origin else {}
-    )
     servers.ports = [k8s.V1ContainerPort(container_port=port) for port in ports]
-    agent = _container("agent", settings, ["agent"], AGENT, mounts)
-    if settings.paths.kind == "netem" and origin:
-        agent.security_context = _may_emulate()
-        agent.command = [*AS_USER, *(agent.command or [])]
-    spec = _pod_spec(
-        settings,
-        placed,
-        [servers, agent],
-        [
-            _in_memory("state", STATE_SIZE),
-            _in_memory("files", str(settings.memory)),
-            *_filled_later(naming, "servers"),
-        ],
-    )
+    emulates = settings.paths.kind == "netem" and origin
+    agent = _container("agent", settings, ["agent"], AGENT, mounts=files, emulates=emulates)
+    volumes = [*_volumes(naming, "servers"), _in_memory("files", str(settings.memory))]
+    spec = _pod_spec(settings, placed, [servers, agent], volumes)
     assert spec.security_context
     spec.security_context.sysctls = sysctls(settings, wanted)
     if not placed.affinity:
@@ -128,9 +121,8 @@ def secret(naming: Naming, of: str, files: Mapping[str, bytes], owner: k8s.V1Job
     data: dict[str, bytes | str] = {
         name: base64.b64encode(content).decode() for name, content in files.items()
     }
-    return k8s.V1Secret(
-        metadata=naming.meta(f"{naming.prefix}-{of}", owner), type="Opaque", immutable=True, data=data
-    )
+    metadata = naming.meta(f"{naming.prefix}-{of}", owner)
+    return k8s.V1Secret(metadata=metadata, type="Opaque", immutable=True, data=data)
 
 
 def config_map(naming: Naming, files: Mapping[str, str], owner: k8s.V1Job) -> k8s.V1ConfigMap:
@@ -170,8 +162,10 @@ def attachment(placed: Placement, number: int) -> dict[str, str]:
     if placed.network is None:
         return {}
     namespace, _, name = placed.network.rpartition("/")
-    one: dict[str, Any] = {"name": name, "interface": NETWORK, "ips": [placed.addresses[number]]}
-    return {NETWORKS: json.dumps([{**one, "namespace": namespace} if namespace else one])}
+    network: dict[str, Any] = {"name": name, "interface": NETWORK, "ips": [placed.addresses[number]]}
+    if namespace:
+        network["namespace"] = namespace
+    return {NETWORKS: json.dumps([network])}
 
 
 def _pod_spec(
@@ -207,63 +201,65 @@ def _container(
     settings: Kubernetes,
     command: Sequence[str],
     limits: tuple[str | None, str],
-    mounts: list[k8s.V1VolumeMount],
     extended: Mapping[str, str] | None = None,
+    mounts: Sequence[k8s.V1VolumeMount] = (),
+    *,
+    emulates: bool = False,
 ) -> k8s.V1Container:
+    """A container of any pod.
+
+    Args:
+        name: The container's.
+        settings: The testbed's.
+        command: A module of `pod`, and its arguments.
+        limits: CPU, where it is limited, and memory.
+        extended: Further resources that it needs.
+        mounts: Beside those of every container.
+        emulates: Whether it begins as root, with the right to become another and the one that it keeps, for AS_USER.
+    """
     cpu, memory = limits
     limited = {"memory": memory, **({"cpu": cpu} if cpu else {}), **(extended or {})}
     little = {"cpu": SMALL_CPU, "memory": SMALL_MEMORY, **(extended or {})}
+    added = ["NET_ADMIN", "SETGID", "SETUID"] if emulates else None
+    run = ["/usr/bin/python3", "-m", f"{POD}.{command[0]}", *command[1:]]
     return k8s.V1Container(
         name=name,
         image=settings.image,
         image_pull_policy=settings.pull_policy,
-        command=["/usr/bin/python3", "-m", f"{POD}.{command[0]}", *command[1:]],
+        command=[*AS_USER, *run] if emulates else run,
         resources=k8s.V1ResourceRequirements(
             limits=limited, requests=limited if settings.qos == "guaranteed" else little
         ),
-        volume_mounts=mounts,
+        volume_mounts=[
+            _mount("state", places.STATE),
+            # XRootD writes there, whatever it is told.
+            k8s.V1VolumeMount(name="state", mount_path="/tmp", sub_path="tmp"),  # noqa: S108
+            _mount("credentials", places.CREDENTIALS, read_only=True),
+            _mount("configuration", places.CONFIGURATION, read_only=True),
+            *mounts,
+        ],
         termination_message_policy="FallbackToLogsOnError",
         security_context=k8s.V1SecurityContext(
+            run_as_user=0 if emulates else None,
+            run_as_non_root=False if emulates else None,
             allow_privilege_escalation=False,
             read_only_root_filesystem=True,
-            capabilities=k8s.V1Capabilities(drop=["ALL"]),
+            capabilities=k8s.V1Capabilities(drop=["ALL"], add=added),
         ),
     )
 
 
-def _may_emulate() -> k8s.V1SecurityContext:
-    """What `AS_USER` needs: it begins as root, with the right to become another and the one that it keeps."""
-    return k8s.V1SecurityContext(
-        run_as_user=0,
-        run_as_non_root=False,
-        allow_privilege_escalation=False,
-        read_only_root_filesystem=True,
-        capabilities=k8s.V1Capabilities(drop=["ALL"], add=["NET_ADMIN", "SETGID", "SETUID"]),
-    )
+def _volumes(naming: Naming, of: str) -> list[k8s.V1Volume]:
+    """Those of every pod.
 
-
-def _mounts() -> list[k8s.V1VolumeMount]:
+    Certificates and configuration hold the pods' addresses, so they come when the pods are there already.
+    """
+    secret = k8s.V1SecretVolumeSource(secret_name=f"{naming.prefix}-{of}", optional=True, default_mode=0o440)
+    configuration = k8s.V1ConfigMapVolumeSource(name=naming.prefix, optional=True)
     return [
-        _mount("state", places.STATE),
-        # XRootD writes there, whatever it is told.
-        k8s.V1VolumeMount(name="state", mount_path="/tmp", sub_path="tmp"),  # noqa: S108
-        _mount("credentials", places.CREDENTIALS, read_only=True),
-        _mount("configuration", places.CONFIGURATION, read_only=True),
-    ]
-
-
-def _filled_later(naming: Naming, of: str) -> list[k8s.V1Volume]:
-    """Certificates and configuration hold the pods' addresses, so they come when the pods are there already."""
-    return [
-        k8s.V1Volume(
-            name="credentials",
-            secret=k8s.V1SecretVolumeSource(
-                secret_name=f"{naming.prefix}-{of}", optional=True, default_mode=0o440
-            ),
-        ),
-        k8s.V1Volume(
-            name="configuration", config_map=k8s.V1ConfigMapVolumeSource(name=naming.prefix, optional=True)
-        ),
+        _in_memory("state", STATE_SIZE),
+        k8s.V1Volume(name="credentials", secret=secret),
+        k8s.V1Volume(name="configuration", config_map=configuration),
     ]
 
 
