@@ -118,7 +118,7 @@ class Deployment:
                     saw("running")
                 up()
                 assert pods.watch.fault() is None
-                place.held.check()
+                assert place.held.lost() is None
                 saw("up")
             saw("torn down")
 

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.testbeds.kubernetes.pod.places import Sample
-from tpcsweep.testbeds.kubernetes.readings import Parts, combine
+from tpcsweep.testbeds.kubernetes.site import Parts, combine
 
 PARTS = Parts(["src1"], ["dst1"], "client", {"src1": "a", "dst1": "a", "client": "b"})
 

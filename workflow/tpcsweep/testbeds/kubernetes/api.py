@@ -13,7 +13,6 @@ import re
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -99,18 +98,18 @@ class Client(ApiClient):
         return super().response_deserialize(response_data, response_types_map)
 
 
-@dataclass(frozen=True)
 class Cluster:
     """A namespace of a cluster, and the parts of its API that deployments use. Thread-safe."""
 
-    http: Client
-    core: client.CoreV1Api
-    batch: client.BatchV1Api
-    coordination: client.CoordinationV1Api
-    networking: client.NetworkingV1Api
-    namespace: str
-    name: str
-    """The cluster in messages: the kubeconfig's context and the server's address."""
+    def __init__(self, configuration: Configuration, namespace: str, name: str) -> None:
+        """`name` is the cluster in messages: the kubeconfig's context and the server's address."""
+        self.http = Client(configuration)
+        self.core = client.CoreV1Api(self.http)
+        self.batch = client.BatchV1Api(self.http)
+        self.coordination = client.CoordinationV1Api(self.http)
+        self.networking = client.NetworkingV1Api(self.http)
+        self.namespace = namespace
+        self.name = name
 
     @property
     def requests(self) -> int:
@@ -142,18 +141,10 @@ def connect(settings: Kubernetes) -> Cluster:
     configuration.retries = False
     configuration.keep_alive = True  # a watch over a connection that is dead says nothing, for ever
     configuration.connection_pool_maxsize = 32
-    api = Client(configuration)
-    cluster = Cluster(
-        http=api,
-        core=client.CoreV1Api(api),
-        batch=client.BatchV1Api(api),
-        coordination=client.CoordinationV1Api(api),
-        networking=client.NetworkingV1Api(api),
-        namespace=settings.namespace or namespace or "default",
-        name=f"{name} ({configuration.host})",
-    )
+    space = settings.namespace or namespace or "default"
+    cluster = Cluster(configuration, space, f"{name} ({configuration.host})")
     try:
-        call(lambda: cluster.coordination.list_namespaced_lease(cluster.namespace, limit=1), seconds=10)
+        call(cluster.coordination.list_namespaced_lease, space, limit=1, seconds=10)
     except RefusedError as error:
         expiry = _expiry(configuration) if error.status == 401 else ""
         raise ClusterError(f"{cluster.name}: {error}{expiry}") from error
@@ -203,10 +194,6 @@ def create(cluster: Cluster, body: T) -> T:
     """Create an object that has a name and our labels, just once, even where the answer to the first request is lost.
 
     What comes back then has what the server adds only where it is a Job or a Lease.
-
-    Args:
-        cluster: Where to.
-        body: Of one of KINDS.
 
     Raises:
         RefusedError: Status 409 where the name is taken by another's.
@@ -289,8 +276,8 @@ def _from_file(files: str, context: str | None) -> tuple[Configuration, str, str
         contexts = {entry["name"]: entry["context"] for entry in merged["contexts"]}
         current = context or merged.safe_get("current-context")
         if current not in contexts:
-            what = f"context {current}" if current else "current context"
-            raise ClusterError(f"{files} has no {what}; it has {', '.join(sorted(contexts)) or 'none'}")
+            lacking = f"context {current}" if current else "current context"
+            raise ClusterError(f"{files} has no {lacking}; it has {', '.join(sorted(contexts)) or 'none'}")
         root.addHandler(listener)
         config.load_kube_config(files, context=current, client_configuration=configuration)
     except (config.ConfigException, yaml.YAMLError, OSError, TypeError) as error:

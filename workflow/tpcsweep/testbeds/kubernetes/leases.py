@@ -41,10 +41,6 @@ class BusyError(ClusterError):
     """The nodes are in use by another deployment that lives."""
 
 
-class LostError(ClusterError):
-    """A Lease is not held any more, or may not be: others may use the same nodes now."""
-
-
 class Leases:
     """Leases that are held and renewed."""
 
@@ -103,11 +99,6 @@ class Leases:
         if silent > LOST:
             return f"a Lease could not be renewed for {silent:.0f} s: {self._problem or 'this process was stopped'}"
         return None
-
-    def check(self) -> None:
-        """Raise LostError if these nodes may be another's by now."""
-        if why := self.lost():
-            raise LostError(why)
 
     def release(self) -> None:
         """Give back what is still ours; what cannot be given back expires."""
@@ -224,11 +215,7 @@ def first_free(
 ) -> Iterator[Leases]:
     """Hold all Leases of the first alternative that is free, for the length of a `with`.
 
-    Args:
-        cluster: Where they are.
-        alternatives: Names of Leases, of which those of one alternative are taken together.
-        naming: Whose they become.
-        waiting: Is told whom one waits for, while nothing is held; without it nobody waits.
+    With `waiting` one is waited for, while nothing is held; it is told whom for.
 
     Raises:
         BusyError: None is free, and `waiting` is not given.

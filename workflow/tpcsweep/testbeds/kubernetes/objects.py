@@ -76,17 +76,7 @@ def server_pod(
     wanted: DeploymentParameters,
     owner: k8s.V1Job,
 ) -> k8s.V1Pod:
-    """The pod of a server: its own container, and the agent's.
-
-    Args:
-        naming: Whose it is.
-        settings: The testbed's.
-        placed: Where its side goes.
-        server: Its name, role and programs.
-        number: Its place among its side's addresses.
-        wanted: What is deployed.
-        owner: The deployment's Job.
-    """
+    """The pod of a server: its own container, and the agent's. `number` is its place among its side's addresses."""
     origin = server.role == "server"
     side = server.name[:3]
     cores = None if wanted.cores is None else f"{wanted.cores / wanted.origins:.3f}"
@@ -206,16 +196,9 @@ def _container(
     *,
     emulates: bool = False,
 ) -> k8s.V1Container:
-    """A container of any pod.
+    """A container of any pod; `command` is a module of `pod` and its arguments.
 
-    Args:
-        name: The container's.
-        settings: The testbed's.
-        command: A module of `pod`, and its arguments.
-        limits: CPU, where it is limited, and memory.
-        extended: Further resources that it needs.
-        mounts: Beside those of every container.
-        emulates: Whether it begins as root, with the right to become another and the one that it keeps, for AS_USER.
+    One that `emulates` begins as root, with the rights to become another user and to keep NET_ADMIN, for AS_USER.
     """
     cpu, memory = limits
     limited = {"memory": memory, **({"cpu": cpu} if cpu else {}), **(extended or {})}

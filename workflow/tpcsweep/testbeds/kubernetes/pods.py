@@ -57,16 +57,9 @@ class Pods:
     def __init__(
         self, place: Place, settings: Kubernetes, wanted: DeploymentParameters, deadline: float
     ) -> None:
-        """Make the Job and all that can be made before pods have addresses.
+        """Make the Job, which ends after `deadline` seconds, and all that can be made before pods have addresses.
 
-        Args:
-            place: Where, and whose.
-            settings: The testbed's.
-            wanted: What is deployed.
-            deadline: Seconds after which the Job ends.
-
-        Raises:
-            ClusterError: The cluster refuses, or does not answer.
+        Raises ClusterError.
         """
         self._cluster = place.cluster
         self._settings = settings

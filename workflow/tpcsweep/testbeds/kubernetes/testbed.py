@@ -14,7 +14,7 @@ from typing import Any
 
 from kubernetes.client import V1Pod, VersionApi
 
-from tpcsweep.broken import FaultError
+from tpcsweep.broken import BrokenError
 from tpcsweep.client.handle import ClientError
 from tpcsweep.configuration.testbeds import Kubernetes, Pair, Placement
 from tpcsweep.linux import signals
@@ -29,19 +29,11 @@ from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.testbeds.kubernetes.pod.network import share
 from tpcsweep.testbeds.kubernetes.pods import Place, Pods, address_of
 from tpcsweep.testbeds.kubernetes.session import Session, SessionError
-from tpcsweep.testbeds.kubernetes.site import Inbox, SettleError, Site, WatchedClient
+from tpcsweep.testbeds.kubernetes.site import Inbox, Site, WatchedClient
 from tpcsweep.testbeds.kubernetes.verify import Ends, Measured, verify
 from tpcsweep.testbeds.kubernetes.watch import PodError, PodWatch
 
-EXPECTED = (
-    ClusterError,
-    FaultError,
-    PathError,
-    SessionError,
-    SettleError,
-    ClientError,
-    state.TeardownError,
-)
+EXPECTED = (ClusterError, BrokenError, PathError, state.TeardownError)
 DEADLINE_MARGIN = 900.0
 """Seconds that a deployment's Job may last beside its cells and its start."""
 OTHERS = (("src", "dst"), ("dst", "src"))

@@ -127,11 +127,7 @@ class Measured:
 def verify(session: Session, wanted: DeploymentParameters, ends: list[Ends], *, strict: bool) -> Measured:
     """Measure the path and refuse it if it is not what was asked for, by CALM_LOOKS calm looks or after PATIENCE.
 
-    Args:
-        session: With the agents of both ends.
-        wanted: What was asked for.
-        ends: The pairs of origins.
-        strict: Whether a path that is too slow, and nothing else, is refused too.
+    A path that is too slow and nothing else is refused only where that is `strict`.
 
     Raises:
         PathError: What was asked and what was found.
@@ -214,11 +210,7 @@ def windows(flows: Sequence[Flow], rtt: float, warm_up: float) -> list[Window]:
 def rate_of(looked_at: Sequence[Window], asked: float) -> Rate:
     """What is known of the rate from the windows of a look or several. Pure.
 
-    A path that was never full and brought what was asked has it.
-
-    Args:
-        looked_at: The windows.
-        asked: Gbit/s.
+    A path that was never full and brought what was asked, in Gbit/s, has it.
     """
     full = [window.rate for window in looked_at if window.full]
     enough = len(full) >= ENOUGH

@@ -53,15 +53,9 @@ class PodWatch:
     """The pods of a deployment as they are now, followed by a thread. Close it before they are deleted on purpose."""
 
     def __init__(self, cluster: Cluster, naming: Naming, *, patient: bool = True) -> None:
-        """Look for the first time, and follow from then on.
+        """Look for the first time. Raises ClusterError where pods cannot be listed.
 
-        Args:
-            cluster: Where they are.
-            naming: Whose they are.
-            patient: Whether an image that cannot be pulled now is waited for.
-
-        Raises:
-            ClusterError: Pods cannot be listed.
+        An image that cannot be pulled now is waited for if that is to be `patient`.
         """
         self._cluster = cluster
         self._job = naming.prefix
