@@ -55,12 +55,11 @@ class ClusterError(Exception):
 
 
 class RefusedError(ClusterError):
-    """The API server has answered, and the answer is no: `status` is HTTP's, `reason` is Kubernetes' word for it."""
+    """The API server has answered, and the answer is no: `status` is HTTP's."""
 
     def __init__(self, error: ApiException) -> None:
         super().__init__(explain_error(error))
         self.status = int(error.status or 0)
-        self.reason = str(_status(error).get("reason") or "")
 
 
 class Client(ApiClient):
@@ -178,7 +177,8 @@ def call(operation: Callable[..., T], *arguments: Any, seconds: float = PATIENCE
             failure: ClusterError = RefusedError(error)
             if not _passing(error):
                 raise failure from error
-            wait = max(pause, _retry_after(error))
+            asked = (error.headers or {}).get("Retry-After", "")
+            wait = max(pause, float(asked) if asked.isdigit() else 0.0)
         except HTTPError as error:
             failure = ClusterError(f"the API server does not answer: {_words(error)}")
             wait = pause
@@ -317,12 +317,6 @@ def _passing(error: ApiException) -> bool:
     # Pods created at the same time count against a quota at the same time, and the count lets one of them win.
     counting = status == 409 and _status(error).get("details", {}).get("kind") == "resourcequotas"
     return status == 429 or status >= 500 or counting
-
-
-def _retry_after(error: ApiException) -> float:
-    """Seconds that the server asks to wait."""
-    value = (error.headers or {}).get("Retry-After", "")
-    return float(value) if value.isdigit() else 0.0
 
 
 def _words(error: Exception) -> str:

@@ -92,8 +92,15 @@ def server_pod(
     spec = _pod_spec(settings, placed, [servers, agent], volumes)
     assert spec.security_context
     spec.security_context.sysctls = sysctls(settings, wanted)
-    if not placed.affinity:
-        spec.topology_spread_constraints = [_spread(naming, side)]
+    if not placed.affinity:  # the origins of a side on as many nodes as there are
+        siblings = k8s.V1LabelSelector(match_labels={DEPLOYMENT: naming.identifier, SIDE: side})
+        spread = k8s.V1TopologySpreadConstraint(
+            max_skew=1,
+            topology_key="kubernetes.io/hostname",
+            when_unsatisfiable="ScheduleAnyway",
+            label_selector=siblings,
+        )
+        spec.topology_spread_constraints = [spread]
     return k8s.V1Pod(
         metadata=naming.meta(
             f"{naming.prefix}-{server.name}",
@@ -252,13 +259,3 @@ def _in_memory(name: str, size: str) -> k8s.V1Volume:
 
 def _mount(name: str, path: Any, *, read_only: bool = False) -> k8s.V1VolumeMount:
     return k8s.V1VolumeMount(name=name, mount_path=str(path), read_only=read_only or None)
-
-
-def _spread(naming: Naming, side: str) -> k8s.V1TopologySpreadConstraint:
-    """The origins of a side on as many nodes as there are."""
-    return k8s.V1TopologySpreadConstraint(
-        max_skew=1,
-        topology_key="kubernetes.io/hostname",
-        when_unsatisfiable="ScheduleAnyway",
-        label_selector=k8s.V1LabelSelector(match_labels={DEPLOYMENT: naming.identifier, SIDE: side}),
-    )

@@ -116,13 +116,12 @@ class Pods:
                     if ended.wait(POKE_SECONDS):
                         return
 
-        thread = threading.Thread(target=poke, name="poking", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
+        with ThreadPoolExecutor(1) as poking:
+            poking.submit(poke)
+            try:
+                yield
+            finally:
+                ended.set()
 
     def close(self, logs: Path) -> None:
         """Look no more, and save what the containers have said. They are still there."""

@@ -113,7 +113,9 @@ class Inbox:
             copy = Copy(*message["copy"])
             self._copies.put(copy._replace(begin=copy.begin + self.ahead, end=copy.end + self.ahead))
         elif "client" in message:
-            self._client.put(json.dumps(self._here(message["client"])).encode())
+            event = message["client"]
+            times = {name: event[name] + self.ahead for name in ("start", "end") if name in event}
+            self._client.put(json.dumps(event | times).encode())
         else:
             self._gone.append(message.get("lost") or f"{message['gone']} is gone")
             self._client.put(None)
@@ -122,10 +124,6 @@ class Inbox:
         """What the client says, until it or anything else is gone."""
         while (line := self._client.get()) is not None:
             yield line
-
-    def _here(self, event: dict[str, Any]) -> dict[str, Any]:
-        """An event of the client in this machine's time."""
-        return event | {name: event[name] + self.ahead for name in ("start", "end") if name in event}
 
     def arrival(self, told: list[Any]) -> Arrival:
         """What the hub says of a file, in this machine's time."""

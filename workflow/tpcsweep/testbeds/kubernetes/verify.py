@@ -204,7 +204,8 @@ def windows(flows: Sequence[Flow], rtt: float, warm_up: float) -> list[Window]:
     last = min(series[-1][0] for series in every)
     # A rounding error must not cost the last one.
     number = max(0, math.floor((last - first) / WINDOW + 1e-6))
-    return [_window(flows, first + WINDOW * i, rtt) for i in range(number)]
+    shares = [[_share(flow, first + WINDOW * i, rtt) for flow in flows] for i in range(number)]
+    return [Window(sum(share.rate for share in each), all(share.full for share in each)) for each in shares]
 
 
 def rate_of(looked_at: Sequence[Window], asked: float) -> Rate:
@@ -220,12 +221,7 @@ def rate_of(looked_at: Sequence[Window], asked: float) -> Rate:
     return Rate(median, known, len(looked_at), len(full))
 
 
-def _window(flows: Sequence[Flow], begin: float, rtt: float) -> Window:
-    rates, full = zip(*(_share(flow, begin, rtt) for flow in flows), strict=True)
-    return Window(sum(rates), all(full))
-
-
-def _share(flow: Flow, begin: float, rtt: float) -> tuple[float, bool]:
+def _share(flow: Flow, begin: float, rtt: float) -> Window:
     """Gbit/s of a flow in a window, and whether more was under way at every look than an empty path holds of that."""
     end = begin + WINDOW
     counts, looks = np.array(flow.counts, float), np.array(flow.looks, float)
@@ -238,7 +234,7 @@ def _share(flow: Flow, begin: float, rtt: float) -> tuple[float, bool]:
     punctual = max(_gap(seen[:, 0]), _gap(_during(counts, begin, end)[:, 0])) <= LATE
     waiting = (seen[:, 1].min() - HELD_BACK * flow.connections) * (flow.mss + flow.header)
     empty = wire / WINDOW * (rtt + allowed_rtt(rtt)) / 1000
-    return wire * GBIT / WINDOW, bool(punctual and waiting > empty)
+    return Window(wire * GBIT / WINDOW, bool(punctual and waiting > empty))
 
 
 def _during(series: np.ndarray[Any, Any], begin: float, end: float) -> np.ndarray[Any, Any]:

@@ -37,7 +37,10 @@ class Agent:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Obey until the connection ends."""
-        threaded = partial(partial, asyncio.to_thread)
+
+        def threaded(function: Callable[..., Any]) -> Callable[..., Any]:
+            return partial(asyncio.to_thread, function)
+
         verbs: dict[str, Callable[..., Any]] = {
             "ping": time.monotonic,
             "describe": self.describe,
