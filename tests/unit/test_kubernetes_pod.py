@@ -19,7 +19,7 @@ def test_a_container_hands_over_its_counters_and_its_processes(
     (tmp_path / "cpu.stat").write_text("usage_usec 2500000\nnr_periods 10\nnr_throttled 4\n")
     monkeypatch.setattr(contained, "hierarchy", lambda: Hierarchy(2, tmp_path, tmp_path))
     monkeypatch.setattr(threads, "LOOK", 0.0)
-    for module in (contained, watched):
+    for module in (places, watched):
         monkeypatch.setattr(module, "CONTAINED", tmp_path / "socket")
     server = threading.Thread(target=contained.taken)
     server.start()
@@ -42,9 +42,9 @@ def test_credentials_are_taken_whole_though_their_names_come_one_by_one(
             (data / file).write_text(file)
         (folder / "..data").symlink_to("..1")
         (folder / places.COMPLETE).symlink_to(f"..data/{places.COMPLETE}")  # the first of the names
-        monkeypatch.setattr(contained, name, folder)
-    monkeypatch.setattr(contained, "STATE", tmp_path)
-    monkeypatch.setattr(contained, "PRIVATE", tmp_path / "private")
+        monkeypatch.setattr(places, name, folder)
+    monkeypatch.setattr(places, "STATE", tmp_path)
+    monkeypatch.setattr(places, "PRIVATE", tmp_path / "private")
     found = contained.credentials()
     assert (found / "authdb").read_text() == "authdb"
     assert (found / "ca" / "1.0").read_text() == "ca--1.0"

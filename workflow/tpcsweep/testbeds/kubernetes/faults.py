@@ -5,20 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from kubernetes.client import (
-    CoreV1Event,
-    V1Container,
-    V1ContainerStateTerminated,
-    V1ContainerStatus,
-    V1Job,
-    V1JobCondition,
-    V1JobStatus,
-    V1Node,
-    V1Pod,
-    V1PodCondition,
-    V1PodSpec,
-    V1PodStatus,
-)
+from kubernetes import client as k8s
 
 from tpcsweep.testbeds.kubernetes.metadata import meta_of, name_of, node_of
 from tpcsweep.xrootd.servers import without_secrets
@@ -48,18 +35,18 @@ class Fault:
         return f"pod {self.pod}: {self.text}"
 
 
-def ready(pod: V1Pod) -> bool:
+def ready(pod: k8s.V1Pod) -> bool:
     """Whether a pod runs and is ready."""
     up = _status(pod).phase == "Running" and not meta_of(pod).deletion_timestamp
     return up and _holds(_condition(pod, "Ready"))
 
 
-def unpulled(pod: V1Pod) -> bool:
+def unpulled(pod: k8s.V1Pod) -> bool:
     """Whether a container waits for an image that could not be pulled, at least at first."""
     return any(reason in IMAGE for reason in _waiting(pod))
 
 
-def diagnose(pod: V1Pod, events: Iterable[CoreV1Event] = ()) -> Fault | None:
+def diagnose(pod: k8s.V1Pod, events: Iterable[k8s.CoreV1Event] = ()) -> Fault | None:
     """What is wrong with a pod that should be on its way or running; None where nothing is."""
     if _status(pod).phase in ENDED:
         return Fault(name_of(pod), _ended(pod), final=True)
@@ -84,7 +71,7 @@ def diagnose(pod: V1Pod, events: Iterable[CoreV1Event] = ()) -> Fault | None:
     return None
 
 
-def progress(pod: V1Pod, events: Iterable[CoreV1Event] = ()) -> str:
+def progress(pod: k8s.V1Pod, events: Iterable[k8s.CoreV1Event] = ()) -> str:
     """How far a pod has come that nothing is known to be wrong with, and what was last warned of."""
     phase, reasons = _status(pod).phase, _waiting(pod)
     reason = f" ({reasons[0]})" if reasons else " (not ready)" if phase == "Running" else ""
@@ -92,15 +79,15 @@ def progress(pod: V1Pod, events: Iterable[CoreV1Event] = ()) -> str:
     return f"{phase or 'Unknown'}{reason}{_on_node(pod)}{warned[-1] if warned else ''}"
 
 
-def gone(pod: V1Pod) -> Fault:
+def gone(pod: k8s.V1Pod) -> Fault:
     """A pod that is not there any more, by its last known state."""
     text = _ended(pod) if _status(pod).phase in ENDED else _deleted(pod, "was deleted")
     return Fault(name_of(pod), text, final=True)
 
 
-def diagnose_job(name: str, job: V1Job | None, events: Iterable[CoreV1Event] = ()) -> Fault | None:
+def diagnose_job(name: str, job: k8s.V1Job | None, events: Iterable[k8s.CoreV1Event] = ()) -> Fault | None:
     """What is wrong with the Job that makes the client pod; its pod has no name where it was never made."""
-    status = (job and job.status) or V1JobStatus()
+    status = (job and job.status) or k8s.V1JobStatus()
     for condition in status.conditions or []:
         if condition.type in ("Failed", "FailureTarget") and _holds(condition):
             text = f"Job {name}: {condition.reason}: {one_line(condition.message)}"
@@ -113,7 +100,7 @@ def diagnose_job(name: str, job: V1Job | None, events: Iterable[CoreV1Event] = (
     return None
 
 
-def requested(pod: V1Pod) -> list[str]:
+def requested(pod: k8s.V1Pod) -> list[str]:
     """What a pod needs of its node, in words."""
     needs: dict[str, list[str]] = {}
     for container in spec_of(pod).containers:
@@ -126,7 +113,7 @@ def requested(pod: V1Pod) -> list[str]:
     ]
 
 
-def room(nodes: Sequence[V1Node], needs: Iterable[str]) -> str:
+def room(nodes: Sequence[k8s.V1Node], needs: Iterable[str]) -> str:
     """What nodes have in total of what is needed, whoever uses it now."""
     if not nodes:
         return "no node has these labels"
@@ -141,20 +128,20 @@ def room(nodes: Sequence[V1Node], needs: Iterable[str]) -> str:
     return f"nodes to choose from: {', '.join(words)}{more}"
 
 
-def containers_of(pod: V1Pod) -> list[V1ContainerStatus]:
+def containers_of(pod: k8s.V1Pod) -> list[k8s.V1ContainerStatus]:
     """States of all containers, in the order in which they start."""
     status = _status(pod)
     return [*(status.init_container_statuses or []), *(status.container_statuses or [])]
 
 
-def terminated(container: V1ContainerStatus) -> V1ContainerStateTerminated | None:
+def terminated(container: k8s.V1ContainerStatus) -> k8s.V1ContainerStateTerminated | None:
     """How a container has ended that does not run."""
     return container.state.terminated if container.state else None
 
 
-def spec_of(pod: V1Pod) -> V1PodSpec:
+def spec_of(pod: k8s.V1Pod) -> k8s.V1PodSpec:
     """What was asked of a pod."""
-    return pod.spec or V1PodSpec(containers=[])
+    return pod.spec or k8s.V1PodSpec(containers=[])
 
 
 def one_line(text: str | None) -> str:
@@ -164,7 +151,7 @@ def one_line(text: str | None) -> str:
 
 
 def _container(
-    pod: V1Pod, container: V1ContainerStatus, events: Iterable[CoreV1Event]
+    pod: k8s.V1Pod, container: k8s.V1ContainerStatus, events: Iterable[k8s.CoreV1Event]
 ) -> tuple[str, bool] | None:
     """What is wrong with a container, and whether that is final."""
     ended = terminated(container)
@@ -191,7 +178,7 @@ def _container(
     return f"{text.rstrip(': ')}{_on_node(pod)}", reason in HOPELESS
 
 
-def _ended(pod: V1Pod) -> str:
+def _ended(pod: k8s.V1Pod) -> str:
     """Why a pod has ended: what the kubelet says of the pod, else what became of its containers."""
     status = _status(pod)
     ends = [(container, end) for container in containers_of(pod) if (end := terminated(container))]
@@ -202,7 +189,9 @@ def _ended(pod: V1Pod) -> str:
     return f"{text}{_on_node(pod)}"
 
 
-def _termination(pod: V1Pod, container: V1ContainerStatus, ended: V1ContainerStateTerminated) -> str:
+def _termination(
+    pod: k8s.V1Pod, container: k8s.V1ContainerStatus, ended: k8s.V1ContainerStateTerminated
+) -> str:
     """How a container has ended."""
     reason = ended.reason or ("Error" if ended.exit_code else "Completed")
     text = f"{reason}: container {container.name} ended with exit code {ended.exit_code}"
@@ -213,45 +202,45 @@ def _termination(pod: V1Pod, container: V1ContainerStatus, ended: V1ContainerSta
     return f"{text}: {_last(ended.message)}" if ended.message else text
 
 
-def _deleted(pod: V1Pod, how: str) -> str:
+def _deleted(pod: k8s.V1Pod, how: str) -> str:
     """Why a pod goes or has gone that has not ended by itself."""
     status = _status(pod)
     why = _disruption(pod) or (_because(status) if status.reason else "Deleted: not by this process")
     return f"{why}; it {how}{_on_node(pod)}"
 
 
-def _waiting(pod: V1Pod) -> list[str]:
+def _waiting(pod: k8s.V1Pod) -> list[str]:
     """What containers wait for."""
     states = [container.state for container in containers_of(pod) if container.state]
     return [state.waiting.reason for state in states if state.waiting and state.waiting.reason]
 
 
-def _disruption(pod: V1Pod) -> str:
+def _disruption(pod: k8s.V1Pod) -> str:
     """Why a pod had or has to go for others, or for its node; empty where it had not."""
     disruption = _condition(pod, "DisruptionTarget")
     return _because(disruption) if disruption and _holds(disruption) else ""
 
 
-def _because(said: V1PodCondition | V1PodStatus) -> str:
-    reason = said.reason or (said.type if isinstance(said, V1PodCondition) else said.phase)
+def _because(said: k8s.V1PodCondition | k8s.V1PodStatus) -> str:
+    reason = said.reason or (said.type if isinstance(said, k8s.V1PodCondition) else said.phase)
     return f"{reason}: {one_line(said.message)}".rstrip(": ")
 
 
-def _holds(condition: V1PodCondition | V1JobCondition | None) -> bool:
+def _holds(condition: k8s.V1PodCondition | k8s.V1JobCondition | None) -> bool:
     return condition is not None and condition.status == "True"
 
 
-def _on_node(pod: V1Pod) -> str:
+def _on_node(pod: k8s.V1Pod) -> str:
     return f" (node {node_of(pod)})" if node_of(pod) else ""
 
 
-def _container_spec(pod: V1Pod, name: str) -> V1Container | None:
+def _container_spec(pod: k8s.V1Pod, name: str) -> k8s.V1Container | None:
     spec = spec_of(pod)
     every = [*(spec.init_containers or []), *spec.containers]
     return next((container for container in every if container.name == name), None)
 
 
-def _condition(pod: V1Pod, kind: str) -> V1PodCondition | None:
+def _condition(pod: k8s.V1Pod, kind: str) -> k8s.V1PodCondition | None:
     return next((each for each in _status(pod).conditions or [] if each.type == kind), None)
 
 
@@ -263,5 +252,5 @@ def _last(text: str) -> str:
     return line if len(line) <= LONGEST else f"...{line[3 - LONGEST :]}"
 
 
-def _status(pod: V1Pod) -> V1PodStatus:
-    return pod.status or V1PodStatus()
+def _status(pod: k8s.V1Pod) -> k8s.V1PodStatus:
+    return pod.status or k8s.V1PodStatus()

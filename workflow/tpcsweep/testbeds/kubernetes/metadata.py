@@ -85,12 +85,7 @@ def selector(identifier: str) -> str:
 
 
 def whose(identifier: str, notes: Mapping[str, str]) -> str:
-    """Whose a deployment is, in words.
-
-    Args:
-        identifier: The deployment's.
-        notes: Annotations of any of its objects.
-    """
+    """Whose a deployment is, in words, by the annotations of any of its objects."""
     cells, sweep = notes.get(CELLS) or "the only deployment", notes.get(SWEEP) or "(unknown)"
     return f"{identifier}: {cells} of sweep {sweep} by {notes.get(OWNER) or '(unknown)'}"
 

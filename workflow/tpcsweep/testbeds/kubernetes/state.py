@@ -16,24 +16,13 @@ from typing import Any
 
 from kubernetes.client import V1ConfigMap, V1Job, V1NetworkPolicy, V1ObjectMeta, V1Pod, V1Secret
 
-from tpcsweep.testbeds.kubernetes import leases
+from tpcsweep.testbeds.kubernetes import leases, metadata
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError, call
-from tpcsweep.testbeds.kubernetes.metadata import (
-    DEPLOYMENT,
-    SELECTOR,
-    SWEEP,
-    deployment_of,
-    meta_of,
-    name_of,
-    node_of,
-    selector,
-    whose,
-)
 
 GRACE_SECONDS = 1
 """What processes have to end by themselves; nothing of theirs is worth more."""
 FORCE_SECONDS = 15.0
-"""Seconds after which a pod whose kubelet does not say that it is gone is taken for gone."""
+"""Seconds after which a pod metadata.whose kubelet does not say that it is gone is taken for gone."""
 GONE_SECONDS = 60.0
 """Seconds for everything to be gone."""
 DELETIONS: Mapping[type, Mapping[str, Any]] = {
@@ -56,12 +45,12 @@ class Leftover:
 
     identifier: str
     notes: Mapping[str, str]
-    """Annotations of its objects: whose it was."""
+    """Annotations of its objects: metadata.whose it was."""
     age: float
     """Seconds since its first object was made."""
 
     def __str__(self) -> str:
-        return f"{whose(self.identifier, self.notes)}, {self.age:.0f} s old"
+        return f"{metadata.whose(self.identifier, self.notes)}, {self.age:.0f} s old"
 
 
 def leftovers(cluster: Cluster) -> list[Leftover]:
@@ -70,7 +59,7 @@ def leftovers(cluster: Cluster) -> list[Leftover]:
     alive = leases.holders(cluster)
     owned: dict[str, list[Any]] = {}
     for item in _objects(cluster, alive):
-        owned.setdefault(deployment_of(item), []).append(item)
+        owned.setdefault(metadata.deployment_of(item), []).append(item)
     # And after: a deployment that was seen and lives has a Lease now, for it had one before any object.
     alive = leases.holders(cluster) if owned else set()
     return [_leftover(name, items) for name, items in sorted(owned.items()) if name and name not in alive]
@@ -106,7 +95,7 @@ def teardown(cluster: Cluster, identifier: str) -> list[str]:
     """
     problems: list[str] = []
     forced: dict[str, str] = {}
-    ours = selector(identifier)
+    ours = metadata.selector(identifier)
     steps: list[Callable[[], object]] = [
         partial(
             call,
@@ -138,8 +127,8 @@ def _wait(cluster: Cluster, ours: str, forced: dict[str, str]) -> None:
         if waited > GONE_SECONDS:
             raise TeardownError("; ".join(map(_describe, remaining)))
         for item in remaining:
-            if waited > FORCE_SECONDS and isinstance(item, V1Pod) and name_of(item) not in forced:
-                forced[name_of(item)] = _force(cluster, item)
+            if waited > FORCE_SECONDS and isinstance(item, V1Pod) and metadata.name_of(item) not in forced:
+                forced[metadata.name_of(item)] = _force(cluster, item)
         time.sleep(pause)
         pause = min(2 * pause, 1.0)
 
@@ -154,13 +143,13 @@ def _remaining(cluster: Cluster, ours: str) -> list[Any]:
 
 def _force(cluster: Cluster, pod: V1Pod) -> str:
     """Take a pod for gone that its kubelet does not confirm to be; what this means, in words."""
-    name = name_of(pod)
+    name = metadata.name_of(pod)
     try:
         call(cluster.core.delete_namespaced_pod, name, cluster.namespace, grace_period_seconds=0)
     except RefusedError as error:
         if error.status != 404:
             raise
-    node = node_of(pod) or "(none)"
+    node = metadata.node_of(pod) or "(none)"
     return f"pod {name} removed by force: node {node} did not end it, and may still run it"
 
 
@@ -170,15 +159,15 @@ def _objects(cluster: Cluster, apart_from: Iterable[str]) -> Iterable[Any]:
     Secrets need a right of their own to be seen, and go with their Job.
     """
     names = ",".join(sorted(apart_from))
-    others = f"{SELECTOR},{DEPLOYMENT} notin ({names})" if names else SELECTOR
+    others = f"{metadata.SELECTOR},{metadata.DEPLOYMENT} notin ({names})" if names else metadata.SELECTOR
     for kind in DELETIONS:
         if kind is not V1Secret:
             yield from call(cluster.verb("list", kind), cluster.namespace, label_selector=others).items
 
 
 def _leftover(identifier: str, items: list[Any]) -> Leftover:
-    metas: list[V1ObjectMeta] = [meta_of(item) for item in items]
-    notes = next((meta.annotations for meta in metas if SWEEP in (meta.annotations or {})), None)
+    metas: list[V1ObjectMeta] = [metadata.meta_of(item) for item in items]
+    notes = next((meta.annotations for meta in metas if metadata.SWEEP in (meta.annotations or {})), None)
     now = datetime.datetime.now(datetime.UTC)
     ages = [(now - meta.creation_timestamp).total_seconds() for meta in metas if meta.creation_timestamp]
     return Leftover(identifier, notes or {}, age=max([0.0, *ages]))
@@ -186,8 +175,10 @@ def _leftover(identifier: str, items: list[Any]) -> Leftover:
 
 def _describe(item: Any) -> str:
     """What keeps an object, as far as it says."""
-    meta = meta_of(item)
-    kind, node = ("pod", f" on node {node_of(item) or '(none)'}") if isinstance(item, V1Pod) else ("job", "")
+    meta = metadata.meta_of(item)
+    kind, node = (
+        ("pod", f" on node {metadata.node_of(item) or '(none)'}") if isinstance(item, V1Pod) else ("job", "")
+    )
     kept = f", kept by finalizers {', '.join(meta.finalizers)}" if meta.finalizers else ""
     deleted = "" if meta.deletion_timestamp else ", not deleted"
     return f"{kind} {meta.name}{node} is still there{deleted}{kept}"

@@ -11,22 +11,8 @@ from kubernetes.client import ApiException, CoreV1Event, V1Pod
 from kubernetes.watch import Watch
 from urllib3.exceptions import HTTPError
 
+from tpcsweep.testbeds.kubernetes import faults
 from tpcsweep.testbeds.kubernetes.api import PATIENCE, Cluster, ClusterError, RefusedError, call
-from tpcsweep.testbeds.kubernetes.faults import (
-    Fault,
-    containers_of,
-    diagnose,
-    diagnose_job,
-    gone,
-    one_line,
-    progress,
-    ready,
-    requested,
-    room,
-    spec_of,
-    terminated,
-    unpulled,
-)
 from tpcsweep.testbeds.kubernetes.metadata import Naming, meta_of, name_of, selector
 from tpcsweep.xrootd.servers import without_secrets
 
@@ -64,7 +50,7 @@ class PodWatch:
         self._changed = threading.Condition()
         self._pods: dict[str, V1Pod] = {}
         self._ran: set[str] = set()
-        self._first: tuple[Fault, V1Pod] | None = None
+        self._first: tuple[faults.Fault, V1Pod] | None = None
         self._told: str | None = None
         self._refused: tuple[float, str] | None = None
         self._version: str | None = None
@@ -92,7 +78,7 @@ class PodWatch:
         give_up = time.monotonic() + seconds
 
         def settled(pods: dict[str, V1Pod]) -> bool:
-            return self._first is not None or sum(map(ready, pods.values())) >= count
+            return self._first is not None or sum(map(faults.ready, pods.values())) >= count
 
         pause = LOOK_SECONDS
         while not self.wait_for(settled, min(pause, max(0.0, give_up - time.monotonic()))):
@@ -186,24 +172,24 @@ class PodWatch:
         if known and meta_of(known).uid != meta_of(pod).uid:
             self._lose(known)
         self._pods[name_of(pod)] = pod
-        fault = diagnose(pod)
+        fault = faults.diagnose(pod)
         # Before a pod has run, there is time for what may heal; afterwards nothing may be wrong.
-        hopeless = (fault and fault.final) or (unpulled(pod) and not self._patient)
+        hopeless = (fault and fault.final) or (faults.unpulled(pod) and not self._patient)
         if fault and (hopeless or meta_of(pod).uid in self._ran):
             self._blame(fault, pod)
-        elif ready(pod):
+        elif faults.ready(pod):
             self._ran.add(meta_of(pod).uid or "")
 
     def _lose(self, pod: V1Pod) -> None:
         """Take note of a pod's end; the lock is held."""
         self._pods.pop(name_of(pod), None)
-        self._blame(gone(pod), pod)
+        self._blame(faults.gone(pod), pod)
 
-    def _blame(self, fault: Fault, pod: V1Pod) -> None:
+    def _blame(self, fault: faults.Fault, pod: V1Pod) -> None:
         if self._first is None:
             self._first = (fault, pod)
 
-    def _explain(self, fault: Fault, pod: V1Pod) -> str:
+    def _explain(self, fault: faults.Fault, pod: V1Pod) -> str:
         """A fault with what else the API knows about it."""
         parts = [str(fault)]
         if log := self._log(pod):
@@ -216,10 +202,10 @@ class PodWatch:
         """Why the pods that do not run do not, when the time is over."""
         alike: dict[str, list[V1Pod]] = {}
         for pod in sorted(pods.values(), key=name_of):
-            if not ready(pod):
+            if not faults.ready(pod):
                 events = self._events("Pod", name_of(pod))
-                fault = diagnose(pod, events)
-                alike.setdefault(fault.text if fault else progress(pod, events), []).append(pod)
+                fault = faults.diagnose(pod, events)
+                alike.setdefault(fault.text if fault else faults.progress(pod, events), []).append(pod)
         texts = []
         for text, members in alike.items():
             names = ", ".join(map(name_of, members))
@@ -231,18 +217,18 @@ class PodWatch:
 
     def _room(self, pod: V1Pod) -> str:
         """What the nodes have on which a pod may run."""
-        labels = sorted((spec_of(pod).node_selector or {}).items())
+        labels = sorted((faults.spec_of(pod).node_selector or {}).items())
         chosen = ",".join(f"{key}={value}" for key, value in labels)
         try:
             nodes = call(self._cluster.core.list_node, label_selector=chosen, _request_timeout=ASK, seconds=0)
         except ClusterError as error:
             return f"nodes cannot be listed: {error}"
-        return room(nodes.items, requested(pod))
+        return faults.room(nodes.items, faults.requested(pod))
 
-    def _job_problem(self) -> Fault | None:
+    def _job_problem(self) -> faults.Fault | None:
         """What is wrong with the Job, or with its making of its pod."""
         job = self._ask(self._cluster.batch.read_namespaced_job, self._job, self._cluster.namespace)
-        return diagnose_job(self._job, job, self._events("Job", self._job))
+        return faults.diagnose_job(self._job, job, self._events("Job", self._job))
 
     def _events(self, kind: str, name: str) -> list[CoreV1Event]:
         """What is said of an object, as far as that may be read."""
@@ -253,13 +239,13 @@ class PodWatch:
 
     def _log(self, pod: V1Pod) -> str:
         """What a container that failed has said last, unless that is known already."""
-        ends = [(container.name, terminated(container)) for container in containers_of(pod)]
+        ends = [(container.name, faults.terminated(container)) for container in faults.containers_of(pod)]
         silent = [name for name, end in ends if end and end.exit_code and not end.message]
         if not silent:
             return ""
         read, space = self._cluster.core.read_namespaced_pod_log, self._cluster.namespace
         log = self._ask(read, name_of(pod), space, container=silent[0], tail_lines=LOG_LINES)
-        return one_line(without_secrets(log or ""))
+        return faults.one_line(without_secrets(log or ""))
 
     def _ask(self, question: Callable[..., T], *arguments: str, **options: Any) -> T | None:
         """An answer that only makes a message better, and that may be missing."""

@@ -90,11 +90,6 @@ def pour(address: str, connections: int, seconds: float) -> dict[str, Any]:
 
     What has not left when the time is over is dropped.
 
-    Args:
-        address: Of another agent.
-        connections: How many send.
-        seconds: For how long.
-
     Returns:
         `looks`: times in s of CLOCK_MONOTONIC, each with the segments under way of all connections; always before
         they are given more to send, so that one that had run out of it is seen so. `mss` and `header`: bytes of
@@ -184,17 +179,9 @@ def share(path: plan.Path, origins: int) -> plan.Path:
 
 
 def emulate(peers: list[str], **asked: Any) -> list[str]:
-    """Put an emulated path before the addresses of the other side.
+    """Put an emulated path, with the fields of `plan.Path`, before the addresses of the other side; what tc was given.
 
-    Args:
-        peers: The addresses.
-        asked: The fields of the path, as `plan.Path` has them.
-
-    Returns:
-        The lines that `tc` was given.
-
-    Raises:
-        RuntimeError: tc's words, as where the kernel has no sch_netem.
+    Raises RuntimeError with tc's words, as where the kernel has no sch_netem.
     """
     path = plan.Path(**asked)
     interface = interface_to(peers[0])
