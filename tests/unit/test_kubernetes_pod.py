@@ -23,12 +23,12 @@ def test_a_container_hands_over_its_counters_and_its_processes(
         monkeypatch.setattr(module, "CONTAINED", tmp_path / "socket")
     server = threading.Thread(target=contained.taken)
     server.start()
-    found = watched.Contained()
+    beside = watched.Contained()
     server.join()
-    assert found.cpu() == 2.5
-    assert found.periods() == (10, 4)
-    assert found.threads()[0] is None  # before there were two looks
-    wait_until(lambda: (found.threads()[0] or 0.0) > 0, "this process has used some CPU")
+    assert beside.cpu() == 2.5
+    assert beside.periods() == (10, 4)
+    assert beside.threads()[0] is None  # before there were two looks
+    wait_until(lambda: (beside.threads()[0] or 0.0) > 0, "this process has used some CPU")
 
 
 def test_credentials_are_taken_whole_though_their_names_come_one_by_one(
@@ -45,9 +45,9 @@ def test_credentials_are_taken_whole_though_their_names_come_one_by_one(
         monkeypatch.setattr(places, name, folder)
     monkeypatch.setattr(places, "STATE", tmp_path)
     monkeypatch.setattr(places, "PRIVATE", tmp_path / "private")
-    found = contained.credentials()
-    assert (found / "authdb").read_text() == "authdb"
-    assert (found / "ca" / "1.0").read_text() == "ca--1.0"
+    laid_out = contained.credentials()
+    assert (laid_out / "authdb").read_text() == "authdb"
+    assert (laid_out / "ca" / "1.0").read_text() == "ca--1.0"
 
 
 @pytest.mark.parametrize(

@@ -202,11 +202,11 @@ def _termination(
     return f"{text}: {_last(ended.message)}" if ended.message else text
 
 
-def _deleted(pod: k8s.V1Pod, how: str) -> str:
+def _deleted(pod: k8s.V1Pod, fate: str) -> str:
     """Why a pod goes or has gone that has not ended by itself."""
     status = _status(pod)
     why = _disruption(pod) or (_because(status) if status.reason else "Deleted: not by this process")
-    return f"{why}; it {how}{_on_node(pod)}"
+    return f"{why}; it {fate}{_on_node(pod)}"
 
 
 def _waiting(pod: k8s.V1Pod) -> list[str]:

@@ -22,7 +22,7 @@ from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError
 GRACE_SECONDS = 1
 """What processes have to end by themselves; nothing of theirs is worth more."""
 FORCE_SECONDS = 15.0
-"""Seconds after which a pod metadata.whose kubelet does not say that it is gone is taken for gone."""
+"""Seconds after which a pod whose kubelet does not say that it is gone is taken for gone."""
 GONE_SECONDS = 60.0
 """Seconds for everything to be gone."""
 DELETIONS: Mapping[type, Mapping[str, Any]] = {
@@ -45,7 +45,7 @@ class Leftover:
 
     identifier: str
     notes: Mapping[str, str]
-    """Annotations of its objects: metadata.whose it was."""
+    """Annotations of its objects: whose it was."""
     age: float
     """Seconds since its first object was made."""
 

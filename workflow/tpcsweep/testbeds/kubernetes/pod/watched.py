@@ -26,8 +26,9 @@ from tpcsweep.xrootd.servers import EXPORT, PORT
 FOLDER = FILES / EXPORT.strip("/")
 POLL = 0.05
 RECEIVED = 64
-COUNTERS = 3
 """Bytes that hold the unit which comes with the open files."""
+COUNTERS = 3
+"""Open files that come."""
 
 
 class Contained:
