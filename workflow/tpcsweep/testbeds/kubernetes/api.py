@@ -131,7 +131,10 @@ def connect(settings: Kubernetes) -> Cluster:
     """The cluster that the settings mean, after it has answered once.
 
     It is that of `$TPCSWEEP_KUBECONFIG`, else of `$KUBECONFIG` or ~/.kube/config, else the one that this process
-    runs in. Raises ClusterError where none is found, it does not answer or it refuses.
+    runs in.
+
+    Raises:
+        ClusterError: None is found, it does not answer or it refuses.
     """
     # The client is told to try nothing again by itself, so what urllib3 warns of is reported here, or is over.
     logging.getLogger("urllib3").setLevel(logging.ERROR)

@@ -79,7 +79,11 @@ class Pods:
         self.sides: dict[str, Side] = {}
 
     def run(self) -> None:
-        """Wait until all run, then give them what holds their addresses. Raises ClusterError with what is wrong."""
+        """Wait until all run, then give them what holds their addresses.
+
+        Raises:
+            ClusterError: What keeps them from running.
+        """
         count = 1 + sum(len(self._blank(side).servers) for side in self._placed)
         running = self.watch.running(count, self._settings.start_time).values()
         self._by_name = {_name(pod, self._naming): pod for pod in running}

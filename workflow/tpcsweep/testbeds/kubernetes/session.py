@@ -64,7 +64,11 @@ class Session:
         self._thread.start()
 
     def ask(self, verb: str, seconds: float = ANSWER_SECONDS, /, **arguments: object) -> Any:
-        """Raises SessionError with the words of whoever refused, or when no answer comes in time."""
+        """Ask the hub, and wait for its answer.
+
+        Raises:
+            SessionError: The words of whoever refused, or that no answer has come within `seconds`.
+        """
         return self.start(verb, seconds, **arguments)()
 
     def start(self, verb: str, seconds: float = ANSWER_SECONDS, /, **arguments: object) -> Callable[[], Any]:

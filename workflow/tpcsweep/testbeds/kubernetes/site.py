@@ -308,7 +308,10 @@ class Site:
         """After the client has stopped: end what the servers still copy and remove what arrived.
 
         A server notices only at its next marker, up to 5 s later, that its client has gone. Cutting its connections
-        from outside takes a privilege that pods do not have; starting it anew cuts them in 0.2 s. Raises SettleError.
+        from outside takes a privilege that pods do not have; starting it anew cuts them in 0.2 s.
+
+        Raises:
+            SettleError: Who still has connections.
         """
         give_up = time.monotonic() + SETTLE_SECONDS
         while busy := self._busy(self.parts.servers):

@@ -68,7 +68,11 @@ def leftovers(cluster: Cluster) -> list[Leftover]:
 def reap(cluster: Cluster) -> list[str]:
     """Remove what the dead have left; returns what it was, and what had to be done by force.
 
-    Takes up to leases.DURATION where there are expired Leases. Raises ClusterError and TeardownError.
+    Takes up to leases.DURATION where there are expired Leases.
+
+    Raises:
+        ClusterError: The API server refuses, or does not answer.
+        TeardownError: What is not gone, when all else is.
     """
     removed = [f"Lease of {text}" for text in leases.reap(cluster)]
     problems = []

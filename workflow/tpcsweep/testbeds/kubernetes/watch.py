@@ -73,7 +73,8 @@ class PodWatch:
     def running(self, count: int, seconds: float) -> dict[str, V1Pod]:
         """Wait until so many pods run and are ready, and return them.
 
-        Raises PodError when the time is over, or as soon as something has gone wrong that no waiting heals.
+        Raises:
+            PodError: The time is over, or something has gone wrong that no waiting heals.
         """
         give_up = time.monotonic() + seconds
 

@@ -58,7 +58,7 @@ class Agent:
         start(self._listen(reader))
 
     async def ask(self, verb: str, arguments: dict[str, Any]) -> Any:
-        """Raises RuntimeError with its name, and its words or that it is gone."""
+        """Its answer. Raises RuntimeError with its name, and its words or that it is gone."""
         if self._gone:
             raise self._error("it is gone")
         number = next(self._numbers)
