@@ -27,7 +27,11 @@ class Engine:
         self.version = str(self._answer()["simgrid"])
 
     def simulate(self, cell: Mapping[str, Any]) -> dict[str, Any]:
-        """What `simulate.summarized` says of a cell that `plan` has made. Raises SimulationError."""
+        """Give what `simulate.py` says of a cell that `plan` has made.
+
+        Raises:
+            SimulationError: for a cell that takes too long, and where SimGrid has ended.
+        """
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(cell) + "\n")
@@ -41,10 +45,10 @@ class Engine:
         line = self._process.stdout.readline()
         if not line:
             raise self._error("has ended")
-        found: dict[str, Any] = json.loads(line)
-        if "error" in found:
-            raise self._error(found["error"])
-        return found
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise self._error(answer["error"])
+        return answer
 
     def _error(self, why: str) -> SimulationError:
         said = self._log.read_text(errors="replace").strip().splitlines()
@@ -54,7 +58,14 @@ class Engine:
 
 @contextlib.contextmanager
 def started(logs: Path) -> Iterator[Engine]:
-    """The process for the length of a `with`. Raises SimulationError where SimGrid is missing."""
+    """Have the process for the length of a `with`.
+
+    Args:
+        logs: the folder for what it says.
+
+    Raises:
+        SimulationError: where SimGrid is missing.
+    """
     log = logs / "simgrid.log"
     with log.open("w") as errors, contextlib.ExitStack() as stack:
         try:
