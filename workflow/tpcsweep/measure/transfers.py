@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from array import array
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -130,12 +131,9 @@ class Transfers:
         start, end, ok = (self._columns[name] for name in ("start", "end", "ok"))
         return [last - first for first, last, well in zip(start, end, ok, strict=True) if well]
 
-    def messages(self) -> dict[str, int]:
+    def messages(self) -> Counter[str]:
         """Why transfers failed, and how often."""
-        counted: dict[str, int] = {}
-        for message in self._failures.values():
-            counted[message] = counted.get(message, 0) + 1
-        return counted
+        return Counter(self._failures.values())
 
     def listed(self) -> dict[str, list[Any]]:
         """What a cell's file has under `transfers`: lists of one length, null for what nobody said."""
