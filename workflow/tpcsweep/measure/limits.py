@@ -1,7 +1,7 @@
 """What bound a cell's throughput, and the numbers that say so. Pure.
 
 Of every limit there are signs: numbers with a threshold each. A limit is reached when all signs of one of its rules
-are; the first reached in the order of `ORDER` is the cell's limit. docs/limits.md says why the order is this one, and
+are; the first reached in the order of `RULES` is the cell's limit. docs/limits.md says why the order is this one, and
 how often the rules are right on cells that were built to have a known limit.
 """
 
@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 from tpcsweep import tcp
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.measure.readings import Series, mean
-from tpcsweep.rates import BYTES
+from tpcsweep.rates import GBIT_PER_MS
+
+Summary = Mapping[str, float | int | None]
 
 NONE_FOUND = "none_found"
 
@@ -73,6 +75,17 @@ class Sign(NamedTuple):
     number: str
     threshold: float
 
+    def beyond(self, summary: Summary) -> float:
+        """How often the number is its threshold; 0 where it is not known."""
+        value = summary[self.number]
+        return 0.0 if value is None else value / self.threshold
+
+    def evidence(self, summary: Summary) -> dict[str, Any]:
+        """The sign as a cell's file has it."""
+        value = summary[self.number]
+        reached = value is not None and value >= self.threshold
+        return {"number": self.number, "value": value, "threshold": self.threshold, "reached": reached}
+
 
 Rule = tuple[Sign, ...]
 
@@ -103,98 +116,105 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "loss": ((Sign("network_limited", NETWORK_LIMITED), Sign("loss_used", LOSS_USED)),),
     "machine": ((Sign("machine_used", MACHINE_USED),), (Sign("path_cpu", EMULATOR_USED),)),
 }
-"""Every limit with its rules."""
+"""Every limit with its rules; who goes before whom."""
 
-ORDER: Sequence[Sequence[str]] = (
-    ("bandwidth",),
-    ("cpu_source", "cpu_destination", "client"),
-    ("disk",),
-    ("window",),
-    ("slow_start",),
-    ("path_queue",),
-    ("loss",),
-    ("machine",),
-)
-"""Who goes before whom. Among equals the one whose signs are furthest beyond their thresholds."""
+EQUALS = ("cpu_source", "cpu_destination", "client")
+"""Of these the one binds whose signs are furthest beyond their thresholds."""
 
 
-def means(found: Series, warmup: int) -> dict[str, float]:
-    """Means over time of samples: after so many of warm-up, but of `sent` and `resent` all, as windows remember losses.
+def means(samples: Series, warmup: int) -> dict[str, float]:
+    """Means over time of samples; NaN where nothing is known.
 
-    NaN where nothing is known.
+    Args:
+        samples: by name, (samples,) or (origins, samples).
+        warmup: how many are left out; of `sent` and `resent` none, as windows remember losses.
     """
-    first = {name: 0 if name in ("sent", "resent") else warmup for name in found}
-    return {name: mean(values[..., first[name] :]) for name, values in found.items()}
+    first = {name: 0 if name in ("sent", "resent") else warmup for name in samples}
+    return {name: mean(values[..., first[name] :]) for name, values in samples.items()}
 
 
 def numbers(
     wanted: Parameters,
-    summary: Mapping[str, float | int | None],
+    summary: Summary,
     means: Mapping[str, float],
     totals: Mapping[str, int | None],
     transfers: Sequence[float],
 ) -> dict[str, float]:
     """The numbers that `RULES` ask for and a summary has not yet; NaN for what is not known.
 
-    summary: what else is known of the cell. means: of its samples, and `rtt_idle`. totals: what was counted over the
-    cell. transfers: seconds that each took which ended well; of none, the cell's duration is the least that one takes.
+    Args:
+        wanted: the cell's parameters.
+        summary: what else is known of the cell.
+        means: those of its samples, and `rtt_idle`.
+        totals: what was counted over the cell.
+        transfers: seconds that each took which ended well; of none, the cell's duration is the least that one takes.
     """
     rtt, goodput = means["rtt_idle"], means["goodput"]
     streams = wanted.streams * wanted.tcp_streams
-    lengths = transfers or [_known(summary["duration"])]
-    found = {
+    quota = wanted.cores / wanted.origins if wanted.cores else math.nan
+    waited = means["rwnd_limited"] + means["sndbuf_limited"]
+    signs = {
         "path_used": means["wire_throughput"] / wanted.bandwidth,
         **{
-            f"{side}_quota_used": _known(summary[f"{side}_cpu_busiest"]) / wanted.cores * wanted.origins
-            if wanted.cores
-            else math.nan
+            f"{side}_quota_used": _known(summary[f"{side}_cpu_busiest"]) / quota
             for side in ("source", "destination")
         },
         "client_throttled": _ratio(totals["client_throttled"], totals["client_periods"]),
         **{name: means[name] for name in ("source_thread", "destination_thread", "client_thread")},
         "disk_wait": max(means["source_waiting"], means["destination_waiting"]) / wanted.streams,
         "connections_busy": means["busy"] / streams,
-        "window_limited": (means["rwnd_limited"] + means["sndbuf_limited"]) / streams,
-        "network_limited": (means["busy"] - means["rwnd_limited"] - means["sndbuf_limited"]) / streams,
-        "window_used": _over(goodput * rtt * 125_000, means["busy"] * wanted.tcp_buffer),
-        "ramp": min(1.0, _over(ramp_seconds(wanted, rtt), median(lengths))),
+        "window_limited": waited / streams,
+        "network_limited": (means["busy"] - waited) / streams,
+        "window_used": _over(goodput * rtt, GBIT_PER_MS * means["busy"] * wanted.tcp_buffer),
+        "ramp": min(
+            1.0, _over(ramp_seconds(wanted, rtt), median(transfers or [_known(summary["duration"])]))
+        ),
         "loss_seen": _over(means["resent"], means["sent"]),
         "queue_drops": _ratio(totals["path_queue_drops"], totals["path_drops"]),
         "machine_used": means["machine_cpu"] + means["machine_steal"],
     }
     loaded = means["rtt_loaded"] if math.isfinite(means["rtt_loaded"]) else rtt
-    leaves = means["busy"] * loss_rate(wanted, found["loss_seen"], max(rtt, loaded))
-    return found | {"loss_used": _over(goodput, leaves)}
+    leaves = means["busy"] * loss_rate(wanted, signs["loss_seen"], max(rtt, loaded))
+    return signs | {"loss_used": _over(goodput, leaves)}
 
 
-def judge(summary: Mapping[str, float | int | None]) -> tuple[str, dict[str, Any]]:
+def judge(summary: Summary) -> tuple[str, dict[str, Any]]:
     """The limit of a cell that went well, and the evidence: for every limit whether it was reached, and its signs.
 
-    summary: with what `numbers` found. The evidence is JSON-ready: `signs` has, rule by rule, the number's name, its
-    value (null where it is not known), its threshold, and whether it is reached.
+    Args:
+        summary: with the `numbers`.
+
+    Returns:
+        The limit, and the evidence as a cell's file has it: `signs` are, rule by rule, the number's name, its value
+        (null where it is not known), its threshold, and whether it is reached.
     """
-    evidence: dict[str, Any] = {}
-    beyond: dict[str, float] = {}
-    for limit, rules in RULES.items():
-        beyond[limit] = max(min(_beyond(sign, summary) for sign in rule) for rule in rules)
-        evidence[limit] = {
+    beyond = {
+        limit: max(min(sign.beyond(summary) for sign in rule) for rule in rules)
+        for limit, rules in RULES.items()
+    }
+    evidence = {
+        limit: {
             "reached": beyond[limit] >= 1,
-            "signs": [[_evidence(sign, summary) for sign in rule] for rule in rules],
+            "signs": [[sign.evidence(summary) for sign in rule] for rule in rules],
         }
-    for equals in ORDER:
-        if reached := [limit for limit in equals if beyond[limit] >= 1]:
-            return max(reached, key=beyond.__getitem__), evidence
-    return NONE_FOUND, evidence
+        for limit, rules in RULES.items()
+    }
+    first = next((limit for limit in RULES if beyond[limit] >= 1), NONE_FOUND)
+    return max(EQUALS, key=beyond.__getitem__) if first in EQUALS else first, evidence
 
 
 def ramp_seconds(wanted: Parameters, rtt: float) -> float:
-    """What handshakes and slow start of one transfer take at least on a path with an RTT in ms.
+    """What handshakes and slow start of one transfer take at least on a path.
 
     After the first `INITIAL_WINDOW`, which goes with the handshakes, the window doubles each round trip (RFC 5681)
     until the file is sent, or the TCP buffer or a connection's share of the path is full.
+
+    Args:
+        wanted: the cell's parameters.
+        rtt: ms.
     """
     connections = wanted.streams * wanted.tcp_streams
-    share = wanted.bandwidth * BYTES * rtt / 1000 / connections
+    share = wanted.bandwidth * rtt / GBIT_PER_MS / connections
     most = min(wanted.file_size / wanted.tcp_streams, wanted.tcp_buffer, share)
     doublings = max(0.0, float(tcp.slow_start(most, tcp.INITIAL_WINDOW * tcp.payload(wanted.mtu))) - 1)
     asks = wanted.origins > 1 and wanted.endpoint == "redirector" and wanted.copy_mode == "pull"
@@ -202,9 +222,14 @@ def ramp_seconds(wanted: Parameters, rtt: float) -> float:
 
 
 def loss_rate(wanted: Parameters, loss: float, rtt: float) -> float:
-    """The rate in Gbit/s at which a connection sends under a share of packets lost, at an RTT in ms.
+    """The rate in Gbit/s at which a connection sends that loses packets; inf without loss.
 
-    NaN where no law is known for the congestion control; inf without loss.
+    NaN where no law is known for the congestion control.
+
+    Args:
+        wanted: the cell's parameters.
+        loss: share of packets.
+        rtt: ms.
     """
     if wanted.congestion_control not in ("cubic", "reno") or math.isnan(loss):
         return math.nan
@@ -215,18 +240,6 @@ def loss_rate(wanted: Parameters, loss: float, rtt: float) -> float:
     if wanted.congestion_control == "cubic":  # never slower than Reno: RFC 9438, section 4.3
         rate = max(rate, tcp.cubic(payload, rtt, loss))
     return rate
-
-
-def _beyond(sign: Sign, summary: Mapping[str, float | int | None]) -> float:
-    """How often a number is its threshold; 0 where it is not known."""
-    value = summary[sign.number]
-    return 0.0 if value is None else value / sign.threshold
-
-
-def _evidence(sign: Sign, summary: Mapping[str, float | int | None]) -> dict[str, Any]:
-    value = summary[sign.number]
-    reached = value is not None and value >= sign.threshold
-    return {"number": sign.number, "value": value, "threshold": sign.threshold, "reached": reached}
 
 
 def _known(value: float | int | None) -> float:
