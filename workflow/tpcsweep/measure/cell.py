@@ -258,7 +258,7 @@ class _Cell:
         failed = bool(self._failure) or self._transfers.in_vain(self._wanted.streams) or nothing
         limit, evidence = (None, {}) if failed else limits.judge(summary)
         flags = [] if self._failure else self._flags(samples, steady, means, summary)
-        found = self._site.bandwidth_found
+        bandwidth = self._site.bandwidth_found
         return {
             "status": "failed" if failed else "ok",
             "message": message,
@@ -269,7 +269,8 @@ class _Cell:
             ],
             "limit": limit,
             "evidence": evidence,
-            "summary": summary | {"bandwidth_found": None if found is None else number(found, DIGITS)},
+            "summary": summary
+            | {"bandwidth_found": None if bandwidth is None else number(bandwidth, DIGITS)},
             "samples": {name: _rounded(values) for name, values in samples.items()},
             "transfers": self._transfers.listed(),
         }

@@ -33,7 +33,12 @@ class Transfers:
     """Rows of the transfers that have ended, in columns: 104 bytes each, as an hour may have 10⁵ of them."""
 
     def __init__(self, prefix: str, began: float) -> None:
-        """`prefix` begins the names of the cell's files; `began` is when the cell did, CLOCK_MONOTONIC."""
+        """Begin without any.
+
+        Args:
+            prefix: begins the names of the cell's files.
+            began: when the cell did, s of CLOCK_MONOTONIC.
+        """
         self._prefix = f"{prefix}."
         self._began = began
         self._columns = {name: array("d") for name in COLUMNS}
@@ -55,7 +60,7 @@ class Transfers:
             self._end(event, arrival or Arrival(None, 0))
 
     def _end(self, event: Event, arrival: Arrival) -> None:
-        row = len(self)
+        row = len(self._columns["stream"])
         values = {
             **dict.fromkeys(COLUMNS, math.nan),
             "stream": event["stream"],
@@ -137,7 +142,8 @@ class Transfers:
 
     def listed(self) -> dict[str, list[Any]]:
         """What a cell's file has under `transfers`: lists of one length, null for what nobody said."""
-        rows = range(0, len(self), max(1, math.ceil(len(self) / MOST_ROWS)))
+        count = len(self._columns["stream"])
+        rows = range(0, count, max(1, math.ceil(count / MOST_ROWS)))
         listed: dict[str, list[Any]] = {
             name: [_number(values[row], name) for row in rows] for name, values in self._columns.items()
         }
@@ -147,18 +153,18 @@ class Transfers:
         listed["message"] = [self._failures.get(row, "") for row in rows]
         return listed
 
-    def __len__(self) -> int:
-        return len(self._columns["stream"])
-
     def _since(self, moment: float) -> float:
         return round(moment - self._began, 4)
 
 
 def unfinished(present: Mapping[str, Arrival], prefix: str, began: float, end: float) -> Columns:
-    """Rows of the transfers that had not ended when the cell did: `stream`, `first_byte`, `end` and `size`.
+    """Rows of the transfers that had not ended when the cell did: `stream`, `first_byte`, `end` and `size`. Pure.
 
-    `present` are the files that were there, of this cell where their names begin with `prefix`; `began` and `end`, s
-    of CLOCK_MONOTONIC, are the cell's. Pure.
+    Args:
+        present: the files that were there, of this cell where their names begin with its prefix.
+        prefix: that prefix.
+        began: when the cell did, s of CLOCK_MONOTONIC.
+        end: when it ended.
     """
     rows = [
         (

@@ -45,13 +45,15 @@ def _axes(configuration: Configuration) -> Iterator[Problem]:
 
 def _long(configuration: Configuration, testbed: Simulation) -> Iterator[Problem]:
     """The cell whose time or files take the most transfers to simulate, where these are too many."""
-    how = configuration.sweep.measurement
-    if how.until == "steady":
+    measurement = configuration.sweep.measurement
+    if measurement.until == "steady":
         return
     cells = cells_of(cell.parameters for cell in configuration.grid.cells)
     throughput = solve(cells, central(testbed.parameters), testbed.queues)[0]
-    each = how.bounds[1] * throughput / (cells.file_size * GBIT) / cells.streams
-    transfers = np.minimum(cells.streams, MOST) * (each if how.files is None else np.minimum(each, how.files))
+    each = measurement.bounds[1] * throughput / (cells.file_size * GBIT) / cells.streams
+    transfers = np.minimum(cells.streams, MOST) * (
+        each if measurement.files is None else np.minimum(each, measurement.files)
+    )
     transfers = transfers * (1 - cells.endless)
     if transfers.max() > MOST_TRANSFERS:
         most = int(transfers.argmax())
@@ -61,7 +63,7 @@ def _long(configuration: Configuration, testbed: Simulation) -> Iterator[Problem
         allowed = (
             f"at most {MOST_TRANSFERS:.2g} in a cell: a shorter time, fewer files, or larger ones (file_size)"
         )
-        yield Problem(f"measurement.{how.until}", given, allowed, configuration.sweep_file)
+        yield Problem(f"measurement.{measurement.until}", given, allowed, configuration.sweep_file)
 
 
 def _known_by(tool: str) -> str | None:

@@ -34,14 +34,14 @@ SIMULATED = 6
 """Transfers of each stream in a cell whose end is not given: there is no noise to wait for."""
 
 
-def plan(wanted: Parameters, physics: Physics, queues: str, how: Measurement) -> dict[str, Any]:
+def plan(wanted: Parameters, physics: Physics, queues: str, measurement: Measurement) -> dict[str, Any]:
     """A cell for `simulate`: rates in Gbit/s, sizes in Gbit, times in s.
 
     Args:
         wanted: the cell's parameters.
         physics: the model's.
         queues: as of `model.terms`.
-        how: when the cell ends.
+        measurement: when the cell ends.
     """
     cells, p = cells_of([wanted]), central(physics)
     begin = least(terms(np.zeros(1), cells, p, queues))
@@ -84,11 +84,11 @@ def plan(wanted: Parameters, physics: Physics, queues: str, how: Measurement) ->
         "guess": throughput,
         "cycle": wanted.streams * file / throughput,
         "cpu_seconds": CPU_SECONDS,
-        "interval": how.interval,
-        "turns": SIMULATED if how.until == "steady" else None,
-        "files": None if endless else how.files,
-        "seconds": how.bounds[1],
-        "listed": how.until == "files" and weight * times == 1 and not endless,
+        "interval": measurement.interval,
+        "turns": SIMULATED if measurement.until == "steady" else None,
+        "files": None if endless else measurement.files,
+        "seconds": measurement.bounds[1],
+        "listed": measurement.until == "files" and weight * times == 1 and not endless,
     }
 
 

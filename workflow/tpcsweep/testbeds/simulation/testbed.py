@@ -65,14 +65,14 @@ def deployed(settings: Simulation, request: Request) -> Iterator[Site]:
 def measure(
     site: Site,
     wanted: Parameters,
-    how: Measurement,
+    measurement: Measurement,
     _prefix: str,
     _show: Callable[[Steady, float], None],
 ) -> dict[str, Any]:
     """Simulate a cell; see `measure.cell.measure` for what is returned. Raises SimulationError."""
     settings = site.settings
-    cell = plan(wanted, settings.parameters, settings.queues, how)
-    return result(wanted, course(cell, site.engine.simulate(cell)), settings, how.confidence)
+    cell = plan(wanted, settings.parameters, settings.queues, measurement)
+    return result(wanted, course(cell, site.engine.simulate(cell)), settings, measurement.confidence)
 
 
 def require(_settings: Simulation) -> None:
