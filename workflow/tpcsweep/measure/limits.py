@@ -20,46 +20,9 @@ from tpcsweep.rates import GBIT_PER_MS
 Summary = Mapping[str, float | int | None]
 
 NONE_FOUND = "none_found"
-
-PATH_FULL = 0.9
-"""Share of the path's bandwidth, in bytes on the wire, from which on the path binds: whatever else is improved, no
-more than a ninth can be gained. Full paths had 0.95 to 1.00 here, verified paths may be 5 % slow (paths/verify.py)."""
-QUOTA_USED = 0.9
-"""Share of its quota that an origin uses when the quota binds it: the kernel gives a quota in slices, of which some
-are lost (Documentation/scheduler/sched-bwc.rst)."""
-THROTTLED = 0.5
-"""Share of the scheduling periods in which the quota ran out, from which on it binds though less is used on average:
-what is throttled waits for the rest of a period (the same source)."""
-ONE_THREAD = 0.9
-"""Cores that the busiest thread uses when it binds: one thread moves the bytes of a transfer, and none gets more than
-one core."""
-WAITS_FOR_DISK = 0.5
-"""Threads that wait for a disk, for each stream: from here on a stream waits most of its time."""
-WINDOW_LIMITED = 0.5
-"""Share of the streams' time in which a window kept a connection from sending, by the kernel's own account (struct
-tcp_info: tcpi_rwnd_limited, tcpi_sndbuf_limited; Linux commit 05b055e89121, 2016): most of it."""
-WINDOW_USED = 0.25
-"""Data under way of a busy connection (its rate × RTT) over the largest TCP buffer, from which on the buffer and not
-its reader binds. The kernel makes a window of half a buffer (tcp_adv_win_scale), less overhead: 0.6 to 0.75 of the
-buffer in the end, and less until it has grown. A slow reader on a short path left a thousandth here."""
-WINDOW_FULL = 0.5
-"""The same, from which on it binds whatever the kernel's account says: that was 0.2 of the time here for a sender that
-polled for room in its send buffer (pushing) and 0.73 for one that waited in it (pulling), at the same 0.6."""
 RAMP = 0.5
 """Share of a transfer's time that its handshakes and slow start take at least, from which on files are too small for
 the path."""
-NETWORK_LIMITED = 0.5
-"""Share of the streams' time in which a connection sent as fast as the network let it, that is what is left of the
-kernel's account (as for WINDOW_LIMITED): most of it."""
-LOSS_USED = 0.4
-"""Throughput over what the losses leave by Mathis and others or by CUBIC's law, from which on losses bind. It was 0.6
-to 1.2 where random loss bound, and 3 to 3.8 where a small queue did; what loses less than binds it has less."""
-QUEUE_DROPS = 0.5
-"""Share of the dropped packets that found a queue full, from which on it is the queue that loses them."""
-MACHINE_USED = 0.95
-"""Share of the machine's CPU time, what the hypervisor took included, from which on the machine itself may bind."""
-EMULATOR_USED = 0.9
-"""Cores that the path's emulator uses when it may bind."""
 
 ROUND_TRIPS = {"pull": 6, "push": 4}
 """Round trips of a transfer of one byte, by copy_mode: connections, requests and answers. Found: at 100 ms such
@@ -87,36 +50,34 @@ class Sign(NamedTuple):
         return {"number": self.number, "value": value, "threshold": self.threshold, "reached": reached}
 
 
-Rule = tuple[Sign, ...]
+def _signs(**thresholds: float) -> tuple[Sign, ...]:
+    return tuple(Sign(number, threshold) for number, threshold in thresholds.items())
 
-RULES: Mapping[str, tuple[Rule, ...]] = {
-    "bandwidth": ((Sign("path_used", PATH_FULL),),),
-    **{
-        f"cpu_{side}": (
-            (Sign(f"{side}_quota_used", QUOTA_USED),),
-            (Sign(f"{side}_throttled", THROTTLED),),
-            (Sign(f"{side}_thread", ONE_THREAD),),
-        )
-        for side in ("source", "destination")
-    },
-    "client": ((Sign("client_throttled", THROTTLED),), (Sign("client_thread", ONE_THREAD),)),
-    "disk": ((Sign("disk_wait", WAITS_FOR_DISK),),),
-    "window": (
-        (Sign("window_limited", WINDOW_LIMITED), Sign("window_used", WINDOW_USED)),
-        (Sign("window_used", WINDOW_FULL),),
+
+RULES: Mapping[str, tuple[tuple[Sign, ...], ...]] = {
+    # Whatever else is improved, no more than a ninth can be gained. Verified paths may be 5 % slow.
+    "bandwidth": (_signs(path_used=0.9),),
+    # A quota is given in slices, of which some are lost; and one thread moves the bytes of a transfer.
+    "cpu_source": (
+        _signs(source_quota_used=0.9),
+        _signs(source_throttled=0.5),
+        _signs(source_thread=0.9),
     ),
-    "slow_start": ((Sign("ramp", RAMP),),),
-    "path_queue": (
-        (
-            Sign("network_limited", NETWORK_LIMITED),
-            Sign("loss_used", LOSS_USED),
-            Sign("queue_drops", QUEUE_DROPS),
-        ),
+    "cpu_destination": (
+        _signs(destination_quota_used=0.9),
+        _signs(destination_throttled=0.5),
+        _signs(destination_thread=0.9),
     ),
-    "loss": ((Sign("network_limited", NETWORK_LIMITED), Sign("loss_used", LOSS_USED)),),
-    "machine": ((Sign("machine_used", MACHINE_USED),), (Sign("path_cpu", EMULATOR_USED),)),
+    "client": (_signs(client_throttled=0.5), _signs(client_thread=0.9)),
+    "disk": (_signs(disk_wait=0.5),),
+    # The kernel's own account, unless it is a slow reader that closes windows; or windows as full as they get.
+    "window": (_signs(window_limited=0.5, window_used=0.25), _signs(window_used=0.5)),
+    "slow_start": (_signs(ramp=RAMP),),
+    "path_queue": (_signs(network_limited=0.5, loss_used=0.4, queue_drops=0.5),),
+    "loss": (_signs(network_limited=0.5, loss_used=0.4),),
+    "machine": (_signs(machine_used=0.95), _signs(path_cpu=0.9)),
 }
-"""Every limit with its rules; who goes before whom."""
+"""Every limit with its rules; who goes before whom. docs/limits.md says where the thresholds are from."""
 
 EQUALS = ("cpu_source", "cpu_destination", "client")
 """Of these the one binds whose signs are furthest beyond their thresholds."""
