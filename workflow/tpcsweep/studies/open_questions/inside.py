@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -98,12 +98,20 @@ def measure(experiment: Experiment) -> dict[str, Any]:
     try:
         _listening()
         before = _counters()
-        with _sampled() as samples:
-            command = (
-                f"iperf3 -J -c {ADDRESS[RECEIVER]} -P {experiment.streams} -t {SECONDS} -O {OMITTED} "
-                "--connect-timeout 5000"
-            )
-            report = json.loads(inside(SENDER, *command.split()))
+        command = (
+            f"iperf3 -J -c {ADDRESS[RECEIVER]} -P {experiment.streams} -t {SECONDS} -O {OMITTED} "
+            "--connect-timeout 5000"
+        )
+        with ThreadPoolExecutor(1) as pool:
+            iperf3 = pool.submit(inside, SENDER, *command.split())
+            samples: list[dict[str, Any]] = []
+            pause: float = OMITTED + 1
+            while not wait([iperf3], pause).done:
+                samples.append(_queue(SENDER, "netem"))
+                pause = SAMPLING
+        # The last ones are of the end, when connections are closed.
+        del samples[-2:]
+        report = json.loads(iperf3.result())
     finally:
         server.terminate()
         server.wait()
@@ -133,29 +141,6 @@ def _listening() -> None:
             return
         time.sleep(0.05)
     raise TimeoutError("iperf3 -s does not listen after 5 s")
-
-
-@contextmanager
-def _sampled() -> Iterator[list[dict[str, Any]]]:
-    """What the queue holds, again and again after the first seconds."""
-    samples: list[dict[str, Any]] = []
-    over = threading.Event()
-
-    def sample() -> None:
-        pause: float = OMITTED + 1
-        while not over.wait(pause):
-            samples.append(_queue(SENDER, "netem"))
-            pause = SAMPLING
-
-    thread = threading.Thread(target=sample)
-    thread.start()
-    try:
-        yield samples
-    finally:
-        over.set()
-        thread.join()
-    # The last ones are of the end, when connections are closed.
-    del samples[-2:]
 
 
 def _queue(namespace: str, kind: str) -> dict[str, Any]:
