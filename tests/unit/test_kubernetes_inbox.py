@@ -8,7 +8,7 @@ import socket
 from typing import Any
 
 import pytest
-from tpcsweep.measure.history import MOST
+from tpcsweep.measure.readings import MOST
 from tpcsweep.testbeds.kubernetes.pod.agent import telling_copies
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT, Hub
 from tpcsweep.testbeds.kubernetes.site import Inbox

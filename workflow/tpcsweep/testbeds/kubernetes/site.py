@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from tpcsweep.broken import BrokenError, FaultError
 from tpcsweep.client.handle import Client, Event
 from tpcsweep.measure.files import Arrival
-from tpcsweep.measure.history import History
-from tpcsweep.measure.readings import Reading
+from tpcsweep.measure.readings import History, Reading
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.testbeds.kubernetes.pod.places import Sample
 from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER

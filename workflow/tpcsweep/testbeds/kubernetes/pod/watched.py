@@ -15,8 +15,7 @@ from tpcsweep.linux.cgroups import parse_periods, parse_usage
 from tpcsweep.linux.counters import CounterFile, retransmits
 from tpcsweep.linux.namespaces import parse_net_dev
 from tpcsweep.linux.sockets import Connection, SocketDiagnostics
-from tpcsweep.measure.files import DestinationFiles
-from tpcsweep.measure.first_bytes import FirstBytes
+from tpcsweep.measure.files import DestinationFiles, FirstBytes
 from tpcsweep.measure.flows import Followed, means
 from tpcsweep.measure.machine import Machine
 from tpcsweep.measure.threads import Threads, numbered
