@@ -18,10 +18,10 @@ from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.dataset import tables
 from tpcsweep.running import runner
-from tpcsweep.testbeds.simulation.course import course
 from tpcsweep.testbeds.simulation.engine import Engine, SimulationError
 from tpcsweep.testbeds.simulation.model import cells_of, central, terms
 from tpcsweep.testbeds.simulation.plan import plan
+from tpcsweep.testbeds.simulation.result import course
 from tpcsweep.variables import TRANSFERS
 
 from tests.support.simulating import AT_ONCE, PHYSICS, ROOT, by_simgrid, fixed_point, simulated_course

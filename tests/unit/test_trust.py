@@ -15,10 +15,8 @@ from hypothesis import strategies as st
 from tpcsweep import dataset
 from tpcsweep.dataset import tables
 from tpcsweep.measure import transfers, trust
-from tpcsweep.measure.files import Arrival, DestinationFiles
-from tpcsweep.measure.first_bytes import FirstBytes
-from tpcsweep.measure.history import History
-from tpcsweep.measure.readings import Sampler, series
+from tpcsweep.measure.files import Arrival, DestinationFiles, FirstBytes
+from tpcsweep.measure.readings import History, Sampler, series
 from tpcsweep.measure.transfers import Transfers, unfinished
 from tpcsweep.xrootd import monitoring
 from tpcsweep.xrootd.monitoring import Copy, parse
