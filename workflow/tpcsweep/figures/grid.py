@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
+from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import IMPORTED, STATUS, flagged
 from tpcsweep.flags import FLAGS, graded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-REPETITION = "repetition"
 _FIRST = ("streams", "rtt", "cores", "origins")  # which axes take x and y, and then which make panels
 
 

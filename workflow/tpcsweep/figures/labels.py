@@ -10,8 +10,9 @@ from typing import Any
 import xarray as xr
 
 from tpcsweep.configuration.parameters import Parameters, quantity, show_value
+from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import IMPORTED, SIMULATED, describe
-from tpcsweep.figures.grid import REPETITION, Grid, values_of
+from tpcsweep.figures.grid import Grid, values_of
 
 
 def title_of(where: Mapping[str, Any]) -> str:
