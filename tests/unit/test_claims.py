@@ -375,7 +375,7 @@ def test_a_wider_path_does_not_stand_in_for_that_of_the_claim() -> None:
     )
     assert found.outcome is Outcome.FAILS
     assert found.effect is not None
-    assert "100 Gbit/s" in found.effect.what
+    assert "100 Gbit/s" in found.effect.quantity
     assert found.effect.interval.value == pytest.approx(91.5, rel=0.05)
     both = verdict("chep2024.four_origins", world(axes, lambda point: 0.98 * point["bandwidth"], **case.how))
     assert both.outcome is Outcome.HOLDS
