@@ -174,12 +174,6 @@ class Claim:
     rows: tuple[Row, ...] = ()
     """Evidence that does not depend on a dataset."""
 
-    @property
-    def publication(self) -> str:
-        """Which publication it is from."""
-        return self.name.split(".")[0]
-
-
 @dataclass(frozen=True)
 class Verdict:
     """A claim on a dataset."""

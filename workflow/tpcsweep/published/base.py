@@ -60,8 +60,3 @@ class PublishedFigure:
     """The file in config/imports by which it is made of data from elsewhere."""
     when_simulated: str = ""
     """What is to be known of its picture where the data are simulated."""
-
-    @property
-    def publication(self) -> str:
-        """The publication that it is of, as the claims' identifiers have it."""
-        return self.name.split("_")[0]

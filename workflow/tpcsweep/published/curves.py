@@ -14,7 +14,14 @@ from tpcsweep.published.layout import board, close, shape
 
 
 def against_streams(data: Data, shown: Shown, curve: str = "rtt", across: int = 3) -> Figure:
-    """Draw throughput over streams, a curve for each value of `curve`, a panel for each value of the others."""
+    """Draw throughput over streams.
+
+    Args:
+        data: The dataset.
+        shown: What the figure says beside its data.
+        curve: The axis with a curve for each value. Each combination of the values of the others has a panel.
+        across: The most panels side by side.
+    """
     summary = data.summary
     several = curve in summary["throughput"].dims and summary.sizes[curve] > 1
     grid = arrange(summary, ("streams", curve) if several else ("streams",))
@@ -24,8 +31,8 @@ def against_streams(data: Data, shown: Shown, curve: str = "rtt", across: int = 
     with styled():
         rows, columns = shape(len(panels), across)
         figure, axes = board(rows, columns, 3.9 if columns < 3 else 3.3, 3.0, shown)
-        for one, where in zip(axes.flat, panels, strict=False):
-            curves(one, grid, where, palette, top, bandwidth_line(summary, top), rate_label(summary))
+        for panel, where in zip(axes.flat, panels, strict=False):
+            curves(panel, grid, where, palette, top, bandwidth_line(summary, top), rate_label(summary))
         for unused in axes.flat[len(panels) :]:
             unused.remove()
         handles = curve_handles(grid, palette, bandwidth_line(summary, top))
