@@ -29,12 +29,12 @@ def run(config, targets):
     return start(command(asked.python, asked.snakefile, config, asked.testbeds, asked.cores, targets))
 
 
-how_to = Making(folder, run, asked.testbed, asked.scale, asked.file, folder.parent)
+making = Making(folder, run, asked.testbed, asked.scale, asked.file, folder.parent)
 made, failed = {}, []
 with interruptible():
     for name in asked.figures:
         try:
-            made[name] = make(FIGURES[name], how_to)
+            made[name] = make(FIGURES[name], making)
             print(f"{name}: {made[name]}")
             if beside(made[name].with_name("dataset.nc")):
                 failed.append(

@@ -10,7 +10,7 @@ from pathlib import Path
 import xarray as xr
 from matplotlib.figure import Figure
 
-from tpcsweep.dataset import TRANSFERS_GROUP
+from tpcsweep.dataset import SIMULATED, TRANSFERS_GROUP
 from tpcsweep.published.carried import Carried
 
 
@@ -24,6 +24,11 @@ class Data:
     def summary(self) -> xr.Dataset:
         """The cells."""
         return xr.load_dataset(self.file)
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the cells are simulated."""
+        return bool(self.summary.attrs["testbed_kind"] == SIMULATED)
 
     @cached_property
     def samples(self) -> xr.Dataset:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from matplotlib.figure import Figure
 
-from tpcsweep.dataset import SIMULATED, STATUS
+from tpcsweep.dataset import STATUS
 from tpcsweep.figures.labels import band_note, mean_note, rate_label, title_of
 from tpcsweep.figures.line_plots import colours
 from tpcsweep.figures.panels import styled
@@ -71,7 +71,6 @@ def rates(data: Data, count: int) -> tuple[Any, Any]:
 
 def _flows(data: Data, shown: Shown) -> Figure:
     summary = data.summary
-    simulated = summary.attrs["testbed_kind"] == SIMULATED
     ok = summary["status"] == STATUS.index("ok")
     means = summary.where(ok)[["throughput", "throughput_low", "throughput_high"]].mean("repetition")
     if "rtt" not in means.dims:
@@ -107,7 +106,7 @@ def _flows(data: Data, shown: Shown) -> Figure:
         top = 1.25 * float(means["throughput"].max())
         time.set(xlabel="time (s)", ylabel=label, ylim=(0, top), title="rate against time")
         time.legend(title="flows", fontsize=7, loc="upper right", ncols=4)
-        _draw_table(table, flows(data), "simulated transfers" if simulated else "single transfers")
+        _draw_table(table, flows(data), "simulated transfers" if data.simulated else "single transfers")
         one_of = f", at {title_of({'rtt': min(rtts)})}" if len(rtts) > 1 else ""
         close(figure, shown, [f"{mean_note(summary)} {band_note(summary)}", f"{_OF_TRANSFERS}{one_of}."])
     return figure
