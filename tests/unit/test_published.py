@@ -39,8 +39,7 @@ from tpcsweep.published.report import table, write
 from tpcsweep.published.scaling import FEWEST_CORES, MOST_STREAMS, scaled, written
 from tpcsweep.studies.terena2005.cases import MEASURED
 from tpcsweep.studies.terena2005.judged import verdicts as terena2005
-from tpcsweep.studies.terena2005.outcomes import Outcome, read
-from tpcsweep.studies.terena2005.sources import measured_in
+from tpcsweep.studies.terena2005.outcomes import Outcome, read_folder
 from tpcsweep.testbeds.netns import limits as netns
 from tpcsweep.testbeds.netns.limits import Machine
 
@@ -242,7 +241,7 @@ def test_claims_of_the_table_are_judged_by_what_is_there_of_the_published_settin
 
 
 def test_shipped_measurements_are_not_taken_for_those_of_this_machine(tmp_path: Path) -> None:
-    verdicts = table([], terena2005(read(measured_in(tmp_path)))).set_index(["claim", "data"])["testbed"]
+    verdicts = table([], terena2005(read_folder(tmp_path))).set_index(["claim", "data"])["testbed"]
     for claim in TABLED:
         assert verdicts[claim, "measured"] == "shipped: examples/terena2005"
         assert pd.isna(verdicts[claim, "by formula"])

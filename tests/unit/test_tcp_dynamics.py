@@ -18,13 +18,12 @@ from tpcsweep.extras import missing
 from tpcsweep.linux.sockets import Connection
 from tpcsweep.studies.terena2005 import figures as draw
 from tpcsweep.studies.terena2005 import measurement, simulation, table
-from tpcsweep.studies.terena2005.cases import MEASURED, SIMULATED, Case
+from tpcsweep.studies.terena2005.cases import MEASURED, SIMULATED, Case, measured_in
 from tpcsweep.studies.terena2005.measurement import MeasurementError, goodputs, largest
-from tpcsweep.studies.terena2005.outcomes import Outcome, interval, read
+from tpcsweep.studies.terena2005.outcomes import Outcome, interval, read_folder
 from tpcsweep.studies.terena2005.published import SHARES, UTILISATIONS
 from tpcsweep.studies.terena2005.recovery import Dropper, follow
 from tpcsweep.studies.terena2005.simulation import Sample, simulate, stall
-from tpcsweep.studies.terena2005.sources import measured_in
 
 BANDWIDTHS = st.floats(0.01, 100)
 RTTS = st.floats(0.01, 500)
@@ -186,7 +185,7 @@ def test_goodput_is_of_what_was_sent_for_the_first_time_by_those_that_carry_data
 def test_cases_have_names_of_their_own_and_bounds() -> None:
     for cases in (SIMULATED, MEASURED):
         assert len({case.name for case in cases}) == len(cases)
-        assert len({table.key(case) for case in cases}) == len(cases)
+        assert len({case.setting for case in cases}) == len(cases)
         assert all(case.warm_up < case.seconds for case in cases)
         assert all(case.repetitions % case.parallel == 0 for case in cases)
     assert {case.control for case in SIMULATED} <= simulation.CONTROLS.keys()
@@ -205,7 +204,7 @@ def made(case: Case, how: str, repetitions: list[dict[str, object]]) -> Outcome:
 def test_without_measurements_the_table_says_which_command_makes_them() -> None:
     rows = table.rows([])
     asked = [row for row in rows if row.measured == table.MEASURE]
-    assert len(asked) == len({table.key(case) for case in MEASURED}) + 1  # two rows of two MTUs
+    assert len(asked) == len({case.setting for case in MEASURED}) + 1  # two rows of two MTUs
     assert {row.id for row in rows} >= {
         "terena2005.recovery.chicago",
         "terena2005.loss.wan",
@@ -219,8 +218,8 @@ def test_without_measurements_the_table_says_which_command_makes_them() -> None:
 
 
 def test_what_was_run_is_in_the_cell_of_how_it_was_made() -> None:
-    wan = next(case for case in SIMULATED if table.key(case) == ("loss", "reno", 1, 120, (1500,), 1e-4))
-    measured = next(case for case in MEASURED if table.key(case) == table.key(wan))
+    wan = next(case for case in SIMULATED if case.setting == ("loss", 1, 120, (1500,), 1e-4, "reno"))
+    measured = next(case for case in MEASURED if case.setting == wan.setting)
     rates = [{"goodputs": [rate]} for rate in (0.010, 0.011, 0.012)]
     outcomes = [
         made(wan, "simulated", [*rates, {"broken": "stalled at 3 s"}]),
@@ -299,7 +298,7 @@ def test_ns3_recovers_from_one_loss_as_the_formula_says(program: Path) -> None:
 
 
 def test_shipped_measurements_stand_in_until_something_is_measured_here(tmp_path: Path) -> None:
-    shipped = read(measured_in(tmp_path))
+    shipped = read_folder(tmp_path)
     assert {one.case.name for one in shipped} == {case.name for case in MEASURED}
     assert all(one.made == "measured" and "shipped: examples/terena2005" in one.where for one in shipped)
     here = tmp_path / "loss.json"

@@ -13,8 +13,7 @@ from tpcsweep.published.report import write
 from tpcsweep.running.holes import beside
 from tpcsweep.running.inner import command, start
 from tpcsweep.studies.terena2005.judged import verdicts
-from tpcsweep.studies.terena2005.outcomes import read
-from tpcsweep.studies.terena2005.sources import measured_in
+from tpcsweep.studies.terena2005.outcomes import read_folder
 
 if TYPE_CHECKING:
     from snakemake.script import snakemake
@@ -44,9 +43,8 @@ with interruptible():
             failed.append(f"{name}: {error}")
             print(failed[-1], file=sys.stderr)
     if asked.everything:
-        terena = folder / "terena2005"
-        runs = read([*terena.glob("simulated/*.json"), *measured_in(terena / "measured")])
-        write(folder, made, verdicts(runs), [Path(file) for file in snakemake.input])
+        studies = verdicts(read_folder(folder / "terena2005"))
+        write(folder, made, studies, [Path(file) for file in snakemake.input])
         for name in (name for name, picture in made.items() if is_placeholder(picture)):
             print(f"{name} is a placeholder, without data: {to_measure(FIGURES[name])}")
         print(f"written: {folder / 'verdicts.csv'}, and the report {folder / 'report.html'}")

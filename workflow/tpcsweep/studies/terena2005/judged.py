@@ -12,16 +12,17 @@ from tpcsweep import tcp
 from tpcsweep.claims import CLAIMS, Outcome
 from tpcsweep.claims.effects import Interval, Region, about, both
 from tpcsweep.claims.terena2005 import RECOVERIES
-from tpcsweep.studies.terena2005.outcomes import Made, interval
+from tpcsweep.studies.terena2005.cases import SHIPPED, Setting
 from tpcsweep.studies.terena2005.outcomes import Outcome as Run
+from tpcsweep.studies.terena2005.outcomes import interval
 from tpcsweep.studies.terena2005.published import SHARES, UTILISATIONS
-from tpcsweep.studies.terena2005.sources import SHIPPED
 
 FIGURE = "terena2005"
-DATA = ("by formula", "simulated", "measured")
+BY_FORMULA = "by formula"
+DATA = (BY_FORMULA, "simulated", "measured")
 
 Part = tuple[Region, Interval | None, str]
-"""What a published row needs, what was found there (None: nothing), and what that is."""
+"""What a published row needs, its interval in the data (None: nothing was run), and what that is of."""
 
 
 def verdicts(runs: Sequence[Run]) -> list[dict[str, Any]]:
@@ -39,17 +40,17 @@ def verdicts(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 
 def _row(name: str, data: str, parts: Sequence[Part]) -> dict[str, Any]:
-    missing = [what for _, found, what in parts if found is None]
-    there = [(region, found, what) for region, found, what in parts if found is not None]
-    decision = both([region.decide(found) for region, found, _ in there])
+    missing = [subject for _, interval, subject in parts if interval is None]
+    judged = [(region, interval, subject) for region, interval, subject in parts if interval is not None]
+    decision = both(region.decide(interval) for region, interval, _ in judged)
     if missing:
         outcome = Outcome.FAILS if decision is False else Outcome.OPEN
     else:
         outcome = {True: Outcome.HOLDS, False: Outcome.FAILS, None: Outcome.UNDECIDED}[decision]
     # What decides is shown: the first row that is not as published, else the first one.
-    others = (part for part in there if part[0].decide(part[1]) is not True)
-    _, shown, what = next(others, there[0] if there else (None, None, ""))
-    reasons = [f"{what}: {found.value:.3g}, needed: {region}" for region, found, what in there]
+    others = (part for part in judged if part[0].decide(part[1]) is not True)
+    _, shown, effect = next(others, judged[0] if judged else (None, None, None))
+    reasons = [f"{subject}: {interval.value:.3g}, needed: {region}" for region, interval, subject in judged]
     reasons += [f"not {data}: {', '.join(missing)}"] if missing else []
     return {
         "claim": name,
@@ -57,7 +58,7 @@ def _row(name: str, data: str, parts: Sequence[Part]) -> dict[str, Any]:
         "verdict": outcome.value,
         "outcome": outcome.value,
         "data": data,
-        "effect": what or None,
+        "effect": effect,
         "value": shown.value if shown else None,
         "low": shown.low if shown else None,
         "high": shown.high if shown else None,
@@ -69,12 +70,11 @@ def _row(name: str, data: str, parts: Sequence[Part]) -> dict[str, Any]:
 
 def _losses(data: str, runs: Sequence[Run]) -> Iterator[Part]:
     for row, region in zip(UTILISATIONS, (Region(low=0.9), about(0.012)), strict=True):
-        setting = row.bandwidth, row.rtt, row.mtu, row.loss
-        found: Interval | None = _exact(tcp.utilisation(*setting))
-        if data != DATA[0]:
-            run = _run(data, runs, "loss", row.bandwidth, row.rtt, (row.mtu,), row.loss)
-            found = interval(run.utilisations) if run else None
-        yield region, found, f"utilisation, {row.path}"
+        used = _exact(tcp.utilisation(row.bandwidth, row.rtt, row.mtu, row.loss))
+        if data != BY_FORMULA:
+            run = _run(data, runs, Setting("loss", row.bandwidth, row.rtt, (row.mtu,), row.loss))
+            used = interval(run.utilisations) if run else None
+        yield region, used, f"utilisation, {row.path}"
 
 
 def _recoveries(data: str, runs: Sequence[Run]) -> Iterator[Part]:
@@ -82,46 +82,34 @@ def _recoveries(data: str, runs: Sequence[Run]) -> Iterator[Part]:
         # As rounded by the publication; a simulation or measurement is about as published.
         half = row.rounded_to / 2 / row.published
         region = Region(1 - half, 1 + half)
-        found: Interval | None = _exact(row.by_formula / row.published)
-        if data != DATA[0]:
-            run = _run(data, runs, "recovery", row.bandwidth, row.rtt, (row.mtu,), 0.0)
+        ratio = _exact(row.by_formula / row.published)
+        if data != BY_FORMULA:
             region = about(1)
-            found = interval([seconds / row.published for seconds in run.seconds]) if run else None
+            run = _run(data, runs, Setting("recovery", row.bandwidth, row.rtt, (row.mtu,)))
+            ratio = interval([seconds / row.published for seconds in run.seconds]) if run else None
             # ns-3 without random losses gives the same each time: one run has all there is.
-            if found is not None and run is not None and run.made == "simulated" and len(run.seconds) == 1:
-                found = _exact(found.value)
-        yield region, found, f"time over published, {row.path} {row.bandwidth:g} Gbit/s, MTU {row.mtu}"
+            if ratio and run and data == "simulated" and len(run.seconds) == 1:
+                ratio = _exact(ratio.value)
+        yield region, ratio, f"time over published, {row.path} {row.bandwidth:g} Gbit/s, MTU {row.mtu}"
 
 
 def _shares(data: str, runs: Sequence[Run]) -> Iterator[Part]:
-    by_formula = tcp.shares([row.mtu for row in SHARES])
     mtus = tuple(row.mtu for row in SHARES)
-    for row, share in zip(SHARES, by_formula, strict=True):
-        found: Interval | None = _exact(share * row.bandwidth / row.published)
-        if data != DATA[0]:
-            run = _run(data, runs, "mtu_fairness", row.bandwidth, row.rtt, mtus, 0.0)
-            found = interval([rate / row.published for rate in run.goodputs(row.mtu)]) if run else None
-        yield about(1), found, f"rate over published, MTU {row.mtu}"
+    for row, share in zip(SHARES, tcp.shares(mtus), strict=True):
+        ratio = _exact(share * row.bandwidth / row.published)
+        if data != BY_FORMULA:
+            run = _run(data, runs, Setting("mtu_fairness", row.bandwidth, row.rtt, mtus))
+            ratio = interval([rate / row.published for rate in run.goodputs(row.mtu)]) if run else None
+        yield about(1), ratio, f"rate over published, MTU {row.mtu}"
 
 
-def _run(
-    data: str,
-    runs: Sequence[Run],
-    kind: str,
-    bandwidth: float,
-    rtt: float,
-    mtus: tuple[int, ...],
-    loss: float,
-) -> Run | None:
-    """The run of a published setting with Reno, if there is one that was not refused."""
-    wanted = data, kind, "reno", bandwidth, rtt, mtus, loss
-    return next((run for run in runs if run.refused is None and _key(run.made, run) == wanted), None)
+def _run(data: str, runs: Sequence[Run], setting: Setting) -> Run | None:
+    """The run of a published setting, if there is one that was not refused."""
+    matching = (
+        run for run in runs if run.refused is None and (run.made, run.case.setting) == (data, setting)
+    )
+    return next(matching, None)
 
 
-def _key(made: Made, run: Run) -> tuple[Any, ...]:
-    case = run.case
-    return made, case.kind, case.control, case.bandwidth, case.rtt, case.mtus, case.loss
-
-
-def _exact(value: float) -> Interval:
+def _exact(value: float) -> Interval | None:
     return Interval(value, value, value)

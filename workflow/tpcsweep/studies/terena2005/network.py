@@ -39,7 +39,7 @@ class NetworkError(RuntimeError):
 
 @dataclass
 class Network:
-    """It is up; everything in it goes with it."""
+    """A network that is up, with what runs in it."""
 
     prefix: str
     commands: Commands
@@ -51,7 +51,7 @@ class Network:
 
     @contextlib.contextmanager
     def connections(self, node: topology.Node) -> Iterator[Callable[[], list[Connection]]]:
-        """What gives the connections that a host has, for the length of a `with`."""
+        """Give a function that lists the connections of a host, for the length of a `with`."""
         with entered(f"{self.prefix}-{node.name}"):
             diagnostics = SocketDiagnostics()
         try:
@@ -63,7 +63,8 @@ class Network:
     def flows(self, address: str = RECEIVER.address, count: int = 1) -> Iterator[None]:
         """Have iperf3 send on so many connections to an address of the receiver, for the length of a `with`.
 
-        Raises NetworkError where its server does not come up, and at the end where its client had ended before.
+        Raises:
+            NetworkError: for a server that does not come up, and at the end for a client that had ended before.
         """
         port = next(self._ports)
         server = self._start(RECEIVER, ["--server", "--bind", address, "--port", str(port)])
@@ -117,8 +118,17 @@ def network(
 ) -> Iterator[Network]:
     """Make the network for the length of a `with`; the path is verified. The caller holds the machine's lock.
 
-    control: the congestion control of every connection. small_mtu: of the route to the receiver's second address;
-    None: it has none. Raises PathError, CommandError, and TeardownError where something of it stays.
+    Args:
+        path: The path between the two routers.
+        name: The case that is measured.
+        control: The congestion control of every connection.
+        logs: The folder for logs.
+        small_mtu: Bytes of the MTU of the route to the receiver's second address; None: it has none.
+
+    Raises:
+        PathError: for a path that is not as asked.
+        CommandError: for a command that fails.
+        TeardownError: for a network of which something stays.
     """
     logs.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as undo:
@@ -128,7 +138,7 @@ def network(
         undo.callback(signals.ignore)
         prefix, commands = state.prefix(folder.name), Commands(logs / "commands.log")
         nodes = [SENDER, RECEIVER]
-        commands.batch(["ip"], [f"netns add {one}" for one in topology.namespaces(prefix, nodes)])
+        commands.batch(["ip"], [f"netns add {namespace}" for namespace in topology.namespaces(prefix, nodes)])
         for namespace, lines in topology.lan_commands(prefix, nodes, path.mtu):
             commands.batch(["ip", "-n", namespace], lines)
         for node in nodes:

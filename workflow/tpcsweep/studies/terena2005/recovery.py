@@ -26,7 +26,13 @@ class Fall:
 def follow(times: Sequence[float], windows: Sequence[float], lost_at: float) -> Fall:
     """Follow a window from a loss on.
 
-    times: s, ascending. windows: one for each time. Raises ValueError where no sample lies before the loss.
+    Args:
+        times: When the window was looked at, in s, ascending.
+        windows: The window at each time, in any unit.
+        lost_at: When a packet was dropped, in s.
+
+    Raises:
+        ValueError: where no sample lies before the loss.
     """
     earlier = sum(time <= lost_at for time in times)
     if not earlier:
@@ -53,7 +59,13 @@ class Dropper:
     """
 
     def __init__(self, full: float, rtt: float, patience: float) -> None:
-        """`full`: the window that fills the path. `rtt`, `patience`: s; the latter for it to fall."""
+        """Watch a connection from its start on.
+
+        Args:
+            full: The window that fills the path.
+            rtt: In s.
+            patience: How long a window is given to fall, in s.
+        """
         self._full = full
         self._rest = 2 * rtt
         self._patience = patience
