@@ -38,8 +38,8 @@ from tpcsweep.published.planned import planned, problems
 from tpcsweep.published.report import table, write
 from tpcsweep.published.scaling import FEWEST_CORES, MOST_STREAMS, scaled, written
 from tpcsweep.studies.terena2005.cases import MEASURED
-from tpcsweep.studies.terena2005.judged import verdicts as terena2005
-from tpcsweep.studies.terena2005.outcomes import Outcome, read_folder
+from tpcsweep.studies.terena2005.runs import Run, read_folder
+from tpcsweep.studies.terena2005.table import verdicts as terena2005
 from tpcsweep.testbeds.netns import limits as netns
 from tpcsweep.testbeds.netns.limits import Machine
 
@@ -231,7 +231,7 @@ def test_claims_of_the_table_are_judged_by_what_is_there_of_the_published_settin
         "not testable here"
     }
     [wan] = [case for case in MEASURED if case.name == "loss_reno_1000M_120ms_0.0001"]
-    runs = [Outcome(wan, "measured", [{"goodputs": [rate]} for rate in (0.1, 0.1, 0.101)], {}, None, None)]
+    runs = [Run(wan, "measured", [{"goodputs": [rate]} for rate in (0.1, 0.1, 0.101)], {}, None, None)]
     [row] = [
         row for row in terena2005(runs) if (row["claim"], row["data"]) == ("terena2005.loss", "measured")
     ]

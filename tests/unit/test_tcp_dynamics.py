@@ -20,9 +20,9 @@ from tpcsweep.studies.terena2005 import figures as draw
 from tpcsweep.studies.terena2005 import measurement, simulation, table
 from tpcsweep.studies.terena2005.cases import MEASURED, SIMULATED, Case, measured_in
 from tpcsweep.studies.terena2005.measurement import MeasurementError, goodputs, largest
-from tpcsweep.studies.terena2005.outcomes import Outcome, interval, read_folder
 from tpcsweep.studies.terena2005.published import SHARES, UTILISATIONS
 from tpcsweep.studies.terena2005.recovery import Dropper, follow
+from tpcsweep.studies.terena2005.runs import Run, interval, read_folder
 from tpcsweep.studies.terena2005.simulation import Sample, simulate, stall
 
 BANDWIDTHS = st.floats(0.01, 100)
@@ -197,8 +197,8 @@ def test_cases_have_names_of_their_own_and_bounds() -> None:
             assert case.parallel * used < 0.5
 
 
-def made(case: Case, how: str, repetitions: list[dict[str, object]]) -> Outcome:
-    return Outcome(case, how, repetitions, {}, None, 1.0)  # type: ignore[arg-type]
+def made(case: Case, how: str, repetitions: list[dict[str, object]]) -> Run:
+    return Run(case, how, repetitions, {}, None, 1.0)  # type: ignore[arg-type]
 
 
 def test_without_measurements_the_table_says_which_command_makes_them() -> None:

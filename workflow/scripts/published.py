@@ -12,8 +12,8 @@ from tpcsweep.published.making import command as to_measure
 from tpcsweep.published.report import write
 from tpcsweep.running.holes import beside
 from tpcsweep.running.inner import command, start
-from tpcsweep.studies.terena2005.judged import verdicts
-from tpcsweep.studies.terena2005.outcomes import read_folder
+from tpcsweep.studies.terena2005.runs import read_folder
+from tpcsweep.studies.terena2005.table import verdicts
 
 if TYPE_CHECKING:
     from snakemake.script import snakemake

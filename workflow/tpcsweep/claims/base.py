@@ -174,6 +174,7 @@ class Claim:
     rows: tuple[Row, ...] = ()
     """Evidence that does not depend on a dataset."""
 
+
 @dataclass(frozen=True)
 class Verdict:
     """A claim on a dataset."""

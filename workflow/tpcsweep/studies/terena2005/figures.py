@@ -18,8 +18,8 @@ from tpcsweep import tcp
 from tpcsweep.claims.terena2005 import RECOVERIES
 from tpcsweep.figures.panels import head, styled
 from tpcsweep.studies.terena2005.cases import Kind
-from tpcsweep.studies.terena2005.outcomes import Made, Outcome, interval
 from tpcsweep.studies.terena2005.published import SHARES, UTILISATIONS
+from tpcsweep.studies.terena2005.runs import Made, Run, interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,9 +39,9 @@ _RECOVERY_TIME: dict[str, Callable[[float, float, int], float]] = {
 }
 
 
-def utilisation(outcomes: Sequence[Outcome]) -> Figure:
+def utilisation(runs: Sequence[Run]) -> Figure:
     """Draw utilisation against loss: Reno on the published paths, other congestion controls beside it."""
-    runs = _runs(outcomes, "loss")
+    runs = _of(runs, "loss")
     paths = sorted({(run.case.rtt, run.case.bandwidth) for run in runs if run.case.control == "reno"})
     shades = dict(zip(paths, ("#56b4e9", "#e69f00", "#0072b2", "#cc79a7"), strict=False))
     with styled():
@@ -78,9 +78,9 @@ def utilisation(outcomes: Sequence[Outcome]) -> Figure:
     return figure
 
 
-def recovery(outcomes: Sequence[Outcome]) -> Figure:
+def recovery(runs: Sequence[Run]) -> Figure:
     """Draw times to recover from one loss over those of the formula, and the congestion windows that show them."""
-    runs = _runs(outcomes, "recovery")
+    runs = _of(runs, "recovery")
     with styled():
         figure = Figure(figsize=(7.8, 3.0), layout="constrained")
         left, right = figure.subplots(1, 2)
@@ -121,9 +121,9 @@ def recovery(outcomes: Sequence[Outcome]) -> Figure:
     return figure
 
 
-def fairness(outcomes: Sequence[Outcome]) -> Figure:
+def fairness(runs: Sequence[Run]) -> Figure:
     """Draw what two Reno streams that differ in MTU alone get of one path, as shares of what both get."""
-    runs = _runs(outcomes, "mtu_fairness")
+    runs = _of(runs, "mtu_fairness")
     mtus = [row.mtu for row in SHARES]
     bars = [
         ("published\n1 Gbit/s, 117 ms", [row.published for row in SHARES]),
@@ -160,8 +160,8 @@ def fairness(outcomes: Sequence[Outcome]) -> Figure:
     return figure
 
 
-def _runs(outcomes: Sequence[Outcome], kind: Kind) -> list[Outcome]:
-    return [outcome for outcome in outcomes if outcome.case.kind == kind and outcome.refused is None]
+def _of(runs: Sequence[Run], kind: Kind) -> list[Run]:
+    return [run for run in runs if run.case.kind == kind and run.refused is None]
 
 
 def _point(axes: Axes, x: float, values: Sequence[float], made: Made, colour: str) -> None:
@@ -174,14 +174,14 @@ def _point(axes: Axes, x: float, values: Sequence[float], made: Made, colour: st
     axes.errorbar([x], [mean.value], [[low], [high]], color=colour, capsize=2, linewidth=1, **LOOKS[made])
 
 
-def _controls(runs: Sequence[Outcome]) -> list[Line2D]:
+def _controls(runs: Sequence[Run]) -> list[Line2D]:
     used = {run.case.control for run in runs}
     return [
         Line2D([], [], color=colour, label=name.upper()) for name, colour in _CONTROLS.items() if name in used
     ]
 
 
-def _finish(figure: Figure, title: str, note: str, handles: Sequence[Any], runs: Sequence[Outcome]) -> None:
+def _finish(figure: Figure, title: str, note: str, handles: Sequence[Any], runs: Sequence[Run]) -> None:
     used = {run.made for run in runs}
     points = [
         Line2D([], [], linestyle="", color="grey", label=MEANINGS[made], **look)
@@ -192,7 +192,7 @@ def _finish(figure: Figure, title: str, note: str, handles: Sequence[Any], runs:
     head(figure, f"{title}: {_sources(runs)}", notes, [_PUBLISHED, *points, *handles])
 
 
-def _left_out(runs: Sequence[Outcome]) -> str:
+def _left_out(runs: Sequence[Run]) -> str:
     texts = []
     broken = sum(len(run.broken) for run in runs)
     if broken:
@@ -202,7 +202,7 @@ def _left_out(runs: Sequence[Outcome]) -> str:
     return " ".join(texts)
 
 
-def _sources(runs: Sequence[Outcome]) -> str:
+def _sources(runs: Sequence[Run]) -> str:
     used = {run.made for run in runs}
     return ", ".join(
         ["published", "by formula", *(words for made, words in MEANINGS.items() if made in used)]

@@ -1,17 +1,23 @@
-"""The one table of terena2005: what was published, what a formula gives, what was simulated and what was measured."""
+"""What terena2005 published beside formulas, simulations and measurements: as a table, and as verdicts on claims.
+
+The verdicts are on the published settings alone: what was tried at another rate or RTT decides nothing of them.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
+from typing import Any
 
 from tpcsweep import tcp
+from tpcsweep.claims import CLAIMS, Outcome
+from tpcsweep.claims.effects import Interval, Region, about, both
 from tpcsweep.claims.terena2005 import RECOVERIES
 from tpcsweep.paths import largest_bandwidth
-from tpcsweep.studies.terena2005.cases import MEASURED, SIMULATED, Case, Setting
-from tpcsweep.studies.terena2005.outcomes import Made, Outcome, interval
+from tpcsweep.studies.terena2005.cases import MEASURED, SHIPPED, SIMULATED, Case, Setting
 from tpcsweep.studies.terena2005.published import IRREPRODUCIBLE, SHARES, UTILISATIONS
+from tpcsweep.studies.terena2005.runs import Made, Run, interval
 
 MEASURE = "not measured: snakemake terena2005_measured"
 CPU_PER_GBIT = 5.0
@@ -20,7 +26,16 @@ NOTHING = "—"
 TIMEOUTS = 0.01
 """Loss from which on windows are so small that timeouts matter (J. Padhye and others, SIGCOMM 1998)."""
 
-Outcomes = Mapping[tuple[Made, Setting], Outcome]
+BY_FORMULA = "by formula"
+DATA = (BY_FORMULA, "simulated", "measured")
+
+Runs = Mapping[tuple[str, Setting], Run]
+"""By how they were made and their settings."""
+Part = tuple[Region, Interval | None, str]
+"""What a published row needs, its interval in the data (None: nothing was run), and what that is of."""
+
+_RECOVERIES = {row: Setting("recovery", row.bandwidth, row.rtt, (row.mtu,)) for row in RECOVERIES}
+_UTILISATIONS = {row: Setting("loss", row.bandwidth, row.rtt, (row.mtu,), row.loss) for row in UTILISATIONS}
 
 
 @dataclass(frozen=True)
@@ -38,17 +53,17 @@ class Row:
     note: str = ""
 
 
-def rows(outcomes: Iterable[Outcome]) -> list[Row]:
+def rows(runs: Iterable[Run]) -> list[Row]:
     """Give all rows: those that were published, then those at a smaller scale, then what is not tried."""
-    runs = {(outcome.made, outcome.case.setting): outcome for outcome in outcomes}
-    return [*_recoveries(runs), *_utilisations(runs), *_fairness(), *_scaled(runs), *_untried()]
+    at = _by_setting(runs)
+    return [*_recoveries(at), *_utilisations(at), *_fairness(), *_scaled(at), *_untried()]
 
 
-_RECOVERIES = {row: Setting("recovery", row.bandwidth, row.rtt, (row.mtu,)) for row in RECOVERIES}
-_UTILISATIONS = {row: Setting("loss", row.bandwidth, row.rtt, (row.mtu,), row.loss) for row in UTILISATIONS}
+def _by_setting(runs: Iterable[Run]) -> Runs:
+    return {(run.made, run.case.setting): run for run in runs}
 
 
-def _recoveries(runs: Outcomes) -> Iterator[Row]:
+def _recoveries(runs: Runs) -> Iterator[Row]:
     for row, setting in _RECOVERIES.items():
         # Between half of the rate and all of it.
         gbit = 0.75 * row.bandwidth * row.by_formula
@@ -60,13 +75,13 @@ def _recoveries(runs: Outcomes) -> Iterator[Row]:
             f"{row.path}: {path(row.bandwidth, row.rtt, row.mtu)}",
             duration(row.published),
             duration(row.by_formula),
-            _run(runs, "simulated", setting, unsimulated),
-            _run(runs, "measured", setting, unmeasured),
+            _text(runs, "simulated", setting, unsimulated),
+            _text(runs, "measured", setting, unmeasured),
             "" if row.agrees else "the published time is not what the publication's own formula gives",
         )
 
 
-def _utilisations(runs: Outcomes) -> Iterator[Row]:
+def _utilisations(runs: Runs) -> Iterator[Row]:
     for row, setting in _UTILISATIONS.items():
         unmeasured = "not measured: no path here is as short; 0.5 ms below"
         yield Row(
@@ -74,8 +89,8 @@ def _utilisations(runs: Outcomes) -> Iterator[Row]:
             f"{row.path}: {path(row.bandwidth, row.rtt, row.mtu)}, loss {100 * row.loss:g} %",
             percent(row.published),
             _mathis(row.bandwidth, row.rtt, row.mtu, row.loss),
-            _run(runs, "simulated", setting, "not simulated"),
-            _run(runs, "measured", setting, unmeasured),
+            _text(runs, "simulated", setting, "not simulated"),
+            _text(runs, "measured", setting, unmeasured),
             "formula: an ACK for each packet; delayed ACKs in brackets" if row.rtt > 1 else "",
         )
 
@@ -94,7 +109,7 @@ def _fairness() -> Iterator[Row]:
         )
 
 
-def _scaled(runs: Outcomes) -> Iterator[Row]:
+def _scaled(runs: Runs) -> Iterator[Row]:
     """Settings of ours: a smaller rate or RTT, or other congestion control."""
     published = {*_RECOVERIES.values(), *_UTILISATIONS.values()}
     cases = {case.setting: case for case in (*SIMULATED, *MEASURED)}
@@ -109,35 +124,35 @@ def _scaled(runs: Outcomes) -> Iterator[Row]:
                 f"{flows}{path(case.bandwidth, case.rtt, mtu)}{lost}",
                 NOTHING,
                 _by_formula(case, place),
-                _run(runs, "simulated", setting, _unsimulated(case), mtu),
-                _run(runs, "measured", setting, "not measured: simulated alone", mtu),
+                _text(runs, "simulated", setting, _unsimulated(case), mtu),
+                _text(runs, "measured", setting, "not measured: simulated alone", mtu),
                 "the formula knows no timeouts" if case.loss >= TIMEOUTS and case.control != "bbr" else "",
             )
 
 
-def _run(runs: Outcomes, made: Made, setting: Setting, otherwise: str, mtu: int = 0) -> str:
+def _text(runs: Runs, made: Made, setting: Setting, otherwise: str, mtu: int = 0) -> str:
     """What a setting came to, of two MTUs the flow's with this one; what is said otherwise where it was not run."""
-    outcome = runs.get((made, setting))
-    if outcome is None:
+    run = runs.get((made, setting))
+    if run is None:
         wanted = made == "measured" and setting in {case.setting for case in MEASURED}
         return MEASURE if wanted else otherwise
-    if outcome.refused is not None:
-        return f"not measured: {outcome.refused}"
-    broken = f"{len(outcome.broken)} of {len(outcome.repetitions)} stalled or crashed"
-    if len(outcome.broken) == len(outcome.repetitions):
+    if run.refused is not None:
+        return f"not measured: {run.refused}"
+    broken = f"{len(run.broken)} of {len(run.repetitions)} stalled or crashed"
+    if len(run.broken) == len(run.repetitions):
         return broken
-    return _result(outcome, mtu) + (f" ({broken})" if outcome.broken else "")
+    return _result(run, mtu) + (f" ({broken})" if run.broken else "")
 
 
-def _result(outcome: Outcome, mtu: int) -> str:
-    match outcome.case.kind:
+def _result(run: Run, mtu: int) -> str:
+    match run.case.kind:
         case "recovery":
-            late = f" ({outcome.unrecovered} not recovered in time)" if outcome.unrecovered else ""
-            return _with_ends(outcome.seconds, 1, "s") + late if outcome.seconds else "not recovered in time"
+            late = f" ({run.unrecovered} not recovered in time)" if run.unrecovered else ""
+            return _with_ends(run.seconds, 1, "s") + late if run.seconds else "not recovered in time"
         case "loss":
-            return _with_ends(outcome.utilisations, 100, "%")
+            return _with_ends(run.utilisations, 100, "%")
         case "mtu_fairness":
-            return _with_ends(outcome.goodputs(mtu), 1000, "Mbit/s")
+            return _with_ends(run.goodputs(mtu), 1000, "Mbit/s")
 
 
 def _with_ends(values: Sequence[float], factor: float, unit: str) -> str:
@@ -225,3 +240,86 @@ def markdown(table: Sequence[Row]) -> str:
     heads = ("id", "setting", "published", "formula", "simulated (ns-3)", "measured (kernel)", "note")
     lines = [heads, ("---",) * len(heads), *map(astuple, table)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def verdicts(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """Give a row for each claim and each kind of data, as those of published figures are."""
+    judged: dict[str, Callable[[str, Runs], Iterator[Part]]] = {
+        "terena2005.loss": _utilisation_parts,
+        "terena2005.recovery": _recovery_parts,
+        "terena2005.mtu_fairness": _fairness_parts,
+    }
+    at = _by_setting(run for run in runs if run.refused is None)
+    rows = [_verdict(name, data, list(parts(data, at))) for name, parts in judged.items() for data in DATA]
+    if any(run.shipped for run in runs):
+        for row in rows:
+            row["testbed"] = f"shipped: examples/{SHIPPED.name}" if row["data"] == "measured" else None
+    return rows
+
+
+def _verdict(name: str, data: str, parts: Sequence[Part]) -> dict[str, Any]:
+    missing = [subject for _, interval, subject in parts if interval is None]
+    judged = [(region, interval, subject) for region, interval, subject in parts if interval is not None]
+    decision = both(region.decide(interval) for region, interval, _ in judged)
+    if missing:
+        outcome = Outcome.FAILS if decision is False else Outcome.OPEN
+    else:
+        outcome = {True: Outcome.HOLDS, False: Outcome.FAILS, None: Outcome.UNDECIDED}[decision]
+    # What decides is shown: the first row that is not as published, else the first one.
+    others = (part for part in judged if part[0].decide(part[1]) is not True)
+    _, shown, effect = next(others, judged[0] if judged else (None, None, None))
+    reasons = [f"{subject}: {interval.value:.3g}, needed: {region}" for region, interval, subject in judged]
+    reasons += [f"not {data}: {', '.join(missing)}"] if missing else []
+    return {
+        "claim": name,
+        "figure": "terena2005",
+        "verdict": outcome.value,
+        "outcome": outcome.value,
+        "data": data,
+        "effect": effect,
+        "value": shown.value if shown else None,
+        "low": shown.low if shown else None,
+        "high": shown.high if shown else None,
+        "units": "1" if shown else None,
+        "published": CLAIMS[name].text,
+        "reason": "; ".join(reasons),
+    }
+
+
+def _utilisation_parts(data: str, runs: Runs) -> Iterator[Part]:
+    for (row, setting), region in zip(_UTILISATIONS.items(), (Region(low=0.9), about(0.012)), strict=True):
+        used = _exact(tcp.utilisation(row.bandwidth, row.rtt, row.mtu, row.loss))
+        if data != BY_FORMULA:
+            run = runs.get((data, setting))
+            used = interval(run.utilisations) if run else None
+        yield region, used, f"utilisation, {row.path}"
+
+
+def _recovery_parts(data: str, runs: Runs) -> Iterator[Part]:
+    for row, setting in _RECOVERIES.items():
+        # As rounded by the publication; a simulation or measurement is about as published.
+        half = row.rounded_to / 2 / row.published
+        region = Region(1 - half, 1 + half)
+        ratio = _exact(row.by_formula / row.published)
+        if data != BY_FORMULA:
+            region = about(1)
+            run = runs.get((data, setting))
+            ratio = interval([seconds / row.published for seconds in run.seconds]) if run else None
+            # ns-3 without random losses gives the same each time: one run has all there is.
+            if ratio and run and data == "simulated" and len(run.seconds) == 1:
+                ratio = _exact(ratio.value)
+        yield region, ratio, f"time over published, {row.path} {row.bandwidth:g} Gbit/s, MTU {row.mtu}"
+
+
+def _fairness_parts(data: str, runs: Runs) -> Iterator[Part]:
+    mtus = tuple(row.mtu for row in SHARES)
+    for row, share in zip(SHARES, tcp.shares(mtus), strict=True):
+        ratio = _exact(share * row.bandwidth / row.published)
+        if data != BY_FORMULA:
+            run = runs.get((data, Setting("mtu_fairness", row.bandwidth, row.rtt, mtus)))
+            ratio = interval([rate / row.published for rate in run.goodputs(row.mtu)]) if run else None
+        yield about(1), ratio, f"rate over published, MTU {row.mtu}"
+
+
+def _exact(value: float) -> Interval | None:
+    return Interval(value, value, value)

@@ -1,4 +1,4 @@
-"""What was simulated and measured of the cases, read back, and its means with intervals."""
+"""What was simulated and measured of the cases, read back, and means of it with intervals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Made = Literal["simulated", "measured"]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Run:
     """A case that was run."""
 
     case: Case
@@ -64,24 +64,24 @@ class Outcome:
         return [run["goodputs"] for run in self.repetitions if "goodputs" in run]
 
 
-def read(files: Iterable[str | Path]) -> list[Outcome]:
-    """Read the files of outcomes."""
+def read(files: Iterable[str | Path]) -> list[Run]:
+    """Read the files of runs."""
     paths = [Path(file) for file in sorted(map(str, files))]
-    return [_outcome(json.loads(path.read_text()), path.parent == SHIPPED) for path in paths]
+    return [_run(json.loads(path.read_text()), path.parent == SHIPPED) for path in paths]
 
 
-def read_folder(folder: Path) -> list[Outcome]:
+def read_folder(folder: Path) -> list[Run]:
     """Read what the folder of the study has; where nothing was measured, measurements that are shipped."""
     return read([*folder.glob("simulated/*.json"), *measured_in(folder / "measured")])
 
 
-def _outcome(content: Mapping[str, Any], shipped: bool) -> Outcome:
+def _run(content: Mapping[str, Any], shipped: bool) -> Run:
     where = None
     if content["made"] == "measured":
         begun, host = content["provenance"]["begun"][:10], content["provenance"]["machine"]
         where = f"{begun}, {host['cpus']} CPUs ({host['cpu']}), Linux {host['kernel']}"
         where += f", shipped: examples/{SHIPPED.name}" if shipped else ""
-    return Outcome(
+    return Run(
         Case(**{**content["case"], "mtus": tuple(content["case"]["mtus"])}),
         content["made"],
         content["repetitions"],
