@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from types import MappingProxyType
 from typing import get_args
 
 import xarray as xr
@@ -21,13 +20,11 @@ __all__ = ["CLAIMS", "Claim", "Outcome", "Verdict", "judge"]
 
 _PUBLICATIONS = dict.fromkeys(name.split(".")[0] for name in get_args(ClaimName))
 
-CLAIMS: Mapping[str, Claim] = MappingProxyType(
-    {
-        claim.name: claim
-        for publication in _PUBLICATIONS
-        for claim in import_module(f"{__name__}.{publication}").CLAIMS
-    }
-)
+CLAIMS: Mapping[str, Claim] = {
+    claim.name: claim
+    for publication in _PUBLICATIONS
+    for claim in import_module(f"{__name__}.{publication}").CLAIMS
+}
 """Every claim by its identifier."""
 
 

@@ -110,10 +110,10 @@ def _spread(effect: Effect | None, others: Sequence[Verdict]) -> Effect | None:
     return replace(effect, interval=Interval(middle, min(middle, float(low)), max(middle, float(high))))
 
 
-def unmeasured(claims: Sequence[str], data: str, command: str) -> list[Carried]:
-    """The same where there is nothing to judge on; `command` would measure it."""
+def unmeasured(claims: Sequence[str], command: str) -> list[Carried]:
+    """Give the same of a figure without data, which `command` would make."""
     return [
-        Carried(Verdict(CLAIMS[name], Outcome.OPEN, "there is no dataset", data, advice=command))
+        Carried(Verdict(CLAIMS[name], Outcome.OPEN, "there is no dataset", "none", advice=command))
         for name in claims
     ]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -10,7 +12,7 @@ from tpcsweep.figures.labels import band_note, mean_note, rate_label
 from tpcsweep.figures.line_plots import bandwidth_line, colours, curve_handles, curves
 from tpcsweep.figures.panels import styled
 from tpcsweep.published.base import Data, Shown
-from tpcsweep.published.layout import board, close, shape
+from tpcsweep.published.layout import board, close
 
 
 def against_streams(data: Data, shown: Shown, curve: str = "rtt", across: int = 3) -> Figure:
@@ -29,7 +31,8 @@ def against_streams(data: Data, shown: Shown, curve: str = "rtt", across: int = 
     palette = colours(grid.size(grid.y))
     top = float(np.nan_to_num(np.fmax(grid.cells["high"], grid.cells["throughput"])).max())
     with styled():
-        rows, columns = shape(len(panels), across)
+        columns = min(across, len(panels))
+        rows = math.ceil(len(panels) / columns)
         figure, axes = board(rows, columns, 3.9 if columns < 3 else 3.3, 3.0, shown)
         for panel, where in zip(axes.flat, panels, strict=False):
             curves(panel, grid, where, palette, top, bandwidth_line(summary, top), rate_label(summary))

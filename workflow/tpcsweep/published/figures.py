@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -51,14 +50,12 @@ class _Figures(Mapping[str, "PublishedFigure"]):
 FIGURES: Mapping[str, PublishedFigure] = _Figures()
 """Every figure by the name of the target that makes it. The names load nothing."""
 
-ELSEWHERE: Mapping[str, str] = MappingProxyType(
-    {
-        "chep2023.redirector_free": "in no figure; snakemake claims --config measure=true sweep=redirector",
-        "chep2023.gfal_vs_curl": "in no figure; snakemake claims --config measure=true sweep=tools",
-        "chep2023.tc_residue": "nothing that a dataset holds (docs/claims.md)",
-        "terena2005.variants": "not tried: loss, MTU, queue and duration were not published (docs/tcp-dynamics.md)",
-        "terena2005.disk": "not tried: it was a property of those servers' disks (docs/tcp-dynamics.md)",
-    }
-)
+ELSEWHERE: Mapping[str, str] = {
+    "chep2023.redirector_free": "in no figure; snakemake claims --config measure=true sweep=redirector",
+    "chep2023.gfal_vs_curl": "in no figure; snakemake claims --config measure=true sweep=tools",
+    "chep2023.tc_residue": "nothing that a dataset holds (docs/claims.md)",
+    "terena2005.variants": "not tried: loss, MTU, queue and duration were not published (docs/tcp-dynamics.md)",
+    "terena2005.disk": "not tried: it was a property of those servers' disks (docs/tcp-dynamics.md)",
+}
 """Claims that no figure carries, with where they are judged, or why they are not. Those of terena2005 that are judged
 are in the table of its study."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -96,9 +95,3 @@ def _lines(claim: Carried) -> list[tuple[str, str, bool]]:
         (f"{verdict.claim.name}: {word}", COLOURS[claim.word], True),
         *((line, colour, False) for text, colour in texts.items() for line in textwrap.wrap(text, _LETTERS)),
     ]
-
-
-def shape(count: int, across: int = 3) -> tuple[int, int]:
-    """Rows and columns for so many panels."""
-    columns = min(across, count)
-    return math.ceil(count / columns), columns

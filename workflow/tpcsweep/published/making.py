@@ -129,7 +129,7 @@ def _about(data: Data) -> str:
 
 def _placeholder(figure: PublishedFigure, making: Making) -> Path:
     """A figure of data from elsewhere that says that they are missing, and shows nothing in their place."""
-    claims = unmeasured(figure.claims, "none", command(figure))
+    claims = unmeasured(figure.claims, command(figure))
     shown = Shown(f"{figure.title}; no data", (), tuple(claims))
     with styled():
         drawn, axes = board(1, 1, 5.0, 3.0, shown)
