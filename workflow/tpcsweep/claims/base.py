@@ -68,7 +68,7 @@ class Need:
         """What it is, for people: to be followed by "needed"."""
         if self.words:
             return " and ".join(" or ".join(sorted(alike)) for alike in self.words)
-        low, high = _shown(self.axis, self.low), _shown(self.axis, self.high)
+        low, high = shown(self.axis, self.low), shown(self.axis, self.high)
         if self.low == self.high:
             span = low
         elif math.isinf(self.low):
@@ -91,11 +91,11 @@ def needs(*shared: Need, **axes: tuple[Any, ...]) -> tuple[Need, ...]:
     """
     return (
         *shared,
-        *(need for axis, (sweep, *required) in axes.items() for need in _row(axis, sweep, required)),
+        *(need for axis, (sweep, *required) in axes.items() for need in _needs_of(axis, sweep, required)),
     )
 
 
-def _row(axis: str, values: str, required: Sequence[Any]) -> Iterator[Need]:
+def _needs_of(axis: str, values: str, required: Sequence[Any]) -> Iterator[Need]:
     sweep = f"{axis}: {values}"
     if words := tuple(frozenset(alike) for alike in required if isinstance(alike, set | frozenset)):
         yield Need(axis, words=words, sweep=sweep)
@@ -117,11 +117,9 @@ def lacking(needs: Sequence[Need], ds: xr.Dataset) -> tuple[str, str]:
     texts = []
     for axis in dict.fromkeys(need.axis for need in unmet):
         values = _values(ds, axis)
-        listed = ", ".join(_shown(axis, value) for value in values[:_LISTED]) + ", …" * (
-            len(values) > _LISTED
-        )
+        listed = [shown(axis, value) for value in values[:_LISTED]] + ["…"] * (len(values) > _LISTED)
         wanted = ", and ".join(dict.fromkeys(str(need) for need in unmet if need.axis == axis))
-        texts.append(f"{axis}: needed {wanted}; the dataset has {listed or 'none'}")
+        texts.append(f"{axis}: needed {wanted}; the dataset has {', '.join(listed) or 'none'}")
     sweep = "; ".join(dict.fromkeys(need.sweep for need in unmet if need.sweep))
     return ". ".join(texts), f"sweep {sweep}" if sweep else ""
 
@@ -254,10 +252,10 @@ def _values(ds: xr.Dataset, axis: str) -> list[Any]:
     return values
 
 
-def _shown(axis: str, value: Any) -> str:
-    if isinstance(value, float) and math.isinf(value):
-        return "no limit"
-    return show_value(axis, value)
+def shown(name: str, value: Any) -> str:
+    """Give a parameter's value for people."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return "no limit" if isinstance(value, float) and math.isinf(value) else show_value(name, value)
 
 
 def _plain(value: Any) -> Any:

@@ -10,7 +10,7 @@ from math import inf
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
-from tpcsweep.claims.base import KNOWN_PATH, MEASURE_MORE, Claim, Effect, Finding, needs
+from tpcsweep.claims.base import KNOWN_PATH, MEASURE_MORE, Claim, Effect, Finding, needs, shown
 from tpcsweep.claims.cells import Cells, Pairs, ratio_worthy
 from tpcsweep.claims.effects import (
     FEWEST_PAIRS,
@@ -38,7 +38,6 @@ from tpcsweep.claims.predicates import (
     peak_row,
     ratio,
     reached,
-    shown,
     spans,
     together,
 )

@@ -5,14 +5,13 @@ The cells that a claim is about are said as pandas queries of the columns of `Ce
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Literal
 
 import pandas as pd  # type: ignore[import-untyped]
 
-from tpcsweep.claims.base import Effect, Finding, Row
+from tpcsweep.claims.base import Effect, Finding, Row, shown
 from tpcsweep.claims.cells import CPU_BOUND, FULL, PAIR, Cells, Pairs, ratio_worthy
 from tpcsweep.claims.effects import (
     FEWEST_PAIRS,
@@ -25,7 +24,6 @@ from tpcsweep.claims.effects import (
     mean_ratio,
     peak,
 )
-from tpcsweep.configuration.parameters import show_value
 
 Test = Callable[[Cells], Finding]
 Room = Literal["somewhere", "everywhere", "before"]
@@ -171,12 +169,6 @@ def spans(rows: pd.DataFrame) -> str:
         listed = [shown(name, value) for value in values[:_PLACES]] + ["…"] * (len(values) > _PLACES)
         texts.append(f"{name} {', '.join(listed)}")
     return f"at {'; '.join(texts)}" if texts else "at one place"
-
-
-def shown(name: str, value: Any) -> str:
-    """Give a parameter's value for people."""
-    value = value.item() if hasattr(value, "item") else value
-    return "no limit" if isinstance(value, float) and math.isinf(value) else show_value(name, value)
 
 
 def said(interval: Interval, region: Region, units: str = "") -> str:

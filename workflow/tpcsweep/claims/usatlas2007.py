@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from math import inf
 
 import numpy as np
 from scipy import stats
 
-from tpcsweep.claims.base import KNOWN_PATH, Claim, Effect, Finding, needs
+from tpcsweep.claims.base import KNOWN_PATH, Claim, Effect, Finding, needs, shown
 from tpcsweep.claims.cells import Cells
 from tpcsweep.claims.effects import ABOUT, MORE, Decision, Region, both, largest, share
 from tpcsweep.claims.predicates import (
-    Room,
-    compare,
-    has_room,
     nothing_there,
     pair_rows,
     ratio,
     said,
-    shown,
     spans,
 )
 
@@ -32,24 +27,16 @@ _DISK = Region(high=0.5)
 
 
 def _more_streams(cells: Cells) -> Finding:
-    room: Room = "somewhere"
-    more = compare(
-        cells.pairs(cells.trusted, "streams", speaks=partial(has_room, room=room)),
-        "streams",
-        MORE,
-        "throughput at the most streams over that at the fewest",
-        room,
-    )
+    more = ratio("streams", MORE, "throughput at the most streams over that at the fewest")(cells)
     every = cells.every
     large = every["tcp_buffer"] == every["tcp_buffer"].max()
     buffers, streams = every["tcp_buffer"].max(), every["streams"][large].max()
     corner = large & (every["streams"] == streams)
-    at, other = (
-        [int(part["failed"].sum()), int((~part["failed"]).sum())] for part in (every[corner], every[~corner])
-    )
-    crashed = share(at[0], sum(at))
+    in_corner, elsewhere = every["failed"][corner], every["failed"][~corner]
+    crashed = share(int(in_corner.sum()), len(in_corner))
     # More often than elsewhere, and at least half of the time: Fisher's exact test, one-sided.
-    more_often = stats.fisher_exact(np.array([at, other]), alternative="greater").pvalue < 0.05
+    counts = np.array([[part.sum(), (~part).sum()] for part in (in_corner, elsewhere)])
+    more_often = stats.fisher_exact(counts, alternative="greater").pvalue < 0.05
     crashes: Decision = None
     if crashed.high < _MANY_CRASHES:
         crashes = False
@@ -57,13 +44,13 @@ def _more_streams(cells: Cells) -> Finding:
         crashes = True
     where = f"{shown('streams', streams)} streams with buffers of {shown('tcp_buffer', buffers)}"
     reason = (
-        f"{more.reason}; {at[0]} of {sum(at)} cells fail at {where} "
-        f"({crashed.low:.0%} to {crashed.high:.0%}), {other[0]} of {sum(other)} elsewhere"
+        f"{more.reason}; {in_corner.sum()} of {len(in_corner)} cells fail at {where} "
+        f"({crashed.low:.0%} to {crashed.high:.0%}), {elsewhere.sum()} of {len(elsewhere)} elsewhere"
     )
     if cells.data == "simulated":
         crashes, reason = None, f"{reason}: nothing in a simulation can crash, so that is no evidence"
     advice = f"{more.advice}; sweep more streams with larger buffers until they fail, and repetitions: 6"
-    rows = ({"where": where, "failed": at[0], "cells": sum(at)}, *more.rows)
+    rows = ({"where": where, "failed": in_corner.sum(), "cells": len(in_corner)}, *more.rows)
     return Finding(both([more.decision, crashes]), reason, more.effect, rows, advice)
 
 
