@@ -223,11 +223,11 @@ def test_agreement_on_nothing_is_not_shown(dataset: Callable[[str], Path]) -> No
 
 
 def test_claims_of_the_table_are_judged_by_what_is_there_of_the_published_settings() -> None:
-    found = {(row["claim"], row["data"]): row["verdict"] for row in terena2005([])}
-    assert found["terena2005.loss", "by formula"] == "holds"
-    assert found["terena2005.recovery", "by formula"] == "does not hold"  # Geneva–Chicago
-    assert found["terena2005.mtu_fairness", "by formula"] == "does not hold"
-    assert {found[claim, data] for claim in TABLED for data in ("simulated", "measured")} == {
+    verdicts = {(row["claim"], row["data"]): row["verdict"] for row in terena2005([])}
+    assert verdicts["terena2005.loss", "by formula"] == "holds"
+    assert verdicts["terena2005.recovery", "by formula"] == "does not hold"  # Geneva–Chicago
+    assert verdicts["terena2005.mtu_fairness", "by formula"] == "does not hold"
+    assert {verdicts[claim, data] for claim in TABLED for data in ("simulated", "measured")} == {
         "not testable here"
     }
     [wan] = [case for case in MEASURED if case.name == "loss_reno_1000M_120ms_0.0001"]
@@ -340,8 +340,8 @@ def test_a_scale_is_one_over_a_whole_number(given: object) -> None:
 
 def test_the_limit_of_streams_is_that_of_the_machine_that_runs_them() -> None:
     for kind, most in (("netns", 50), ("kubernetes", 200), ("simulation", 200)):
-        found = scaled(sweep("chep2024_fig4"), "1/100", kind)
-        assert expand(found).axes["streams"][-1] == most
+        smaller = scaled(sweep("chep2024_fig4"), "1/100", kind)
+        assert expand(smaller).axes["streams"][-1] == most
 
 
 def test_what_the_main_test_of_2023_had_beyond_one_stream_a_server_cannot_be_scaled_to_netns() -> None:
@@ -355,8 +355,8 @@ def test_what_the_main_test_of_2023_had_beyond_one_stream_a_server_cannot_be_sca
 def test_what_is_scaled_can_be_measured_on_two_cpus(name: str, tmp_path: Path) -> None:
     smaller = scaled(sweep(name), "1/150", "netns")
     (tmp_path / "smaller.yaml").write_text(yaml.safe_dump(written(smaller)))
-    found = load({"sweep": f"{tmp_path}/smaller.yaml", "testbed": "netns"}, ROOT)
-    assert netns.check(found, MACHINE) == []
+    read = load({"sweep": f"{tmp_path}/smaller.yaml", "testbed": "netns"}, ROOT)
+    assert netns.check(read, MACHINE) == []
 
 
 # --- figures and report
@@ -364,7 +364,7 @@ def test_what_is_scaled_can_be_measured_on_two_cpus(name: str, tmp_path: Path) -
 
 def words(figure: Figure) -> str:
     """Everything that a figure says."""
-    return "\n".join(text.get_text() for text in figure.findobj(lambda one: hasattr(one, "get_text")))
+    return "\n".join(text.get_text() for text in figure.findobj(lambda artist: hasattr(artist, "get_text")))
 
 
 def making(results: Path, **more: Any) -> Making:
@@ -473,15 +473,14 @@ def test_a_scaled_dataset_says_its_scale_in_every_title(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
-    found = planned(FIGURES["chep2024_fig8"], tmp_path, None, "1/100")
-    assert found is not None
-    simulated.write(found, found.folder / "dataset.nc")
+    scaled_down = planned(FIGURES["chep2024_fig8"], tmp_path, None, "1/100")
+    simulated.write(scaled_down, scaled_down.folder / "dataset.nc")
     how_to = making(tmp_path, scale="1/100")
     picture = make(FIGURES["chep2024_fig8"], how_to)
     assert picture.parent == tmp_path / "chep2024_fig8_scaled_1_100@simulation"
     [row] = json.loads(picture.with_suffix(".json").read_text())
     assert row["scale"] == "1/100"
-    data = Data(found.folder / "dataset.nc")
+    data = Data(scaled_down.folder / "dataset.nc")
     said = "simulated, testbed simulation, scaled 1/100: bandwidth, cores, files and buffers × 1/100"
     assert said in judged(FIGURES["chep2024_fig8"], data).title
     assert said in " ".join(words(lines(data.summary)).split())  # a figure of the sweep's report
@@ -512,12 +511,12 @@ def test_the_report_has_every_claim_and_every_figure_without_a_network(
     body = BeautifulSoup(page, "html.parser").body
     assert body is not None
     asked = [
-        str(one[key])
-        for one in body.find_all(True)
+        str(element[key])
+        for element in body.find_all(True)
         for key in ("src", "href", "srcset", "data")
-        if key in one.attrs
+        if key in element.attrs
     ]
-    assert not [one for one in asked if not one.startswith(("data:", "#"))]
+    assert not [link for link in asked if not link.startswith(("data:", "#"))]
     assert [hues(picture) > 0 for picture in embedded(page)] == [
         True,
         False,
@@ -550,7 +549,7 @@ def test_the_notebook_runs_on_its_own_and_has_no_outputs(
     for cell in code:
         exec(cell.source, space)
     assert hues(pixels(tmp_path / "results/published/notebook/chep2024_fig7.png")) > 0
-    said = "\n".join(one.data for one in displayed if isinstance(one, Markdown))
+    said = "\n".join(shown.data for shown in displayed if isinstance(shown, Markdown))
     for claim in space["shown"].claims:
         assert f"### {claim.verdict.claim.name}: {claim.word}" in said
     assert "*Follows from an assumption (saturation" in said
