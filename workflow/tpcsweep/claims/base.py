@@ -16,7 +16,7 @@ from tpcsweep.claims.effects import Decision, Interval
 from tpcsweep.configuration.parameters import show_value
 
 Row = Mapping[str, Any]
-"""One line of evidence: names of columns to plain values."""
+"""One line of evidence: plain values by column."""
 
 ROWS = 24
 """Lines of evidence that a verdict keeps, evenly from the smallest effect to the largest."""
@@ -46,9 +46,9 @@ class Need:
     """At least so many values (within the range, if there is one)."""
     low: float = -math.inf
     high: float = math.inf
-    """The range that they must lie in; "no limit" lies in no range."""
+    """The end of the range in which they must lie; "no limit" lies in no range."""
     words: tuple[frozenset[str], ...] = ()
-    """Of each set one word at least."""
+    """Sets of words, of each of which the dataset must have one."""
     sweep: str = ""
     """What to write into a sweep to have it."""
 
@@ -108,7 +108,7 @@ def _needs_of(axis: str, values: str, required: Sequence[Any]) -> Iterator[Need]
 
 
 KNOWN_PATH = Need("bandwidth", sweep="bandwidth: 1 Gbit/s")
-"""What claims need that a full path would mislead: only a known bandwidth says which cells fill it."""
+"""The need of claims that cells on a full path would mislead: a known bandwidth says which cells these are."""
 
 
 def lacking(needs: Sequence[Need], ds: xr.Dataset) -> tuple[str, str]:
@@ -145,13 +145,13 @@ class Finding:
 
     decision: Decision
     reason: str
-    """Why, in a sentence; names the cells that it stands on."""
+    """Why, in a sentence that names the cells which decide."""
     effect: Effect | None = None
     """None where the cells that it takes are missing. Without a decision a claim is not testable where there is no
     effect, and not decided where there is one."""
     rows: Sequence[Row] = ()
     advice: str = MEASURE_MORE
-    """What to sweep so that the data decide; where they do not."""
+    """What to sweep so that data decide which do not yet."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class Claim:
     """What is tested: the statement as one about effects and regions, with its margins."""
     needs: tuple[Need, ...] = ()
     test: Callable[[Cells], Finding] | None = None
-    """None for what no dataset of throughputs can show; `beyond` says why."""
+    """None if no dataset of throughputs can show it; `beyond` says why."""
     beyond: str = ""
     advice: str = ""
     rows: tuple[Row, ...] = ()
@@ -188,7 +188,7 @@ class Verdict:
     used: int = 0
     """How many cells were trustworthy."""
     left_out: Mapping[str, int] = field(default_factory=dict)
-    """How many were left out, by why."""
+    """How many cells were left out, by the reason."""
 
     def to_dict(self) -> dict[str, Any]:
         """Give the verdict as plain values, for JSON."""
@@ -264,5 +264,5 @@ def _plain(value: Any) -> Any:
 
 
 def _finite(value: float) -> float | None:
-    """JSON has no infinity and no NaN."""
+    """The value, or None for infinity and NaN, which JSON has not."""
     return value if math.isfinite(value) else None

@@ -141,7 +141,7 @@ def _small_rtt_peak(cells: Cells) -> Finding:
 def _softer(
     cells: Cells, curve: pd.DataFrame, fall: tuple[int, int], long: pd.DataFrame, curves: int
 ) -> Interval | None:
-    """How much larger a fall is than at the long RTT between the same streams; None where that was not measured."""
+    """How much larger a fall is than that of the same streams at the long RTT; None if that was not measured."""
     ends = [curve.iloc[place] for place in fall]
     where = cells.where(ends[0], ["streams", "rtt", "repetition"])
     same = long

@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 CONFIDENCE = 0.95
-"""Of every verdict: a claim's wrong side is taken in at most 5 % of datasets."""
+"""The confidence of every verdict: it takes a claim's wrong side in at most 5 % of datasets."""
 
 MARGIN = 0.05
 """The smallest effect that counts: 5 %. Less than that is "nothing noticeable", "flat", "no help"."""
 
 ABOUT = 1.5
-"""The factor by which an effect may be off and still be "about" the published one, on either side."""
+"""The factor by which an effect may be above or below the published one and still be "about" it."""
 
 FEWEST_PAIRS = 3
-"""Pairs that an average effect needs: fewer do not show by how much runs differ."""
+"""The fewest pairs for an average effect: fewer do not show by how much runs differ."""
 
 Decision = bool | None
 """Supported, contradicted, or None: the data do not decide."""
@@ -158,8 +158,6 @@ class Peak:
     """From where to where the fall is the clearest."""
     ratio: Interval
     """Throughput before the fall over that after it."""
-    falls: bool
-    """Whether a fall is shown, with or without a rise before it."""
 
 
 def peak(levels: Sequence[float], errors: Sequence[float], comparisons: int = 1) -> Peak | None:
@@ -200,7 +198,7 @@ def peak(levels: Sequence[float], errors: Sequence[float], comparisons: int = 1)
     step = max(after_rise or falls or steps, key=lambda step: (clearness(step), drop[step]))
     half = strict * noise[step]
     ends = (math.exp(drop[step] + sign * half) for sign in (0, -1, 1))
-    return Peak(decision, step, Interval(*ends), bool(falls))
+    return Peak(decision, step, Interval(*ends))
 
 
 def mean_exponent(ratios: ArrayLike, errors: ArrayLike, changes: ArrayLike) -> Interval | None:

@@ -27,7 +27,7 @@ from tpcsweep.claims.effects import (
 
 Test = Callable[[Cells], Finding]
 Room = Literal["somewhere", "everywhere", "before"]
-"""Where a pair must have room below the path's bandwidth: at one end, at both, or at the one compared with."""
+"""Which cells of a pair must be below the path's bandwidth: one of them, both, or the one compared with."""
 
 _ROOM = {
     "somewhere": "both ends fill the path",
@@ -86,7 +86,7 @@ def compare(pairs: Pairs, axis: str, region: Region, quantity: str, room: Room |
 
 
 def has_room(pairs: pd.DataFrame, room: Room) -> pd.Series:
-    """Say which pairs the path's bandwidth lets show something."""
+    """Say which pairs have room below the path's bandwidth, and so can show an effect."""
     before, after = pairs["before_full"].astype(bool), pairs["after_full"].astype(bool)
     return ~{"somewhere": before & after, "everywhere": before | after, "before": before}[room]
 
@@ -136,7 +136,7 @@ def best(cells: Cells, rows: pd.DataFrame, comparisons: int = 1) -> tuple[Interv
 
 
 def reached(target: float) -> Region:
-    """Give the throughputs that count as reaching so many Gbit/s: a goodput of `FULL` of it."""
+    """Give the throughputs that count as reaching a target in Gbit/s: a share of `FULL` and more."""
     return Region(low=FULL * target)
 
 
@@ -235,5 +235,5 @@ def peak_row(curve: pd.DataFrame, peak: Peak, cells: Cells) -> Row:
 
 
 def counted(decisions: Sequence[Decision]) -> str:
-    """Say how many decide what."""
+    """Say how many decisions are which."""
     return f"{decisions.count(True)} yes, {decisions.count(False)} no, {decisions.count(None)} undecided"

@@ -18,9 +18,9 @@ from tpcsweep.claims.effects import CONFIDENCE, Interval
 INPUT = "input"
 """The role of a claim by which the parameters of a simulation were chosen: it could not come out otherwise."""
 ASSUMPTION = "assumption"
-"""That of a claim that follows nearly by hand from something that was assumed."""
+"""The role of a claim that follows nearly by hand from something that was assumed."""
 PREDICTION = "prediction"
-"""That of any other one."""
+"""The role of any other claim."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Carried:
     verdict: Verdict
     was_input: bool = False
     assumed: str = ""
-    """What was assumed that it follows from nearly by hand; empty where there is no such thing."""
+    """The assumption from which it follows nearly by hand; empty if there is none."""
     agree: int = 0
     """How many random sets of parameters come to the same outcome."""
     draws: int = 0
@@ -43,7 +43,7 @@ class Carried:
 
     @property
     def role(self) -> str:
-        """How a simulation came to a claim; nothing of what was measured, nor where there is nothing to judge by."""
+        """Whether the claim was put into the simulation; empty for measured data, and where nothing was judged."""
         if self.verdict.data != "simulated" or self.verdict.outcome is Outcome.OPEN:
             return ""
         if self.was_input:
@@ -52,7 +52,7 @@ class Carried:
 
     @property
     def counted(self) -> bool:
-        """Whether other parameter sets say anything: not where nothing is there to judge by."""
+        """Whether it counts how many parameter sets agree: not if there was nothing to judge."""
         return bool(self.draws) and self.verdict.outcome is not Outcome.OPEN
 
     def to_dict(self) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def carried(summary: xr.Dataset, claims: Sequence[str], draws: Iterable[xr.Datas
 
 
 def _spread(effect: Effect | None, others: Sequence[Verdict]) -> Effect | None:
-    """An effect with the interval that it has in other parameter sets."""
+    """Widen the interval of an effect to that of the effects in other parameter sets."""
     values = [other.effect.interval.value for other in others if other.effect is not None]
     if effect is None or not values:
         return effect

@@ -24,7 +24,7 @@ COLOURS = {
     "not testable here": "#666666",
     "input": "#2166ac",
 }
-"""Of the verdicts; each is written out as well."""
+"""By verdict, which is written out as well."""
 
 _WIDE = 3.3  # inches of the panel of claims
 _LETTERS = 56  # that fit into its width

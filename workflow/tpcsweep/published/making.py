@@ -39,7 +39,7 @@ class MakingError(RuntimeError):
 
 @dataclass(frozen=True)
 class Making:
-    """What a figure is made of and on."""
+    """How figures are made: of which data, on which testbed, into which folder."""
 
     results: Path
     """The folder of all published figures."""
@@ -73,7 +73,7 @@ def make(figure: PublishedFigure, making: Making) -> Path:
 
 
 def is_placeholder(picture: Path) -> bool:
-    """Whether what `make` has returned shows what is missing, as there were no data."""
+    """Say whether a picture that `make` has returned shows that data are missing."""
     return picture.parent.parent.name == _PLACEHOLDERS
 
 
@@ -83,7 +83,7 @@ def command(figure: PublishedFigure) -> str:
 
 
 def judged(figure: PublishedFigure, data: Data) -> Shown:
-    """What a figure says of its data: how they came about, at which scale, and the verdicts on its claims."""
+    """Say of a figure's data how they came about, at which scale, and the verdicts on its claims."""
     title = f"{figure.title}; {how(data.summary)}"
     draws = islice(datasets(data.summary), DRAWS) if data.simulated else ()
     claims = carried(data.summary, figure.claims, draws)
@@ -103,7 +103,7 @@ def _swept(configuration: Configuration, making: Making) -> Path:
 
 
 def _imported(source: str, making: Making) -> Path:
-    """The dataset of data from elsewhere, read now if a file is given; there is none if none ever was."""
+    """The dataset of data from elsewhere, read now if there is a file; else where it would be."""
     dataset = making.results / source / "dataset.nc"
     if making.file is None:
         return dataset if dataset.is_file() else making.also / source / "dataset.nc"

@@ -49,7 +49,7 @@ def planned(figure: PublishedFigure, results: Path, testbed: str | None, scale: 
 def problems(
     figure: PublishedFigure, results: Path, testbed: str | None, scale: str | None
 ) -> tuple[str, ...]:
-    """Why a figure cannot be made as asked, a line for each thing; what the run of its sweep would say too."""
+    """Give the reasons why a figure cannot be made as asked, a line for each."""
     if figure.source is not None:
         return ()
     try:

@@ -90,7 +90,7 @@ def write(
 
 
 def _line(row: Mapping[str, Any]) -> list[str]:
-    """A row of the table for people, as `_HEAD` has it; None stands for what it has not."""
+    """A row of the table as texts for people, one for each column of `_HEAD`."""
     value, low, high = row["value"], row["low"], row["high"]
     effect = "" if value is None else f"{value:.3g}"
     if value is not None and low is not None and low != high:

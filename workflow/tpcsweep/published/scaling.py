@@ -24,18 +24,18 @@ SMALLEST = {"file_size": 2**20, "tcp_buffer": 2**16}
 FEWEST_PACKETS = 100
 """Packets below which a queue loses those of every burst, whatever the RTT."""
 FEWEST_CORES = 0.1
-"""Of an origin: with 0.025 to 0.05 its throughput was measured to vary by a factor of three with the streams, as its
-quota is spent within a few milliseconds of each period of the scheduler."""
+"""Cores below which an origin's throughput means little. With 0.025 to 0.05 it varied by a factor of three with the
+streams, as the quota is spent within a few milliseconds of each period of the scheduler."""
 MOST_STREAMS = 64
-"""On testbeds of kind netns, where each is a process of its own on the machine that measures."""
+"""The limit on testbeds of kind netns, where each stream is a process on the machine that measures."""
 FEWEST_STREAMS = 3
-"""Values of streams below which what is left of a curve shows nothing of its shape."""
+"""The fewest values of streams that show the shape of a curve."""
 ON_SITE = 1.0
-"""RTT in ms below which it is that of the published hosts, without an emulator: none is added to the machine's own."""
+"""RTTs below this, in ms, were those of the published hosts alone: here none is added to the machine's own."""
 
 
 def scaled(sweep: Sweep, scale: str, kind: str) -> Sweep:
-    """Scale a sweep for a testbed of a kind; its `scale` says how, and what it has otherwise than by the factor.
+    """Scale a sweep for a testbed of a kind. The `scale` of the new sweep has the factor, and what differs otherwise.
 
     Raises:
         ConfigurationError: for what cannot be scaled by so much, with why.
@@ -149,7 +149,7 @@ def _on_site(values: dict[str, list[Value]], notes: list[str]) -> None:
 
 
 def _starved(values: dict[str, list[Value]]) -> list[dict[str, Any]]:
-    """What leaves out the cells whose origins have too little CPU."""
+    """Entries of `exclude` for the cells whose origins have too little CPU."""
     cores, origins = values.get("cores", []), values.get("origins", [1])
     starved: list[dict[str, Any]] = []
     for count in origins:

@@ -34,7 +34,7 @@ class Case:
     rtt: float
     """ms, without queueing."""
     seconds: float
-    """Of a repetition, `warm_up` included; of a recovery that is measured, what it may take at most."""
+    """Length of a repetition, `warm_up` included; of a measured recovery the most that it may take."""
     control: str = "reno"
     """Congestion control as Linux calls it."""
     loss: float = 0.0
@@ -45,16 +45,16 @@ class Case:
     """s at the start that do not count."""
     repetitions: int = 3
     parallel: int = 1
-    """Repetitions at a time, over one path that all of them together leave nearly empty."""
+    """How many repetitions share the path at a time; all of them together leave it nearly empty."""
 
     @property
     def bottleneck_mtu(self) -> int:
-        """Bytes: the path's, that of the largest packets."""
+        """The MTU of the path: that of the largest packets, in bytes."""
         return max(self.mtus)
 
     @property
     def setting(self) -> Setting:
-        """What it has in common with others of the same kind on the same path."""
+        """What makes it the same case as another one."""
         return Setting(self.kind, self.bandwidth, self.rtt, self.mtus, self.loss, self.control)
 
 
@@ -97,7 +97,7 @@ SIMULATED = (
     # Without random losses every repetition is the same.
     Case("mtu_fairness_100M_20ms", "mtu_fairness", 0.1, 20, 75, mtus=(1500, 9000), warm_up=15, repetitions=1),
 )
-"""By ns-3, with the congestion controls that can be trusted there."""
+"""The cases for ns-3, with the congestion controls that can be trusted there."""
 
 MEASURED = (
     _recovery("reno", 100, 10, 3),
@@ -119,7 +119,7 @@ MEASURED = (
     _loss("bbr", 0.1, 120, 1e-2, 7, warm_up=3),
     Case("mtu_fairness_100M_20ms", "mtu_fairness", 0.1, 20, 15, mtus=(1500, 9000), warm_up=3),
 )
-"""On this kernel: each a few seconds, all of them in six minutes."""
+"""The cases for this kernel: each takes a few seconds, and all of them six minutes."""
 
 
 def measured_in(folder: Path) -> list[Path]:

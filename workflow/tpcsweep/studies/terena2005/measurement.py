@@ -30,21 +30,21 @@ from tpcsweep.tools.base import package_versions
 
 CONTROLS = File("/proc/sys/net/ipv4/tcp_available_congestion_control")
 INTERVAL = 0.005
-"""s between looks at a window."""
+"""Seconds between looks at a window."""
 PATIENCE = 1.0
-"""s until a window counts as one that a loss does not make fall."""
+"""Seconds after which a window that has not fallen counts as one that a loss does not make fall."""
 CONNECTING = 30.0
-"""s for all connections of a test to come up."""
+"""Seconds that all connections of a test may take to come up."""
 DATA = 10_000
-"""Bytes: what has carried more carries data, and is not iperf3's connection for control."""
+"""Bytes: a connection that has carried more carries data, and is not iperf3's connection for control."""
 SERIES_INTERVAL = 0.02
-"""s between the points of a window's time series that are kept."""
+"""Seconds between the points of a window's time series that are kept."""
 
 Repetitions = tuple[list[dict[str, Any]], dict[str, list[float]]]
 
 
 class MeasurementError(RuntimeError):
-    """There is nothing to measure where there should be."""
+    """Connections that are to be measured are missing, or end too early."""
 
 
 def require_machine() -> None:
@@ -120,9 +120,9 @@ def measure(case: Case, logs: File) -> dict[str, Any]:
 
 
 def carried(connection: Connection) -> int:
-    """Give the payload that a connection has carried so far: what arrived, or at a sender what left for the first time.
+    """Give the payload that a connection has carried so far, in bytes.
 
-    Of two ends the one that sends receives nothing but a few words of iperf3's.
+    That is what arrived, or at the end that sends what left for the first time: what arrives there is no payload.
     """
     return max(connection.received, connection.sent - connection.resent)
 

@@ -26,15 +26,15 @@ RECEIVER = topology.Node("dst1", "dst", topology.ENTRY["dst"])
 SECOND = "10.88.2.2"
 """Another address of the receiver, for a flow with a route of its own."""
 BUFFER = 1 << 26
-"""Bytes of a socket's buffers at most: no window of these cases reaches it."""
+"""The most bytes of a socket's buffers: more than any window of these cases."""
 SMALLEST_DATA = 500
-"""Bytes: packets that are larger carry data."""
+"""Bytes: packets of this size and larger carry data."""
 LISTEN = 5.0
-"""s for a server to come up."""
+"""Seconds that a server may take to come up."""
 
 
 class NetworkError(RuntimeError):
-    """Something that sends or receives is not there."""
+    """A program that sends or receives did not start, or ended too early."""
 
 
 @dataclass
@@ -43,7 +43,6 @@ class Network:
 
     prefix: str
     commands: Commands
-    path: Path
     measured: Measured
     described: dict[str, Any]
     children: list[subprocess.Popen[bytes]]
@@ -158,7 +157,7 @@ def network(
                 (SENDER.name, f"route add {SECOND}/32 via {gateway} mtu lock {small_mtu} congctl {control}"),
             ):
                 commands.batch(["ip", "-n", f"{prefix}-{name_of}"], [line])
-        yield Network(prefix, commands, path, verify(path, link), link.describe(), children)
+        yield Network(prefix, commands, verify(path, link), link.describe(), children)
 
 
 def _inside(commands: Commands, prefix: str, name: str, command: Sequence[str]) -> None:

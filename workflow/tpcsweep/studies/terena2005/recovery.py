@@ -1,4 +1,4 @@
-"""What a congestion window says of a loss: when it fell, and how long until it was what it had been. Pure."""
+"""What a congestion window says of a loss: when it fell, and how long it took to recover. Pure."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class Fall:
     """A loss and what followed it."""
 
     lost_at: float
-    """s, when the packet was dropped."""
+    """When the packet was dropped, in s."""
     before: float
-    """The window when that was known, in any unit."""
+    """The window when the sender knew of the loss, in any unit."""
     lowest: float
-    """The least that it came to, in the same unit; `before` where it did not fall."""
+    """The smallest window after that, in the same unit; `before` where it did not fall."""
     seconds: float | None
-    """From the fall until it was what it had been: 0 where it did not fall, None where that was not seen."""
+    """How long it took to recover: 0 where it did not fall, None where that was not seen."""
 
 
 def follow(times: Sequence[float], windows: Sequence[float], lost_at: float) -> Fall:

@@ -27,13 +27,13 @@ class Run:
     repetitions: Sequence[Mapping[str, Any]]
     series: Mapping[str, Sequence[float]]
     refused: str | None
-    """Why it could not be run; None where it was."""
+    """Why it could not be run; None if it was."""
     cpu_seconds: float | None
-    """Of all repetitions, where they were simulated."""
+    """What all repetitions took, if they were simulated."""
     where: str | None = None
-    """The machine, where they were measured."""
+    """When and on which machine, if they were measured."""
     shipped: bool = False
-    """Whether it came with the repository: measured on a machine of the project, not on this one."""
+    """Whether it came with the repository, and so was measured on a machine of the project."""
 
     @property
     def broken(self) -> list[str]:
@@ -42,7 +42,7 @@ class Run:
 
     @property
     def seconds(self) -> list[float]:
-        """Times to recover, of repetitions in which that was seen."""
+        """Times to recover, in s, of the repetitions that were seen to."""
         return [run["seconds"] for run in self.repetitions if run.get("seconds") is not None]
 
     @property

@@ -33,17 +33,17 @@ LIBRARIES = (
 CONTROLS = {"reno": "LinuxReno", "cubic": "Cubic"}
 """ns-3's NewReno truncates its increment, and its BBR, YeAH and Vegas are unchecked: none of them is offered."""
 MINIMUM_RTO = 0.2
-"""s, as in Linux and in bottleneck.cc."""
+"""Seconds, as in Linux and in bottleneck.cc."""
 DOUBLINGS = 5
-"""Of the retransmission timer, that a connection may be silent for: at 10 % loss one timeout in 10⁵."""
+"""How often the retransmission timer may double before a connection has stalled: at 10 % loss one timeout in 10⁵."""
 SAMPLES = 200
-"""Of a simulation, at least."""
+"""The fewest samples of a simulation."""
 _SMALLEST_BUFFER = 1 << 18
 _SECONDS = 1800.0
 
 
 class SimulationError(RuntimeError):
-    """ns-3 cannot be compiled against, or was told what it does not know."""
+    """The program cannot be compiled, or refuses what it was told."""
 
 
 class CrashError(RuntimeError):
@@ -52,7 +52,7 @@ class CrashError(RuntimeError):
 
 @dataclass(frozen=True)
 class Sample:
-    """What there is at a moment: bytes that have arrived, and congestion windows in bytes, of each flow."""
+    """Of each flow at a time the bytes that have arrived, and the congestion window in bytes."""
 
     time: float
     received: tuple[int, ...]

@@ -30,9 +30,9 @@ BY_FORMULA = "by formula"
 DATA = (BY_FORMULA, "simulated", "measured")
 
 Runs = Mapping[tuple[str, Setting], Run]
-"""By how they were made and their settings."""
+"""Runs by how they were made, and by their settings."""
 Part = tuple[Region, Interval | None, str]
-"""What a published row needs, its interval in the data (None: nothing was run), and what that is of."""
+"""The region that a published row needs, the interval in the data (None if there was no run), and what that is of."""
 
 _RECOVERIES = {row: Setting("recovery", row.bandwidth, row.rtt, (row.mtu,)) for row in RECOVERIES}
 _UTILISATIONS = {row: Setting("loss", row.bandwidth, row.rtt, (row.mtu,), row.loss) for row in UTILISATIONS}
@@ -131,7 +131,7 @@ def _scaled(runs: Runs) -> Iterator[Row]:
 
 
 def _text(runs: Runs, made: Made, setting: Setting, otherwise: str, mtu: int = 0) -> str:
-    """What a setting came to, of two MTUs the flow's with this one; what is said otherwise where it was not run."""
+    """The result of a setting, or of its flow with one MTU; `otherwise` where it was not run."""
     run = runs.get((made, setting))
     if run is None:
         wanted = made == "measured" and setting in {case.setting for case in MEASURED}
@@ -156,7 +156,7 @@ def _result(run: Run, mtu: int) -> str:
 
 
 def _with_ends(values: Sequence[float], factor: float, unit: str) -> str:
-    """The mean of values, times a factor, with half of its interval; of one value there is none."""
+    """The mean of values, times a factor, with half of its interval, which one value has not."""
     mean = interval(values)
     assert mean is not None  # what broke and what was refused has been said before
     mean = mean.map(lambda value: factor * value)
