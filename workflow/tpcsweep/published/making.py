@@ -12,8 +12,8 @@ import yaml
 from matplotlib.figure import Figure
 
 from tpcsweep.configuration.loading import Configuration
+from tpcsweep.dataset.labels import how_made
 from tpcsweep.figures import save
-from tpcsweep.figures.labels import how
 from tpcsweep.figures.panels import in_common, styled
 from tpcsweep.files import write_json, write_text
 from tpcsweep.published.base import Data, PublishedFigure, Shown
@@ -84,7 +84,7 @@ def command(figure: PublishedFigure) -> str:
 
 def judged(figure: PublishedFigure, data: Data) -> Shown:
     """Say of a figure's data how they came about, at which scale, and the verdicts on its claims."""
-    title = f"{figure.title}; {how(data.summary)}"
+    title = f"{figure.title}; {how_made(data.summary)}"
     draws = islice(datasets(data.summary), DRAWS) if data.simulated else ()
     claims = carried(data.summary, figure.claims, draws)
     own = [figure.when_simulated] if data.simulated and figure.when_simulated else []

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tpcsweep.configuration.checks import check
 from tpcsweep.configuration.loading import Configuration, load
-from tpcsweep.configuration.problems import ConfigurationError, Problem
+from tpcsweep.configuration.problems import ConfigurationError, Problem, within
 from tpcsweep.configuration.sweep import expand
 from tpcsweep.published.base import PublishedFigure
 from tpcsweep.published.scaling import scaled
@@ -32,10 +32,8 @@ def planned(figure: PublishedFigure, results: Path, testbed: str | None, scale: 
     )
     if scale is None:
         return configuration
-    try:
+    with within(sweep):
         smaller = scaled(configuration.sweep, scale, configuration.testbed.kind)
-    except ConfigurationError as error:
-        raise ConfigurationError([problem.within(sweep) for problem in error.problems]) from error
     name = f"{figure.name}_scaled_{scale.replace('/', '_')}"
     return replace(
         configuration,
