@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from snakemake.script import snakemake
 
 try:
-    content = simulate(Case(**snakemake.params.case), Path(snakemake.input.program))
+    found = simulate(Case(**snakemake.params.case), Path(snakemake.input.program))
 except SimulationError as error:
     Path(snakemake.log[0]).write_text(f"{error}\n")
     sys.exit(str(error))
-Path(snakemake.output[0]).write_text(json.dumps(content, indent=1))
+Path(snakemake.output[0]).write_text(json.dumps(found, indent=1))
