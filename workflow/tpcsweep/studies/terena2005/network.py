@@ -15,7 +15,7 @@ from typing import Any
 
 from tpcsweep.linux import signals
 from tpcsweep.linux.commands import Commands
-from tpcsweep.linux.namespaces import entered, listening
+from tpcsweep.linux.namespaces import entered, listening, open_inside
 from tpcsweep.linux.sockets import Connection, SocketDiagnostics
 from tpcsweep.paths import INTERFACE, Measured, Path, connect, verify
 from tpcsweep.testbeds.netns import state, topology
@@ -94,8 +94,11 @@ class Network:
         return self.commands.log.with_name("iperf3.log")
 
     def _listening(self) -> set[int]:
-        with entered(f"{self.prefix}-{RECEIVER.name}"):
-            return listening(File("/proc/thread-self/net/tcp").read_text())
+        file = open_inside(f"{self.prefix}-{RECEIVER.name}", "/proc/thread-self/net/tcp")
+        try:
+            return listening(os.pread(file, 1 << 20, 0).decode())
+        finally:
+            os.close(file)
 
     def drop_one(self) -> None:
         """Have the far router drop the next packet with data, and no other."""
