@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
-from scipy import stats
 
 from tpcsweep.claims.effects import FEWEST_PAIRS
-from tpcsweep.dataset import SIMULATED, STATUS, flagged
+from tpcsweep.dataset import SIMULATED
+from tpcsweep.dataset.labels import REPETITION
+from tpcsweep.dataset.observations import FAILED, NOT_MEASURED, WITHOUT, observations
 from tpcsweep.flags import FLAGS, graded
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ TOO_WIDE = 0.25
 UNTRUSTED = ("not_steady", "machine_saturated", "path_slow", "disturbed", *graded(FLAGS, "invalid"))
 """Flags of cells that say nothing of their setting."""
 
-_REPETITION = "repetition"
 _KIND = {"netns": "measured", "kubernetes": "measured", "simulation": "simulated"}
 
 
@@ -76,7 +76,7 @@ class Cells:
 
     def panels(self, rows: pd.DataFrame, without: Iterable[str]) -> list[pd.DataFrame]:
         """Divide rows into those that differ in nothing but the axes named; `repetition` may be one of them."""
-        apart = [name for name in (*self.axes, _REPETITION) if name not in set(without)]
+        apart = [name for name in (*self.axes, REPETITION) if name not in set(without)]
         return (
             [panel for _, panel in rows.groupby(apart, sort=True)] if apart else [rows] if len(rows) else []
         )
@@ -105,13 +105,13 @@ class Cells:
 
     def _places(self, without: Iterable[str]) -> list[str]:
         """The axes, and repetition where there are several, but for some."""
-        names = [*self.axes, *([_REPETITION] if self._repeated else [])]
+        names = [*self.axes, *([REPETITION] if self._repeated else [])]
         return [name for name in names if name not in set(without)]
 
     @cached_property
     def _repeated(self) -> bool:
         """Whether there are several repetitions."""
-        return bool(self.every[_REPETITION].nunique() > 1)
+        return bool(self.every[REPETITION].nunique() > 1)
 
     def pairs(
         self,
@@ -127,7 +127,7 @@ class Cells:
         values: two values of the axis to pair instead, the first of which is the one compared with. speaks: which pairs
         a claim is about, by a frame as `Pairs.kept`. Those whose error is more than `TOO_WIDE` of them enter no pair.
         """
-        points = self._pairs(self.points(rows), axis, values, [_REPETITION], speaks)
+        points = self._pairs(self.points(rows), axis, values, [REPETITION], speaks)
         if len(points.kept) >= FEWEST_PAIRS or not self._repeated:
             return points
         return self._pairs(rows, axis, values, [], speaks)
@@ -143,7 +143,7 @@ class Cells:
         sure = ratio_worthy(rows)
         if values is not None:
             sure = sure[sure[axis].isin(list(values))]
-        apart = [name for name in (*self.axes, _REPETITION) if name not in {axis, *without}]
+        apart = [name for name in (*self.axes, REPETITION) if name not in {axis, *without}]
         panel = sure.groupby(apart).ngroup() if apart else pd.Series(0, sure.index)
         order = sure.assign(panel=panel).sort_values(["panel", axis])
         first, last = (
@@ -192,54 +192,31 @@ def cells_of(ds: xr.Dataset) -> Cells:
     Raises:
         KeyError: for a dataset without throughput, status or flags.
     """
-    axes = [str(name) for name in ds["throughput"].dims]
-    every = _frame(ds)
-    every = every[every["status"] != STATUS.index("not_measured")].reset_index(drop=True)
-    failed, nothing = every["failed"], every["throughput"].isna()
-    left_out = {"failed": int(failed.sum()), "without throughput": int((nothing & ~failed).sum())}
-    trusted = ~failed & ~nothing
-    for flag in UNTRUSTED:
-        left_out[flag] = int((every[flag] & trusted).sum())
-        trusted &= ~every[flag]
-    several = tuple(name for name in axes if name != _REPETITION and ds.sizes[name] > 1)
-    rows = every[trusted].reset_index(drop=True)
-    rows["error"] = _errors(rows, [name for name in axes if name != _REPETITION])
-    kind = str(ds.attrs.get("testbed_kind", ""))
+    every = observations(
+        ds,
+        untrusted=UNTRUSTED,
+        also=("duration", "source_cpu", "destination_cpu", "wire_throughput", "bandwidth", "cores"),
+    )
+    every = every[every["reason"] != NOT_MEASURED].reset_index(drop=True)
+    every["failed"] = every["reason"] == FAILED
+    busier = every[["source_cpu", "destination_cpu"]].max(axis=1)
+    every["cpu"] = busier / every["cores"].where(np.isfinite(every["cores"]))
+    every["full"] = every["throughput"] >= FULL * every["bandwidth"]
+    kind = str(ds.attrs.get("testbed_kind"))
+    if kind == SIMULATED:
+        every["error"] *= 0  # its interval is the model's, the same for all cells, and no noise of each
+    every.loc[every["autocorrelated"], "error"] *= WIDEN_AUTOCORRELATED
+    rows = every[every["reason"] == ""].reset_index(drop=True)
+    axes = [str(name) for name in ds["throughput"].dims if name != REPETITION]
+    rows["error"] = _errors(rows, axes)
+    reasons = every["reason"].value_counts()
     return Cells(
         every=every,
         trusted=rows,
-        axes=several,
-        left_out={why: count for why, count in left_out.items() if count},
+        axes=tuple(name for name in axes if ds.sizes[name] > 1),
+        left_out={why: int(reasons[why]) for why in (FAILED, WITHOUT, *UNTRUSTED) if why in reasons},
         data=_KIND.get(kind, "imported"),
     )
-
-
-def _frame(ds: xr.Dataset) -> pd.DataFrame:
-    content = ds if _REPETITION in ds.coords else ds.assign_coords({_REPETITION: 1})
-    names = (
-        "throughput_low",
-        "throughput_high",
-        "duration",
-        "source_cpu",
-        "destination_cpu",
-        "wire_throughput",
-    )
-    wanted = ["throughput", "status", *(name for name in names if name in content)]
-    frame = content[wanted].assign({flag: flagged(content, flag) for flag in (*UNTRUSTED, "autocorrelated")})
-    rows = frame.to_dataframe().reset_index()
-    for name in (*names, "bandwidth", "cores"):
-        if name not in rows:
-            rows[name] = np.nan
-    busier = rows[["source_cpu", "destination_cpu"]].max(axis=1)
-    rows["cpu"] = busier / rows["cores"].where(np.isfinite(rows["cores"]))
-    rows["full"] = rows["throughput"] >= FULL * rows["bandwidth"]
-    rows["failed"] = rows["status"] == STATUS.index("failed")
-    half = (rows["throughput_high"] - rows["throughput_low"]) / 2
-    if ds.attrs.get("testbed_kind") == SIMULATED:
-        half = half * 0  # its interval is the model's, the same for all cells, and no noise of each
-    rows["error"] = half / stats.norm.ppf((1 + float(ds.attrs.get("measurement_confidence", 0.95))) / 2)
-    rows.loc[rows["autocorrelated"], "error"] *= WIDEN_AUTOCORRELATED
-    return rows
 
 
 def _errors(rows: pd.DataFrame, axes: list[str]) -> NDArray[np.float64]:

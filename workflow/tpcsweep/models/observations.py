@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
-from scipy import stats
 
 from tpcsweep.configuration.parameters import CELL
-from tpcsweep.dataset import SIMULATED, STATUS, flagged
-from tpcsweep.flags import FLAGS
+from tpcsweep.dataset import SIMULATED
+from tpcsweep.dataset.labels import REPETITION
+from tpcsweep.dataset.observations import observations
 from tpcsweep.models.base import UNSAID, Points
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-REPETITION = "repetition"
 
 FLOOR = 0.05
 """No error is taken for less than this share of the mean throughput of its point: cells of the same setting,
@@ -50,9 +48,9 @@ class Observations:
     axes: tuple[str, ...]
     """Names of the parameters with several values, in the dataset's order; `repetition` is none of them."""
     label: str = ""
+    """What was measured, for figures: sweep demo, measured on netns."""
     how: str = "measured"
     """How the throughput came about: measured or simulated."""
-    """What was measured, for figures: sweep demo, measured on netns."""
 
     def __len__(self) -> int:
         """How many rows there are."""
@@ -100,32 +98,23 @@ def observe(ds: xr.Dataset) -> Observations:
     Raises:
         NothingMeasuredError: where there is no such cell.
     """
-    dimensions = [str(name) for name in ds["throughput"].dims]
-    kept = ds["throughput"].notnull()
-    if "status" in ds:
-        kept &= ds["status"] == STATUS.index("ok")
-    columns = {name: ds[name] for name in ("throughput", "throughput_low", "throughput_high") if name in ds}
-    if "flags" in ds:
-        columns |= {flag: flagged(ds, flag) for flag in FLAGS}
-    coordinates = {str(name): ds[name] for name in ds.coords if set(ds[name].dims) <= set(dimensions)}
-    table = xr.Dataset({**columns, "kept": kept}, coordinates).to_dataframe().reset_index()
-    frame = table[table.pop("kept")].reset_index(drop=True)
+    cells = observations(ds)
+    frame = cells[cells["reason"] == ""].drop(columns="reason").reset_index(drop=True)
     if frame.empty:
         raise NothingMeasuredError("the dataset has no cell with the status ok and a throughput")
-    frame = frame.loc[:, [name for name in frame if name in columns or name in ds.coords]]
-    numbers = [name for name in frame if pd.api.types.is_numeric_dtype(frame[name]) and name not in FLAGS]
-    frame[numbers] = frame[numbers].astype(float)
     # The axes in the dataset's order, then what lies along one of them, such as the host of a record.
-    names = dict.fromkeys([*dimensions, *(str(name) for name in ds.coords if name in coordinates)])
-    known = [name for name in names if name in frame and name != REPETITION and name not in columns]
-    axes = tuple(name for name in known if frame[name].nunique() > 1)
+    names = dict.fromkeys(map(str, (*ds["throughput"].dims, *ds.coords)))
+    parameters = [name for name in names if name in frame and name != REPETITION]
+    numbers = [name for name in parameters if pd.api.types.is_numeric_dtype(frame[name])]
+    frame[numbers] = frame[numbers].astype(float)
+    axes = tuple(name for name in parameters if frame[name].nunique() > 1)
     grouped = {name: classes(frame[name]) for name in axes}
     for name, values in grouped.items():
         if name in numbers and not values.equals(frame[name]):
             frame[f"{name}_class"] = values
     frame["point"] = _key(grouped, axes, len(frame))
     frame["deployment"] = _key(grouped, [name for name in axes if name not in CELL], len(frame))
-    frame["error"], frame["level"] = _errors(frame, float(ds.attrs.get("measurement_confidence", 0.95)))
+    frame["error"], frame["level"] = _errors(frame)
     how = "simulated" if ds.attrs.get("testbed_kind") == SIMULATED else "measured"
     label = f"sweep {ds.attrs.get('sweep', '?')}, {how} on {ds.attrs.get('testbed', '?')}"
     return Observations(frame, axes, label, how)
@@ -182,14 +171,10 @@ def error_at(
     return np.asarray(np.sqrt(error**2 + FLOOR**2 * (np.maximum(estimate, finite) ** 2 - finite**2)))
 
 
-def _errors(frame: pd.DataFrame, confidence: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _errors(frame: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Standard errors in Gbit/s, and the levels of which their floors are a share: infinite for a fixed error."""
-    throughput = frame["throughput"]
+    throughput, error = frame["throughput"], frame["error"].to_numpy()
     typical = float(throughput.median()) or float(throughput.max()) or 1.0
-    error = np.full(len(frame), np.nan)
-    if "throughput_low" in frame and "throughput_high" in frame:
-        half = (frame["throughput_high"] - frame["throughput_low"]).to_numpy() / 2
-        error = half / stats.norm.ppf(0.5 + confidence / 2)
     level = throughput.groupby(frame["point"]).transform("mean").to_numpy()
     with_floor = np.sqrt(error**2 + (FLOOR * level) ** 2 + (FLOOR * typical) ** 2)
     known = np.isfinite(error)

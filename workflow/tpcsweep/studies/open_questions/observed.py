@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
-from scipy import stats
 
 from tpcsweep.claims.cells import UNTRUSTED
-from tpcsweep.dataset import flagged
+from tpcsweep.dataset.observations import observations
 from tpcsweep.figures.labels import how
 from tpcsweep.studies.open_questions.arithmetic import Setup
 from tpcsweep.studies.open_questions.experiments import AMPLE
@@ -88,16 +87,15 @@ def of_experiments(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def of_dataset(ds: xr.Dataset) -> list[Mapping[str, Any]]:
     """The rows of a sweep whose path has half of the RTT on each side, as all testbeds here make it."""
-    names = ("throughput", "throughput_low", "throughput_high", "path_drops")
-    ds = ds.assign(trusted=~sum((flagged(ds, flag) for flag in UNTRUSTED), start=ds["throughput"].isnull()))
-    cells = ds[[name for name in (*names, "trusted") if name in ds]].to_dataframe().reset_index()
+    cells = observations(ds, also=["path_drops"])
     cells = cells[cells["throughput"].notna() & (cells["rtt"] > 0)]
+    cells = cells.assign(trusted=~cells[list(UNTRUSTED)].any(axis=1), error=cells["error"].fillna(0.0))
     tools = ", ".join(sorted(set(cells["tool"])))
     source = f"XRootD ({tools}), sweep {ds.attrs['sweep']}, {how(ds)}"
-    wide = 2 * stats.norm.ppf((1 + ds.attrs["measurement_confidence"]) / 2)
+    kept = ("streams", "rtt", "mtu", "bandwidth", "throughput", "error", "trusted")
     return [
         {
-            **{name: row[name] for name in ("streams", "rtt", "mtu", "bandwidth", "throughput", "trusted")},
+            **{name: row[name] for name in kept},
             "source": source,
             "simulated": ds.attrs["testbed_kind"] == "simulation",
             "explanation": explanation(row),
@@ -105,9 +103,8 @@ def of_dataset(ds: xr.Dataset) -> list[Mapping[str, Any]]:
             "limit": row["queue_limit"],
             # What loses packets at random cuts super-packets before.
             "offloads": row["loss"] == 0,
-            "error": np.nan_to_num((row["throughput_high"] - row["throughput_low"]) / wide),
             "packet": None,
-            "drops": row.get("path_drops"),
+            "drops": row["path_drops"],
         }
         for row in cells.to_dict("records")
     ]
