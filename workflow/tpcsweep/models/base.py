@@ -19,10 +19,10 @@ from tpcsweep import tcp
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
-Column = NDArray[np.float64]
-"""A number for each cell."""
+Floats = NDArray[np.float64]
+"""Arrays of numbers; of models one for each cell."""
 
-Points = Mapping[str, Column]
+Points = Mapping[str, Floats]
 """Columns of equal length: the parameters of cells, in base units."""
 
 UNSAID: Mapping[str, float] = {
@@ -56,14 +56,14 @@ class Parameter:
     neutral: float | None = None
     """Where it takes no effect: it is held there when a needed axis has one value."""
 
-    def to_unit(self, value: Column | float) -> Column:
+    def to_unit(self, value: Floats | float) -> Floats:
         """Map [low, high] to [0, 1], by the logarithm where that is the scale."""
         low, high, at = self.low, self.high, np.asarray(value, float)
         if self.scale == "log":
             low, high, at = math.log(low), math.log(high), np.log(at)
         return np.asarray((at - low) / (high - low))
 
-    def from_unit(self, unit: Column | float) -> Column:
+    def from_unit(self, unit: Floats | float) -> Floats:
         """Map [0, 1] to [low, high]: the inverse of `to_unit`."""
         if self.scale == "log":
             return np.asarray(self.low * (self.high / self.low) ** np.asarray(unit, float))
@@ -83,10 +83,10 @@ class Model:
     axes: tuple[str, ...]
     """What it speaks about; along all other axes it predicts the same."""
     parameters: tuple[Parameter, ...]
-    function: Callable[..., Column]
+    function: Callable[..., Floats]
     """`function(points, **values)` gives Gbit/s, as long as the columns of `points`. Pure."""
 
-    def __call__(self, points: Points, values: Mapping[str, float]) -> Column:
+    def __call__(self, points: Points, values: Mapping[str, float]) -> Floats:
         """Give the throughput in Gbit/s at some points."""
         return self.function(points, **values)
 
@@ -98,13 +98,13 @@ class Predictor(Protocol):
     def name(self) -> str:
         """What figures and tables call it."""
 
-    def estimate(self, points: Points | pd.DataFrame) -> Column:
+    def estimate(self, points: Points | pd.DataFrame) -> Floats:
         """Give the throughput in Gbit/s at each row."""
 
-    def draws(self, points: Points | pd.DataFrame, count: int = 200, seed: int = 0) -> Column:
+    def draws(self, points: Points | pd.DataFrame, count: int = 200, seed: int = 0) -> Floats:
         """Give possible results of measuring each point once, in Gbit/s: draws × points."""
 
-    def uncertainty(self, points: Points | pd.DataFrame, confidence: float = 0.95) -> tuple[Column, Column]:
+    def uncertainty(self, points: Points | pd.DataFrame, confidence: float = 0.95) -> tuple[Floats, Floats]:
         """Give the interval of the fitted throughput itself, Gbit/s, without the scatter of measurements."""
 
     def predict(
@@ -148,16 +148,16 @@ BACKGROUND = Parameter(
 """Loss that nobody set: of queues that overflow, and of congestion."""
 
 
-def segment(points: Points) -> Column:
+def segment(points: Points) -> Floats:
     """Payload of a packet in bytes."""
     return np.asarray(points["mtu"] - tcp.HEADERS)
 
 
-def mathis_rate(points: Points, rtt: Column, background: float) -> Column:
+def mathis_rate(points: Points, rtt: Floats, background: float) -> Floats:
     """Rate of one connection of each point, Gbit/s, by `tcp.mathis`."""
     return tcp.mathis(segment(points), rtt, np.minimum(points["loss"] + background, 1.0))
 
 
-def connections(points: Points) -> Column:
+def connections(points: Points) -> Floats:
     """TCP connections that carry data: streams, each with so many."""
     return np.asarray(points["streams"] * points["tcp_streams"])

@@ -9,7 +9,7 @@ from tpcsweep.models.base import (
     BASE,
     EFFICIENCY,
     WINDOW,
-    Column,
+    Floats,
     Model,
     Parameter,
     Points,
@@ -35,7 +35,7 @@ def _combined(
     client: float,
     efficiency: float,
     sharpness: float,
-) -> Column:
+) -> Floats:
     rtt = points["rtt"] + base
     streams, origins, inside = points["streams"], points["origins"], points["tcp_streams"]
     path = efficiency * points["bandwidth"]
@@ -59,7 +59,7 @@ def _combined(
     return soft_minimum((demand, servers / (1 + contention * overload), path, files), sharpness)
 
 
-def soft_minimum(limits: tuple[Column, ...], sharpness: float) -> Column:
+def soft_minimum(limits: tuple[Floats, ...], sharpness: float) -> Floats:
     """Give (Σ limit^-q)^(-1/q): the least of the limits where they differ much, less where they are alike."""
     least = np.minimum.reduce(limits)
     return np.asarray(least * sum((least / limit) ** sharpness for limit in limits) ** (-1 / sharpness))

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from tpcsweep.models.base import Column, Model, Parameter, Points
+from tpcsweep.models.base import Floats, Model, Parameter, Points
 
 
-def _constant(points: Points, rate: float) -> Column:
+def _constant(points: Points, rate: float) -> Floats:
     return np.full(len(points["streams"]), rate)
 
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from tpcsweep.models.base import BACKGROUND, BASE, EFFICIENCY, Column, Model, Points, connections, mathis_rate
+from tpcsweep.models.base import BACKGROUND, BASE, EFFICIENCY, Floats, Model, Points, connections, mathis_rate
 
 
-def _hacker(points: Points, base: float, background: float, efficiency: float) -> Column:
+def _hacker(points: Points, base: float, background: float, efficiency: float) -> Floats:
     rate = mathis_rate(points, points["rtt"] + base, background)
     return np.minimum(efficiency * points["bandwidth"], connections(points) * rate)
 

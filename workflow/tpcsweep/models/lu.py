@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from tpcsweep.models.base import Column, Model, Parameter, Points, connections
+from tpcsweep.models.base import Floats, Model, Parameter, Points, connections
 
 
-def _lu(points: Points, a: float, b: float) -> Column:
+def _lu(points: Points, a: float, b: float) -> Floats:
     n = connections(points)
     return n / np.sqrt(a * n**2 + b)
 

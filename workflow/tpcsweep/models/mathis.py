@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from tpcsweep.models.base import BACKGROUND, BASE, Column, Model, Points, mathis_rate
+from tpcsweep.models.base import BACKGROUND, BASE, Floats, Model, Points, mathis_rate
 
 
-def _mathis(points: Points, base: float, background: float) -> Column:
+def _mathis(points: Points, base: float, background: float) -> Floats:
     return np.minimum(points["bandwidth"], mathis_rate(points, points["rtt"] + base, background))
 
 

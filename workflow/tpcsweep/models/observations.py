@@ -15,7 +15,7 @@ from tpcsweep.configuration.parameters import CELL
 from tpcsweep.dataset import SIMULATED
 from tpcsweep.dataset.labels import REPETITION
 from tpcsweep.dataset.observations import observations
-from tpcsweep.models.base import UNSAID, Points
+from tpcsweep.models.base import UNSAID, Floats, Points
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -67,18 +67,29 @@ class Observations:
         return complete(self.frame)
 
     @cached_property
-    def throughput(self) -> NDArray[np.float64]:
+    def throughput(self) -> Floats:
         """Measured throughput in Gbit/s."""
         return np.asarray(self.frame["throughput"], float)
 
     @cached_property
-    def error(self) -> NDArray[np.float64]:
+    def error(self) -> Floats:
         """Standard errors in Gbit/s, never below the floors."""
         return np.asarray(self.frame["error"], float)
 
-    def error_at(self, estimate: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Standard errors in Gbit/s if the throughput were as estimated: see `error_at`."""
-        return error_at(self.error, np.asarray(self.frame["level"], float), estimate)
+    @cached_property
+    def level(self) -> Floats:
+        """Throughput in Gbit/s of which the floor of each error is a share; infinite for errors that are fixed."""
+        return np.asarray(self.frame["level"], float)
+
+    def error_at(self, estimate: Floats) -> Floats:
+        """Standard errors in Gbit/s whose floor is a share of what is estimated, where that is more than `level`.
+
+        A cell that stalled at a hundredth of what its neighbours reach has the smallest interval of all. By its own
+        throughput alone it would outweigh them; by this no residual is larger than 1/FLOOR.
+        """
+        level = np.minimum(self.level, 1e150)  # infinity less itself would be no number
+        floor = FLOOR**2 * (np.maximum(estimate, level) ** 2 - level**2)
+        return np.asarray(np.sqrt(self.error**2 + floor))
 
     def classes(self, name: str) -> pd.Series:
         """What counts as one value of an axis: see `classes`. Rows that were taken keep what they were."""
@@ -124,7 +135,7 @@ def complete(frame: pd.DataFrame | Points) -> Points:
     """Numeric columns as arrays, with what is not said as `UNSAID`."""
     names = list(frame)
     length = len(frame[names[0]]) if names else 1
-    filled: dict[str, NDArray[np.float64]] = {
+    filled: dict[str, Floats] = {
         name: np.full(length, value) for name, value in UNSAID.items() if name not in names
     }
     for name in names:
@@ -159,19 +170,7 @@ def _key(columns: dict[str, pd.Series], names: Sequence[str], length: int) -> pd
     return texts
 
 
-def error_at(
-    error: NDArray[np.float64], level: NDArray[np.float64], estimate: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Standard errors in Gbit/s whose floor is a share of what is estimated, where that is more than `level`.
-
-    A cell that stalled at a hundredth of what its neighbours reach has the smallest interval of all. By its own
-    throughput alone it would outweigh them; by this no residual is larger than 1/FLOOR.
-    """
-    finite = np.minimum(level, 1e150)  # infinity less itself would be no number
-    return np.asarray(np.sqrt(error**2 + FLOOR**2 * (np.maximum(estimate, finite) ** 2 - finite**2)))
-
-
-def _errors(frame: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _errors(frame: pd.DataFrame) -> tuple[Floats, Floats]:
     """Standard errors in Gbit/s, and the levels of which their floors are a share: infinite for a fixed error."""
     throughput, error = frame["throughput"], frame["error"].to_numpy()
     typical = float(throughput.median()) or float(throughput.max()) or 1.0

@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from tpcsweep.models.base import BACKGROUND, BASE, WINDOW, Column, Model, Points, segment
+from tpcsweep.models.base import BACKGROUND, BASE, WINDOW, Floats, Model, Points, segment
 from tpcsweep.tcp import window_rate
 
 _DELAYED = 2.0  # packets that one acknowledgement is for
 _LEAST_TIMEOUT = 200.0  # ms by which Linux waits longer than the RTT before it takes a packet for lost
 
 
-def _pftk(points: Points, base: float, window: float, background: float) -> Column:
+def _pftk(points: Points, base: float, window: float, background: float) -> Floats:
     rtt = points["rtt"] + base
     loss = np.minimum(points["loss"] + background, 1.0)
     recovery = rtt * np.sqrt(2 * _DELAYED * loss / 3)

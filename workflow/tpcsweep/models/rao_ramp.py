@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from tpcsweep.models.base import BASE, Column, Model, Parameter, Points, connections, segment
+from tpcsweep.models.base import BASE, Floats, Model, Parameter, Points, connections, segment
 from tpcsweep.tcp import INITIAL_WINDOW, slow_start, window_rate
 
 
-def _ramp(points: Points, base: float, rate: float, duration: float) -> Column:
+def _ramp(points: Points, base: float, rate: float, duration: float) -> Floats:
     rtt = points["rtt"] + base
     start = window_rate(connections(points) * INITIAL_WINDOW * segment(points), rtt)  # in the first RTT
     lasts = 1e3 * duration / rtt  # all that is counted here is in RTTs

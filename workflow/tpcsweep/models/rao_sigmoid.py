@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from tpcsweep.models.base import Column, Model, Parameter, Points
+from tpcsweep.models.base import Floats, Model, Parameter, Points
 
 
-def _sigmoid(points: Points, rate: float, steepness: float, middle: float) -> Column:
+def _sigmoid(points: Points, rate: float, steepness: float, middle: float) -> Floats:
     return rate / (1 + np.exp(np.clip(steepness * (points["rtt"] - middle), -60, 60)))
 
 

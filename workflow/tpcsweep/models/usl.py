@@ -2,19 +2,19 @@
 
 import numpy as np
 
-from tpcsweep.models.base import Column, Model, Parameter, Points, connections
+from tpcsweep.models.base import Floats, Model, Parameter, Points, connections
 
 _MANY_CORES = 128.0  # what a side without a quota is counted as: the cores of one large server
 
 
-def _law(n: Column, contention: float, coherency: float) -> Column:
+def _law(n: Floats, contention: float, coherency: float) -> Floats:
     """Capacity of n relative to that of one; below one n the law has no meaning, and is proportional."""
     more = np.maximum(n, 1.0)
     cost = 1 + contention * (more - 1) + coherency * more * (more - 1)
     return np.asarray(np.minimum(n, 1.0) * more / cost)
 
 
-def _usl(points: Points, rate: float, **shares: float) -> Column:
+def _usl(points: Points, rate: float, **shares: float) -> Floats:
     counts = {
         "streams": connections(points),
         "cores": np.minimum(points["cores"], _MANY_CORES),

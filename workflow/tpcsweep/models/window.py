@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from tpcsweep.models.base import BASE, EFFICIENCY, WINDOW, Column, Model, Points, connections
+from tpcsweep.models.base import BASE, EFFICIENCY, WINDOW, Floats, Model, Points, connections
 from tpcsweep.tcp import window_rate
 
 
-def _window(points: Points, base: float, window: float, efficiency: float) -> Column:
+def _window(points: Points, base: float, window: float, efficiency: float) -> Floats:
     rate = window_rate(window * points["tcp_buffer"], points["rtt"] + base)
     return np.minimum(efficiency * points["bandwidth"], connections(points) * rate)
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from tpcsweep.models.base import Column, Model, Parameter, Points, connections
+from tpcsweep.models.base import Floats, Model, Parameter, Points, connections
 
 
-def _second_order(points: Points, a: float, skew: float, c: float) -> Column:
+def _second_order(points: Points, a: float, skew: float, c: float) -> Floats:
     n = connections(points)
     return np.asarray(n / np.sqrt(a * n**2 + 2 * skew * np.sqrt(a * c) * n + c))
 

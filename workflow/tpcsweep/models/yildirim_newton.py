@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from tpcsweep.models.base import Column, Model, Parameter, Points, connections
+from tpcsweep.models.base import Floats, Model, Parameter, Points, connections
 
 
-def _newton(points: Points, a: float, exponent: float, b: float) -> Column:
+def _newton(points: Points, a: float, exponent: float, b: float) -> Floats:
     n = connections(points)
     return n / np.sqrt(a * n**exponent + b)
 
