@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
@@ -16,9 +16,6 @@ from tpcsweep.dataset import SIMULATED
 from tpcsweep.dataset.labels import REPETITION
 from tpcsweep.dataset.observations import FAILED, NOT_MEASURED, WITHOUT, observations
 from tpcsweep.flags import FLAGS, graded
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 FULL = 0.95
 """A goodput of this share of the path's bandwidth is a full path: headers take the rest."""
@@ -39,7 +36,6 @@ UNTRUSTED = ("not_steady", "machine_saturated", "path_slow", "disturbed", *grade
 """Flags of cells that say nothing of their setting."""
 
 _KIND = {"netns": "measured", "kubernetes": "measured", "simulation": "simulated"}
-
 
 PAIR = ("from", "to", "before", "after", "ratio", "error", "before_full", "after_full", "cpu")
 """Columns of pairs besides their place."""
@@ -77,22 +73,21 @@ class Cells:
     def panels(self, rows: pd.DataFrame, without: Iterable[str]) -> list[pd.DataFrame]:
         """Divide rows into those that differ in nothing but the axes named; `repetition` may be one of them."""
         apart = [name for name in (*self.axes, REPETITION) if name not in set(without)]
-        return (
-            [panel for _, panel in rows.groupby(apart, sort=True)] if apart else [rows] if len(rows) else []
-        )
+        if apart:
+            return [panel for _, panel in rows.groupby(apart, sort=True)]
+        return [rows] if len(rows) else []
 
     def points(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Average repetitions: a row for each point of the grid."""
         if rows.empty:
             return rows
         place = rows.groupby(list(self.axes)).ngroup() if self.axes else pd.Series(0, rows.index)
-        found = rows.assign(place=place).drop_duplicates("place").set_index("place")
-        means = rows.groupby(place)[["throughput", "cpu"]].mean()
-        found["throughput"], found["cpu"] = means["throughput"], means["cpu"]
+        points = rows.assign(place=place).drop_duplicates("place").set_index("place")
+        points[["throughput", "cpu"]] = rows.groupby(place)[["throughput", "cpu"]].mean()
         squares = np.bincount(place, rows["error"] ** 2)  # NaN where any is
-        found["error"] = pd.Series(np.sqrt(squares) / np.bincount(place))
-        found["full"] = found["throughput"] >= FULL * found["bandwidth"]
-        return found.sort_index().reset_index(drop=True)
+        points["error"] = pd.Series(np.sqrt(squares) / np.bincount(place))
+        points["full"] = points["throughput"] >= FULL * points["bandwidth"]
+        return points.sort_index().reset_index(drop=True)
 
     def best(self, rows: pd.DataFrame, over: str) -> pd.DataFrame:
         """Give, of rows that differ only along one axis, those with the largest throughput, that axis being 0."""
@@ -122,10 +117,14 @@ class Cells:
     ) -> Pairs:
         """Give pairs of points that differ only along an axis, the first and the last along it.
 
-        Of fewer than `FEWEST_PAIRS` points, pairs of cells of the same repetition are given instead.
+        Of fewer than `FEWEST_PAIRS` points, pairs of cells of the same repetition are given instead. Cells whose
+        error is more than `TOO_WIDE` of their throughput enter no pair.
 
-        values: two values of the axis to pair instead, the first of which is the one compared with. speaks: which pairs
-        a claim is about, by a frame as `Pairs.kept`. Those whose error is more than `TOO_WIDE` of them enter no pair.
+        Args:
+            rows: some of `trusted`.
+            axis: what differs within a pair.
+            values: two values of the axis to pair instead, the first of which is the one compared with.
+            speaks: which pairs a claim is about, by a frame as `Pairs.kept`; None: all.
         """
         points = self._pairs(self.points(rows), axis, values, [REPETITION], speaks)
         if len(points.kept) >= FEWEST_PAIRS or not self._repeated:
@@ -154,24 +153,18 @@ class Cells:
         if values is not None:
             turned = before[axis] != values[0]
             before, after = before.where(~turned, after), after.where(~turned, before)
-        relative = [end["error"] / end["throughput"] for end in (before, after)]
-        frame = (
-            before[self._places([axis, *without])]
-            .assign(
-                **{
-                    "from": before[axis],
-                    "to": after[axis],
-                    "before": before["throughput"],
-                    "after": after["throughput"],
-                    "ratio": after["throughput"] / before["throughput"],
-                    "error": np.hypot(*relative),
-                    "before_full": before["full"].astype(bool),
-                    "after_full": after["full"].astype(bool),
-                    "cpu": np.maximum(before["cpu"], after["cpu"]),
-                }
-            )
-            .reset_index(drop=True)
-        )
+        columns = {
+            "from": before[axis],
+            "to": after[axis],
+            "before": before["throughput"],
+            "after": after["throughput"],
+            "ratio": after["throughput"] / before["throughput"],
+            "error": np.hypot(before["error"] / before["throughput"], after["error"] / after["throughput"]),
+            "before_full": before["full"].astype(bool),
+            "after_full": after["full"].astype(bool),
+            "cpu": np.maximum(before["cpu"], after["cpu"]),
+        }
+        frame = before[self._places([axis, *without])].assign(**columns).reset_index(drop=True)
         kept = frame if speaks is None or frame.empty else frame[speaks(frame)]
         return Pairs(kept, len(frame) - len(kept))
 
@@ -190,13 +183,10 @@ def cells_of(ds: xr.Dataset) -> Cells:
     spread of repetitions, over all points together.
 
     Raises:
-        KeyError: for a dataset without throughput, status or flags.
+        KeyError: for a dataset without throughput.
     """
-    every = observations(
-        ds,
-        untrusted=UNTRUSTED,
-        also=("duration", "source_cpu", "destination_cpu", "wire_throughput", "bandwidth", "cores"),
-    )
+    figures = ("duration", "source_cpu", "destination_cpu", "bandwidth", "cores")
+    every = observations(ds, untrusted=UNTRUSTED, also=figures)
     every = every[every["reason"] != NOT_MEASURED].reset_index(drop=True)
     every["failed"] = every["reason"] == FAILED
     busier = every[["source_cpu", "destination_cpu"]].max(axis=1)
@@ -219,22 +209,19 @@ def cells_of(ds: xr.Dataset) -> Cells:
     )
 
 
-def _errors(rows: pd.DataFrame, axes: list[str]) -> NDArray[np.float64]:
+def _errors(rows: pd.DataFrame, axes: list[str]) -> pd.Series:
+    """Standard errors in Gbit/s, with what repetitions of the same point say of them: see `cells_of`."""
     grouped = rows.groupby(axes) if axes else rows.groupby(np.zeros(len(rows)))
     level = grouped["throughput"].transform("mean")
     away = rows["throughput"] - level
-    free = 1 - 1 / grouped["throughput"].transform("size")
+    freedom = 1 - 1 / grouped["throughput"].transform("size")
+
+    def spread(relative: pd.Series) -> float:
+        """Root mean square of deviations from the mean of the point; 0 where none is repeated."""
+        degrees = float(freedom[relative.index].sum())
+        return float(np.sqrt((relative**2).sum() / degrees)) if degrees > 0 else 0.0
+
     errors = rows["error"]
-    unknown, noisy = (
-        errors.isna(),
-        errors > 0,
-    )  # of a simulation that has no noise the error is 0, and stays so
-    degrees = float(free[noisy].sum())
-    birge = float(np.sqrt(((away / errors)[noisy] ** 2).sum() / degrees)) if degrees > 0 else 0.0
-    errors = errors * max(WIDEN, birge)
-    degrees = float(free[unknown].sum())
-    if degrees > 0:
-        relative = float(np.sqrt(((away / level)[unknown] ** 2).sum() / degrees))
-        errors = errors.fillna(relative * level)
-    found: NDArray[np.float64] = errors.to_numpy(dtype=float)
-    return found
+    unknown, noisy = errors.isna(), errors > 0  # without noise, as in a simulation, it is 0 and stays so
+    widened = errors * max(WIDEN, spread((away / errors)[noisy]))
+    return widened.fillna(spread((away / level)[unknown]) * level) if freedom[unknown].any() else widened
