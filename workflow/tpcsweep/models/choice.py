@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
+from tpcsweep.files import number
 from tpcsweep.models.base import Model
 from tpcsweep.models.baseline import NAME as PROCESS
 from tpcsweep.models.baseline import fit_process
@@ -96,15 +98,20 @@ def choose(
     The score is the mean absolute error (Gbit/s) of the cells left out, averaged over the kinds: RTT values, stream
     values, deployments. A model is `tied` with the best if the difference of their errors is not other than zero
     by a bootstrap over folds (95 %). `skill` is 1 - score / score of the constant: at or below zero there is no
-    support for the model in the data. fits: to all observations, for AICc and BIC.
+    support for the model in the data.
+
+    Args:
+        models: by name.
+        observations: all of them.
+        fits: of models to all observations, for AICc and BIC.
+        seed: of fits and of the bootstrap.
     """
-    folds = list(leave_out(observations))
+    folds = leave_out(observations)
     if not folds:
-        return Choice(
-            pd.DataFrame(), pd.DataFrame(), pd.DataFrame(), ("no axis has enough values to leave one out",)
-        )
+        nothing = pd.DataFrame()
+        return Choice(nothing, nothing, nothing, ("no axis has enough values to leave one out",))
     tables, problems = [], []
-    for name, fitted, fitter in candidates(models, observations, seed):
+    for name, fitted, fitter in _candidates(models, observations, seed):
         table, failed = cross_validate(fitter, observations, folds)
         tables.append(table.assign(model=name, fitted=fitted))
         if failed:
@@ -141,7 +148,7 @@ def _folds(kind: str, values: pd.Series, order: Sequence[Any], inside: NDArray[n
     for part in np.array_split(np.arange(len(order)), min(len(order), _MOST_FOLDS)):
         chosen = [order[at] for at in part]
         test = values.isin(chosen).to_numpy()
-        text = ", ".join(f"{one:g}" if isinstance(one, float) else str(one) for one in chosen)
+        text = ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in chosen)
         folds.append(Fold(kind, text if kind == "deployment" else f"{kind}={text}", test, inside[test]))
     return folds
 
@@ -169,18 +176,15 @@ def cross_validate(
             predicted = np.full(len(rows), np.nan)
         if not np.all(np.isfinite(predicted)):
             failed.append(fold.held)
-        tables.append(
-            pd.DataFrame(
-                {
-                    "kind": fold.kind,
-                    "held": fold.held,
-                    "row": rows,
-                    "inside": fold.inside,
-                    "measured": test.throughput,
-                    "predicted": predicted,
-                }
-            )
-        )
+        columns = {
+            "kind": fold.kind,
+            "held": fold.held,
+            "row": rows,
+            "inside": fold.inside,
+            "measured": test.throughput,
+            "predicted": predicted,
+        }
+        tables.append(pd.DataFrame(columns))
     return pd.concat(tables, ignore_index=True), failed
 
 
@@ -193,67 +197,43 @@ class GroupedFit:
     """
 
     model: Model
-    observations: Observations
     axes: tuple[str, ...]
-    pooled: Fit
-    fits: dict[tuple[Any, ...], Fit] = field(default_factory=dict)
+    seed: int
+    observations: Observations
 
     def estimate(self, points: pd.DataFrame) -> NDArray[np.float64]:
-        """Give Gbit/s for each row; groups are fitted as they are asked for."""
-        result = np.full(len(points), np.nan)
-        columns = [self._column(points, name) for name in self.axes]
-        keys = list(zip(*columns, strict=True))
-        for key in dict.fromkeys(keys):
-            rows = np.array([one == key for one in keys])
-            result[rows] = self._of(key).estimate(points[rows])
-        return result
+        """Give Gbit/s for each row."""
+        frame = self.observations.frame
+        pooled = fit(self.model, self.observations, resamples=0, seed=self.seed)
+        measured = {key: rows.index for key, rows in frame.groupby(self._settings(frame))}
+        estimates = np.full(len(points), np.nan)
+        for key, rows in points.reset_index(drop=True).groupby(self._settings(points)):
+            estimates[rows.index] = self._apart(measured.get(key, ()), pooled).estimate(rows)
+        return estimates
 
-    @staticmethod
-    def _column(frame: pd.DataFrame, name: str) -> pd.Series:
-        return frame.get(f"{name}_class", frame[name])
+    def _apart(self, rows: Sequence[int], pooled: Fit) -> Fit:
+        """The fit to some rows alone; the pooled one where they are too few or it fails."""
+        if len(rows) <= len(self.model.parameters) or not pooled.ok:
+            return pooled
+        alone = fit(self.model, self.observations.take(np.asarray(rows)), resamples=0, start=pooled.values)
+        return alone if alone.ok else pooled
 
-    def _of(self, key: tuple[Any, ...]) -> Fit:
-        if key not in self.fits:
-            frame = self.observations.frame
-            match = np.ones(len(frame), bool)
-            for name, value in zip(self.axes, key, strict=True):
-                match &= (self._column(frame, name) == value).to_numpy()
-            enough = match.sum() > len(self.model.parameters)
-            self.fits[key] = self.pooled
-            if enough and self.pooled.ok:
-                apart = self.observations.take(match)
-                alone = fit(self.model, apart, resamples=0, start=self.pooled.values)
-                self.fits[key] = alone if alone.ok else self.pooled
-        return self.fits[key]
+    def _settings(self, frame: pd.DataFrame) -> list[pd.Series]:
+        return [frame.get(f"{name}_class", frame[name]) for name in self.axes]
 
 
-def candidates(
+def _candidates(
     models: Mapping[str, Model], observations: Observations, seed: int
-) -> list[tuple[str, str, Fitter]]:
+) -> Iterator[tuple[str, str, Fitter]]:
     """Give name, way of fitting and what fits, for every model and the Gaussian process."""
-    found: list[tuple[str, str, Fitter]] = []
     for model in models.values():
-
-        def pooled(some: Observations, model: Model = model) -> Fit:
-            return fit(model, some, resamples=0, seed=seed)
-
-        found.append((model.name, POOLED, pooled))
+        yield model.name, POOLED, partial(fit, model, resamples=0, seed=seed)
         apart = tuple(name for name in observations.axes if name not in model.axes)
-        most = (
-            observations.frame.groupby([observations.classes(name) for name in apart]).size().max()
-            if apart
-            else 0
-        )
-        if most > len(model.parameters) + 1:  # as one value is left out of a setting
-
-            def grouped(
-                some: Observations, model: Model = model, apart: tuple[str, ...] = apart
-            ) -> GroupedFit:
-                return GroupedFit(model, some, apart, fit(model, some, resamples=0, seed=seed))
-
-            found.append((model.name, GROUPED, grouped))
-    found.append((PROCESS, POOLED, lambda some: fit_process(some, seed=seed)))
-    return found
+        if apart:
+            cells = observations.frame.groupby([observations.classes(name) for name in apart]).size()
+            if cells.max() > len(model.parameters) + 1:  # as one value is left out of a setting
+                yield model.name, GROUPED, partial(GroupedFit, model, apart, seed)
+    yield PROCESS, POOLED, partial(fit_process, seed=seed)
 
 
 def _errors(predictions: pd.DataFrame, largest: float) -> pd.DataFrame:
@@ -320,11 +300,6 @@ def _scores(predictions: pd.DataFrame, fits: Mapping[str, Fit], seed: int) -> pd
 def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
     """Rows for JSON, which has no NaN."""
     return [
-        {
-            name: (float(f"{value:.6g}") if math.isfinite(value) else None)
-            if isinstance(value, float)
-            else value
-            for name, value in row.items()
-        }
+        {name: number(value, 6) if isinstance(value, float) else value for name, value in row.items()}
         for row in table.to_dict("records")
     ]
