@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
 from tpcsweep.files import number
-from tpcsweep.models.base import Model
+from tpcsweep.models.base import Floats, Model
 from tpcsweep.models.baseline import NAME as PROCESS
 from tpcsweep.models.baseline import fit_process
 from tpcsweep.models.fit import Fit, fit
@@ -36,7 +36,7 @@ _DRAWS = 1000
 class Estimator(Protocol):
     """What predicts rows of observations."""
 
-    def estimate(self, points: pd.DataFrame) -> NDArray[np.float64]:
+    def estimate(self, points: pd.DataFrame) -> Floats:
         """Give Gbit/s for each row."""
 
 
@@ -201,7 +201,7 @@ class GroupedFit:
     seed: int
     observations: Observations
 
-    def estimate(self, points: pd.DataFrame) -> NDArray[np.float64]:
+    def estimate(self, points: pd.DataFrame) -> Floats:
         """Give Gbit/s for each row."""
         frame = self.observations.frame
         pooled = fit(self.model, self.observations, resamples=0, seed=self.seed)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tpcsweep.models.base import Parameter
+from tpcsweep.models.base import Floats, Parameter
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
 SPAN = 0.5
 """An interval that covers more than this share of the bounds says nothing."""
@@ -28,8 +28,8 @@ def undetermined(
     parameters: Sequence[Parameter],
     axes: Sequence[str],
     values: Mapping[str, float],
-    samples: NDArray[np.float64],
-    jacobian: Mapping[str, NDArray[np.float64]],
+    samples: Floats,
+    jacobian: Mapping[str, Floats],
     held: Mapping[str, float],
 ) -> dict[str, str]:
     """Give the reason for each parameter that is not determined.
@@ -63,7 +63,7 @@ def _at_bound(parameter: Parameter, value: float) -> str:
     return f"it is at its upper bound, {parameter.high:g}" if unit > 1 - _EDGE else ""
 
 
-def _too_wide(parameter: Parameter, samples: NDArray[np.float64]) -> str:
+def _too_wide(parameter: Parameter, samples: Floats) -> str:
     if len(samples) < 10:
         return ""
     low, high = np.percentile(samples, [2.5, 97.5])
@@ -73,7 +73,7 @@ def _too_wide(parameter: Parameter, samples: NDArray[np.float64]) -> str:
     return "its interval spans most of its bounds" if unit[1] - unit[0] > SPAN else ""
 
 
-def _indistinguishable(jacobian: Mapping[str, NDArray[np.float64]]) -> dict[str, list[str]]:
+def _indistinguishable(jacobian: Mapping[str, Floats]) -> dict[str, list[str]]:
     """Give those parameters whose effects on the cells are combinations of each other, with the others."""
     names = [name for name, column in jacobian.items() if np.linalg.norm(column) > 0]
     if len(names) < 2:

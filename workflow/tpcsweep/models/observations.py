@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -60,6 +59,12 @@ class Observations:
     def numeric(self) -> tuple[str, ...]:
         """The axes whose values are numbers."""
         return tuple(name for name in self.axes if pd.api.types.is_numeric_dtype(self.frame[name]))
+
+    @property
+    def words(self) -> dict[str, tuple[str, ...]]:
+        """The values of the other axes, as texts in order."""
+        others = [name for name in self.axes if name not in self.numeric]
+        return {name: tuple(sorted(set(self.frame[name].astype(str)))) for name in others}
 
     @cached_property
     def points(self) -> Points:
@@ -121,10 +126,11 @@ def observe(ds: xr.Dataset) -> Observations:
     axes = tuple(name for name in parameters if frame[name].nunique() > 1)
     grouped = {name: classes(frame[name]) for name in axes}
     for name, values in grouped.items():
-        if name in numbers and not values.equals(frame[name]):
+        if not values.equals(frame[name]):
             frame[f"{name}_class"] = values
-    frame["point"] = _key(grouped, axes, len(frame))
-    frame["deployment"] = _key(grouped, [name for name in axes if name not in CELL], len(frame))
+    frame["point"] = _key(grouped, frame.index)
+    deployed = {name: values for name, values in grouped.items() if name not in CELL}
+    frame["deployment"] = _key(deployed, frame.index)
     frame["error"], frame["level"] = _errors(frame)
     how = "simulated" if ds.attrs.get("testbed_kind") == SIMULATED else "measured"
     label = f"sweep {ds.attrs.get('sweep', '?')}, {how} on {ds.attrs.get('testbed', '?')}"
@@ -133,16 +139,11 @@ def observe(ds: xr.Dataset) -> Observations:
 
 def complete(frame: pd.DataFrame | Points) -> Points:
     """Numeric columns as arrays, with what is not said as `UNSAID`."""
-    names = list(frame)
-    length = len(frame[names[0]]) if names else 1
-    filled: dict[str, Floats] = {
-        name: np.full(length, value) for name, value in UNSAID.items() if name not in names
-    }
-    for name in names:
-        values = np.asarray(frame[name])
-        if values.dtype.kind in "biuf":
-            filled[str(name)] = values.astype(float)
-    return filled
+    columns = {str(name): np.asarray(frame[name]) for name in frame}
+    length = len(next(iter(columns.values()), [0]))
+    unsaid = {name: np.full(length, value) for name, value in UNSAID.items() if name not in columns}
+    said = {name: column.astype(float) for name, column in columns.items() if column.dtype.kind in "biuf"}
+    return unsaid | said
 
 
 def classes(values: pd.Series) -> pd.Series:
@@ -152,22 +153,22 @@ def classes(values: pd.Series) -> pd.Series:
     """
     if values.nunique() <= MANY or not pd.api.types.is_numeric_dtype(values):
         return values
-    ordered = np.sort(values.unique())
-    first, known = ordered[0], {}
-    for value in ordered:
+    smallest: dict[float, float] = {}
+    first = values.min()
+    for value in np.sort(values.unique()):
         if value > first + NEAR * max(abs(first), 1.0):
             first = value
-        known[value] = first
-    return values.map(known)
+        smallest[value] = first
+    return values.map(smallest)
 
 
-def _key(columns: dict[str, pd.Series], names: Sequence[str], length: int) -> pd.Series:
+def _key(columns: dict[str, pd.Series], index: pd.Index) -> pd.Series:
     """Texts such as origins=2/rtt=80, from the given columns."""
-    texts = pd.Series([""] * length)
-    for name in names:
-        shown = columns[name].map(lambda value: f"{value:g}" if isinstance(value, float) else str(value))
-        texts = texts + ("/" if name != names[0] else "") + f"{name}=" + shown
-    return texts
+    key = pd.Series("", index)
+    for name, values in columns.items():
+        shown = values.map(lambda value: f"{value:g}" if isinstance(value, float) else str(value))
+        key = key + f"/{name}=" + shown
+    return key.str.removeprefix("/")
 
 
 def _errors(frame: pd.DataFrame) -> tuple[Floats, Floats]:
