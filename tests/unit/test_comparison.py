@@ -27,10 +27,10 @@ from tpcsweep.comparing.comparison import (
     compare,
     failures,
     holm,
+    load_side,
     random_effects,
     write,
 )
-from tpcsweep.comparing.parts import load as load_side
 from tpcsweep.configuration.loading import ConfigurationError, load
 from tpcsweep.configuration.sides import side
 from tpcsweep.dataset import STATUS

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from tpcsweep.configuration.parameters import Parameters, Value
-from tpcsweep.configuration.sides import shown
+from tpcsweep.configuration.problems import ConfigurationError, Problem, suggest
+from tpcsweep.configuration.sides import Side, shown
 from tpcsweep.dataset import SIMULATED, flags_in, masks_of
 from tpcsweep.dataset.labels import REPETITION
 from tpcsweep.dataset.observations import FAILED, NOT_MEASURED, observations
@@ -98,12 +99,11 @@ class Comparison:
         """What was found, in one line."""
         mean = self.overall
         counts = ", ".join(f"{count} {verdict}" for verdict, count in self.verdicts.items() if count)
-        what = f"{self.new} against {self.base}: {mean.verdict}"
-        if not mean.cells:
-            return f"{what}; cells: {counts}"
-        interval = f"{CONFIDENCE:.0%} interval {mean.low:.3f} to {mean.high:.3f}"
-        over = f"by a ratio of {mean.ratio:.3f} over {mean.cells} cells ({interval})"
-        return "; ".join(filter(None, [f"{what}, {over}", f"cells: {counts}", slower_machine(self)]))
+        verdict = f"{self.new} against {self.base}: {mean.verdict}"
+        if mean.cells:
+            interval = f"{CONFIDENCE:.0%} interval {mean.low:.3f} to {mean.high:.3f}"
+            verdict += f", by a ratio of {mean.ratio:.3f} over {mean.cells} cells ({interval})"
+        return "; ".join(filter(None, [verdict, f"cells: {counts}", slower_machine(self)]))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, for JSON: numbers that are not known are None."""
@@ -145,6 +145,27 @@ TABLE = {
     "new_work": "the same of new",
 }
 """The columns of `Comparison.cells` after the axes, and what they mean."""
+
+
+def load_side(side: Side) -> xr.Dataset:
+    """Load the part of a dataset that a side means: what is chosen is a coordinate without a dimension.
+
+    Raises:
+        ConfigurationError: for what is no axis of the dataset, or a value that it does not have.
+    """
+    summary = xr.load_dataset(side.dataset)
+    for name, value in side.chosen.items():
+        if name not in summary.coords or name == "record":
+            allowed = suggest(name, [str(axis) for axis in summary["throughput"].dims])
+            raise ConfigurationError([Problem(side.key, repr(side.text), f"for {name}: {allowed}")])
+        values = summary[name].values.reshape(-1).tolist()
+        wanted = str(value) if values and isinstance(values[0], str) else value
+        if wanted not in values:
+            allowed = "one of " + ", ".join(shown(name, known) for known in values)
+            raise ConfigurationError([Problem(side.key, repr(side.text), f"for {name}: {allowed}")])
+        if name in summary.dims:
+            summary = summary.isel({name: values.index(wanted)})
+    return summary
 
 
 def compare(base: xr.Dataset, new: xr.Dataset, names: tuple[str, str] = ("base", "new")) -> Comparison:
@@ -210,16 +231,16 @@ def align(base: xr.Dataset, new: xr.Dataset) -> Alignment:
 def combined(cells: pd.DataFrame) -> Overall:
     """The mean ratio of a table's comparable cells, by a random-effects model: see `compare`."""
     used = cells[cells["verdict"] != NOT_COMPARABLE]
-    effects, variances = used["log_ratio"].to_numpy(float), used["error"].to_numpy(float) ** 2
     if not len(used):
         return Overall(NOT_COMPARABLE, np.nan, np.nan, np.nan, 0, np.nan)
     if len(used) == 1:
-        row = used.iloc[0]
-        ends = (float(row["ratio"]), float(row["ratio_low"]), float(row["ratio_high"]))
-        return Overall(_verdict(ends[1], ends[2]), *ends, 1, 0.0)
-    mean, error, spread = random_effects(effects, variances)
+        ratio, low, high = used[["ratio", "ratio_low", "ratio_high"]].to_numpy(float)[0].tolist()
+        return Overall(_verdict(low, high), ratio, low, high, 1, 0.0)
+    mean, error, spread = random_effects(
+        used["log_ratio"].to_numpy(float), used["error"].to_numpy(float) ** 2
+    )
     half = stats.t.ppf((1 + CONFIDENCE) / 2, len(used) - 1) * error
-    ratio, low, high = (float(np.exp(value)) for value in (mean, mean - half, mean + half))
+    ratio, low, high = np.exp([mean, mean - half, mean + half]).tolist()
     return Overall(_verdict(low, high), ratio, low, high, len(used), spread)
 
 
@@ -262,6 +283,11 @@ def failures(comparison: Comparison, below: float) -> list[str]:
     compared.
     """
     cells, overall = comparison.cells, comparison.overall
+    axes = comparison.alignment.axes
+
+    def place(row: pd.Series) -> str:
+        return ", ".join(f"{name} {shown(name, row[name])}" for name in axes) or "the cell"
+
     reasons = []
     if not overall.cells:
         reasons.append("no cell could be compared")
@@ -269,13 +295,12 @@ def failures(comparison: Comparison, below: float) -> list[str]:
         interval = f"{overall.low:.3g} to {overall.high:.3g}"
         reasons.append(f"the overall ratio is {overall.ratio:.3g} ({interval}), below {below:g}")
     used = cells[cells["verdict"] != NOT_COMPARABLE]
-    if len(used):
-        t = (used["log_ratio"] - np.log(below)) / used["error"]
-        refused = holm(stats.t.cdf(t, used["freedom"])) < 1 - CONFIDENCE
-        for _, row in used[refused].iterrows():
-            reasons.append(f"{_place(comparison, row)}: the ratio is {row['ratio']:.3g}, below {below:g}")
-    for _, row in cells[cells["why"] == "new: failed"].iterrows():
-        reasons.append(f"{_place(comparison, row)}: failed in new")
+    t = (used["log_ratio"] - np.log(below)) / used["error"]
+    refused = holm(stats.t.cdf(t, used["freedom"])) < 1 - CONFIDENCE
+    for _, row in used[refused].iterrows():
+        reasons.append(f"{place(row)}: the ratio is {row['ratio']:.3g}, below {below:g}")
+    for _, row in cells[cells["why"] == f"new: {FAILED}"].iterrows():
+        reasons.append(f"{place(row)}: failed in new")
     return reasons
 
 
@@ -428,8 +453,3 @@ def _welch(scale: str, base: pd.DataFrame, new: pd.DataFrame) -> tuple[Floats, F
 
 def _verdict(low: float, high: float) -> str:
     return FASTER if low > 1 else SLOWER if high < 1 else SAME
-
-
-def _place(comparison: Comparison, row: pd.Series) -> str:
-    names = comparison.alignment.axes
-    return ", ".join(f"{name} {shown(name, row[name])}" for name in names) or "the cell"

@@ -15,7 +15,7 @@ from scipy import stats
 from tpcsweep.extras import require
 from tpcsweep.models.base import Floats, Points
 from tpcsweep.models.observations import Observations
-from tpcsweep.models.places import Domain, Places, levels, predicted
+from tpcsweep.models.places import Domain, levels, predicted
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -115,7 +115,7 @@ class GaussianProcess:
         self, points: xr.Dataset | pd.DataFrame | Points, confidence: float = 0.95, seed: int = 0
     ) -> xr.Dataset:
         """Give the throughput with the interval in which one more measurement would lie: see `Fit.predict`."""
-        return predicted(self, self.domain, Places.of(points), confidence, seed)
+        return predicted(self, self.domain, points, confidence, seed)
 
 
 def fit_process(observations: Observations, *, seed: int = 0) -> GaussianProcess:

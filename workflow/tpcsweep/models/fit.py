@@ -15,7 +15,7 @@ from tpcsweep.files import number
 from tpcsweep.models.base import Floats, Model, Parameter, Points
 from tpcsweep.models.determined import undetermined
 from tpcsweep.models.observations import Observations, complete
-from tpcsweep.models.places import Domain, Places, levels, predicted
+from tpcsweep.models.places import Domain, levels, predicted
 from tpcsweep.models.scatter import Scatter
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Fit:
         Raises:
             KeyError: for points without an axis that the model speaks about.
         """
-        return predicted(self, self.domain, Places.of(points), confidence, seed)
+        return predicted(self, self.domain, points, confidence, seed)
 
     def to_dict(self) -> dict[str, Any]:
         """Give what `from_dict` needs, as JSON has it."""

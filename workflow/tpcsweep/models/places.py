@@ -13,7 +13,7 @@ import xarray as xr
 
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.dataset import describe
-from tpcsweep.dataset.labels import attributes_of
+from tpcsweep.dataset.labels import REPETITION, attributes_of
 from tpcsweep.models.base import Floats, Points, Predictor
 from tpcsweep.models.observations import Observations
 from tpcsweep.variables import Variable
@@ -90,39 +90,15 @@ class Domain:
         )
 
 
-@dataclass(frozen=True)
-class Places:
-    """Points to predict, as a table, with the shape that they came in."""
-
-    table: pd.DataFrame
-    template: xr.DataArray
-
-    @classmethod
-    def of(cls, points: xr.Dataset | pd.DataFrame | Points) -> Places:
-        """Take a dataset's coordinates, or the rows of a table."""
-        if not isinstance(points, xr.Dataset):
-            table = pd.DataFrame({str(name): np.asarray(points[name]) for name in points})
-            return cls(table, xr.DataArray(np.zeros(len(table)), {"point": table.index}, ("point",)))
-        known = {str(name): values for name, values in points.coords.items() if describe(str(name)).units}
-        sizes = {str(name): len(points[name]) for name in points.sizes if name in points.coords}
-        sizes.pop("repetition", None)
-        coordinates = {
-            str(name): values for name, values in points.coords.items() if set(values.dims) <= set(sizes)
-        }
-        template = xr.DataArray(np.zeros(tuple(sizes.values())), coordinates, tuple(sizes))
-        columns = {
-            name: values.broadcast_like(template).transpose(*sizes).values.ravel()
-            for name, values in coordinates.items()
-            if name in known or name in sizes
-        }
-        return cls(pd.DataFrame(columns, index=range(template.size)), template)
-
-
 def predicted(
-    predictor: Predictor, domain: Domain, places: Places, confidence: float, seed: int
+    predictor: Predictor,
+    domain: Domain,
+    points: xr.Dataset | pd.DataFrame | Points,
+    confidence: float,
+    seed: int,
 ) -> xr.Dataset:
     """Predict with an interval for one more measurement; see `Fit.predict`."""
-    table, template = places.table, places.template
+    table, template = _table(points)
     tail = 50 * (1 - confidence)
     low, high = np.percentile(predictor.draws(table, seed=seed), [tail, 100 - tail], axis=0)
     end = f"end of the {100 * confidence:g} % interval of a measurement"
@@ -138,6 +114,25 @@ def predicted(
     }
     about = {"title": f"Throughput as predicted by {predictor.name}", "model": predictor.name}
     return xr.Dataset(variables, template.coords, about)
+
+
+def _table(points: xr.Dataset | pd.DataFrame | Points) -> tuple[pd.DataFrame, xr.DataArray]:
+    """A row for each of some points, and the shape that they came in."""
+    if not isinstance(points, xr.Dataset):
+        table = pd.DataFrame({str(name): np.asarray(points[name]) for name in points})
+        return table, xr.DataArray(np.zeros(len(table)), {"point": table.index}, ("point",))
+    sizes = {str(name): len(points[name]) for name in points.sizes if name in points.coords}
+    sizes.pop(REPETITION, None)
+    coordinates = {
+        str(name): values for name, values in points.coords.items() if set(values.dims) <= set(sizes)
+    }
+    template = xr.DataArray(np.zeros(tuple(sizes.values())), coordinates, tuple(sizes))
+    columns = {
+        name: values.broadcast_like(template).transpose(*sizes).values.ravel()
+        for name, values in coordinates.items()
+        if name in sizes or describe(name).units
+    }
+    return pd.DataFrame(columns, index=range(template.size)), template
 
 
 def levels(count: int, seed: int) -> Floats:
