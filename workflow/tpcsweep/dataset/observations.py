@@ -38,8 +38,8 @@ def observations(
     names = ("throughput", "throughput_low", "throughput_high", "status", "flags", *also)
     cells = summary[[name for name in names if name in summary]]
     if REPETITION not in cells.dims:
-        one = cells if REPETITION in cells.coords else cells.assign_coords({REPETITION: 1})
-        cells = one.expand_dims(REPETITION)
+        numbered = cells if REPETITION in cells.coords else cells.assign_coords({REPETITION: 1})
+        cells = numbered.expand_dims(REPETITION)
     rows = cells.to_dataframe(dim_order=list(cells["throughput"].dims)).reset_index()
     rows = rows.assign(**{name: np.nan for name in (*names[:3], *also) if name not in rows})
     confidence = float(summary.attrs.get("measurement_confidence", CONFIDENCE))
