@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
@@ -33,14 +33,8 @@ _FLOOR = 0.05  # relative errors are to a cell's throughput, but at least to thi
 _DRAWS = 1000
 
 
-class Estimator(Protocol):
-    """What predicts rows of observations."""
-
-    def estimate(self, points: pd.DataFrame) -> Floats:
-        """Give Gbit/s for each row."""
-
-
-Fitter = Callable[[Observations], Estimator]
+Fitter = Callable[[Observations], Any]
+"""Gives what has been fitted to observations: its `estimate` takes a table, and gives Gbit/s for each row."""
 
 
 @dataclass(frozen=True)
@@ -154,11 +148,12 @@ def _folds(kind: str, values: pd.Series, order: Sequence[Any], inside: NDArray[n
 
 
 def _corners(observations: Observations) -> NDArray[np.bool_]:
+    """Which rows are extreme on every axis along which deployments differ."""
     corner = np.ones(len(observations), bool)
     for name in observations.numeric:
         if observations.frame.groupby("deployment")[name].nunique().max() == 1 or name == "rtt":
             values = observations.classes(name)
-            corner &= ((values == values.min()) | (values == values.max())).to_numpy()
+            corner &= values.isin([values.min(), values.max()]).to_numpy()
     return corner
 
 
@@ -253,11 +248,6 @@ def _errors(predictions: pd.DataFrame, largest: float) -> pd.DataFrame:
     ).reset_index()
 
 
-def _mean(values: pd.Series) -> float:
-    """The mean, NaN where any is."""
-    return float(np.mean(values.to_numpy()))
-
-
 def _root_mean_square(values: pd.Series) -> float:
     return math.sqrt(float((values**2).mean()))
 
@@ -266,12 +256,12 @@ def _scores(predictions: pd.DataFrame, fits: Mapping[str, Fit], seed: int) -> pd
     """Score every candidate; one that could not predict some cell has no score."""
     off = predictions.assign(off=(predictions["predicted"] - predictions["measured"]).abs())
     # Mean absolute error by candidate (rows) and fold (columns), folds weighted by their cells within a kind.
+    # The mean is NaN where any error is, unlike that of pandas.
     columns = ["kind", "held"]
-    by_fold = (
-        off.groupby(["model", "fitted", *columns], sort=False)["off"].agg(_mean).unstack(columns, sort=False)
-    )
-    cells = off[off["model"] == off["model"].iloc[0]]
-    cells = cells[cells["fitted"] == cells["fitted"].iloc[0]].groupby(columns, sort=False).size()
+    candidates = off.groupby(["model", "fitted", *columns], sort=False)["off"]
+    by_fold = candidates.agg(lambda errors: np.mean(errors.to_numpy())).unstack(columns, sort=False)
+    first = off[["model", "fitted"]].eq(off[["model", "fitted"]].iloc[0]).all(axis=1)
+    cells = off[first].groupby(columns, sort=False).size()
     weights = cells / cells.groupby("kind").transform("sum") / cells.index.get_level_values("kind").nunique()
     by_fold = by_fold.loc[:, weights.index].dropna(how="all")
     scores = (by_fold * weights).sum(axis=1, skipna=False).sort_values()
@@ -282,7 +272,7 @@ def _scores(predictions: pd.DataFrame, fits: Mapping[str, Fit], seed: int) -> pd
     for (model, fitted), score in scores.items():
         gap = ((by_fold.loc[(model, fitted)] - best) * weights).to_numpy()
         differences = gap[drawn].sum(axis=1)
-        known = fits.get(model) if fitted == POOLED else None
+        pooled = fits.get(model) if fitted == POOLED else None
         table.append(
             {
                 "model": model,
@@ -290,8 +280,8 @@ def _scores(predictions: pd.DataFrame, fits: Mapping[str, Fit], seed: int) -> pd
                 "score": score,
                 "tied": bool(np.isfinite(score) and np.quantile(differences, 0.025) <= 0),
                 "skill": 1 - score / scores.get(("constant", POOLED), math.nan),
-                "aicc": known.aicc if known else math.nan,
-                "bic": known.bic if known else math.nan,
+                "aicc": pooled.aicc if pooled else math.nan,
+                "bic": pooled.bic if pooled else math.nan,
             }
         )
     return pd.DataFrame(table)

@@ -65,6 +65,10 @@ def soft_minimum(limits: tuple[Floats, ...], sharpness: float) -> Floats:
     return np.asarray(least * sum((least / limit) ** sharpness for limit in limits) ** (-1 / sharpness))
 
 
+def _rtts(name: str, description: str, axis: str) -> Parameter:
+    return Parameter(name, "1", description, 0.0, 60.0, 6.0, "linear", ("rtt", axis), 0.0)
+
+
 MODEL = Model(
     name="combined",
     title="Soft minimum of all limits",
@@ -85,27 +89,11 @@ MODEL = Model(
         replace(WINDOW, needs=("rtt", "file_size")),
         # Without a loss that varies this is another name of the window.
         replace(BACKGROUND, guess=1e-6, needs=("rtt", "loss"), neutral=1e-10),
-        Parameter(
-            "handshakes",
-            "1",
-            "h: RTTs of a transfer before its data",
-            0.0,
-            60.0,
-            6.0,
-            "linear",
-            ("rtt", "file_size"),
-            0.0,
-        ),
-        Parameter(
+        _rtts("handshakes", "h: RTTs of a transfer before its data", "file_size"),
+        _rtts(
             "redirection",
-            "1",
             "h′: RTTs more of a transfer that asks a redirector, as there is with several origins",
-            0.0,
-            60.0,
-            6.0,
-            "linear",
-            ("rtt", "origins"),
-            0.0,
+            "origins",
         ),
         Parameter(
             "setup",
