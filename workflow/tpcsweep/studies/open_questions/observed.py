@@ -14,8 +14,8 @@ import xarray as xr
 
 from tpcsweep.claims.cells import UNTRUSTED
 from tpcsweep.dataset import SIMULATED
+from tpcsweep.dataset.labels import how_made
 from tpcsweep.dataset.observations import observations
-from tpcsweep.figures.labels import how
 from tpcsweep.studies.open_questions.arithmetic import Setup
 from tpcsweep.studies.open_questions.experiments import AMPLE
 from tpcsweep.studies.open_questions.sources import SHIPPED
@@ -90,7 +90,7 @@ def of_dataset(ds: xr.Dataset) -> list[Mapping[str, Any]]:
     rows = rows[rows["throughput"].notna() & (rows["rtt"] > 0)]
     rows = rows.assign(trusted=~rows[list(UNTRUSTED)].any(axis=1), error=rows["error"].fillna(0.0))
     tools = ", ".join(sorted(set(rows["tool"])))
-    source = f"XRootD ({tools}), sweep {ds.attrs['sweep']}, {how(ds)}"
+    source = f"XRootD ({tools}), sweep {ds.attrs['sweep']}, {how_made(ds)}"
     kept = ("streams", "rtt", "mtu", "bandwidth", "throughput", "error", "trusted")
     return [
         {

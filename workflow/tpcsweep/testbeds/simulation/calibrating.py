@@ -21,8 +21,7 @@ from tpcsweep.files import write_text
 from tpcsweep.models.base import Floats, Model, Parameter, Points
 from tpcsweep.models.fit import RESAMPLES, Fit, fit
 from tpcsweep.models.observations import Observations, observe
-from tpcsweep.testbeds.simulation.fluid import solve
-from tpcsweep.testbeds.simulation.model import WORDED, WORDS, Cells, worded
+from tpcsweep.testbeds.simulation.model import WORDED, WORDS, Cells, solve, worded
 
 PARAMETERS = (
     Parameter("setup_time", "s", "wall time of a transfer without round trips", 1e-3, 5, 0.1, "log"),
