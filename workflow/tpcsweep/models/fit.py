@@ -195,12 +195,18 @@ def fit(
 ) -> Fit:
     """Fit a model; what goes wrong is said in `problems`, and nothing is raised for it.
 
-    The loss is soft L1 (scipy's `least_squares`) of residuals over errors (`error_at`), with the knee at 1.345 times
-    their scale (the median absolute residual of a first pass; Huber 1981), so that outliers do not pull. It is
-    minimized from the model's guess and from the best of 64 seeded points of the parameter space; from `start` and
-    the guess where that is given. Intervals are percentiles of a bootstrap (Davison, Hinkley 1997) that begins at
-    the optimum. It draws whole deployments where there are at least 8, else cells, with the repetitions of each
-    cell drawn anew.
+    The loss is soft L1 (scipy's `least_squares`) of residuals over errors (`Observations.error_at`), with the knee at
+    1.345 times their scale (the median absolute residual of a first pass; Huber 1981), so that outliers do not pull.
+    Intervals are percentiles of a bootstrap (Davison, Hinkley 1997) that begins at the optimum. It draws whole
+    deployments where there are at least 8, else cells, with the repetitions of each cell drawn anew.
+
+    Args:
+        model: with the unknowns.
+        observations: what it is fitted to.
+        resamples: of the bootstrap; 0: no intervals.
+        seed: of the bootstrap and of the points below.
+        start: parameters to begin at, besides the model's guess; None: the best of 64 seeded points of the parameter
+            space.
     """
     problem = _Problem.of(model, observations)
     count, unknowns = len(observations), len(problem.free)
