@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpcsweep.comparing import comparison
-from tpcsweep.comparing.parts import load as load_side
 from tpcsweep.configuration.loading import ConfigurationError, load
 
 if TYPE_CHECKING:
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 try:
     settings = load(snakemake.config, Path())
     base, new = settings.needed_comparison()
-    found = comparison.compare(load_side(base), load_side(new), (base.text, new.text))
+    found = comparison.compare(comparison.load_side(base), comparison.load_side(new), (base.text, new.text))
     comparison.write(found, snakemake.output.json, snakemake.output.table, settings.run.fail_below)
 except (ConfigurationError, comparison.ComparisonError) as error:
     Path(snakemake.log[0]).write_text(f"{error}\n")

@@ -32,7 +32,7 @@ def judge(ds: xr.Dataset) -> list[Verdict]:
     """Give the verdict on every claim, in the order of `CLAIMS`, on a dataset as `docs/dataset.md` describes it.
 
     Raises:
-        KeyError: for a dataset without throughput, status or flags.
+        KeyError: for a dataset without throughput.
     """
     cells = cells_of(ds)
     return [judge_claim(claim, ds, cells) for claim in CLAIMS.values()]

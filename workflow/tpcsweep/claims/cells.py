@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
-from scipy import stats
 
 from tpcsweep.claims.effects import FEWEST_PAIRS
-from tpcsweep.dataset import SIMULATED, STATUS, flagged
+from tpcsweep.dataset import SIMULATED
+from tpcsweep.dataset.labels import REPETITION
+from tpcsweep.dataset.observations import FAILED, NOT_MEASURED, WITHOUT, observations
 from tpcsweep.flags import FLAGS, graded
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 FULL = 0.95
 """A goodput of this share of the path's bandwidth is a full path: headers take the rest."""
@@ -37,9 +35,7 @@ TOO_WIDE = 0.25
 UNTRUSTED = ("not_steady", "machine_saturated", "path_slow", "disturbed", *graded(FLAGS, "invalid"))
 """Flags of cells that say nothing of their setting."""
 
-_REPETITION = "repetition"
 _KIND = {"netns": "measured", "kubernetes": "measured", "simulation": "simulated"}
-
 
 PAIR = ("from", "to", "before", "after", "ratio", "error", "before_full", "after_full", "cpu")
 """Columns of pairs besides their place."""
@@ -76,23 +72,22 @@ class Cells:
 
     def panels(self, rows: pd.DataFrame, without: Iterable[str]) -> list[pd.DataFrame]:
         """Divide rows into those that differ in nothing but the axes named; `repetition` may be one of them."""
-        apart = [name for name in (*self.axes, _REPETITION) if name not in set(without)]
-        return (
-            [panel for _, panel in rows.groupby(apart, sort=True)] if apart else [rows] if len(rows) else []
-        )
+        apart = [name for name in (*self.axes, REPETITION) if name not in set(without)]
+        if apart:
+            return [panel for _, panel in rows.groupby(apart, sort=True)]
+        return [rows] if len(rows) else []
 
     def points(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Average repetitions: a row for each point of the grid."""
         if rows.empty:
             return rows
         place = rows.groupby(list(self.axes)).ngroup() if self.axes else pd.Series(0, rows.index)
-        found = rows.assign(place=place).drop_duplicates("place").set_index("place")
-        means = rows.groupby(place)[["throughput", "cpu"]].mean()
-        found["throughput"], found["cpu"] = means["throughput"], means["cpu"]
+        points = rows.assign(place=place).drop_duplicates("place").set_index("place")
+        points[["throughput", "cpu"]] = rows.groupby(place)[["throughput", "cpu"]].mean()
         squares = np.bincount(place, rows["error"] ** 2)  # NaN where any is
-        found["error"] = pd.Series(np.sqrt(squares) / np.bincount(place))
-        found["full"] = found["throughput"] >= FULL * found["bandwidth"]
-        return found.sort_index().reset_index(drop=True)
+        points["error"] = pd.Series(np.sqrt(squares) / np.bincount(place))
+        points["full"] = points["throughput"] >= FULL * points["bandwidth"]
+        return points.sort_index().reset_index(drop=True)
 
     def best(self, rows: pd.DataFrame, over: str) -> pd.DataFrame:
         """Give, of rows that differ only along one axis, those with the largest throughput, that axis being 0."""
@@ -105,13 +100,13 @@ class Cells:
 
     def _places(self, without: Iterable[str]) -> list[str]:
         """The axes, and repetition where there are several, but for some."""
-        names = [*self.axes, *([_REPETITION] if self._repeated else [])]
+        names = [*self.axes, *([REPETITION] if self._repeated else [])]
         return [name for name in names if name not in set(without)]
 
     @cached_property
     def _repeated(self) -> bool:
         """Whether there are several repetitions."""
-        return bool(self.every[_REPETITION].nunique() > 1)
+        return bool(self.every[REPETITION].nunique() > 1)
 
     def pairs(
         self,
@@ -122,12 +117,16 @@ class Cells:
     ) -> Pairs:
         """Give pairs of points that differ only along an axis, the first and the last along it.
 
-        Of fewer than `FEWEST_PAIRS` points, pairs of cells of the same repetition are given instead.
+        Of fewer than `FEWEST_PAIRS` points, pairs of cells of the same repetition are given instead. Cells whose
+        error is more than `TOO_WIDE` of their throughput enter no pair.
 
-        values: two values of the axis to pair instead, the first of which is the one compared with. speaks: which pairs
-        a claim is about, by a frame as `Pairs.kept`. Those whose error is more than `TOO_WIDE` of them enter no pair.
+        Args:
+            rows: some of `trusted`.
+            axis: what differs within a pair.
+            values: two values of the axis to pair instead, the first of which is the one compared with.
+            speaks: which pairs a claim is about, by a frame as `Pairs.kept`; None: all.
         """
-        points = self._pairs(self.points(rows), axis, values, [_REPETITION], speaks)
+        points = self._pairs(self.points(rows), axis, values, [REPETITION], speaks)
         if len(points.kept) >= FEWEST_PAIRS or not self._repeated:
             return points
         return self._pairs(rows, axis, values, [], speaks)
@@ -143,7 +142,7 @@ class Cells:
         sure = ratio_worthy(rows)
         if values is not None:
             sure = sure[sure[axis].isin(list(values))]
-        apart = [name for name in (*self.axes, _REPETITION) if name not in {axis, *without}]
+        apart = [name for name in (*self.axes, REPETITION) if name not in {axis, *without}]
         panel = sure.groupby(apart).ngroup() if apart else pd.Series(0, sure.index)
         order = sure.assign(panel=panel).sort_values(["panel", axis])
         first, last = (
@@ -154,24 +153,18 @@ class Cells:
         if values is not None:
             turned = before[axis] != values[0]
             before, after = before.where(~turned, after), after.where(~turned, before)
-        relative = [end["error"] / end["throughput"] for end in (before, after)]
-        frame = (
-            before[self._places([axis, *without])]
-            .assign(
-                **{
-                    "from": before[axis],
-                    "to": after[axis],
-                    "before": before["throughput"],
-                    "after": after["throughput"],
-                    "ratio": after["throughput"] / before["throughput"],
-                    "error": np.hypot(*relative),
-                    "before_full": before["full"].astype(bool),
-                    "after_full": after["full"].astype(bool),
-                    "cpu": np.maximum(before["cpu"], after["cpu"]),
-                }
-            )
-            .reset_index(drop=True)
-        )
+        columns = {
+            "from": before[axis],
+            "to": after[axis],
+            "before": before["throughput"],
+            "after": after["throughput"],
+            "ratio": after["throughput"] / before["throughput"],
+            "error": np.hypot(before["error"] / before["throughput"], after["error"] / after["throughput"]),
+            "before_full": before["full"].astype(bool),
+            "after_full": after["full"].astype(bool),
+            "cpu": np.maximum(before["cpu"], after["cpu"]),
+        }
+        frame = before[self._places([axis, *without])].assign(**columns).reset_index(drop=True)
         kept = frame if speaks is None or frame.empty else frame[speaks(frame)]
         return Pairs(kept, len(frame) - len(kept))
 
@@ -190,74 +183,45 @@ def cells_of(ds: xr.Dataset) -> Cells:
     spread of repetitions, over all points together.
 
     Raises:
-        KeyError: for a dataset without throughput, status or flags.
+        KeyError: for a dataset without throughput.
     """
-    axes = [str(name) for name in ds["throughput"].dims]
-    every = _frame(ds)
-    every = every[every["status"] != STATUS.index("not_measured")].reset_index(drop=True)
-    failed, nothing = every["failed"], every["throughput"].isna()
-    left_out = {"failed": int(failed.sum()), "without throughput": int((nothing & ~failed).sum())}
-    trusted = ~failed & ~nothing
-    for flag in UNTRUSTED:
-        left_out[flag] = int((every[flag] & trusted).sum())
-        trusted &= ~every[flag]
-    several = tuple(name for name in axes if name != _REPETITION and ds.sizes[name] > 1)
-    rows = every[trusted].reset_index(drop=True)
-    rows["error"] = _errors(rows, [name for name in axes if name != _REPETITION])
-    kind = str(ds.attrs.get("testbed_kind", ""))
+    figures = ("duration", "source_cpu", "destination_cpu", "bandwidth", "cores")
+    every = observations(ds, untrusted=UNTRUSTED, also=figures)
+    every = every[every["reason"] != NOT_MEASURED].reset_index(drop=True)
+    every["failed"] = every["reason"] == FAILED
+    busier = every[["source_cpu", "destination_cpu"]].max(axis=1)
+    every["cpu"] = busier / every["cores"].where(np.isfinite(every["cores"]))
+    every["full"] = every["throughput"] >= FULL * every["bandwidth"]
+    kind = str(ds.attrs.get("testbed_kind"))
+    if kind == SIMULATED:
+        every["error"] *= 0  # its interval is the model's, the same for all cells, and no noise of each
+    every.loc[every["autocorrelated"], "error"] *= WIDEN_AUTOCORRELATED
+    rows = every[every["reason"] == ""].reset_index(drop=True)
+    axes = [str(name) for name in ds["throughput"].dims if name != REPETITION]
+    rows["error"] = _errors(rows, axes)
+    reasons = every["reason"].value_counts()
     return Cells(
         every=every,
         trusted=rows,
-        axes=several,
-        left_out={why: count for why, count in left_out.items() if count},
+        axes=tuple(name for name in axes if ds.sizes[name] > 1),
+        left_out={why: int(reasons[why]) for why in (FAILED, WITHOUT, *UNTRUSTED) if why in reasons},
         data=_KIND.get(kind, "imported"),
     )
 
 
-def _frame(ds: xr.Dataset) -> pd.DataFrame:
-    content = ds if _REPETITION in ds.coords else ds.assign_coords({_REPETITION: 1})
-    names = (
-        "throughput_low",
-        "throughput_high",
-        "duration",
-        "source_cpu",
-        "destination_cpu",
-        "wire_throughput",
-    )
-    wanted = ["throughput", "status", *(name for name in names if name in content)]
-    frame = content[wanted].assign({flag: flagged(content, flag) for flag in (*UNTRUSTED, "autocorrelated")})
-    rows = frame.to_dataframe().reset_index()
-    for name in (*names, "bandwidth", "cores"):
-        if name not in rows:
-            rows[name] = np.nan
-    busier = rows[["source_cpu", "destination_cpu"]].max(axis=1)
-    rows["cpu"] = busier / rows["cores"].where(np.isfinite(rows["cores"]))
-    rows["full"] = rows["throughput"] >= FULL * rows["bandwidth"]
-    rows["failed"] = rows["status"] == STATUS.index("failed")
-    half = (rows["throughput_high"] - rows["throughput_low"]) / 2
-    if ds.attrs.get("testbed_kind") == SIMULATED:
-        half = half * 0  # its interval is the model's, the same for all cells, and no noise of each
-    rows["error"] = half / stats.norm.ppf((1 + float(ds.attrs.get("measurement_confidence", 0.95))) / 2)
-    rows.loc[rows["autocorrelated"], "error"] *= WIDEN_AUTOCORRELATED
-    return rows
-
-
-def _errors(rows: pd.DataFrame, axes: list[str]) -> NDArray[np.float64]:
+def _errors(rows: pd.DataFrame, axes: list[str]) -> pd.Series:
+    """Standard errors in Gbit/s, with what repetitions of the same point say of them: see `cells_of`."""
     grouped = rows.groupby(axes) if axes else rows.groupby(np.zeros(len(rows)))
     level = grouped["throughput"].transform("mean")
     away = rows["throughput"] - level
-    free = 1 - 1 / grouped["throughput"].transform("size")
+    freedom = 1 - 1 / grouped["throughput"].transform("size")
+
+    def spread(relative: pd.Series) -> float:
+        """Root mean square of deviations from the mean of the point; 0 where none is repeated."""
+        degrees = float(freedom[relative.index].sum())
+        return float(np.sqrt((relative**2).sum() / degrees)) if degrees > 0 else 0.0
+
     errors = rows["error"]
-    unknown, noisy = (
-        errors.isna(),
-        errors > 0,
-    )  # of a simulation that has no noise the error is 0, and stays so
-    degrees = float(free[noisy].sum())
-    birge = float(np.sqrt(((away / errors)[noisy] ** 2).sum() / degrees)) if degrees > 0 else 0.0
-    errors = errors * max(WIDEN, birge)
-    degrees = float(free[unknown].sum())
-    if degrees > 0:
-        relative = float(np.sqrt(((away / level)[unknown] ** 2).sum() / degrees))
-        errors = errors.fillna(relative * level)
-    found: NDArray[np.float64] = errors.to_numpy(dtype=float)
-    return found
+    unknown, noisy = errors.isna(), errors > 0  # without noise, as in a simulation, it is 0 and stays so
+    widened = errors * max(WIDEN, spread((away / errors)[noisy]))
+    return widened.fillna(spread((away / level)[unknown]) * level) if freedom[unknown].any() else widened

@@ -7,8 +7,8 @@ effect of a cell is a ratio, new over base.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,12 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from tpcsweep.configuration.parameters import Parameters, Value
-from tpcsweep.configuration.sides import shown
-from tpcsweep.configuration.sweep import REPETITION
-from tpcsweep.dataset import SIMULATED, STATUS, flags_in, masks_of
+from tpcsweep.configuration.problems import ConfigurationError, Problem, suggest
+from tpcsweep.configuration.sides import Side, shown
+from tpcsweep.dataset import SIMULATED, flags_in, masks_of
+from tpcsweep.dataset.labels import REPETITION
+from tpcsweep.dataset.observations import FAILED, NOT_MEASURED, observations
+from tpcsweep.files import replacing
 from tpcsweep.variables import CPU_LIMITS
 
 CONFIDENCE = 0.95
@@ -96,26 +99,26 @@ class Comparison:
         """What was found, in one line."""
         mean = self.overall
         counts = ", ".join(f"{count} {verdict}" for verdict, count in self.verdicts.items() if count)
-        what = f"{self.new} against {self.base}: {mean.verdict}"
-        if not mean.cells:
-            return f"{what}; cells: {counts}"
-        interval = f"{CONFIDENCE:.0%} interval {mean.low:.3f} to {mean.high:.3f}"
-        over = f"by a ratio of {mean.ratio:.3f} over {mean.cells} cells ({interval})"
-        return "; ".join(filter(None, [f"{what}, {over}", f"cells: {counts}", slower_machine(self)]))
+        verdict = f"{self.new} against {self.base}: {mean.verdict}"
+        if mean.cells:
+            interval = f"{CONFIDENCE:.0%} interval {mean.low:.3f} to {mean.high:.3f}"
+            verdict += f", by a ratio of {mean.ratio:.3f} over {mean.cells} cells ({interval})"
+        return "; ".join(filter(None, [verdict, f"cells: {counts}", slower_machine(self)]))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, for JSON: numbers that are not known are None."""
-        about = {
+        content = {
             "summary": self.summary(),
             "base": self.base,
             "new": self.new,
             "confidence": CONFIDENCE,
-            "overall": asdict(self.overall),
+            "overall": self.overall,
             "verdicts": self.verdicts,
-            "alignment": asdict(self.alignment),
+            "alignment": self.alignment,
             "cells": self.cells.to_dict("records"),
         }
-        plain: dict[str, Any] = _plain(about)
+        # There and back: JSON has neither numpy's numbers nor NaN and infinity.
+        plain: dict[str, Any] = orjson.loads(orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY))
         return plain
 
 
@@ -144,6 +147,27 @@ TABLE = {
 """The columns of `Comparison.cells` after the axes, and what they mean."""
 
 
+def load_side(side: Side) -> xr.Dataset:
+    """Load the part of a dataset that a side means: what is chosen is a coordinate without a dimension.
+
+    Raises:
+        ConfigurationError: for what is no axis of the dataset, or a value that it does not have.
+    """
+    summary = xr.load_dataset(side.dataset)
+    for name, value in side.chosen.items():
+        if name not in summary.coords or name == "record":
+            allowed = suggest(name, [str(axis) for axis in summary["throughput"].dims])
+            raise ConfigurationError([Problem(side.key, repr(side.text), f"for {name}: {allowed}")])
+        values = summary[name].values.reshape(-1).tolist()
+        wanted = str(value) if values and isinstance(values[0], str) else value
+        if wanted not in values:
+            allowed = "one of " + ", ".join(shown(name, known) for known in values)
+            raise ConfigurationError([Problem(side.key, repr(side.text), f"for {name}: {allowed}")])
+        if name in summary.dims:
+            summary = summary.isel({name: values.index(wanted)})
+    return summary
+
+
 def compare(base: xr.Dataset, new: xr.Dataset, names: tuple[str, str] = ("base", "new")) -> Comparison:
     """Compare the cells that two datasets have in common.
 
@@ -153,16 +177,20 @@ def compare(base: xr.Dataset, new: xr.Dataset, names: tuple[str, str] = ("base",
     Clinical Trials 7, 1986) with an interval that is at least that of Hartung & Knapp (Statistics in
     Medicine 20, 2001).
 
-    names: what the two are called.
+    Args:
+        base: a dataset's summary.
+        new: another.
+        names: what the two are called.
 
     Raises:
         ComparisonError: where no cell is common, or an axis is unknown to one of them.
     """
     alignment = align(base, new)
-    sides = [_side(one, alignment.axes) for one in (base, new)]
-    cells = _cells(alignment.axes, *sides)
-    simulated = [one.attrs.get("testbed_kind") == SIMULATED for one in (base, new)]
-    called = [f"{name} (simulated)" if is_so else name for name, is_so in zip(names, simulated, strict=True)]
+    cells = _compared(alignment.axes, _cells_of(base, alignment.axes), _cells_of(new, alignment.axes))
+    called = [
+        f"{name} (simulated)" if side.attrs.get("testbed_kind") == SIMULATED else name
+        for name, side in zip(names, (base, new), strict=True)
+    ]
     return Comparison(called[0], called[1], alignment, cells, combined(cells))
 
 
@@ -172,49 +200,47 @@ def align(base: xr.Dataset, new: xr.Dataset) -> Alignment:
     Raises:
         ComparisonError: see `compare`.
     """
-    known = [_coordinates(one) for one in (base, new)]
-    several = [name for name in Parameters.model_fields if any(len(one.get(name, ())) > 1 for one in known)]
-    several += [n for n in dict.fromkeys((*known[0], *known[1])) if n not in several and _many(known, n)]
+    ours, theirs = _parameters(base), _parameters(new)
+    several = {name for known in (ours, theirs) for name, values in known.items() if len(values) > 1}
+    order = dict.fromkeys((*Parameters.model_fields, *ours, *theirs))
     axes: dict[str, tuple[Value, ...]] = {}
     only: dict[str, dict[str, tuple[Value, ...]]] = {"base": {}, "new": {}}
     problems = []
-    for name in several:
-        ours, theirs = (one.get(name) for one in known)
-        if ours is None or theirs is None:
-            side, values = ("base", ours) if theirs is None else ("new", theirs)
+    for name in (name for name in order if name in several):
+        if name not in ours or name not in theirs:
+            side, values = ("base", ours[name]) if name in ours else ("new", theirs[name])
             problems.append(
                 f"{name} is an axis of {side} and unknown to the other: "
-                f"choose one of its values, as in {side}=NAME:{name}={shown(name, (values or ('',))[0])}"
+                f"choose one of its values, as in {side}=NAME:{name}={shown(name, values[0])}"
             )
             continue
-        axes[name] = tuple(value for value in ours if value in theirs)
+        axes[name] = tuple(value for value in ours[name] if value in theirs[name])
         if not axes[name]:
-            lists = [", ".join(shown(name, value) for value in values) for values in (ours, theirs)]
+            lists = [", ".join(shown(name, value) for value in known[name]) for known in (ours, theirs)]
             problems.append(f"{name} has no value in common: {lists[0]} in base, {lists[1]} in new")
-        for side, values, others in (("base", ours, theirs), ("new", theirs, ours)):
-            if rest := tuple(value for value in values if value not in others):
+        for side, known in (("base", ours), ("new", theirs)):
+            if rest := tuple(value for value in known[name] if value not in axes[name]):
                 only[side][name] = rest
     if problems:
         raise ComparisonError("; ".join(problems))
-    single = [name for name in dict.fromkeys((*known[0], *known[1])) if name not in several]
-    pairs = {name: tuple(one.get(name, (None,))[0] for one in known) for name in single}
-    different = {name: (pair[0], pair[1]) for name, pair in pairs.items() if pair[0] != pair[1]}
-    return Alignment(axes, only, different)
+    single = [name for name in dict.fromkeys((*ours, *theirs)) if name not in several]
+    pairs = {name: (ours.get(name, (None,))[0], theirs.get(name, (None,))[0]) for name in single}
+    return Alignment(axes, only, {name: pair for name, pair in pairs.items() if pair[0] != pair[1]})
 
 
 def combined(cells: pd.DataFrame) -> Overall:
     """The mean ratio of a table's comparable cells, by a random-effects model: see `compare`."""
     used = cells[cells["verdict"] != NOT_COMPARABLE]
-    effects, variances = used["log_ratio"].to_numpy(float), used["error"].to_numpy(float) ** 2
     if not len(used):
         return Overall(NOT_COMPARABLE, np.nan, np.nan, np.nan, 0, np.nan)
     if len(used) == 1:
-        row = used.iloc[0]
-        ends = (float(row["ratio"]), float(row["ratio_low"]), float(row["ratio_high"]))
-        return Overall(_verdict(ends[1], ends[2]), *ends, 1, 0.0)
-    mean, error, spread = random_effects(effects, variances)
+        ratio, low, high = used[["ratio", "ratio_low", "ratio_high"]].to_numpy(float)[0].tolist()
+        return Overall(_verdict(low, high), ratio, low, high, 1, 0.0)
+    mean, error, spread = random_effects(
+        used["log_ratio"].to_numpy(float), used["error"].to_numpy(float) ** 2
+    )
     half = stats.t.ppf((1 + CONFIDENCE) / 2, len(used) - 1) * error
-    ratio, low, high = (float(np.exp(value)) for value in (mean, mean - half, mean + half))
+    ratio, low, high = np.exp([mean, mean - half, mean + half]).tolist()
     return Overall(_verdict(low, high), ratio, low, high, len(used), spread)
 
 
@@ -257,6 +283,11 @@ def failures(comparison: Comparison, below: float) -> list[str]:
     compared.
     """
     cells, overall = comparison.cells, comparison.overall
+    axes = comparison.alignment.axes
+
+    def place(row: pd.Series) -> str:
+        return ", ".join(f"{name} {shown(name, row[name])}" for name in axes) or "the cell"
+
     reasons = []
     if not overall.cells:
         reasons.append("no cell could be compared")
@@ -264,21 +295,23 @@ def failures(comparison: Comparison, below: float) -> list[str]:
         interval = f"{overall.low:.3g} to {overall.high:.3g}"
         reasons.append(f"the overall ratio is {overall.ratio:.3g} ({interval}), below {below:g}")
     used = cells[cells["verdict"] != NOT_COMPARABLE]
-    if len(used):
-        t = (used["log_ratio"] - np.log(below)) / used["error"]
-        refused = holm(stats.t.cdf(t, used["freedom"])) < 1 - CONFIDENCE
-        for _, row in used[refused].iterrows():
-            reasons.append(f"{_place(comparison, row)}: the ratio is {row['ratio']:.3g}, below {below:g}")
-    for _, row in cells[cells["why"] == "new: failed"].iterrows():
-        reasons.append(f"{_place(comparison, row)}: failed in new")
+    t = (used["log_ratio"] - np.log(below)) / used["error"]
+    refused = holm(stats.t.cdf(t, used["freedom"])) < 1 - CONFIDENCE
+    for _, row in used[refused].iterrows():
+        reasons.append(f"{place(row)}: the ratio is {row['ratio']:.3g}, below {below:g}")
+    for _, row in cells[cells["why"] == f"new: {FAILED}"].iterrows():
+        reasons.append(f"{place(row)}: failed in new")
     return reasons
 
 
 def write(comparison: Comparison, json: str | Path, table: str | Path, below: float | None) -> None:
     """Write a comparison as JSON, with what `failures` says where there is a gate, and its cells as CSV."""
     gate = {"fail_below": below, "failures": [] if below is None else failures(comparison, below)}
-    Path(json).write_bytes(orjson.dumps(comparison.to_dict() | {"gate": gate}, option=orjson.OPT_INDENT_2))
-    comparison.cells.to_csv(table, index=False, float_format="%.6g")
+    content = orjson.dumps(comparison.to_dict() | {"gate": gate}, option=orjson.OPT_INDENT_2)
+    with replacing(Path(json)) as part:
+        part.write_bytes(content)
+    with replacing(Path(table)) as part:
+        comparison.cells.to_csv(part, index=False, float_format="%.6g")
 
 
 def slower_machine(comparison: Comparison) -> str:
@@ -302,150 +335,121 @@ def lack_of_repetitions(comparison: Comparison) -> str:
     )
 
 
-@dataclass(frozen=True)
-class _Side:
-    """What one side has of each cell, flat over the grid."""
-
-    count: NDArray[np.int64]
-    mean: Floats
-    variance: Floats
-    """Of the mean."""
-    log_mean: Floats
-    log_variance: Floats
-    freedom: Floats
-    why: list[str]
-    flags: list[str]
-    work: Floats
-    """ms; NaN where no CPU bound a cell, or it is not known."""
-
-
-def _coordinates(summary: xr.Dataset) -> dict[str, list[Value]]:
+def _parameters(summary: xr.Dataset) -> dict[str, list[Value]]:
     """The values of every parameter that a dataset knows, axis or not."""
     names = (str(name) for name in summary.coords if name not in (REPETITION, "record"))
     return {name: summary[name].values.reshape(-1).tolist() for name in names}
 
 
-def _many(known: Sequence[Mapping[str, Sequence[Value]]], name: str) -> bool:
-    return any(len(one.get(name, ())) > 1 for one in known)
+def _cells_of(summary: xr.Dataset, axes: Mapping[str, tuple[Value, ...]]) -> pd.DataFrame:
+    """What one side has of each cell at the given values of the axes, a row each, the last axis fastest.
 
-
-def _side(summary: xr.Dataset, axes: Mapping[str, tuple[Value, ...]]) -> _Side:
-    # Simulated and imported cells have none.
-    machine = [name for name in ("limit", "machine_work") if name in summary]
-    here = summary[["throughput", "throughput_low", "throughput_high", "status", "flags", *machine]]
-    if REPETITION not in here.dims:
-        here = here.drop_vars(REPETITION, errors="ignore").expand_dims(REPETITION)
+    Returns:
+        `mean` of the throughput in Gbit/s, `log_mean` of its logarithm, the variances of both means, their `freedom`,
+        `repeated`, `why` the cell cannot be compared, its `flags`, and `work` in ms: NaN where no CPU bound the cell,
+        or where it is not known.
+    """
+    rows = observations(summary, also=("flags", "limit", "machine_work"))
     for name, values in axes.items():
-        if name in here.dims:
-            places = {value: place for place, value in enumerate(here[name].values.tolist())}
-            here = here.isel({name: [places[value] for value in values]})
-        else:
-            here = here.expand_dims(name)
-    here = here.isel({name: 0 for name in here.dims if name not in axes and name != REPETITION})
-    here = here.transpose(*axes, REPETITION)
-    arrays = {name: here[name].values.reshape(-1, here.sizes[REPETITION]) for name in here.data_vars}
-    ok = arrays["status"] == STATUS.index("ok")
-    x = np.where(ok, arrays["throughput"], np.nan)
-    count = np.sum(np.isfinite(x), axis=1)
+        common = rows[rows[name].isin(values)]
+        rows = common.assign(**{name: pd.Categorical(common[name], values)})
+    rows = rows.sort_values([*axes, REPETITION])
+
+    def grid(column: pd.Series) -> NDArray[Any]:
+        """Cells × repetitions."""
+        return np.reshape(column.to_numpy(), (-1, rows[REPETITION].nunique()))
+
+    reasons, usable = grid(rows["reason"]), grid(rows["reason"] == "")
+    throughput = np.where(usable, grid(rows["throughput"]), np.nan)
+    errors = np.where(usable, grid(rows["error"]), np.nan)
+    work = grid(rows["machine_work"].where(rows["limit"].isin(CPU_LIMITS)))
+    work = np.where(usable & np.isfinite(work), work, np.nan)
+    count = np.sum(np.isfinite(throughput), axis=1)
+    repeated = count > 1
     with np.errstate(invalid="ignore", divide="ignore"):
-        logs = np.log(x)
-        mean, log_mean = (np.nansum(values, axis=1) / count for values in (x, logs))
-        spread, log_spread = (
-            np.nansum((values - middle[:, None]) ** 2, axis=1) / (count - 1) / count
-            for values, middle in ((x, mean), (logs, log_mean))
-        )
-        z = stats.norm.ppf((1 + float(summary.attrs.get("measurement_confidence", np.nan))) / 2)
-        half = np.where(ok, arrays["throughput_high"] - arrays["throughput_low"], np.nan) / 2
-        single = np.nansum(half, axis=1) / z
-        single = np.where(np.isfinite(half).any(axis=1), single, np.nan)
-        repeated = count > 1
+        mean, spread = _mean_and_variance(throughput, count)
+        log_mean, log_spread = _mean_and_variance(np.log(throughput), count)
+        single = np.where(np.isfinite(errors).any(axis=1), np.nansum(errors, axis=1), np.nan)
         variance = np.where(repeated, spread, single**2)
         log_variance = np.where(repeated, log_spread, (single / mean) ** 2)
-    why = [
-        _lack(statuses, n, level, error)
-        for statuses, n, level, error in zip(arrays["status"], count, log_mean, log_variance, strict=True)
-    ]
-    bits = np.bitwise_or.reduce(arrays["flags"].astype(np.int64), axis=1)
+        mean_work = np.nansum(work, axis=1) / np.isfinite(work).sum(axis=1)
+    lacks = {
+        FAILED: (count == 0) & (reasons == FAILED).any(axis=1),
+        NOT_MEASURED: count == 0,
+        "no throughput": ~np.isfinite(log_mean),
+        "neither repetitions that differ nor an interval": ~(log_variance > 0),
+    }
     masks = masks_of(summary)
-    flags = [" ".join(flags_in(int(one), masks)) for one in bits]
-    freedom = np.where(repeated, count - 1.0, np.inf)
-    work = np.full(len(count), np.nan)
-    if len(machine) == 2:
-        by_cpu = np.isin(arrays["limit"].astype(str), sorted(CPU_LIMITS))
-        known = ok & by_cpu & np.isfinite(arrays["machine_work"])
-        with np.errstate(invalid="ignore"):
-            work = np.where(known, arrays["machine_work"], 0.0).sum(axis=1) / known.sum(axis=1)
-    return _Side(count, mean, variance, log_mean, log_variance, freedom, why, flags, work)
+    bits = np.bitwise_or.reduce(grid(rows["flags"]).astype(np.int64), axis=1)
+    return pd.DataFrame(
+        {
+            "mean": mean,
+            "variance": variance,
+            "log_mean": log_mean,
+            "log_variance": log_variance,
+            "freedom": np.where(repeated, count - 1.0, np.inf),
+            "repeated": repeated,
+            "why": np.select(list(lacks.values()), list(lacks), ""),
+            "flags": [" ".join(flags_in(int(value), masks)) for value in bits],
+            "work": mean_work,
+        }
+    )
 
 
-def _lack(statuses: NDArray[Any], count: int, level: float, error: float) -> str:
-    """What keeps one side of a cell from being compared; nothing where it can be."""
-    if not count:
-        return "failed" if (statuses == STATUS.index("failed")).any() else "not measured"
-    if not np.isfinite(level):
-        return "no throughput"
-    return "" if error > 0 else "neither repetitions that differ nor an interval"
+def _mean_and_variance(values: Floats, count: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """Means over repetitions, and the variances of these means."""
+    mean = np.nansum(values, axis=1) / count
+    return mean, np.nansum((values - mean[:, None]) ** 2, axis=1) / (count - 1) / count
 
 
-def _cells(axes: Mapping[str, tuple[Value, ...]], base: _Side, new: _Side) -> pd.DataFrame:
-    points = list(itertools.product(*axes.values()))
-    frame = pd.DataFrame({name: [point[at] for point in points] for at, name in enumerate(axes)})
-    frame["base"], frame["new"] = base.mean, new.mean
+def _compared(axes: Mapping[str, tuple[Value, ...]], base: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
+    """The table of a comparison, see `TABLE`, of two sides' cells."""
+    sides = {"base": base, "new": new}
+    frame = pd.DataFrame(list(itertools.product(*axes.values())), columns=list(axes))
     why = [
-        "; ".join(f"{side}: {lack}" for side, lack in (("base", ours), ("new", theirs)) if lack)
-        for ours, theirs in zip(base.why, new.why, strict=True)
+        "; ".join(f"{side}: {lack}" for side, lack in zip(sides, lacks, strict=True) if lack)
+        for lacks in zip(base["why"], new["why"], strict=True)
     ]
     good = np.array([not lack for lack in why])
-    difference = new.mean - base.mean
-    half, _, _ = _welch(base.variance, new.variance, base.freedom, new.freedom)
+    frame["base"], frame["new"] = base["mean"], new["mean"]
+    difference, half, _, _ = _welch("", base, new)
     frame["difference"] = difference
     frame["difference_low"], frame["difference_high"] = difference - half, difference + half
-    effect = new.log_mean - base.log_mean
-    half, error, freedom = _welch(base.log_variance, new.log_variance, base.freedom, new.freedom)
+    effect, half, error, freedom = _welch("log_", base, new)
     for name, values in (("ratio", effect), ("ratio_low", effect - half), ("ratio_high", effect + half)):
         frame[name] = np.exp(values)
     frame["log_ratio"], frame["error"], frame["freedom"] = effect, error, freedom
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore"):
         frame["p"] = 2 * stats.t.sf(np.abs(effect) / error, freedom)
-    inferred = ["ratio", "log_ratio", "error", "freedom", "p", "difference"]
-    inferred += [f"{name}_{end}" for name in ("ratio", "difference") for end in ("low", "high")]
-    frame.loc[~good, inferred] = np.nan
+    frame.loc[~good, "difference":"p"] = np.nan
     frame["p_corrected"] = np.nan
     frame.loc[good, "p_corrected"] = holm(frame.loc[good, "p"].to_numpy())
-    found = frame["p_corrected"] < 1 - CONFIDENCE
+    different = frame["p_corrected"] < 1 - CONFIDENCE
     frame["verdict"] = np.where(
-        found, np.where(effect > 0, FASTER, SLOWER), np.where(good, SAME, NOT_COMPARABLE)
+        different, np.where(effect > 0, FASTER, SLOWER), np.where(good, SAME, NOT_COMPARABLE)
     )
     frame["why"] = why
-    repeated = (base.count > 1).astype(int) + (new.count > 1)
-    frame["evidence"] = np.where(good, np.array(["intervals", "both", "repetitions"])[repeated], "")
-    frame["base_flags"], frame["new_flags"] = base.flags, new.flags
-    frame["base_work"], frame["new_work"] = base.work, new.work
+    evidence = np.array(["intervals", "both", "repetitions"])
+    frame["evidence"] = np.where(good, evidence[base["repeated"].astype(int) + new["repeated"]], "")
+    for name in ("flags", "work"):
+        for side, cells in sides.items():
+            frame[f"{side}_{name}"] = cells[name]
     return frame
 
 
-def _welch(ours: Floats, theirs: Floats, one: Floats, other: Floats) -> tuple[Floats, Floats, Floats]:
-    """Half the interval, the standard error and Welch and Satterthwaite's degrees of freedom of a difference."""
+def _welch(scale: str, base: pd.DataFrame, new: pd.DataFrame) -> tuple[Floats, Floats, Floats, Floats]:
+    """A difference of means, new less base, by Welch's t test, with Satterthwaite's degrees of freedom.
+
+    Returns:
+        The difference, half of its confidence interval, its standard error, and the degrees of freedom.
+    """
+    ours, theirs = (side[f"{scale}variance"].to_numpy() for side in (base, new))
     with np.errstate(invalid="ignore", divide="ignore"):
         error = np.sqrt(ours + theirs)
-        freedom = (ours + theirs) ** 2 / (ours**2 / one + theirs**2 / other)
-    return stats.t.ppf((1 + CONFIDENCE) / 2, freedom) * error, error, freedom
+        freedom = (ours + theirs) ** 2 / (ours**2 / base["freedom"] + theirs**2 / new["freedom"]).to_numpy()
+    difference = (new[f"{scale}mean"] - base[f"{scale}mean"]).to_numpy()
+    return difference, stats.t.ppf((1 + CONFIDENCE) / 2, freedom) * error, error, freedom
 
 
 def _verdict(low: float, high: float) -> str:
     return FASTER if low > 1 else SLOWER if high < 1 else SAME
-
-
-def _place(comparison: Comparison, row: pd.Series) -> str:
-    names = comparison.alignment.axes
-    return ", ".join(f"{name} {shown(name, row[name])}" for name in names) or "the cell"
-
-
-def _plain(content: Any) -> Any:
-    """The same for JSON: no numpy, and neither NaN nor infinity."""
-    if isinstance(content, Mapping):
-        return {str(key): _plain(value) for key, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [_plain(value) for value in content]
-    value = content.item() if isinstance(content, np.generic) else content
-    return None if isinstance(value, float) and not np.isfinite(value) else value

@@ -41,24 +41,10 @@ __all__ = [
     "observe",
 ]
 
-MODELS: Mapping[str, Model] = MappingProxyType(
-    {
-        one.name: one
-        for one in (
-            combined.MODEL,
-            window.MODEL,
-            mathis.MODEL,
-            pftk.MODEL,
-            hacker.MODEL,
-            lu.MODEL,
-            yildirim.MODEL,
-            yildirim_newton.MODEL,
-            usl.MODEL,
-            rao_sigmoid.MODEL,
-            rao_ramp.MODEL,
-            ranges.MODEL,
-            constant.MODEL,
-        )
-    }
+_FILES = (
+    *(combined, window, mathis, pftk, hacker, lu, yildirim, yildirim_newton, usl),
+    *(rao_sigmoid, rao_ramp, ranges, constant),
 )
+
+MODELS: Mapping[str, Model] = MappingProxyType({file.MODEL.name: file.MODEL for file in _FILES})
 """In the order in which tables show them."""

@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from tpcsweep import tcp
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
-    from numpy.typing import NDArray
 
-Points = Mapping[str, "NDArray[np.float64]"]
+Floats = NDArray[np.float64]
+"""Arrays of numbers; of models one for each cell."""
+
+Points = Mapping[str, Floats]
 """Columns of equal length: the parameters of cells, in base units."""
 
 UNSAID: Mapping[str, float] = {
@@ -53,14 +56,14 @@ class Parameter:
     neutral: float | None = None
     """Where it takes no effect: it is held there when a needed axis has one value."""
 
-    def to_unit(self, value: NDArray[np.float64] | float) -> NDArray[np.float64]:
+    def to_unit(self, value: Floats | float) -> Floats:
         """Map [low, high] to [0, 1], by the logarithm where that is the scale."""
         low, high, at = self.low, self.high, np.asarray(value, float)
         if self.scale == "log":
             low, high, at = math.log(low), math.log(high), np.log(at)
         return np.asarray((at - low) / (high - low))
 
-    def from_unit(self, unit: NDArray[np.float64] | float) -> NDArray[np.float64]:
+    def from_unit(self, unit: Floats | float) -> Floats:
         """Map [0, 1] to [low, high]: the inverse of `to_unit`."""
         if self.scale == "log":
             return np.asarray(self.low * (self.high / self.low) ** np.asarray(unit, float))
@@ -80,10 +83,10 @@ class Model:
     axes: tuple[str, ...]
     """What it speaks about; along all other axes it predicts the same."""
     parameters: tuple[Parameter, ...]
-    function: Callable[..., NDArray[np.float64]]
+    function: Callable[..., Floats]
     """`function(points, **values)` gives Gbit/s, as long as the columns of `points`. Pure."""
 
-    def __call__(self, points: Points, values: Mapping[str, float]) -> NDArray[np.float64]:
+    def __call__(self, points: Points, values: Mapping[str, float]) -> Floats:
         """Give the throughput in Gbit/s at some points."""
         return self.function(points, **values)
 
@@ -95,15 +98,13 @@ class Predictor(Protocol):
     def name(self) -> str:
         """What figures and tables call it."""
 
-    def estimate(self, points: Points | pd.DataFrame) -> NDArray[np.float64]:
+    def estimate(self, points: Points | pd.DataFrame) -> Floats:
         """Give the throughput in Gbit/s at each row."""
 
-    def draws(self, points: Points | pd.DataFrame, count: int = 200, seed: int = 0) -> NDArray[np.float64]:
+    def draws(self, points: Points | pd.DataFrame, count: int = 200, seed: int = 0) -> Floats:
         """Give possible results of measuring each point once, in Gbit/s: draws × points."""
 
-    def uncertainty(
-        self, points: Points | pd.DataFrame, confidence: float = 0.95
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def uncertainty(self, points: Points | pd.DataFrame, confidence: float = 0.95) -> tuple[Floats, Floats]:
         """Give the interval of the fitted throughput itself, Gbit/s, without the scatter of measurements."""
 
     def predict(
@@ -112,32 +113,13 @@ class Predictor(Protocol):
         """Give throughput, throughput_low, throughput_high and extrapolated over the dimensions of `points`."""
 
 
-def effective_rtt(points: Points, base: float) -> NDArray[np.float64]:
-    """RTT in ms with what hosts add to that of the path, so that a LAN's 0 ms is no division by zero."""
-    return np.asarray(points["rtt"] + base)
-
-
 BASE = Parameter(
-    "base",
-    "ms",
-    "RTT that hosts add to the path's",
-    0.01,
-    20.0,
-    0.3,
-    "log",
-    needs=("rtt",),
-    neutral=0.1,
+    "base", "ms", "RTT that hosts add to the path's", 0.01, 20.0, 0.3, "log", needs=("rtt",), neutral=0.1
 )
-"""The addition to the RTT that every model with 1/RTT has."""
+"""The addition to the RTT that every model with 1/RTT has, so that a LAN's 0 ms is no division by zero."""
 
 EFFICIENCY = Parameter(
-    "efficiency",
-    "1",
-    "largest share of the path's bandwidth that is goodput",
-    1e-4,
-    1.1,
-    0.9,
-    "log",
+    "efficiency", "1", "largest share of the path's bandwidth that is goodput", 1e-4, 1.1, 0.9, "log"
 )
 """The ceiling of models that know of one limit beside the streams' own."""
 
@@ -166,16 +148,16 @@ BACKGROUND = Parameter(
 """Loss that nobody set: of queues that overflow, and of congestion."""
 
 
-def segment(points: Points) -> NDArray[np.float64]:
+def segment(points: Points) -> Floats:
     """Payload of a packet in bytes."""
     return np.asarray(points["mtu"] - tcp.HEADERS)
 
 
-def mathis_rate(points: Points, rtt: NDArray[np.float64], background: float) -> NDArray[np.float64]:
+def mathis_rate(points: Points, rtt: Floats, background: float) -> Floats:
     """Rate of one connection of each point, Gbit/s, by `tcp.mathis`."""
     return tcp.mathis(segment(points), rtt, np.minimum(points["loss"] + background, 1.0))
 
 
-def connections(points: Points) -> NDArray[np.float64]:
+def connections(points: Points) -> Floats:
     """TCP connections that carry data: streams, each with so many."""
     return np.asarray(points["streams"] * points["tcp_streams"])

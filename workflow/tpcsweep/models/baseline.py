@@ -13,9 +13,9 @@ import xarray as xr
 from scipy import stats
 
 from tpcsweep.extras import require
-from tpcsweep.models.base import Points
+from tpcsweep.models.base import Floats, Points
 from tpcsweep.models.observations import Observations
-from tpcsweep.models.places import Domain, Places, levels, predicted
+from tpcsweep.models.places import Domain, levels, predicted
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -51,23 +51,21 @@ class Features:
             limits[name] = 2 * float(finite.max(initial=1.0))
             logs = _logarithms(values, offsets[name], limits[name])
             centres[name] = (float(logs.mean()), float(logs.std()) or 1.0)
-        others = [name for name in observations.axes if name not in observations.numeric]
-        words = {name: tuple(sorted(set(frame[name].astype(str)))) for name in others}
-        return cls(offsets, limits, centres, words)
+        return cls(offsets, limits, centres, observations.words)
 
-    def __call__(self, points: Points | pd.DataFrame) -> NDArray[np.float64]:
+    def __call__(self, points: Points | pd.DataFrame) -> Floats:
         """Give points × features."""
         columns = []
         for name, (middle, spread) in self.centres.items():
             logs = _logarithms(np.asarray(points[name], float), self.offsets[name], self.limits[name])
             columns.append((logs - middle) / spread)
-        for name, known in self.words.items():
-            given = np.asarray(points[name]).astype(str)
-            columns += [(given == word).astype(float) for word in known]
+        for name, words in self.words.items():
+            values = np.asarray(points[name]).astype(str)
+            columns += [(values == word).astype(float) for word in words]
         return np.column_stack(columns)
 
 
-def _logarithms(values: NDArray[np.float64], offset: float, limit: float) -> NDArray[np.float64]:
+def _logarithms(values: Floats, offset: float, limit: float) -> Floats:
     return np.log(np.maximum(np.where(np.isfinite(values), values, limit) + offset, 1e-12))
 
 
@@ -83,7 +81,7 @@ class GaussianProcess:
     problems: tuple[str, ...] = ()
     name: str = NAME
 
-    def surface(self, points: Points | pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def surface(self, points: Points | pd.DataFrame) -> tuple[Floats, Floats]:
         """Give mean and standard deviation of the surface itself, Gbit/s: without a measurement's noise."""
         axes = (*self.features.centres, *self.features.words)
         middle, spread = self.regressor.predict(
@@ -93,7 +91,7 @@ class GaussianProcess:
         inner = np.sqrt(np.maximum(np.asarray(spread) ** 2 - self.noise**2, 0.0))
         return np.maximum(np.asarray(middle), 0.0), inner
 
-    def estimate(self, points: Points | pd.DataFrame) -> NDArray[np.float64]:
+    def estimate(self, points: Points | pd.DataFrame) -> Floats:
         """Give the throughput in Gbit/s at each row.
 
         Raises:
@@ -101,15 +99,13 @@ class GaussianProcess:
         """
         return self.surface(points)[0]
 
-    def uncertainty(
-        self, points: Points | pd.DataFrame, confidence: float = 0.95
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def uncertainty(self, points: Points | pd.DataFrame, confidence: float = 0.95) -> tuple[Floats, Floats]:
         """Give the interval of the surface itself, Gbit/s: without a measurement's noise."""
         middle, spread = self.surface(points)
         half = spread * stats.norm.ppf(0.5 + confidence / 2)
         return np.maximum(middle - half, 0.0), middle + half
 
-    def draws(self, points: Points | pd.DataFrame, count: int = 200, seed: int = 0) -> NDArray[np.float64]:
+    def draws(self, points: Points | pd.DataFrame, count: int = 200, seed: int = 0) -> Floats:
         """Give possible results of measuring each point once, in Gbit/s: draws × points, each with the same luck."""
         middle, spread = self.surface(points)
         normal = stats.norm.ppf(levels(count, seed))[:, None]
@@ -119,7 +115,7 @@ class GaussianProcess:
         self, points: xr.Dataset | pd.DataFrame | Points, confidence: float = 0.95, seed: int = 0
     ) -> xr.Dataset:
         """Give the throughput with the interval in which one more measurement would lie: see `Fit.predict`."""
-        return predicted(self, self.domain, Places.of(points), confidence, seed)
+        return predicted(self, self.domain, points, confidence, seed)
 
 
 def fit_process(observations: Observations, *, seed: int = 0) -> GaussianProcess:
@@ -147,7 +143,8 @@ def fit_process(observations: Observations, *, seed: int = 0) -> GaussianProcess
     frame = observations.frame
     groups = frame.groupby("point", sort=False)
     counts = groups.size().to_numpy()
-    inputs = np.array([rows.mean(axis=0) for rows in _by_group(features(frame), groups)])
+    rows = features(frame)
+    inputs = np.array([rows[cells].mean(axis=0) for cells in groups.indices.values()])
     outputs = groups["throughput"].mean().to_numpy(float)
     errors = groups["error"].mean().to_numpy(float) / np.sqrt(counts)
     generator = np.random.default_rng(seed)
@@ -172,10 +169,6 @@ def fit_process(observations: Observations, *, seed: int = 0) -> GaussianProcess
         ).fit(inputs, outputs)
     noise = math.sqrt(float(last.kernel_.k2.noise_level)) * scale
     return GaussianProcess(last, features, Domain.of(observations), noise)
-
-
-def _by_group(values: NDArray[np.float64], groups: Any) -> list[NDArray[np.float64]]:
-    return [values[rows] for rows in groups.indices.values()]
 
 
 def _some(count: int, most: int, generator: np.random.Generator) -> NDArray[np.int64]:

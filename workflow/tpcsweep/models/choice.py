@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
-from tpcsweep.models.base import Model
+from tpcsweep.files import number
+from tpcsweep.models.base import Floats, Model
 from tpcsweep.models.baseline import NAME as PROCESS
 from tpcsweep.models.baseline import fit_process
 from tpcsweep.models.fit import Fit, fit
@@ -31,14 +33,8 @@ _FLOOR = 0.05  # relative errors are to a cell's throughput, but at least to thi
 _DRAWS = 1000
 
 
-class Estimator(Protocol):
-    """What predicts rows of observations."""
-
-    def estimate(self, points: pd.DataFrame) -> NDArray[np.float64]:
-        """Give Gbit/s for each row."""
-
-
-Fitter = Callable[[Observations], Estimator]
+Fitter = Callable[[Observations], Any]
+"""Gives what has been fitted to observations: its `estimate` takes a table, and gives Gbit/s for each row."""
 
 
 @dataclass(frozen=True)
@@ -96,15 +92,20 @@ def choose(
     The score is the mean absolute error (Gbit/s) of the cells left out, averaged over the kinds: RTT values, stream
     values, deployments. A model is `tied` with the best if the difference of their errors is not other than zero
     by a bootstrap over folds (95 %). `skill` is 1 - score / score of the constant: at or below zero there is no
-    support for the model in the data. fits: to all observations, for AICc and BIC.
+    support for the model in the data.
+
+    Args:
+        models: by name.
+        observations: all of them.
+        fits: of models to all observations, for AICc and BIC.
+        seed: of fits and of the bootstrap.
     """
-    folds = list(leave_out(observations))
+    folds = leave_out(observations)
     if not folds:
-        return Choice(
-            pd.DataFrame(), pd.DataFrame(), pd.DataFrame(), ("no axis has enough values to leave one out",)
-        )
+        nothing = pd.DataFrame()
+        return Choice(nothing, nothing, nothing, ("no axis has enough values to leave one out",))
     tables, problems = [], []
-    for name, fitted, fitter in candidates(models, observations, seed):
+    for name, fitted, fitter in _candidates(models, observations, seed):
         table, failed = cross_validate(fitter, observations, folds)
         tables.append(table.assign(model=name, fitted=fitted))
         if failed:
@@ -141,17 +142,18 @@ def _folds(kind: str, values: pd.Series, order: Sequence[Any], inside: NDArray[n
     for part in np.array_split(np.arange(len(order)), min(len(order), _MOST_FOLDS)):
         chosen = [order[at] for at in part]
         test = values.isin(chosen).to_numpy()
-        text = ", ".join(f"{one:g}" if isinstance(one, float) else str(one) for one in chosen)
+        text = ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in chosen)
         folds.append(Fold(kind, text if kind == "deployment" else f"{kind}={text}", test, inside[test]))
     return folds
 
 
 def _corners(observations: Observations) -> NDArray[np.bool_]:
+    """Which rows are extreme on every axis along which deployments differ."""
     corner = np.ones(len(observations), bool)
     for name in observations.numeric:
         if observations.frame.groupby("deployment")[name].nunique().max() == 1 or name == "rtt":
             values = observations.classes(name)
-            corner &= ((values == values.min()) | (values == values.max())).to_numpy()
+            corner &= values.isin([values.min(), values.max()]).to_numpy()
     return corner
 
 
@@ -169,18 +171,15 @@ def cross_validate(
             predicted = np.full(len(rows), np.nan)
         if not np.all(np.isfinite(predicted)):
             failed.append(fold.held)
-        tables.append(
-            pd.DataFrame(
-                {
-                    "kind": fold.kind,
-                    "held": fold.held,
-                    "row": rows,
-                    "inside": fold.inside,
-                    "measured": test.throughput,
-                    "predicted": predicted,
-                }
-            )
-        )
+        columns = {
+            "kind": fold.kind,
+            "held": fold.held,
+            "row": rows,
+            "inside": fold.inside,
+            "measured": test.throughput,
+            "predicted": predicted,
+        }
+        tables.append(pd.DataFrame(columns))
     return pd.concat(tables, ignore_index=True), failed
 
 
@@ -193,67 +192,43 @@ class GroupedFit:
     """
 
     model: Model
-    observations: Observations
     axes: tuple[str, ...]
-    pooled: Fit
-    fits: dict[tuple[Any, ...], Fit] = field(default_factory=dict)
+    seed: int
+    observations: Observations
 
-    def estimate(self, points: pd.DataFrame) -> NDArray[np.float64]:
-        """Give Gbit/s for each row; groups are fitted as they are asked for."""
-        result = np.full(len(points), np.nan)
-        columns = [self._column(points, name) for name in self.axes]
-        keys = list(zip(*columns, strict=True))
-        for key in dict.fromkeys(keys):
-            rows = np.array([one == key for one in keys])
-            result[rows] = self._of(key).estimate(points[rows])
-        return result
+    def estimate(self, points: pd.DataFrame) -> Floats:
+        """Give Gbit/s for each row."""
+        frame = self.observations.frame
+        pooled = fit(self.model, self.observations, resamples=0, seed=self.seed)
+        measured = {key: rows.index for key, rows in frame.groupby(self._settings(frame))}
+        estimates = np.full(len(points), np.nan)
+        for key, rows in points.reset_index(drop=True).groupby(self._settings(points)):
+            estimates[rows.index] = self._apart(measured.get(key, ()), pooled).estimate(rows)
+        return estimates
 
-    @staticmethod
-    def _column(frame: pd.DataFrame, name: str) -> pd.Series:
-        return frame.get(f"{name}_class", frame[name])
+    def _apart(self, rows: Sequence[int], pooled: Fit) -> Fit:
+        """The fit to some rows alone; the pooled one where they are too few or it fails."""
+        if len(rows) <= len(self.model.parameters) or not pooled.ok:
+            return pooled
+        alone = fit(self.model, self.observations.take(np.asarray(rows)), resamples=0, start=pooled.values)
+        return alone if alone.ok else pooled
 
-    def _of(self, key: tuple[Any, ...]) -> Fit:
-        if key not in self.fits:
-            frame = self.observations.frame
-            match = np.ones(len(frame), bool)
-            for name, value in zip(self.axes, key, strict=True):
-                match &= (self._column(frame, name) == value).to_numpy()
-            enough = match.sum() > len(self.model.parameters)
-            self.fits[key] = self.pooled
-            if enough and self.pooled.ok:
-                apart = self.observations.take(match)
-                alone = fit(self.model, apart, resamples=0, start=self.pooled.values)
-                self.fits[key] = alone if alone.ok else self.pooled
-        return self.fits[key]
+    def _settings(self, frame: pd.DataFrame) -> list[pd.Series]:
+        return [frame.get(f"{name}_class", frame[name]) for name in self.axes]
 
 
-def candidates(
+def _candidates(
     models: Mapping[str, Model], observations: Observations, seed: int
-) -> list[tuple[str, str, Fitter]]:
+) -> Iterator[tuple[str, str, Fitter]]:
     """Give name, way of fitting and what fits, for every model and the Gaussian process."""
-    found: list[tuple[str, str, Fitter]] = []
     for model in models.values():
-
-        def pooled(some: Observations, model: Model = model) -> Fit:
-            return fit(model, some, resamples=0, seed=seed)
-
-        found.append((model.name, POOLED, pooled))
+        yield model.name, POOLED, partial(fit, model, resamples=0, seed=seed)
         apart = tuple(name for name in observations.axes if name not in model.axes)
-        most = (
-            observations.frame.groupby([observations.classes(name) for name in apart]).size().max()
-            if apart
-            else 0
-        )
-        if most > len(model.parameters) + 1:  # as one value is left out of a setting
-
-            def grouped(
-                some: Observations, model: Model = model, apart: tuple[str, ...] = apart
-            ) -> GroupedFit:
-                return GroupedFit(model, some, apart, fit(model, some, resamples=0, seed=seed))
-
-            found.append((model.name, GROUPED, grouped))
-    found.append((PROCESS, POOLED, lambda some: fit_process(some, seed=seed)))
-    return found
+        if apart:
+            cells = observations.frame.groupby([observations.classes(name) for name in apart]).size()
+            if cells.max() > len(model.parameters) + 1:  # as one value is left out of a setting
+                yield model.name, GROUPED, partial(GroupedFit, model, apart, seed)
+    yield PROCESS, POOLED, partial(fit_process, seed=seed)
 
 
 def _errors(predictions: pd.DataFrame, largest: float) -> pd.DataFrame:
@@ -273,11 +248,6 @@ def _errors(predictions: pd.DataFrame, largest: float) -> pd.DataFrame:
     ).reset_index()
 
 
-def _mean(values: pd.Series) -> float:
-    """The mean, NaN where any is."""
-    return float(np.mean(values.to_numpy()))
-
-
 def _root_mean_square(values: pd.Series) -> float:
     return math.sqrt(float((values**2).mean()))
 
@@ -286,12 +256,12 @@ def _scores(predictions: pd.DataFrame, fits: Mapping[str, Fit], seed: int) -> pd
     """Score every candidate; one that could not predict some cell has no score."""
     off = predictions.assign(off=(predictions["predicted"] - predictions["measured"]).abs())
     # Mean absolute error by candidate (rows) and fold (columns), folds weighted by their cells within a kind.
+    # The mean is NaN where any error is, unlike that of pandas.
     columns = ["kind", "held"]
-    by_fold = (
-        off.groupby(["model", "fitted", *columns], sort=False)["off"].agg(_mean).unstack(columns, sort=False)
-    )
-    cells = off[off["model"] == off["model"].iloc[0]]
-    cells = cells[cells["fitted"] == cells["fitted"].iloc[0]].groupby(columns, sort=False).size()
+    candidates = off.groupby(["model", "fitted", *columns], sort=False)["off"]
+    by_fold = candidates.agg(lambda errors: np.mean(errors.to_numpy())).unstack(columns, sort=False)
+    first = off[["model", "fitted"]].eq(off[["model", "fitted"]].iloc[0]).all(axis=1)
+    cells = off[first].groupby(columns, sort=False).size()
     weights = cells / cells.groupby("kind").transform("sum") / cells.index.get_level_values("kind").nunique()
     by_fold = by_fold.loc[:, weights.index].dropna(how="all")
     scores = (by_fold * weights).sum(axis=1, skipna=False).sort_values()
@@ -302,7 +272,7 @@ def _scores(predictions: pd.DataFrame, fits: Mapping[str, Fit], seed: int) -> pd
     for (model, fitted), score in scores.items():
         gap = ((by_fold.loc[(model, fitted)] - best) * weights).to_numpy()
         differences = gap[drawn].sum(axis=1)
-        known = fits.get(model) if fitted == POOLED else None
+        pooled = fits.get(model) if fitted == POOLED else None
         table.append(
             {
                 "model": model,
@@ -310,8 +280,8 @@ def _scores(predictions: pd.DataFrame, fits: Mapping[str, Fit], seed: int) -> pd
                 "score": score,
                 "tied": bool(np.isfinite(score) and np.quantile(differences, 0.025) <= 0),
                 "skill": 1 - score / scores.get(("constant", POOLED), math.nan),
-                "aicc": known.aicc if known else math.nan,
-                "bic": known.bic if known else math.nan,
+                "aicc": pooled.aicc if pooled else math.nan,
+                "bic": pooled.bic if pooled else math.nan,
             }
         )
     return pd.DataFrame(table)
@@ -320,11 +290,6 @@ def _scores(predictions: pd.DataFrame, fits: Mapping[str, Fit], seed: int) -> pd
 def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
     """Rows for JSON, which has no NaN."""
     return [
-        {
-            name: (float(f"{value:.6g}") if math.isfinite(value) else None)
-            if isinstance(value, float)
-            else value
-            for name, value in row.items()
-        }
+        {name: number(value, 6) if isinstance(value, float) else value for name, value in row.items()}
         for row in table.to_dict("records")
     ]

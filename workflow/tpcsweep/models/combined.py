@@ -1,29 +1,24 @@
 """All limits at once: the soft minimum of what streams, origins, client and path can do."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tpcsweep.models.base import (
+    BACKGROUND,
     BASE,
     EFFICIENCY,
     WINDOW,
+    Floats,
     Model,
     Parameter,
     Points,
-    effective_rtt,
     mathis_rate,
     segment,
 )
 from tpcsweep.models.ranges import RANGE
 from tpcsweep.rates import GBIT_PER_MS
 from tpcsweep.tcp import INITIAL_WINDOW, slow_start, window_rate
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def _combined(
@@ -40,8 +35,8 @@ def _combined(
     client: float,
     efficiency: float,
     sharpness: float,
-) -> NDArray[np.float64]:
-    rtt = effective_rtt(points, base)
+) -> Floats:
+    rtt = points["rtt"] + base
     streams, origins, inside = points["streams"], points["origins"], points["tcp_streams"]
     path = efficiency * points["bandwidth"]
     origin = 1 / (1 / (per_core * points["cores"] / origins) + 1 / instance)
@@ -64,10 +59,14 @@ def _combined(
     return soft_minimum((demand, servers / (1 + contention * overload), path, files), sharpness)
 
 
-def soft_minimum(limits: tuple[NDArray[np.float64], ...], sharpness: float) -> NDArray[np.float64]:
+def soft_minimum(limits: tuple[Floats, ...], sharpness: float) -> Floats:
     """Give (Σ limit^-q)^(-1/q): the least of the limits where they differ much, less where they are alike."""
     least = np.minimum.reduce(limits)
-    return np.asarray(least * sum((least / one) ** sharpness for one in limits) ** (-1 / sharpness))
+    return np.asarray(least * sum((least / limit) ** sharpness for limit in limits) ** (-1 / sharpness))
+
+
+def _rtts(name: str, description: str, axis: str) -> Parameter:
+    return Parameter(name, "1", description, 0.0, 60.0, 6.0, "linear", ("rtt", axis), 0.0)
 
 
 MODEL = Model(
@@ -88,38 +87,13 @@ MODEL = Model(
         # With one file size these four all say how long a file takes: two are held, and two hold all of it.
         replace(BASE, needs=("rtt", "file_size"), neutral=None),
         replace(WINDOW, needs=("rtt", "file_size")),
-        Parameter(
-            "background",
-            "1",
-            "share of packets lost beside those that the path is set to lose",
-            1e-10,
-            0.3,
-            1e-6,
-            "log",
-            ("rtt", "loss"),
-            1e-10,  # without a loss that varies this is another name of the window
-        ),
-        Parameter(
-            "handshakes",
-            "1",
-            "h: RTTs of a transfer before its data",
-            0.0,
-            60.0,
-            6.0,
-            "linear",
-            ("rtt", "file_size"),
-            0.0,
-        ),
-        Parameter(
+        # Without a loss that varies this is another name of the window.
+        replace(BACKGROUND, guess=1e-6, needs=("rtt", "loss"), neutral=1e-10),
+        _rtts("handshakes", "h: RTTs of a transfer before its data", "file_size"),
+        _rtts(
             "redirection",
-            "1",
             "h′: RTTs more of a transfer that asks a redirector, as there is with several origins",
-            0.0,
-            60.0,
-            6.0,
-            "linear",
-            ("rtt", "origins"),
-            0.0,
+            "origins",
         ),
         Parameter(
             "setup",

@@ -1,18 +1,11 @@
 """No axis matters: what every other model has to beat."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from tpcsweep.models.base import Model, Parameter, Points
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from tpcsweep.models.base import Floats, Model, Parameter, Points
 
 
-def _constant(points: Points, rate: float) -> NDArray[np.float64]:
+def _constant(points: Points, rate: float) -> Floats:
     return np.full(len(points["streams"]), rate)
 
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tpcsweep.models.base import Parameter
+from tpcsweep.models.base import Floats, Parameter
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
 SPAN = 0.5
 """An interval that covers more than this share of the bounds says nothing."""
@@ -28,31 +28,35 @@ def undetermined(
     parameters: Sequence[Parameter],
     axes: Sequence[str],
     values: Mapping[str, float],
-    samples: NDArray[np.float64],
-    jacobian: Mapping[str, NDArray[np.float64]],
+    samples: Floats,
+    jacobian: Mapping[str, Floats],
     held: Mapping[str, float],
 ) -> dict[str, str]:
     """Give the reason for each parameter that is not determined.
 
-    samples: bootstrap, resamples × parameters. jacobian: of the weighted residuals, over each parameter's range.
+    Args:
+        parameters: of the model.
+        axes: what has several values in the data.
+        values: of all parameters, as fitted or held.
+        samples: bootstrap, resamples × parameters.
+        jacobian: of the weighted residuals, for each free parameter, over its range.
+        held: parameters that were not fitted.
     """
     reasons: dict[str, str] = {}
     same = _indistinguishable(jacobian)
     norms = {name: float(np.linalg.norm(column)) for name, column in jacobian.items()}
     largest = max(norms.values(), default=0.0)
-    for at, one in enumerate(parameters):
-        lacking = [name for name in one.needs if name not in axes]
-        if lacking:
-            end = f": held at {one.neutral:g}" if one.name in held else ""
-            reasons[one.name] = f"the data have one value of {' and of '.join(lacking)}{end}"
-        elif norms[one.name] <= _FLAT * largest:
-            reasons[one.name] = "it makes no difference to any measured cell"
-        elif edge := _at_bound(one, values[one.name]):
-            reasons[one.name] = edge
-        elif span := _too_wide(one, samples[:, at]):
-            reasons[one.name] = span
-        elif one.name in same:
-            reasons[one.name] = f"it cannot be told from {' and '.join(same[one.name])}"
+    for parameter, column in zip(parameters, samples.T, strict=True):
+        name = parameter.name
+        if lacking := [axis for axis in parameter.needs if axis not in axes]:
+            end = f": held at {parameter.neutral:g}" if name in held else ""
+            reasons[name] = f"the data have one value of {' and of '.join(lacking)}{end}"
+        elif norms[name] <= _FLAT * largest:
+            reasons[name] = "it makes no difference to any measured cell"
+        elif reason := _at_bound(parameter, values[name]) or _too_wide(parameter, column):
+            reasons[name] = reason
+        elif name in same:
+            reasons[name] = f"it cannot be told from {' and '.join(same[name])}"
     return reasons
 
 
@@ -63,7 +67,7 @@ def _at_bound(parameter: Parameter, value: float) -> str:
     return f"it is at its upper bound, {parameter.high:g}" if unit > 1 - _EDGE else ""
 
 
-def _too_wide(parameter: Parameter, samples: NDArray[np.float64]) -> str:
+def _too_wide(parameter: Parameter, samples: Floats) -> str:
     if len(samples) < 10:
         return ""
     low, high = np.percentile(samples, [2.5, 97.5])
@@ -73,22 +77,21 @@ def _too_wide(parameter: Parameter, samples: NDArray[np.float64]) -> str:
     return "its interval spans most of its bounds" if unit[1] - unit[0] > SPAN else ""
 
 
-def _indistinguishable(jacobian: Mapping[str, NDArray[np.float64]]) -> dict[str, list[str]]:
+def _indistinguishable(jacobian: Mapping[str, Floats]) -> dict[str, list[str]]:
     """Give those parameters whose effects on the cells are combinations of each other, with the others."""
     names = [name for name, column in jacobian.items() if np.linalg.norm(column) > 0]
     if len(names) < 2:
         return {}
     scaled = np.column_stack([jacobian[name] / np.linalg.norm(jacobian[name]) for name in names])
-    found: dict[str, list[str]] = {}
+    same: dict[str, list[str]] = {}
     _, singular, directions = np.linalg.svd(scaled, full_matrices=False)
     for value, direction in zip(singular, directions, strict=True):
         if value < _SINGULAR * singular[0]:
             among = [name for name, part in zip(names, direction, strict=True) if abs(part) > 0.2]
-            for name in among:
-                found[name] = [other for other in among if other != name]
+            same |= {name: [other for other in among if other != name] for name in among}
     alike = np.abs(scaled.T @ scaled)
     for at, name in enumerate(names):
         others = [names[to] for to in np.flatnonzero(alike[at] > 1 - (1 - _ALIKE) ** 2) if to != at]
         if others:
-            found.setdefault(name, others)
-    return found
+            same.setdefault(name, others)
+    return same

@@ -1,28 +1,12 @@
 """Parallel streams under loss, by Hacker, Athey and Noble."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from tpcsweep.models.base import (
-    BACKGROUND,
-    BASE,
-    EFFICIENCY,
-    Model,
-    Points,
-    connections,
-    effective_rtt,
-    mathis_rate,
-)
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from tpcsweep.models.base import BACKGROUND, BASE, EFFICIENCY, Floats, Model, Points, connections, mathis_rate
 
 
-def _hacker(points: Points, base: float, background: float, efficiency: float) -> NDArray[np.float64]:
-    rate = mathis_rate(points, effective_rtt(points, base), background)
+def _hacker(points: Points, base: float, background: float, efficiency: float) -> Floats:
+    rate = mathis_rate(points, points["rtt"] + base, background)
     return np.minimum(efficiency * points["bandwidth"], connections(points) * rate)
 
 

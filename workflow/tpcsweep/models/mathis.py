@@ -1,19 +1,12 @@
 """The rate of one connection under loss, by Mathis, Semke, Mahdavi and Ott."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from tpcsweep.models.base import BACKGROUND, BASE, Model, Points, effective_rtt, mathis_rate
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from tpcsweep.models.base import BACKGROUND, BASE, Floats, Model, Points, mathis_rate
 
 
-def _mathis(points: Points, base: float, background: float) -> NDArray[np.float64]:
-    return np.minimum(points["bandwidth"], mathis_rate(points, effective_rtt(points, base), background))
+def _mathis(points: Points, base: float, background: float) -> Floats:
+    return np.minimum(points["bandwidth"], mathis_rate(points, points["rtt"] + base, background))
 
 
 MODEL = Model(

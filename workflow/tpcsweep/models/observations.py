@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -10,17 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
-from scipy import stats
 
 from tpcsweep.configuration.parameters import CELL
-from tpcsweep.dataset import SIMULATED, STATUS, flagged
-from tpcsweep.flags import FLAGS
-from tpcsweep.models.base import UNSAID, Points
+from tpcsweep.dataset import SIMULATED
+from tpcsweep.dataset.labels import REPETITION
+from tpcsweep.dataset.observations import observations
+from tpcsweep.models.base import UNSAID, Floats, Points
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-REPETITION = "repetition"
 
 FLOOR = 0.05
 """No error is taken for less than this share of the mean throughput of its point: cells of the same setting,
@@ -50,9 +47,9 @@ class Observations:
     axes: tuple[str, ...]
     """Names of the parameters with several values, in the dataset's order; `repetition` is none of them."""
     label: str = ""
+    """What was measured, for figures: sweep demo, measured on netns."""
     how: str = "measured"
     """How the throughput came about: measured or simulated."""
-    """What was measured, for figures: sweep demo, measured on netns."""
 
     def __len__(self) -> int:
         """How many rows there are."""
@@ -63,24 +60,41 @@ class Observations:
         """The axes whose values are numbers."""
         return tuple(name for name in self.axes if pd.api.types.is_numeric_dtype(self.frame[name]))
 
+    @property
+    def words(self) -> dict[str, tuple[str, ...]]:
+        """The values of the other axes, as texts in order."""
+        others = [name for name in self.axes if name not in self.numeric]
+        return {name: tuple(sorted(set(self.frame[name].astype(str)))) for name in others}
+
     @cached_property
     def points(self) -> Points:
         """Every numeric parameter, with what is not said as `UNSAID`."""
         return complete(self.frame)
 
     @cached_property
-    def throughput(self) -> NDArray[np.float64]:
+    def throughput(self) -> Floats:
         """Measured throughput in Gbit/s."""
         return np.asarray(self.frame["throughput"], float)
 
     @cached_property
-    def error(self) -> NDArray[np.float64]:
+    def error(self) -> Floats:
         """Standard errors in Gbit/s, never below the floors."""
         return np.asarray(self.frame["error"], float)
 
-    def error_at(self, estimate: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Standard errors in Gbit/s if the throughput were as estimated: see `error_at`."""
-        return error_at(self.error, np.asarray(self.frame["level"], float), estimate)
+    @cached_property
+    def level(self) -> Floats:
+        """Throughput in Gbit/s of which the floor of each error is a share; infinite for errors that are fixed."""
+        return np.asarray(self.frame["level"], float)
+
+    def error_at(self, estimate: Floats) -> Floats:
+        """Standard errors in Gbit/s whose floor is a share of what is estimated, where that is more than `level`.
+
+        A cell that stalled at a hundredth of what its neighbours reach has the smallest interval of all. By its own
+        throughput alone it would outweigh them; by this no residual is larger than 1/FLOOR.
+        """
+        level = np.minimum(self.level, 1e150)  # infinity less itself would be no number
+        floor = FLOOR**2 * (np.maximum(estimate, level) ** 2 - level**2)
+        return np.asarray(np.sqrt(self.error**2 + floor))
 
     def classes(self, name: str) -> pd.Series:
         """What counts as one value of an axis: see `classes`. Rows that were taken keep what they were."""
@@ -100,32 +114,24 @@ def observe(ds: xr.Dataset) -> Observations:
     Raises:
         NothingMeasuredError: where there is no such cell.
     """
-    dimensions = [str(name) for name in ds["throughput"].dims]
-    kept = ds["throughput"].notnull()
-    if "status" in ds:
-        kept &= ds["status"] == STATUS.index("ok")
-    columns = {name: ds[name] for name in ("throughput", "throughput_low", "throughput_high") if name in ds}
-    if "flags" in ds:
-        columns |= {flag: flagged(ds, flag) for flag in FLAGS}
-    coordinates = {str(name): ds[name] for name in ds.coords if set(ds[name].dims) <= set(dimensions)}
-    table = xr.Dataset({**columns, "kept": kept}, coordinates).to_dataframe().reset_index()
-    frame = table[table.pop("kept")].reset_index(drop=True)
+    cells = observations(ds)
+    frame = cells[cells["reason"] == ""].drop(columns="reason").reset_index(drop=True)
     if frame.empty:
         raise NothingMeasuredError("the dataset has no cell with the status ok and a throughput")
-    frame = frame.loc[:, [name for name in frame if name in columns or name in ds.coords]]
-    numbers = [name for name in frame if pd.api.types.is_numeric_dtype(frame[name]) and name not in FLAGS]
-    frame[numbers] = frame[numbers].astype(float)
     # The axes in the dataset's order, then what lies along one of them, such as the host of a record.
-    names = dict.fromkeys([*dimensions, *(str(name) for name in ds.coords if name in coordinates)])
-    known = [name for name in names if name in frame and name != REPETITION and name not in columns]
-    axes = tuple(name for name in known if frame[name].nunique() > 1)
+    names = dict.fromkeys(map(str, (*ds["throughput"].dims, *ds.coords)))
+    parameters = [name for name in names if name in frame and name != REPETITION]
+    numbers = [name for name in parameters if pd.api.types.is_numeric_dtype(frame[name])]
+    frame[numbers] = frame[numbers].astype(float)
+    axes = tuple(name for name in parameters if frame[name].nunique() > 1)
     grouped = {name: classes(frame[name]) for name in axes}
     for name, values in grouped.items():
-        if name in numbers and not values.equals(frame[name]):
+        if not values.equals(frame[name]):
             frame[f"{name}_class"] = values
-    frame["point"] = _key(grouped, axes, len(frame))
-    frame["deployment"] = _key(grouped, [name for name in axes if name not in CELL], len(frame))
-    frame["error"], frame["level"] = _errors(frame, float(ds.attrs.get("measurement_confidence", 0.95)))
+    frame["point"] = _key(grouped, frame.index)
+    deployed = {name: values for name, values in grouped.items() if name not in CELL}
+    frame["deployment"] = _key(deployed, frame.index)
+    frame["error"], frame["level"] = _errors(frame)
     how = "simulated" if ds.attrs.get("testbed_kind") == SIMULATED else "measured"
     label = f"sweep {ds.attrs.get('sweep', '?')}, {how} on {ds.attrs.get('testbed', '?')}"
     return Observations(frame, axes, label, how)
@@ -133,16 +139,11 @@ def observe(ds: xr.Dataset) -> Observations:
 
 def complete(frame: pd.DataFrame | Points) -> Points:
     """Numeric columns as arrays, with what is not said as `UNSAID`."""
-    names = list(frame)
-    length = len(frame[names[0]]) if names else 1
-    filled: dict[str, NDArray[np.float64]] = {
-        name: np.full(length, value) for name, value in UNSAID.items() if name not in names
-    }
-    for name in names:
-        values = np.asarray(frame[name])
-        if values.dtype.kind in "biuf":
-            filled[str(name)] = values.astype(float)
-    return filled
+    columns = {str(name): np.asarray(frame[name]) for name in frame}
+    length = len(next(iter(columns.values()), [0]))
+    unsaid = {name: np.full(length, value) for name, value in UNSAID.items() if name not in columns}
+    said = {name: column.astype(float) for name, column in columns.items() if column.dtype.kind in "biuf"}
+    return unsaid | said
 
 
 def classes(values: pd.Series) -> pd.Series:
@@ -152,44 +153,28 @@ def classes(values: pd.Series) -> pd.Series:
     """
     if values.nunique() <= MANY or not pd.api.types.is_numeric_dtype(values):
         return values
-    ordered = np.sort(values.unique())
-    first, known = ordered[0], {}
-    for value in ordered:
+    smallest: dict[float, float] = {}
+    first = values.min()
+    for value in np.sort(values.unique()):
         if value > first + NEAR * max(abs(first), 1.0):
             first = value
-        known[value] = first
-    return values.map(known)
+        smallest[value] = first
+    return values.map(smallest)
 
 
-def _key(columns: dict[str, pd.Series], names: Sequence[str], length: int) -> pd.Series:
+def _key(columns: dict[str, pd.Series], index: pd.Index) -> pd.Series:
     """Texts such as origins=2/rtt=80, from the given columns."""
-    texts = pd.Series([""] * length)
-    for name in names:
-        shown = columns[name].map(lambda value: f"{value:g}" if isinstance(value, float) else str(value))
-        texts = texts + ("/" if name != names[0] else "") + f"{name}=" + shown
-    return texts
+    key = pd.Series("", index)
+    for name, values in columns.items():
+        shown = values.map(lambda value: f"{value:g}" if isinstance(value, float) else str(value))
+        key = key + f"/{name}=" + shown
+    return key.str.removeprefix("/")
 
 
-def error_at(
-    error: NDArray[np.float64], level: NDArray[np.float64], estimate: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Standard errors in Gbit/s whose floor is a share of what is estimated, where that is more than `level`.
-
-    A cell that stalled at a hundredth of what its neighbours reach has the smallest interval of all. By its own
-    throughput alone it would outweigh them; by this no residual is larger than 1/FLOOR.
-    """
-    finite = np.minimum(level, 1e150)  # infinity less itself would be no number
-    return np.asarray(np.sqrt(error**2 + FLOOR**2 * (np.maximum(estimate, finite) ** 2 - finite**2)))
-
-
-def _errors(frame: pd.DataFrame, confidence: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _errors(frame: pd.DataFrame) -> tuple[Floats, Floats]:
     """Standard errors in Gbit/s, and the levels of which their floors are a share: infinite for a fixed error."""
-    throughput = frame["throughput"]
+    throughput, error = frame["throughput"], frame["error"].to_numpy()
     typical = float(throughput.median()) or float(throughput.max()) or 1.0
-    error = np.full(len(frame), np.nan)
-    if "throughput_low" in frame and "throughput_high" in frame:
-        half = (frame["throughput_high"] - frame["throughput_low"]).to_numpy() / 2
-        error = half / stats.norm.ppf(0.5 + confidence / 2)
     level = throughput.groupby(frame["point"]).transform("mean").to_numpy()
     with_floor = np.sqrt(error**2 + (FLOOR * level) ** 2 + (FLOOR * typical) ** 2)
     known = np.isfinite(error)

@@ -1,29 +1,22 @@
 """The rate of one connection under loss, with timeouts, by Padhye, Firoiu, Towsley and Kurose."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from tpcsweep.models.base import BACKGROUND, BASE, WINDOW, Model, Points, effective_rtt, segment
+from tpcsweep.models.base import BACKGROUND, BASE, WINDOW, Floats, Model, Points, segment
 from tpcsweep.tcp import window_rate
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _DELAYED = 2.0  # packets that one acknowledgement is for
 _LEAST_TIMEOUT = 200.0  # ms by which Linux waits longer than the RTT before it takes a packet for lost
 
 
-def _pftk(points: Points, base: float, window: float, background: float) -> NDArray[np.float64]:
-    rtt = effective_rtt(points, base)
+def _pftk(points: Points, base: float, window: float, background: float) -> Floats:
+    rtt = points["rtt"] + base
     loss = np.minimum(points["loss"] + background, 1.0)
     recovery = rtt * np.sqrt(2 * _DELAYED * loss / 3)
     timeouts = np.minimum(1.0, 3 * np.sqrt(3 * _DELAYED * loss / 8)) * loss * (1 + 32 * loss**2)
     rate = window_rate(segment(points), recovery + (rtt + _LEAST_TIMEOUT) * timeouts)
     ceiling = window_rate(window * points["tcp_buffer"], rtt)
-    return np.asarray(np.minimum(points["bandwidth"], np.minimum(rate, ceiling)))
+    return np.minimum(points["bandwidth"], np.minimum(rate, ceiling))
 
 
 MODEL = Model(

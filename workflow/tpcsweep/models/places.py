@@ -13,8 +13,10 @@ import xarray as xr
 
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.dataset import describe
-from tpcsweep.models.base import Points, Predictor
+from tpcsweep.dataset.labels import REPETITION, attributes_of
+from tpcsweep.models.base import Floats, Points, Predictor
 from tpcsweep.models.observations import Observations
+from tpcsweep.variables import Variable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,16 +33,14 @@ class Domain:
     @classmethod
     def of(cls, observations: Observations) -> Domain:
         """Describe observations."""
-        frame, axes = observations.frame, observations.axes
-        numeric = observations.numeric
-        points = observations.points
+        frame, points = observations.frame, observations.points
         return cls(
-            {name: (float(frame[name].min()), float(frame[name].max())) for name in numeric},
-            {name: tuple(sorted(set(frame[name].astype(str)))) for name in axes if name not in numeric},
+            {name: (float(frame[name].min()), float(frame[name].max())) for name in observations.numeric},
+            observations.words,
             {
                 name: float(values[0])
                 for name, values in points.items()
-                if name in Parameters.model_fields and name not in axes
+                if name in Parameters.model_fields and name not in observations.axes
             },
         )
 
@@ -50,23 +50,19 @@ class Domain:
         Raises:
             KeyError: for an axis of the data among `axes` that is not given.
         """
-        given = {str(name): points[name] for name in points}
-        if lacking := [name for name in axes if name in self.ranges and name not in given]:
+        columns = {str(name): points[name] for name in points}
+        if lacking := [name for name in axes if name in self.ranges and name not in columns]:
             raise KeyError(
                 f"the points to predict have no {' and no '.join(lacking)}: these vary in the data"
             )
-        count = len(next(iter(given.values()))) if given else 1
-        return {
-            **{name: np.full(count, value) for name, value in self.fixed.items() if name not in given},
-            **given,
-        }
+        count = len(next(iter(columns.values()), [0]))
+        return {name: np.full(count, value) for name, value in self.fixed.items()} | columns
 
     def outside(self, points: Points | pd.DataFrame) -> NDArray[np.bool_]:
         """Which rows lie beyond the data on any axis, or differ from what has one value in them."""
-        count = len(points[next(iter(points))]) if len(list(points)) else 1
-        out = np.zeros(count, bool)
-        for name in points:
-            values = np.asarray(points[name])
+        columns = {str(name): np.asarray(points[name]) for name in points}
+        out = np.zeros(len(next(iter(columns.values()), [0])), bool)
+        for name, values in columns.items():
             if name in self.ranges:
                 low, high = self.ranges[name]
                 out |= (values < low) | (values > high)
@@ -94,59 +90,52 @@ class Domain:
         )
 
 
-@dataclass(frozen=True)
-class Places:
-    """Points to predict, as a table, with the shape that they came in."""
-
-    table: pd.DataFrame
-    template: xr.DataArray
-
-    @classmethod
-    def of(cls, points: xr.Dataset | pd.DataFrame | Points) -> Places:
-        """Take a dataset's coordinates, or the rows of a table."""
-        if not isinstance(points, xr.Dataset):
-            table = pd.DataFrame({str(name): np.asarray(points[name]) for name in points})
-            return cls(table, xr.DataArray(np.zeros(len(table)), {"point": table.index}, ("point",)))
-        known = {str(name): values for name, values in points.coords.items() if describe(str(name)).units}
-        sizes = {str(name): len(points[name]) for name in points.sizes if name in points.coords}
-        sizes.pop("repetition", None)
-        coordinates = {
-            str(name): values for name, values in points.coords.items() if set(values.dims) <= set(sizes)
-        }
-        template = xr.DataArray(np.zeros(tuple(sizes.values())), coordinates, tuple(sizes))
-        columns = {
-            name: values.broadcast_like(template).transpose(*sizes).values.ravel()
-            for name, values in coordinates.items()
-            if name in known or name in sizes
-        }
-        return cls(pd.DataFrame(columns, index=range(template.size)), template)
-
-
 def predicted(
-    predictor: Predictor, domain: Domain, places: Places, confidence: float, seed: int
+    predictor: Predictor,
+    domain: Domain,
+    points: xr.Dataset | pd.DataFrame | Points,
+    confidence: float,
+    seed: int,
 ) -> xr.Dataset:
     """Predict with an interval for one more measurement; see `Fit.predict`."""
-    middle = predictor.estimate(places.table)
-    draws = predictor.draws(places.table, seed=seed)
+    table, template = _table(points)
     tail = 50 * (1 - confidence)
-    low, high = np.percentile(draws, [tail, 100 - tail], axis=0)
-    content = {
-        "throughput": (middle, "predicted throughput"),
-        "throughput_low": (low, f"lower end of the {100 * confidence:g} % interval of a measurement"),
-        "throughput_high": (high, f"upper end of the {100 * confidence:g} % interval of a measurement"),
+    low, high = np.percentile(predictor.draws(table, seed=seed), [tail, 100 - tail], axis=0)
+    end = f"end of the {100 * confidence:g} % interval of a measurement"
+    figures = {
+        "throughput": (predictor.estimate(table), "predicted throughput", "Gbit/s"),
+        "throughput_low": (low, f"lower {end}", "Gbit/s"),
+        "throughput_high": (high, f"upper {end}", "Gbit/s"),
+        "extrapolated": (domain.outside(table), "beyond the fitted data", ""),
     }
-    shape, dimensions = places.template.shape, places.template.dims
     variables: dict[str, Any] = {
-        name: (dimensions, values.reshape(shape), {"units": "Gbit/s", "long_name": about})
-        for name, (values, about) in content.items()
+        name: (template.dims, values.reshape(template.shape), attributes_of(Variable(units, about)))
+        for name, (values, about, units) in figures.items()
     }
-    outside = domain.outside(places.table).reshape(shape)
-    variables["extrapolated"] = (dimensions, outside, {"long_name": "beyond the fitted data"})
     about = {"title": f"Throughput as predicted by {predictor.name}", "model": predictor.name}
-    return xr.Dataset(variables, places.template.coords, about)
+    return xr.Dataset(variables, template.coords, about)
 
 
-def levels(count: int, seed: int) -> NDArray[np.float64]:
+def _table(points: xr.Dataset | pd.DataFrame | Points) -> tuple[pd.DataFrame, xr.DataArray]:
+    """A row for each of some points, and the shape that they came in."""
+    if not isinstance(points, xr.Dataset):
+        table = pd.DataFrame({str(name): np.asarray(points[name]) for name in points})
+        return table, xr.DataArray(np.zeros(len(table)), {"point": table.index}, ("point",))
+    sizes = {str(name): len(points[name]) for name in points.sizes if name in points.coords}
+    sizes.pop(REPETITION, None)
+    coordinates = {
+        str(name): values for name, values in points.coords.items() if set(values.dims) <= set(sizes)
+    }
+    template = xr.DataArray(np.zeros(tuple(sizes.values())), coordinates, tuple(sizes))
+    columns = {
+        name: values.broadcast_like(template).transpose(*sizes).values.ravel()
+        for name, values in coordinates.items()
+        if name in sizes or describe(name).units
+    }
+    return pd.DataFrame(columns, index=range(template.size)), template
+
+
+def levels(count: int, seed: int) -> Floats:
     """Probabilities that cover (0, 1) evenly, in a seeded order: their quantiles are those of a distribution."""
     return np.asarray((np.random.default_rng(seed).permutation(count) + 0.5) / count)
 

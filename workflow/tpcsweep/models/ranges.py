@@ -1,22 +1,15 @@
 """Pulls over several connections, each of which asks for one range after another."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from tpcsweep.models.base import EFFICIENCY, Model, Parameter, Points, connections
+from tpcsweep.models.base import EFFICIENCY, Floats, Model, Parameter, Points, connections
 from tpcsweep.rates import GBIT_PER_MS
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 RANGE = 16 * 2.0**20
 """Bytes that XRootD asks for at a time where a transfer has more than one connection."""
 
 
-def _ranges(points: Points, rate: float, idle: float, efficiency: float) -> NDArray[np.float64]:
+def _ranges(points: Points, rate: float, idle: float, efficiency: float) -> Floats:
     asked = np.where(points["tcp_streams"] > 1, RANGE, points["file_size"])
     waiting = idle * points["rtt"] / (GBIT_PER_MS * asked)  # s/Gbit
     return np.minimum(efficiency * points["bandwidth"], connections(points) / (1 / rate + waiting))

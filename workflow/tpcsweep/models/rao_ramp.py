@@ -1,28 +1,13 @@
 """Throughput of transfers that first ramp up, by Rao and others."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from tpcsweep.models.base import (
-    BASE,
-    Model,
-    Parameter,
-    Points,
-    connections,
-    effective_rtt,
-    segment,
-)
+from tpcsweep.models.base import BASE, Floats, Model, Parameter, Points, connections, segment
 from tpcsweep.tcp import INITIAL_WINDOW, slow_start, window_rate
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
-
-def _ramp(points: Points, base: float, rate: float, duration: float) -> NDArray[np.float64]:
-    rtt = effective_rtt(points, base)
+def _ramp(points: Points, base: float, rate: float, duration: float) -> Floats:
+    rtt = points["rtt"] + base
     start = window_rate(connections(points) * INITIAL_WINDOW * segment(points), rtt)  # in the first RTT
     lasts = 1e3 * duration / rtt  # all that is counted here is in RTTs
     rounds = np.minimum(slow_start(rate, start), lasts)

@@ -1,19 +1,12 @@
 """Throughput over RTT: concave at first, then convex, by Rao and others."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from tpcsweep.models.base import Model, Parameter, Points
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from tpcsweep.models.base import Floats, Model, Parameter, Points
 
 
-def _sigmoid(points: Points, rate: float, steepness: float, middle: float) -> NDArray[np.float64]:
-    return np.asarray(rate / (1 + np.exp(np.clip(steepness * (points["rtt"] - middle), -60, 60))))
+def _sigmoid(points: Points, rate: float, steepness: float, middle: float) -> Floats:
+    return rate / (1 + np.exp(np.clip(steepness * (points["rtt"] - middle), -60, 60)))
 
 
 MODEL = Model(

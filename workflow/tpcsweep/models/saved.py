@@ -48,7 +48,7 @@ def write(path: str | Path, label: str, fits: Mapping[str, Fit], choice: Choice)
     content = {
         "format": FORMAT,
         "label": label,
-        "fits": {name: one.to_dict() for name, one in fits.items()},
+        "fits": {name: fit.to_dict() for name, fit in fits.items()},
         "choice": choice.to_dict(),
     }
     write_json(Path(path), content)

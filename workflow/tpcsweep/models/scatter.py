@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tpcsweep.files import number
+from tpcsweep.models.base import Floats
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
 
 BAND = 40
 """Cells of similar throughput whose scatter is taken as one; fewer do not tell its tails."""
@@ -24,13 +26,13 @@ _FARTHEST = 20.0  # a factor so large is as far off as it says
 class Scatter:
     """Quantiles of log(measured / fitted), in bands of fitted throughput."""
 
-    at: NDArray[np.float64]
+    at: Floats
     """Median of log(fitted throughput in Gbit/s) of each band, ascending."""
-    quantiles: NDArray[np.float64]
+    quantiles: Floats
     """Bands × quantiles."""
 
     @classmethod
-    def of(cls, throughput: NDArray[np.float64], fitted: NDArray[np.float64], unknowns: int = 0) -> Scatter:
+    def of(cls, throughput: Floats, fitted: Floats, unknowns: int = 0) -> Scatter:
         """Take it from cells, both in Gbit/s; widened by the degrees of freedom that the fit used up."""
         place = np.log(np.maximum(fitted, 1e-9))
         ratio = np.log(np.clip(throughput / np.exp(place), 1 / _FARTHEST, _FARTHEST))
@@ -46,21 +48,21 @@ class Scatter:
         """Give that of cells that lie on the fit."""
         return cls(np.zeros(1), np.zeros((1, len(_QUANTILES))))
 
-    def factors(self, levels: NDArray[np.float64], rates: NDArray[np.float64]) -> NDArray[np.float64]:
+    def factors(self, levels: Floats, rates: Floats) -> Floats:
         """Give measured over fitted at probabilities (draws), for fitted rates in Gbit/s (points): draws × points.
 
         Between the middles of bands it changes evenly with the logarithm of the rate.
         """
         each = np.array([np.interp(levels, _QUANTILES, band) for band in self.quantiles])
         place = np.log(np.maximum(rates, 1e-9))
-        shares = np.array([np.interp(place, self.at, one) for one in np.eye(len(self.at))])
+        shares = np.array([np.interp(place, self.at, share) for share in np.eye(len(self.at))])
         return np.asarray(np.exp(each.T @ shares))
 
     def to_dict(self) -> dict[str, Any]:
         """Give what `from_dict` needs, as JSON has it."""
         return {
-            "at": [float(f"{value:.5g}") for value in self.at],
-            "quantiles": [[float(f"{value:.4g}") for value in band] for band in self.quantiles],
+            "at": [number(value, 5) for value in self.at],
+            "quantiles": [[number(value, 4) for value in band] for band in self.quantiles],
         }
 
     @classmethod

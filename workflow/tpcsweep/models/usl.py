@@ -1,43 +1,29 @@
 """The Universal Scalability Law over streams, cores and origins, by Gunther."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from tpcsweep.models.base import Model, Parameter, Points, connections
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from tpcsweep.models.base import Floats, Model, Parameter, Points, connections
 
 _MANY_CORES = 128.0  # what a side without a quota is counted as: the cores of one large server
 
 
-def _law(n: NDArray[np.float64], contention: float, coherency: float) -> NDArray[np.float64]:
+def _law(n: Floats, contention: float, coherency: float) -> Floats:
     """Capacity of n relative to that of one; below one n the law has no meaning, and is proportional."""
     more = np.maximum(n, 1.0)
-    return np.asarray(
-        np.minimum(n, 1.0) * more / (1 + contention * (more - 1) + coherency * more * (more - 1))
-    )
+    cost = 1 + contention * (more - 1) + coherency * more * (more - 1)
+    return np.asarray(np.minimum(n, 1.0) * more / cost)
 
 
-def _usl(
-    points: Points,
-    rate: float,
-    streams_contention: float,
-    streams_coherency: float,
-    cores_contention: float,
-    cores_coherency: float,
-    origins_contention: float,
-    origins_coherency: float,
-) -> NDArray[np.float64]:
-    return np.asarray(
-        rate
-        * _law(connections(points), streams_contention, streams_coherency)
-        * _law(np.minimum(points["cores"], _MANY_CORES), cores_contention, cores_coherency)
-        * _law(points["origins"], origins_contention, origins_coherency)
-    )
+def _usl(points: Points, rate: float, **shares: float) -> Floats:
+    counts = {
+        "streams": connections(points),
+        "cores": np.minimum(points["cores"], _MANY_CORES),
+        "origins": points["origins"],
+    }
+    total = np.full(len(points["streams"]), rate)
+    for axis, n in counts.items():
+        total = total * _law(n, shares[f"{axis}_contention"], shares[f"{axis}_coherency"])
+    return total
 
 
 def _pair(axis: str) -> tuple[Parameter, Parameter]:

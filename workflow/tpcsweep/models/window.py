@@ -1,29 +1,14 @@
 """Streams limited by their windows, together by the path."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from tpcsweep.models.base import (
-    BASE,
-    EFFICIENCY,
-    WINDOW,
-    Model,
-    Points,
-    connections,
-    effective_rtt,
-)
+from tpcsweep.models.base import BASE, EFFICIENCY, WINDOW, Floats, Model, Points, connections
 from tpcsweep.tcp import window_rate
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
-
-def _window(points: Points, base: float, window: float, efficiency: float) -> NDArray[np.float64]:
-    rate = window_rate(window * points["tcp_buffer"], effective_rtt(points, base))
-    return np.asarray(np.minimum(efficiency * points["bandwidth"], connections(points) * rate))
+def _window(points: Points, base: float, window: float, efficiency: float) -> Floats:
+    rate = window_rate(window * points["tcp_buffer"], points["rtt"] + base)
+    return np.minimum(efficiency * points["bandwidth"], connections(points) * rate)
 
 
 MODEL = Model(

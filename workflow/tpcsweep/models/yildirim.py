@@ -1,18 +1,11 @@
 """Parallel streams by Yildirim, Yin and Kosar: the full second order."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from tpcsweep.models.base import Model, Parameter, Points, connections
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from tpcsweep.models.base import Floats, Model, Parameter, Points, connections
 
 
-def _second_order(points: Points, a: float, skew: float, c: float) -> NDArray[np.float64]:
+def _second_order(points: Points, a: float, skew: float, c: float) -> Floats:
     n = connections(points)
     return np.asarray(n / np.sqrt(a * n**2 + 2 * skew * np.sqrt(a * c) * n + c))
 

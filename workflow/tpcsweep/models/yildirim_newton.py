@@ -1,20 +1,13 @@
 """Parallel streams by Yildirim, Yin and Kosar: the exponent found by Newton's method."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from tpcsweep.models.base import Model, Parameter, Points, connections
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from tpcsweep.models.base import Floats, Model, Parameter, Points, connections
 
 
-def _newton(points: Points, a: float, exponent: float, b: float) -> NDArray[np.float64]:
+def _newton(points: Points, a: float, exponent: float, b: float) -> Floats:
     n = connections(points)
-    return np.asarray(n / np.sqrt(a * n**exponent + b))
+    return n / np.sqrt(a * n**exponent + b)
 
 
 MODEL = Model(

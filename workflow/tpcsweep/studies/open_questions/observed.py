@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
-from scipy import stats
 
 from tpcsweep.claims.cells import UNTRUSTED
-from tpcsweep.dataset import flagged
+from tpcsweep.dataset import SIMULATED
 from tpcsweep.dataset.labels import how_made
+from tpcsweep.dataset.observations import observations
 from tpcsweep.studies.open_questions.arithmetic import Setup
 from tpcsweep.studies.open_questions.experiments import AMPLE
 from tpcsweep.studies.open_questions.sources import SHIPPED
@@ -36,9 +36,9 @@ COLUMNS = (
     *("throughput", "error", "least", "most", "settled", "packet", "drops", "trusted"),
 )
 """source: where, for people. delay: ms in the queue. limit: packets, inf for none. bandwidth: Gbit/s that passes
-besides. throughput, error: Gbit/s. least, most: of the throughput, by arithmetic. settled:
-whether packets are as small as they get. packet: mean bytes of one as the queue counts it, where that was seen. drops:
-of the queue. trusted: neither unsteady nor of a machine whose CPUs were all busy."""
+besides. throughput, error: Gbit/s. least, most: of the throughput, by arithmetic. settled: whether packets are as
+small as they get. packet: mean bytes of one as the queue counts it, where that was seen. drops: of the queue. trusted:
+neither unsteady nor of a machine whose CPUs were all busy."""
 
 FLOOR = 0.05
 """No error is taken for less than this share of a throughput: cells measured anew differ by about as much."""
@@ -65,51 +65,47 @@ def _told(rows: Iterable[Mapping[str, Any]], file: Path) -> list[Mapping[str, An
 
 def of_experiments(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The rows of what `kernel.measure` gave. The best without any knob is what the machine passes at all."""
-    without = [one["throughput"] for one in content["experiments"] if one["explanation"] == "none"]
+    experiments = content["experiments"]
+    without = [run["throughput"] for run in experiments if run["explanation"] == "none"]
     machine = max(without, default=math.inf)
+    kept = ("explanation", "streams", "rtt", "mtu", "offloads", "throughput", "packet", "drops")
     return [
         {
-            **{
-                name: one[name] for name in ("explanation", "streams", "rtt", "mtu", "offloads", "throughput")
-            },
+            **{name: run[name] for name in kept},
             "source": f"{content['tool']}, {content['testbed']}",
             "simulated": False,
-            "delay": one["rtt"],
-            "limit": math.inf if one["limit"] >= AMPLE else one["limit"],
-            "bandwidth": min(one["policer"] or math.inf, machine),
-            "error": np.std(one["rates"], ddof=1) / math.sqrt(len(one["rates"])),
-            "packet": one["packet"],
-            "drops": one["drops"],
+            "delay": run["rtt"],
+            "limit": math.inf if run["limit"] >= AMPLE else run["limit"],
+            "bandwidth": min(run["policer"] or math.inf, machine),
+            "error": np.std(run["rates"], ddof=1) / math.sqrt(len(run["rates"])),
             "trusted": True,
         }
-        for one in content["experiments"]
+        for run in experiments
     ]
 
 
 def of_dataset(ds: xr.Dataset) -> list[Mapping[str, Any]]:
     """The rows of a sweep whose path has half of the RTT on each side, as all testbeds here make it."""
-    names = ("throughput", "throughput_low", "throughput_high", "path_drops")
-    ds = ds.assign(trusted=~sum((flagged(ds, flag) for flag in UNTRUSTED), start=ds["throughput"].isnull()))
-    cells = ds[[name for name in (*names, "trusted") if name in ds]].to_dataframe().reset_index()
-    cells = cells[cells["throughput"].notna() & (cells["rtt"] > 0)]
-    tools = ", ".join(sorted(set(cells["tool"])))
+    rows = observations(ds, also=["path_drops"])
+    rows = rows[rows["throughput"].notna() & (rows["rtt"] > 0)]
+    rows = rows.assign(trusted=~rows[list(UNTRUSTED)].any(axis=1), error=rows["error"].fillna(0.0))
+    tools = ", ".join(sorted(set(rows["tool"])))
     source = f"XRootD ({tools}), sweep {ds.attrs['sweep']}, {how_made(ds)}"
-    wide = 2 * stats.norm.ppf((1 + ds.attrs["measurement_confidence"]) / 2)
+    kept = ("streams", "rtt", "mtu", "bandwidth", "throughput", "error", "trusted")
     return [
         {
-            **{name: row[name] for name in ("streams", "rtt", "mtu", "bandwidth", "throughput", "trusted")},
+            **{name: row[name] for name in kept},
             "source": source,
-            "simulated": ds.attrs["testbed_kind"] == "simulation",
+            "simulated": ds.attrs["testbed_kind"] == SIMULATED,
             "explanation": explanation(row),
             "delay": row["rtt"] / 2,
             "limit": row["queue_limit"],
             # What loses packets at random cuts super-packets before.
             "offloads": row["loss"] == 0,
-            "error": np.nan_to_num((row["throughput_high"] - row["throughput_low"]) / wide),
             "packet": None,
-            "drops": row.get("path_drops"),
+            "drops": row["path_drops"],
         }
-        for row in cells.to_dict("records")
+        for row in rows.to_dict("records")
     ]
 
 
@@ -126,13 +122,11 @@ def explanation(row: Mapping[str, Any]) -> str:
 
 def with_arithmetic(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows with what the arithmetic gives for those with a limit, and errors not below the floor."""
-    rows = rows.copy()
-    spans = [expected(row) for row in rows.to_dict("records")]
-    rows["least"] = [low for low, _, _ in spans]
-    rows["most"] = [high for _, high, _ in spans]
-    rows["settled"] = [settled for _, _, settled in spans]
-    rows["error"] = np.hypot(rows["error"].astype(float), FLOOR * rows["throughput"].astype(float))
-    return rows
+    spans = pd.DataFrame(
+        [expected(row) for row in rows.to_dict("records")], rows.index, ["least", "most", "settled"]
+    )
+    error = np.hypot(rows["error"].astype(float), FLOOR * rows["throughput"].astype(float))
+    return rows.assign(**spans, error=error)
 
 
 def expected(row: Mapping[str, Any]) -> tuple[float, float, bool]:

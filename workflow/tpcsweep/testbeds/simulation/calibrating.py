@@ -5,11 +5,10 @@ The fit is that of `models.fit`, of the model's fixed point. docs/simulation.md 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
@@ -18,13 +17,11 @@ import xarray as xr
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.physics import UNITS, Physics
 from tpcsweep.dataset import SIMULATED
-from tpcsweep.models.base import Model, Parameter, Points
+from tpcsweep.files import write_text
+from tpcsweep.models.base import Floats, Model, Parameter, Points
 from tpcsweep.models.fit import RESAMPLES, Fit, fit
 from tpcsweep.models.observations import Observations, observe
 from tpcsweep.testbeds.simulation.model import WORDED, WORDS, Cells, solve, worded
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 PARAMETERS = (
     Parameter("setup_time", "s", "wall time of a transfer without round trips", 1e-3, 5, 0.1, "log"),
@@ -69,11 +66,12 @@ class CalibrationError(ValueError):
 def model_for(ratio: float) -> Model:
     """The fixed point as a model to be fitted.
 
-    ratio: what a source's core sends over what a destination's receives, by the CPU that both used.
+    Args:
+        ratio: what a source's core sends over what a destination's receives, by the CPU that both used.
     """
     held = {name: np.array(np.inf if value is None else value) for name, (value, _) in HELD.items()}
 
-    def throughput(points: Points, **values: float) -> NDArray[np.float64]:
+    def throughput(points: Points, **values: float) -> Floats:
         p = held | {name: np.array(value) for name, value in values.items()}
         p["core_rate_source"] = p["core_rate_destination"] * ratio
         return solve(Cells(**{name: points[name] for name in Cells._fields}), p, "path")[0]
@@ -98,29 +96,28 @@ def observed(summary: xr.Dataset) -> tuple[Observations, float]:
     """
     if summary.attrs.get("testbed_kind") == SIMULATED:
         raise CalibrationError("this dataset is simulated: parameters are fitted to measured cells alone")
-    found = observe(summary)
+    observations = observe(summary)
+    frame = observations.frame
     # Older datasets do not tell of parameters that came later; they had their defaults.
-    defaults = {
-        name: np.inf if one.default is None else one.default for name, one in Parameters.model_fields.items()
-    }
-    needed = (*Cells._fields, *WORDS)
-    lacking = {name: defaults[name] for name in needed if name in defaults and name not in found.frame}
-    frame = found.frame.assign(**lacking)
+    for name in (*Cells._fields, *WORDS):
+        if name in Parameters.model_fields and name not in frame:
+            default = Parameters.model_fields[name].default
+            frame = frame.assign(**{name: np.inf if default is None else default})
     frame = frame.assign(**dict(zip(WORDED, worded(*(frame[name] for name in WORDS)), strict=True)))
     used = summary["destination_cpu"] / summary["source_cpu"]
     ratio = float(used.median()) if bool(used.notnull().any()) else 1.0
     in_memory = ((frame["reads"] == 0) & (frame["writes"] == 0)).to_numpy()
     if not in_memory.any():
         raise CalibrationError("every cell uses a disk: parameters are fitted to files in memory alone")
-    return replace(found, frame=frame).take(in_memory), ratio
+    return replace(observations, frame=frame).take(in_memory), ratio
 
 
 def calibrate(observations: Observations, ratio: float, resamples: int = RESAMPLES) -> Fit:
     """Fit the parameters. Raises CalibrationError where that fails."""
-    found = fit(model_for(ratio), observations, resamples=resamples)
-    if not found.ok:
-        raise CalibrationError("; ".join(found.problems))
-    return found
+    fitted = fit(model_for(ratio), observations, resamples=resamples)
+    if not fitted.ok:
+        raise CalibrationError("; ".join(fitted.problems))
+    return fitted
 
 
 def left_out(observations: Observations, ratio: float) -> pd.DataFrame:
@@ -129,43 +126,39 @@ def left_out(observations: Observations, ratio: float) -> pd.DataFrame:
     Columns: `left_out` (axis=value), the axes, `measured` and `predicted` in Gbit/s, `ratio`. Values at the ends of
     an axis are extrapolations, and marked so in `extrapolated`.
     """
-    return pd.concat(list(_left_out(observations, ratio)), ignore_index=True)
-
-
-def _left_out(observations: Observations, ratio: float) -> Iterator[pd.DataFrame]:
+    tables = []
     for axis in observations.numeric:
         values = np.sort(observations.frame[axis].unique())
-        if len(values) < 3:
-            continue
-        for value in values:
+        for value in values if len(values) >= 3 else ():
             out = (observations.frame[axis] == value).to_numpy()
-            found = calibrate(observations.take(~out), ratio, resamples=0)
             rows = observations.frame[out]
-            predicted = found.estimate(rows)
-            yield rows[list(observations.axes)].assign(
-                left_out=f"{axis}={value:g}",
-                extrapolated=value in (values[0], values[-1]),
-                measured=rows["throughput"],
-                predicted=predicted,
-                ratio=predicted / rows["throughput"],
-            )
+            predicted = calibrate(observations.take(~out), ratio, resamples=0).estimate(rows)
+            about = {
+                "left_out": f"{axis}={value:g}",
+                "extrapolated": value in (values[0], values[-1]),
+                "measured": rows["throughput"],
+                "predicted": predicted,
+                "ratio": predicted / rows["throughput"],
+            }
+            tables.append(rows[list(observations.axes)].assign(**about))
+    return pd.concat(tables, ignore_index=True)
 
 
-def write(path: str | Path, found: Fit, ratio: float, observations: Observations) -> None:
+def write(path: str | Path, fitted: Fit, ratio: float, observations: Observations) -> None:
     """Write a testbed's file: all parameters, each with its source. A testbed can have it as its base."""
-    of = f"{observations.label}, {len(observations)} cells"
+    data = f"{observations.label}, {len(observations)} cells"
     lines = [
-        f"# Fitted to {of}. Written by `snakemake calibrate`; docs/simulation.md says how.",
+        f"# Fitted to {data}. Written by `snakemake calibrate`; docs/simulation.md says how.",
         "kind: simulation",
         "queues: path",
         "parameters:",
     ]
     for name in Physics.model_fields:
-        lines += [f"  {name}:", f"    {{{_entry(name, found, ratio, of)}}}"]
-    Path(path).write_text("\n".join(lines) + "\n")
+        lines += [f"  {name}:", f"    {{{_entry(name, fitted, ratio, data)}}}"]
+    write_text(Path(path), "\n".join(lines) + "\n")
 
 
-def _entry(name: str, found: Fit, ratio: float, of: str) -> str:
+def _entry(name: str, fitted: Fit, ratio: float, data: str) -> str:
     if name in HELD:
         value, source = HELD[name]
         return _estimate(name, (value, value, value), source)
@@ -173,12 +166,12 @@ def _entry(name: str, found: Fit, ratio: float, of: str) -> str:
     if name == "core_rate_source":
         known, times = "core_rate_destination", ratio
         more = f"; {ratio:.3g} times that of the destination, by the CPU that both used"
-    if not found.determined[known]:
-        more += f"; not determined by them: {found.reasons[known]}"
-    value = found.values[known]
-    ends = (value, min(found.low[known], value), max(found.high[known], value))
+    if not fitted.determined[known]:
+        more += f"; not determined by them: {fitted.reasons[known]}"
+    value = fitted.values[known]
+    ends = (value, min(fitted.low[known], value), max(fitted.high[known], value))
     value, low, high = (end * times for end in ends)
-    return _estimate(name, (value, low, high), f"fitted to {of}, 95 % interval{more}")
+    return _estimate(name, (value, low, high), f"fitted to {data}, 95 % interval{more}")
 
 
 def _estimate(name: str, values: tuple[float | None, float | None, float | None], source: str) -> str:

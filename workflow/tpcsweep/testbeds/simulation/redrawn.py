@@ -33,24 +33,21 @@ def datasets(summary: xr.Dataset) -> Iterator[xr.Dataset]:
         ValueError: for what is no simulated dataset, and for one of several testbeds' parameters.
     """
     settings = settings_of(summary)
-    cells, shape = columns_of(summary), summary["throughput"].shape
+    cells, over = columns_of(summary), summary["throughput"]
+    ok = (summary["status"] == STATUS.index("ok")).values
     sets = drawn(settings.parameters, settings.draws)
-    there = (summary["status"] == STATUS.index("ok")).values
     for number in range(settings.draws):
         p = {name: value[number, 0] if np.ndim(value) else value for name, value in sets.items()}
         throughput, at = solve(cells, p, settings.queues)
         cores = used_origins(cells) * instance_cores(cells, p)
-        found = {
-            "throughput": throughput,
-            **{
-                f"{side}_cpu": cores * np.minimum(throughput / at.ceilings[f"cpu_{side}"], 1)
-                for side in ("source", "destination")
-            },
-        }
-        found |= {f"throughput_{end}": throughput for end in ("low", "high")}
-        over = summary["throughput"].dims
+        figures = dict.fromkeys(("throughput", "throughput_low", "throughput_high"), throughput)
+        for side in ("source", "destination"):
+            figures[f"{side}_cpu"] = cores * np.minimum(throughput / at.ceilings[f"cpu_{side}"], 1)
         yield summary.assign(
-            {name: (over, np.where(there, values.reshape(shape), np.nan)) for name, values in found.items()}
+            {
+                name: (over.dims, np.where(ok, values.reshape(over.shape), np.nan))
+                for name, values in figures.items()
+            }
         )
 
 
@@ -58,14 +55,15 @@ def settings_of(summary: xr.Dataset) -> Simulation:
     """The testbed that a dataset was simulated on, as its cells tell. Raises ValueError."""
     if summary.attrs.get("testbed_kind") != SIMULATED:
         raise ValueError("not a simulated dataset: it has no parameter sets")
-    told = {orjson.dumps(orjson.loads(str(one))["simulation"]) for one in summary["provenance_record"].values}
-    if len(told) != 1:
-        raise ValueError(f"cells of {len(told)} sets of parameters: run snakemake again on one testbed")
-    settings = orjson.loads(told.pop())
+    records = summary["provenance_record"].values
+    known = {orjson.dumps(orjson.loads(str(record))["simulation"]) for record in records}
+    if len(known) != 1:
+        raise ValueError(f"cells of {len(known)} sets of parameters: run snakemake again on one testbed")
+    settings = orjson.loads(known.pop())
     of_dataset, of_model = set(settings["parameters"]), set(UNITS)
     if of_dataset != of_model:
-        both = (("unknown", of_dataset - of_model), ("missing", of_model - of_dataset))
-        named = "; ".join(f"{what}: {', '.join(sorted(names))}" for what, names in both if names)
+        differences = (("unknown", of_dataset - of_model), ("missing", of_model - of_dataset))
+        named = "; ".join(f"{kind}: {', '.join(sorted(names))}" for kind, names in differences if names)
         raise ValueError(f"simulated by another version of the model (parameters {named}): simulate it again")
     settings["parameters"] = {
         name: {"value": value, "low": low, "high": high, "unit": UNITS[name], "source": "as the dataset says"}

@@ -1,0 +1,134 @@
+"""The table of what cells say of throughput: every cell once, its error, and why it cannot be used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from tpcsweep import dataset
+from tpcsweep.claims.cells import cells_of
+from tpcsweep.comparing.comparison import compare
+from tpcsweep.dataset import STATUS
+from tpcsweep.dataset.labels import MASKS, about_flags
+from tpcsweep.dataset.observations import observations
+from tpcsweep.flags import FLAGS
+from tpcsweep.models import observe
+
+from tests.support import synthetic
+
+AXES = ("rtt", "streams", "repetition")
+
+
+def made(shape: tuple[int, int, int] = (2, 3, 2), half: float = 0.2) -> xr.Dataset:
+    """A dataset whose cells are told apart by their throughput: 1, 2, 3 … Gbit/s ± half."""
+    throughput = np.arange(1.0, np.prod(shape) + 1).reshape(shape)
+    return xr.Dataset(
+        {
+            "throughput": (AXES, throughput),
+            "throughput_low": (AXES, throughput - half),
+            "throughput_high": (AXES, throughput + half),
+            "status": (AXES, np.full(shape, STATUS.index("ok"), np.int8)),
+            "flags": (AXES, np.zeros(shape, np.int32), about_flags()),
+        },
+        {name: np.arange(1, size + 1) for name, size in zip(AXES, shape, strict=True)}
+        | {"tool": "curl", "record": ("record", [0])},
+        {"measurement_confidence": 0.95, "testbed_kind": "netns"},
+    )
+
+
+def test_every_cell_is_a_row_in_the_order_of_the_dimensions() -> None:
+    rows = observations(made())
+    assert rows["throughput"].tolist() == list(range(1, 13))
+    assert rows.loc[7, ["rtt", "streams", "repetition", "tool"]].tolist() == [2, 1, 2, "curl"]
+    assert (rows["reason"] == "").all()
+    assert not rows[list(FLAGS)].any(axis=None)
+    assert not {"record", "status", "flags", "throughput_low", "throughput_high"} & set(rows)
+
+
+@given(st.floats(0.5, 0.999), st.floats(1e-6, 10))
+@settings(max_examples=30)
+def test_an_error_gives_back_the_interval_that_it_stands_for(confidence: float, half: float) -> None:
+    rows = observations(made(half=half).assign_attrs(measurement_confidence=confidence))
+    ends = stats.norm.interval(confidence, rows["throughput"], rows["error"])
+    assert np.allclose(ends, [rows["throughput"] - half, rows["throughput"] + half])
+
+
+def test_intervals_whose_confidence_is_not_said_are_of_95_percent_to_everybody() -> None:
+    said = made((2, 3, 1))
+    unsaid = said.assign_attrs()
+    del unsaid.attrs["measurement_confidence"]
+    pd.testing.assert_frame_equal(observations(unsaid), observations(said))
+    pd.testing.assert_frame_equal(observe(unsaid).frame, observe(said).frame)
+    pd.testing.assert_frame_equal(cells_of(unsaid).trusted, cells_of(said).trusted)
+    pd.testing.assert_frame_equal(compare(unsaid, unsaid).cells, compare(said, said).cells)
+
+
+def test_without_an_interval_the_error_is_not_known() -> None:
+    bare = made()[["throughput"]]
+    assert observations(bare)["error"].isna().all()
+    assert (observations(bare)["reason"] == "").all()
+    half = made()
+    half["throughput_low"][0, 0, 0] = np.nan
+    assert observations(half)["error"].isna().tolist() == [True] + [False] * 11
+
+
+def test_reasons_are_the_first_that_holds() -> None:
+    ds = made()
+    at = {"rtt": 1, "streams": 1}
+    ds["status"].loc[{**at, "repetition": 1}] = STATUS.index("not_measured")
+    ds["status"].loc[{**at, "repetition": 2}] = STATUS.index("failed")
+    ds["throughput"].loc[{"rtt": 1}] = np.where(np.arange(3)[:, None] < 2, np.nan, 7.0)
+    ds["flags"].loc[{"rtt": 1, "streams": 3}] = MASKS["disturbed"] | MASKS["path_slow"]
+    rows = observations(ds, untrusted=("path_slow", "disturbed"))
+    assert rows["reason"].tolist() == [
+        *("not measured", "failed", "without throughput", "without throughput", "path_slow", "path_slow"),
+        *[""] * 6,
+    ]
+    # What is untrusted is the caller's to say.
+    assert observations(ds)["reason"].tolist()[4:] == [""] * 8
+    assert rows["disturbed"].tolist() == [False] * 4 + [True] * 2 + [False] * 6
+
+
+def test_flags_have_the_bits_that_the_dataset_says() -> None:
+    ds = made()
+    ds["flags"][0, 0, 0] = 4
+    ds["flags"].attrs.update(flag_meanings="disturbed", flag_masks=np.array([4]))
+    rows = observations(ds)
+    assert rows["disturbed"].tolist() == [True] + [False] * 11
+    assert not rows[[flag for flag in FLAGS if flag != "disturbed"]].any(axis=None)
+
+
+def test_more_columns_are_there_also_where_the_dataset_has_none() -> None:
+    rows = observations(made().assign(limit=xr.full_like(made()["throughput"], 3.0)), also=("limit", "cores"))
+    assert (rows["limit"] == 3).all()
+    assert rows["cores"].isna().all()
+
+
+@pytest.mark.parametrize("selection", [{"repetition": 1}, {"repetition": 1, "rtt": 0, "streams": 2}])
+def test_a_part_of_a_dataset_has_the_same_rows(selection: dict[str, int]) -> None:
+    whole, part = observations(made()), observations(made().isel(selection))
+    chosen = whole[np.all([whole[name] == at + 1 for name, at in selection.items()], axis=0)]
+    pd.testing.assert_frame_equal(
+        part[list(chosen)], chosen.reset_index(drop=True), check_dtype=False, check_names=False
+    )
+    bare = observations(made().isel(selection).drop_vars("repetition"))
+    assert bare["throughput"].tolist() == part["throughput"].tolist()
+
+
+def test_a_folded_sweep_has_a_row_for_each_cell(tmp_path: Path) -> None:
+    axes = {"tool": ["curl", "gfal-copy"], "cores": [1.0, None], "streams": [1, 2], "repetition": [1, 2]}
+    failed = {"tool": "curl", "cores": 1.0, "streams": 2}
+    specs = synthetic.write_sweep(tmp_path, axes, failed=[failed], missing=[{"repetition": 2, "cores": None}])
+    summary = dataset.fold(specs, axes).summary
+    rows = observations(summary)
+    assert rows["reason"].value_counts().to_dict() == {"": 10, "not measured": 4, "failed": 2}
+    for row in rows.to_dict("records"):
+        cell = summary.sel({name: row[name] for name in axes})
+        assert np.isclose(row["throughput"], cell["throughput"], equal_nan=True)
+        assert row["rtt"] == cell["rtt"]
