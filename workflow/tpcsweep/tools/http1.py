@@ -18,6 +18,9 @@ from urllib.parse import urlsplit
 PATIENCE = 90.0
 """Seconds without a byte after which a server is given up. XRootD itself gives up a copy that stands still after 60
 (`tpc.timeout`), and what it says then tells more; while it copies it sends a marker every 5."""
+BROKEN_OFF = "the server closed the connection within its answer"
+
+_Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class HttpError(Exception):
@@ -44,7 +47,7 @@ class Head:
         return self.headers.get("transfer-encoding", "").lower().endswith("chunked")
 
     async def body(self, reader: asyncio.StreamReader) -> AsyncGenerator[bytes, None]:
-        """The body in the pieces that it comes in. Raises HttpError, TimeoutError, OSError."""
+        """Give the body in the pieces that it comes in; raises what `Connections.request` does."""
         if self._chunked:
             while size := _chunk_size(await _read(reader.readline())):
                 yield (await _read(reader.readexactly(size + 2)))[:-2]
@@ -59,7 +62,11 @@ class Head:
 
 
 def parse_head(text: bytes) -> Head:
-    """What an answer begins with, of its bytes up to the empty line. Raises HttpError."""
+    """Parse the bytes of an answer up to its empty line.
+
+    Raises:
+        HttpError: if they are not HTTP/1.
+    """
     first, *lines = text.decode("latin-1").split("\r\n")
     version, _, rest = first.partition(" ")
     status, _, reason = rest.partition(" ")
@@ -73,6 +80,7 @@ class Connections:
     """Connections to any number of servers; those that are not in use wait to be used again."""
 
     def __init__(self, tls: ssl.SSLContext) -> None:
+        """Make no connection yet; all will be made with this TLS context."""
         self._tls = tls
         self._idle: dict[str, list[_Connection]] = defaultdict(list)
 
@@ -80,90 +88,72 @@ class Connections:
     async def request(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes = b""
     ) -> AsyncIterator[tuple[Head, AsyncIterator[bytes]]]:
-        """Ask; the answer's head and body, within `with`. Raises HttpError, TimeoutError, OSError."""
+        """Send a request, and give the head and the body of its answer for the length of a `with`.
+
+        A request is never sent twice: a COPY whose connection breaks may have begun.
+
+        Raises:
+            HttpError: for an answer that is no HTTP or breaks off.
+            TimeoutError: after PATIENCE without a byte.
+            OSError: for connections that cannot be made or break.
+        """
         parts = urlsplit(url)
         target = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
         length = {"Content-Length": str(len(body))} if body else {}
         fields = {"Host": parts.netloc, **headers, **length}
         lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
-        request = "\r\n".join([*lines, "", ""]).encode() + body
-        connection, head = await self._ask(parts.netloc, request)
+        reader, writer = await self._connection(parts.netloc)
         try:
-            async with contextlib.aclosing(head.body(connection.reader)) as pieces:
+            writer.write("\r\n".join([*lines, "", ""]).encode() + body)
+            head = await _head(reader)
+            async with contextlib.aclosing(head.body(reader)) as pieces:
                 yield head, pieces
                 async for _ in pieces:  # what was left must not be taken for the next answer
                     pass
         except BaseException:
-            connection.abort()
+            writer.transport.abort()
             raise
         if head.keeps:
-            self._idle[parts.netloc].append(connection)
+            self._idle[parts.netloc].append((reader, writer))
         else:
-            connection.abort()
+            writer.transport.abort()
 
-    async def _ask(self, server: str, request: bytes) -> tuple[_Connection, Head]:
-        idle = self._idle[server]
-        connection = None
-        while idle and (connection is None or connection.closed):
-            connection = idle.pop()
-        # A request is never sent twice: a COPY whose connection breaks may have begun.
-        if connection is None or connection.closed:
-            connection = await _connect(server, self._tls)
-        return connection, await connection.ask(request)
+    async def _connection(self, server: str) -> _Connection:
+        """Give a connection that has waited and is still open, else a new one."""
+        while idle := self._idle[server]:
+            reader, writer = idle.pop()
+            if not (reader.at_eof() or writer.is_closing()):
+                return reader, writer
+        parts = urlsplit(f"https://{server}")
+        async with asyncio.timeout(PATIENCE):
+            return await asyncio.open_connection(parts.hostname, parts.port or 443, ssl=self._tls)
 
 
-class _Connection:
-    """One connection, with at most one request at a time."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader = reader
-        self._writer = writer
-
-    async def ask(self, request: bytes) -> Head:
-        """Send a request; the head of what is answered. The connection is closed where that fails."""
+async def _head(reader: asyncio.StreamReader) -> Head:
+    """Read the head of an answer, after those of interim ones."""
+    while True:
         try:
-            self._writer.write(request)
-            while True:
-                async with asyncio.timeout(PATIENCE):
-                    head = parse_head(await self.reader.readuntil(b"\r\n\r\n"))
-                if head.status >= 200:  # not an interim answer
-                    return head
+            async with asyncio.timeout(PATIENCE):
+                head = parse_head(await reader.readuntil(b"\r\n\r\n"))
         except asyncio.IncompleteReadError as error:
-            self.abort()
             if error.partial:
-                raise HttpError("the server closed the connection within its answer") from None
+                raise HttpError(BROKEN_OFF) from None
             raise ConnectionResetError("the server closed the connection without an answer") from None
-        except BaseException:
-            self.abort()
-            raise
-
-    @property
-    def closed(self) -> bool:
-        """Whether the server has closed it."""
-        return self.reader.at_eof() or self._writer.is_closing()
-
-    def abort(self) -> None:
-        """Close at once."""
-        self._writer.transport.abort()
-
-
-async def _connect(server: str, tls: ssl.SSLContext) -> _Connection:
-    parts = urlsplit(f"https://{server}")
-    async with asyncio.timeout(PATIENCE):
-        return _Connection(*await asyncio.open_connection(parts.hostname, parts.port or 443, ssl=tls))
+        if head.status >= 200:
+            return head
 
 
 async def _read(reading: Awaitable[bytes]) -> bytes:
-    """What a reader reads, if it comes in time and whole."""
+    """Give what a reader reads if it comes in time and whole."""
     try:
         async with asyncio.timeout(PATIENCE):
             return await reading
     except asyncio.IncompleteReadError:
-        raise HttpError("the server closed the connection within its answer") from None
+        raise HttpError(BROKEN_OFF) from None
 
 
 def _chunk_size(line: bytes) -> int:
-    """Of a chunk's first line. Raises HttpError."""
+    """Give the size in a chunk's first line, or raise HttpError."""
     digits = line.partition(b";")[0].strip()
     if not re.fullmatch(rb"[0-9A-Fa-f]+", digits):
         raise HttpError(f"no chunk begins with {line[:100]!r}")

@@ -32,40 +32,42 @@ class Native(Worker):
     name = "native"
 
     def worker(self, credentials: Credentials) -> list[str]:
-        """`main` here, by the client's own Python."""
         return command(sys.executable, "native", str(credentials.folder))
 
     def versions(self) -> dict[str, str]:
-        """Python and its TLS."""
+        """Give the versions of Python and its TLS."""
         return {"native": f"Python {sys.version.split()[0]}, {ssl.OPENSSL_VERSION}"}
 
 
 class Progress:
-    """What the body of a COPY says: performance markers, and in its last line how it went."""
+    """The body of a COPY: performance markers, and in its last line how the copy went."""
 
     def __init__(self) -> None:
         self.bytes = 0
-        """Transferred, by the markers."""
+        """Bytes transferred, as the markers say."""
         self.last = b""
         """The last line that is not empty, as far as it has come."""
         self._rest = b""
 
     def feed(self, piece: bytes) -> bool:
-        """Take in the next piece of the body; whether more bytes have been transferred since the last."""
+        """Take in the next piece of the body; say whether it tells of more bytes than before."""
         before = self.bytes
         *lines, self._rest = (self._rest + piece).split(b"\n")
         for line in lines:
-            if found := _STRIPE_BYTES.match(line):
-                self.bytes = max(self.bytes, int(found[1]))
+            if marker := _STRIPE_BYTES.match(line):
+                self.bytes = max(self.bytes, int(marker[1]))
         said = [line for line in (*lines, self._rest) if line.strip()]
         self.last = said[-1] if said else self.last
         return self.bytes > before
 
 
 def failure(status: int, reason: str, last: bytes) -> str | None:
-    """Why a COPY failed, of its status and the last line of its body; None where it ended well.
+    """Say why a COPY failed; None if it ended well. The body decides: a copy may fail after its 201 was sent.
 
-    The body decides: a copy may fail after its 201 was sent.
+    Args:
+        status: of the HTTP answer.
+        reason: of the HTTP answer.
+        last: the last line of its body.
     """
     said = last.decode(errors="replace").strip()
     if not 200 <= status < 300:
@@ -79,7 +81,7 @@ class Copier:
     """Sends COPY for any number of transfers at a time."""
 
     def __init__(self, credentials: Credentials) -> None:
-        """Raises OSError, with the certificates that cannot be used."""
+        """Load the certificates, or raise OSError with those that cannot be used."""
         authority = str(credentials.authority)
         self._connections = Connections(ssl.create_default_context(cafile=authority))
         identified = ssl.create_default_context(cafile=authority)
@@ -88,13 +90,12 @@ class Copier:
         self._macaroons: dict[str, asyncio.Task[str]] = {}
 
     async def copy(self, transfer: Transfer) -> str | None:
-        """Copy; why that failed, in the server's words or those of Python's TLS and sockets; None where it did not."""
-        pull = transfer.copy_mode == "pull"
-        ends = (transfer.destination, transfer.source) if pull else (transfer.source, transfer.destination)
+        """Copy a file; say why that failed, in the server's words or those of Python's TLS and sockets."""
+        server = urlsplit(transfer.active).netloc
         try:
-            tokens = [await self._macaroon(urljoin(url, ".")) for url in ends]
+            tokens = [await self._macaroon(urljoin(url, ".")) for url in (transfer.active, transfer.passive)]
             headers = {
-                "Source" if pull else "Destination": ends[1],
+                transfer.passive_header: transfer.passive,
                 "Authorization": f"Bearer {tokens[0]}",
                 "TransferHeaderAuthorization": f"Bearer {tokens[1]}",
                 "Credential": "none",
@@ -102,11 +103,11 @@ class Copier:
             }
             if transfer.tcp_streams > 1:
                 headers["X-Number-Of-Streams"] = str(transfer.tcp_streams)
-            return await self._copied(ends[0], headers)
+            return await self._copied(transfer.active, headers)
         except TimeoutError:
-            return f"{urlsplit(ends[0]).netloc} has not answered for {PATIENCE:g} s"
+            return f"{server} has not answered for {PATIENCE:g} s"
         except (HttpError, OSError) as error:
-            return f"{urlsplit(ends[0]).netloc}: {error}"
+            return f"{server}: {error}"
 
     async def _copied(self, url: str, headers: dict[str, str]) -> str | None:
         now = asyncio.get_running_loop().time
@@ -126,7 +127,7 @@ class Copier:
         raise HttpError(f"redirected more than {REDIRECTIONS} times")
 
     async def _macaroon(self, folder: str) -> str:
-        """The macaroon of a folder's server: asked for once, and again after a failure."""
+        """Give the macaroon of a folder's server; it is asked for once, and again after a failure."""
         task = self._macaroons.get(folder)
         if task is None or (task.done() and task.exception()):
             task = self._macaroons[folder] = asyncio.create_task(self._fetched(folder))
@@ -145,7 +146,7 @@ class Copier:
 
 
 async def serve(copier: Copier) -> None:
-    """Copy what standard input asks for until it ends."""
+    """Copy what the lines of standard input ask for, until they end."""
     answers, loop = Answers(), asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
