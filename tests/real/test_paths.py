@@ -32,8 +32,8 @@ from tpcsweep.paths import (
 )
 from tpcsweep.paths.delayline import DelayLine
 from tpcsweep.paths.link import calibrate
-from tpcsweep.paths.plan import ETHERNET
-from tpcsweep.paths.verify import HEADERS, rtt_fits
+from tpcsweep.paths.plan import ETHERNET, HEADERS
+from tpcsweep.paths.verify import rtt_fits
 
 pytestmark = [pytest.mark.real, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
 
@@ -413,7 +413,7 @@ def until_calm(link: Link) -> float:
         rate = measure_bandwidth(link)
         if rate.calm:
             break
-    return rate.found
+    return rate.bandwidth
 
 
 @contextmanager

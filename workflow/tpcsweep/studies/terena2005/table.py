@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tpcsweep import tcp
 from tpcsweep.claims.effects import Interval
 from tpcsweep.claims.terena2005 import RECOVERIES
-from tpcsweep.paths import largest_bandwidth
+from tpcsweep.paths.plan import largest_bandwidth
 from tpcsweep.studies.terena2005.cases import MEASURED, SIMULATED, Case
 from tpcsweep.studies.terena2005.outcomes import Made, Outcome, interval
 from tpcsweep.studies.terena2005.published import IRREPRODUCIBLE, SHARES, UTILISATIONS

@@ -14,7 +14,8 @@ from kubernetes.client import V1Pod, VersionApi
 from tpcsweep.client.handle import ClientError
 from tpcsweep.configuration.testbeds import Kubernetes, Pair
 from tpcsweep.linux import signals
-from tpcsweep.paths import Path, PathError, describe_limit
+from tpcsweep.paths import Path, PathError
+from tpcsweep.paths.plan import describe_limit
 from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.kubernetes import state
 from tpcsweep.testbeds.kubernetes.api import Cluster, call

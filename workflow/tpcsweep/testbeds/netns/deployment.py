@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,9 @@ from tpcsweep.measure import provenance
 from tpcsweep.measure.files import Arrivals, DestinationFiles, hold, write_through
 from tpcsweep.measure.first_bytes import FirstBytes
 from tpcsweep.measure.received import ReceivedBytes
-from tpcsweep.paths import Link, Measured, connect, segmenting, verify
+from tpcsweep.paths import Link, Measured, connect, verify
 from tpcsweep.paths import Path as NetworkPath
+from tpcsweep.paths.plan import segmenting
 from tpcsweep.testbeds.netns import servers, state, topology
 from tpcsweep.testbeds.netns.servers import DeploymentError, Processes, Servers
 from tpcsweep.testbeds.netns.site import Counters, Side, Site
@@ -273,7 +274,7 @@ class _Deployment:
             **provenance.machine(),
             "software": provenance.software(self.needs.tools),
             "deployment": self.folder.name,
-            "path": {"measured": measured.to_dict(), **link.describe()},
+            "path": {"measured": asdict(measured), **link.describe()},
             "sysctls": self._sysctls(nodes),
             "cgroup_version": self.tree.version,
             "seconds": {name: round(value, 3) for name, value in seconds.items()},

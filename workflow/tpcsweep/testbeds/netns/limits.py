@@ -14,7 +14,7 @@ from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.problems import Problem, suggest
 from tpcsweep.configuration.testbeds import Netns
 from tpcsweep.configuration.units import CORES, RATE, RTT, SIZE, show
-from tpcsweep.paths import smallest_rtt
+from tpcsweep.paths.plan import smallest_rtt
 from tpcsweep.testbeds.netns.machine import emulator
 
 IN_MEMORY = ("tmpfs", "ramfs")

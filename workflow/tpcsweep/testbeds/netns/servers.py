@@ -18,7 +18,7 @@ from typing import IO, NamedTuple
 from tpcsweep.broken import BrokenError
 from tpcsweep.linux.cgroups import Cgroup, Hierarchy
 from tpcsweep.linux.commands import Commands
-from tpcsweep.linux.namespaces import entered, listening, socket_inside
+from tpcsweep.linux.namespaces import listening, socket_inside
 from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.site import Side
 from tpcsweep.tools import Place, Service, Tool
@@ -217,8 +217,7 @@ class Servers:
         return ["unshare", "--mount", "sh", "-c", bind, str(hosts)]
 
     def _listens(self, server: Server, port: int) -> bool:
-        with entered(f"{self._prefix}-{server.name}"):
-            return port in listening(Path("/proc/thread-self/net/tcp").read_text())
+        return port in listening(f"{self._prefix}-{server.name}")
 
     def _configure(self, server: Server) -> None:
         user = pwd.getpwnam(USER)
