@@ -18,6 +18,7 @@ End of input stops what runs and ends the client, so that it never outlives whoe
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import signal
 import sys
@@ -40,7 +41,7 @@ GRACE = 2.0
 
 @dataclass(frozen=True)
 class Run:
-    """What one cell asks of the client."""
+    """What one cell asks of the client; the module's text explains the fields."""
 
     tool: str
     streams: int
@@ -50,11 +51,11 @@ class Run:
     copy_mode: str
     tcp_streams: int
     files: int | None = None
-    """How many each stream transfers; None: until it is stopped."""
+    """How many files each stream transfers; None: any number until it is stopped."""
     folders: Sequence[str] = ("", "")
 
     def transfer(self, stream: int, number: int) -> Transfer:
-        """The transfer `number` of a stream: its destination is a file of its own."""
+        """Give a transfer of a stream; each has a destination file of its own."""
         source, destination = self.pairs[stream % len(self.pairs)]
         names = self.file_name.format(stream=stream), self.destination_name(stream, number)
         return Transfer(
@@ -68,12 +69,12 @@ class Run:
         )
 
     def destination_name(self, stream: int, number: int) -> str:
-        """File name at the destination."""
+        """Give the file name at the destination."""
         return f"{self.prefix}.{stream}.{number}"
 
 
 def emit(event: str, **fields: object) -> None:
-    """Write one event."""
+    """Write an event to standard output."""
     sys.stdout.write(json.dumps({"event": event, **fields}) + "\n")
     sys.stdout.flush()
 
@@ -103,31 +104,26 @@ class Streams:
             emit("finished" if any(finished) else "exhausted")
 
     async def _stream(self, stream: int, copy: Copy) -> bool:
-        """Transfer until all files are there, which it returns, or stopped, or it fails again and again."""
+        """Transfer until all files are there, or stopped, or it fails again and again; say whether all files are."""
         number = failures = done = 0
         while not self.stopping.is_set() and failures < GIVE_UP_AFTER and done != self.run.files:
             if await self._transfer(stream, number, copy):
                 failures, done = 0, done + 1
             else:
                 failures += 1
-                await self._pause()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self.stopping.wait(), PAUSE)
             number += 1
         return done == self.run.files
-
-    async def _pause(self) -> None:
-        try:
-            await asyncio.wait_for(self.stopping.wait(), PAUSE)
-        except TimeoutError:
-            pass
 
     async def _transfer(self, stream: int, number: int, copy: Copy) -> bool:
         start = time.monotonic()
         failure = await copy(self.run.transfer(stream, number))
+        end = time.monotonic()
         if self.stopping.is_set():
             return True  # cut short by us: neither a success nor a failure
         name = self.run.destination_name(stream, number)
-        times = {"start": start, "end": time.monotonic()}
-        emit("end", stream=stream, number=number, name=name, **times, failure=failure)
+        emit("end", stream=stream, number=number, name=name, start=start, end=end, failure=failure)
         return failure is None
 
     async def stop(self) -> None:
@@ -143,7 +139,7 @@ class Streams:
 
 
 async def serve(credentials: Credentials, folder: Path) -> None:
-    """Obey the requests on standard input until it ends."""
+    """Obey the requests on standard input until they end."""
     reader = asyncio.StreamReader(limit=1 << 22)
     await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer

@@ -19,7 +19,7 @@ from tpcsweep.tools import Credentials, Program, Tool, Transfer, Worker
 from tpcsweep.tools.lines import READY, order
 
 Copy = Callable[[Transfer], Awaitable[str | None]]
-"""Makes a transfer; why it failed, None where it did not."""
+"""Makes a transfer and says why it failed; None if it did not."""
 
 
 class RefusedError(Exception):
@@ -30,6 +30,7 @@ class Processes:
     """The tool's processes that run."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
+        """Give all of them this environment."""
         self._environment = environment
         self._running: set[Process] = set()
         self._told: signal.Signals | None = None
@@ -38,7 +39,11 @@ class Processes:
     async def started(
         self, command: list[str], stdin: int, stderr: int | IO[bytes]
     ) -> AsyncIterator[Process]:
-        """A process, within `with`, which has to end in there; its standard output is a pipe. Raises RefusedError."""
+        """Start a process whose standard output is a pipe; it has to end within the `with`.
+
+        Raises:
+            RefusedError: if it cannot be started.
+        """
         try:
             process = await asyncio.create_subprocess_exec(
                 *command, env=self._environment, stdin=stdin, stdout=PIPE, stderr=stderr
@@ -65,49 +70,41 @@ class Processes:
 async def copying(
     tool: Tool, credentials: Credentials, folder: Path, processes: Processes, first: Transfer
 ) -> AsyncIterator[Copy]:
-    """What makes transfers, within `with`; `first` is the first of them. Raises RefusedError."""
+    """Give what makes transfers within a `with`.
+
+    Args:
+        tool: makes them.
+        credentials: those of the deployment.
+        folder: a folder that is private to the client.
+        processes: where the tool's processes are started.
+        first: the first transfer of the cell.
+
+    Raises:
+        RefusedError: if the tool cannot begin.
+    """
     if isinstance(tool, Worker):
-        async with _by_one(tool, credentials, folder, processes) as copy:
-            yield copy
+        log = folder / "worker.log"
+        with log.open("wb") as stderr:
+            async with processes.started(tool.worker(credentials), PIPE, stderr) as process:
+                worker = _Worker(process, tool.name, log)
+                async with worker.listening():
+                    yield worker.copy
     elif isinstance(tool, Program):
         try:
             tool.prepare(first, credentials, folder)
         except RuntimeError as error:
             raise RefusedError(str(error)) from None
-        yield _by_many(tool, credentials, folder, processes)
 
-
-def _by_many(tool: Program, credentials: Credentials, folder: Path, processes: Processes) -> Copy:
-    """A process for each transfer."""
-
-    async def copy(transfer: Transfer) -> str | None:
-        command = tool.command(transfer, credentials, folder)
-        try:
-            async with processes.started(command, DEVNULL, STDOUT) as process:
-                output = (await process.communicate())[0].decode(errors="replace")
-        except RefusedError as error:
-            return str(error)
-        return tool.failure(process.returncode or 0, output)
-
-    return copy
-
-
-@contextlib.asynccontextmanager
-async def _by_one(
-    tool: Worker, credentials: Credentials, folder: Path, processes: Processes
-) -> AsyncIterator[Copy]:
-    """One process for all transfers; it ends with the `with`."""
-    log = folder / "worker.log"
-    with log.open("wb") as stderr:
-        async with processes.started(tool.worker(credentials), PIPE, stderr) as process:
-            worker = _Worker(process, tool.name, log)
-            await worker.begin()
-            listening = asyncio.create_task(worker.listen())
+        async def copy(transfer: Transfer) -> str | None:
+            command = tool.command(transfer, credentials, folder)
             try:
-                yield worker.copy
-            finally:
-                worker.end()
-                await listening
+                async with processes.started(command, DEVNULL, STDOUT) as process:
+                    output = (await process.communicate())[0].decode(errors="replace")
+            except RefusedError as error:
+                return str(error)
+            return tool.failure(process.returncode or 0, output)
+
+        yield copy
 
 
 class _Worker:
@@ -121,38 +118,41 @@ class _Worker:
         self._log = log
         self._numbers = itertools.count()
         self._running: dict[int, asyncio.Future[str | None]] = {}
-        self._over: str | None = None
+        self._ended: str | None = None
         """Why it does not copy any more."""
 
-    async def begin(self) -> None:
-        """Wait until it can copy. Raises RefusedError with its last words."""
+    @contextlib.asynccontextmanager
+    async def listening(self) -> AsyncIterator[None]:
+        """Wait until it can copy, or raise RefusedError with its last words; end it at the end of the `with`."""
         line = await self._stdout.readline()
         if not line or json.loads(line) != READY:
             raise RefusedError(await self._last_words())
+        listening = asyncio.create_task(self._listen())
+        try:
+            yield
+        finally:
+            self._stdin.close()
+            await listening
 
     async def copy(self, transfer: Transfer) -> str | None:
-        """As `Copy` has it."""
-        if self._over:
-            return self._over
+        """Make a transfer; say why it failed."""
+        if self._ended:
+            return self._ended
         number = next(self._numbers)
         self._running[number] = asyncio.get_running_loop().create_future()
         self._stdin.write(order(number, transfer))
         return await self._running[number]
 
-    async def listen(self) -> None:
-        """Until it has ended."""
+    async def _listen(self) -> None:
+        """Take its answers until it has ended; transfers without an answer fail then."""
         try:
             async for line in self._stdout:
                 answer = json.loads(line)
                 self._running.pop(answer["number"]).set_result(answer["failure"])
         finally:
-            self._over = await self._last_words()
-            for ended in self._running.values():
-                ended.set_result(self._over)
-
-    def end(self) -> None:
-        """Tell it that no more transfers come."""
-        self._stdin.close()
+            self._ended = await self._last_words()
+            for transfer in self._running.values():
+                transfer.set_result(self._ended)
 
     async def _last_words(self) -> str:
         code = await self._process.wait()

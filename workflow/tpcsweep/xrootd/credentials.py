@@ -17,13 +17,13 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from tpcsweep.xrootd.servers import VALID_HOURS
 
 USER = "alice"
 ROOT_USER = "root"
-"""Whom the tools run as, which the root protocol believes."""
+"""The user as whom tools run, and whom the root protocol takes them for."""
 VALID = datetime.timedelta(hours=VALID_HOURS)
 
 Signed = tuple[x509.Certificate, ec.EllipticCurvePrivateKey]
@@ -32,9 +32,11 @@ Signed = tuple[x509.Certificate, ec.EllipticCurvePrivateKey]
 def create(folder: Path, addresses: Iterable[str], owner: tuple[int, int], root: bool = False) -> None:
     """Write ca.pem, ca/ (hashed), host.pem, host.key, user.pem, user.key, macaroon.key, gridmap and authdb.
 
-    `addresses` go into the host certificate as IP subject alternative names, without which no client accepts it.
-    `owner` is the (uid, gid) of the servers: their secrets are readable by them alone, the user's by root alone.
-    With `root` ROOT_USER may do what the certificate's user may.
+    Args:
+        folder: the folder to make.
+        addresses: IP addresses of the servers; no client accepts a certificate without them.
+        owner: user and group ids of the servers. Their secrets are readable by them alone, the user's by root alone.
+        root: whether ROOT_USER may do what the certificate's user may.
     """
     folder.mkdir(mode=0o711)
     authority = _certificate("tpcsweep CA")
@@ -55,14 +57,9 @@ def create(folder: Path, addresses: Iterable[str], owner: tuple[int, int], root:
 
 
 def _certificate(name: str, authority: Signed | None = None, addresses: Iterable[str] = ()) -> Signed:
-    """A certificate signed by `authority`, or by itself (then an authority)."""
+    """Make a certificate that an authority signs; without one it signs itself and is an authority."""
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name(
-        [
-            x509.NameAttribute(NameOID.DOMAIN_COMPONENT, "tpcsweep"),
-            x509.NameAttribute(NameOID.COMMON_NAME, name),
-        ]
-    )
+    subject = x509.Name.from_rfc4514_string(f"CN={name},DC=tpcsweep")  # the last comes first in it
     issuer, signer = (authority[0].subject, authority[1]) if authority else (subject, key)
     now = datetime.datetime.now(datetime.UTC)
     builder = (
@@ -87,16 +84,12 @@ def _certificate(name: str, authority: Signed | None = None, addresses: Iterable
 
 
 def _key_usage(authority: bool) -> x509.KeyUsage:
+    unused = ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement")
     return x509.KeyUsage(
         digital_signature=not authority,
         key_cert_sign=authority,
         crl_sign=authority,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
+        **dict.fromkeys((*unused, "encipher_only", "decipher_only"), False),
     )
 
 
@@ -111,7 +104,7 @@ def _pem_key(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def _write(path: Path, content: bytes, mode: int, owner: tuple[int, int] | None = None) -> None:
-    """Write a file that never was more readable than `mode`."""
+    """Write a file that is never more readable than its mode says."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
         file.write(content)
         os.fchmod(file.fileno(), mode)

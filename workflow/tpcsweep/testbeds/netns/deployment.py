@@ -9,14 +9,15 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from tpcsweep.client.handle import Client, of_process
-from tpcsweep.configuration.parameters import DeploymentParameters
-from tpcsweep.configuration.testbeds import DISK
+from tpcsweep.configuration.testbeds import Netns
 from tpcsweep.linux import signals
 from tpcsweep.linux.cgroups import Cgroup, hierarchy
 from tpcsweep.linux.commands import Commands
@@ -29,9 +30,10 @@ from tpcsweep.measure.received import ReceivedBytes
 from tpcsweep.paths import Link, Measured, connect, verify
 from tpcsweep.paths import Path as NetworkPath
 from tpcsweep.paths.plan import segmenting
+from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.netns import servers, state, topology
-from tpcsweep.testbeds.netns.servers import DeploymentError, Processes, Servers
-from tpcsweep.testbeds.netns.site import Counters, Side, Site
+from tpcsweep.testbeds.netns.servers import DeploymentError, Processes, Servers, Side
+from tpcsweep.testbeds.netns.site import Counters, Site
 from tpcsweep.tools import TOOLS, Place
 from tpcsweep.xrootd import credentials
 from tpcsweep.xrootd import servers as xrootd
@@ -42,40 +44,28 @@ ON_DISK = {"memory_to_disk": ("dst",), "disk_to_disk": topology.SIDES}
 PLACES: dict[Place, str] = {"client": "client", "source": "src1", "destination": "dst1"}
 """The node of each place where tools run."""
 MOST_HELD = 2 << 30
-"""Bytes of memory, a second or two of work; what files of cells take beyond that is mostly what others have left."""
-
-
-@dataclass(frozen=True)
-class Needs:
-    """What a deployment gets of the machine, and for what."""
-
-    memory: int
-    """Bytes for the files of each side that are in memory."""
-    disk: Path = Path(DISK)
-    """The folder for the others."""
-    tools: Sequence[str] = ()
-    """What its cells use: their servers are started, their versions go into the provenance."""
-    streams: int = 1
-    """The most that a cell has."""
-    strict: bool = False
-    """Whether a path that is slower than asked is refused."""
-    arriving: int = 0
-    """Bytes of the files that arrive in memory at a time, the most that a cell has."""
+"""Bytes of memory that are kept for files that arrive, a second or two of work; beyond that, files of cells mostly take
+what others have left."""
 
 
 @contextlib.contextmanager
-def deployed(wanted: DeploymentParameters, owner: state.Owner, needs: Needs) -> Iterator[Site]:
-    """A deployment that is up, verified and ready, for the length of a `with`; the caller holds the machine's lock.
+def deployed(settings: Netns, request: Request, owner: state.Owner) -> Iterator[Site]:
+    """Give a deployment that is up, verified and ready, for the length of a `with`.
 
-    Raises DeploymentError, PathError or CommandError when it does not come up, and TeardownError when it does not go;
-    nothing stays behind in either case.
+    The caller holds the machine's lock. Nothing stays behind, whatever is raised.
+
+    Raises:
+        DeploymentError: if a server does not come up.
+        PathError: if the path does not come up as asked.
+        CommandError: if a command fails.
+        TeardownError: if the deployment does not go.
     """
     with contextlib.ExitStack() as undo:  # the last registered is the first to be done
         folder = state.create(owner)
         children: list[subprocess.Popen[bytes]] = []
         undo.callback(state.teardown, folder, children)
-        deployment = _Deployment(folder, wanted, Path(owner.logs), needs, children)
-        undo.callback(deployment.close)
+        deployment = _Deployment(settings, request, folder, children)
+        undo.callback(deployment.opened.close)
         undo.callback(signals.ignore)
         yield deployment.up()
 
@@ -84,27 +74,24 @@ class _Deployment:
     """The steps of coming up, and what they have opened so far."""
 
     def __init__(
-        self,
-        folder: Path,
-        wanted: DeploymentParameters,
-        logs: Path,
-        needs: Needs,
-        children: list[subprocess.Popen[bytes]],
+        self, settings: Netns, request: Request, folder: Path, children: list[subprocess.Popen[bytes]]
     ) -> None:
+        self.settings = settings
+        self.request = request
+        self.wanted = request.parameters
+        self.memory = settings.memory or psutil.virtual_memory().available // 2
         self.folder = folder
-        self.wanted = wanted
-        self.needs = needs
         self.prefix = state.prefix(folder.name)
         self.tree = hierarchy()
-        self.commands = Commands(logs / "commands.log")
+        self.commands = Commands(request.logs / "commands.log")
         self.processes = Processes(self.prefix, self.tree, self.commands, children)
         self.opened = contextlib.ExitStack()
-        """What this process holds open of the deployment."""
+        """Closes what this process holds open of the deployment; the rest goes by name."""
         user = pwd.getpwnam(servers.USER)
         self.owner = (user.pw_uid, user.pw_gid)
 
     def up(self) -> Site:
-        """All steps in order: network, path, then servers and client."""
+        """Do all steps in order: network, path, then servers and client."""
         began = time.monotonic()
         sides = {side: self._side(side) for side in topology.SIDES}
         nodes = [
@@ -117,16 +104,18 @@ class _Deployment:
         link = self._path(groups["path"])
         self.opened.callback(link.close)
         self._routes(nodes, link)
-        measured = verify(link.path, link, strict=self.needs.strict)
+        measured = verify(link.path, link, strict=self.settings.path == "strict")
         verified = time.monotonic()
         secrets = self.folder / "credentials"
-        tools = [TOOLS[tool] for tool in self.needs.tools]
+        tools = [TOOLS[tool] for tool in self.request.tools]
         root = any(tool.protocol == "root" for tool in tools)
         credentials.create(secrets, [node.address for node in nodes], self.owner, root)
         for side in sides.values():
             self._storage(side)
         monitor, arrivals = self._monitor(sides), self._arrivals(sides)
-        started = Servers(self.prefix, sides.values(), secrets, self.processes, tools, self.needs.streams)
+        started = Servers(
+            self.prefix, list(sides.values()), secrets, self.processes, tools, self.request.streams
+        )
         started.start()
         self._hold_memory(sides["dst"])  # while the servers come up
         places = dict.fromkeys(("client", *(tool.place for tool in tools)))
@@ -145,16 +134,12 @@ class _Deployment:
             arrivals=arrivals,
             monitor=monitor,
             commands=self.commands,
-            health=started,
+            servers=started,
             provenance=self._provenance(nodes, link, measured, seconds),
             rtt_idle=measured.rtt.median,
             bandwidth_found=measured.bandwidth,
             path_slow=measured.slow,
         )
-
-    def close(self) -> None:
-        """Release what this process holds; the rest goes by name."""
-        self.opened.close()
 
     def _side(self, name: str) -> Side:
         root = self.folder / "data" / name
@@ -212,7 +197,7 @@ class _Deployment:
             self._on_disk(root)
         else:
             root.mkdir(parents=True)
-            size = self.needs.memory + MOST_HELD // 256  # a page in each MiB is held
+            size = self.memory + MOST_HELD // 256  # a page in each MiB is held
             options = f"size={size},mode=755"
             self.commands.run(["mount", "-t", "tmpfs", "-o", options, "tpcsweep", str(root)])
         side.files.mkdir()
@@ -220,13 +205,13 @@ class _Deployment:
         os.chown(side.files, *self.owner)
 
     def _hold_memory(self, destination: Side) -> None:
-        if not destination.disk and self.needs.arriving:
-            size = min(self.needs.arriving, self.needs.memory, MOST_HELD)
+        if not destination.disk and self.request.arriving:
+            size = min(self.request.arriving, self.memory, MOST_HELD)
             hold(destination.files.parent / "held", size)
 
     def _on_disk(self, root: Path) -> None:
-        """Make a link that leads to a folder on the disk; the link first, so that what is made can be found."""
-        folder = self.needs.disk / f"{self.folder.name}-{root.name}"
+        """Make a folder on the disk and a link that leads there; the link first, so that teardown finds the folder."""
+        folder = Path(self.settings.disk) / f"{self.folder.name}-{root.name}"
         root.parent.mkdir(exist_ok=True)
         root.symlink_to(folder)
         folder.mkdir(parents=True, mode=0o755)
@@ -234,12 +219,12 @@ class _Deployment:
             write_through(folder)
         except OSError as error:
             raise DeploymentError(
-                f"{self.needs.disk}: its file system cannot write through its cache ({error.strerror}); "
+                f"{self.settings.disk}: its file system cannot write through its cache ({error.strerror}); "
                 "`disk` of the testbed must be a folder on one that can, such as ext4, xfs or btrfs"
             ) from error
 
     def _monitor(self, sides: dict[str, Side]) -> Monitor:
-        """Before the servers: what is sent while nobody hears it is lost."""
+        """Hear XRootD's monitoring before the servers start: what is sent while nobody hears it is lost."""
         inside = [f"{self.prefix}-{origin.name}" for side in sides.values() for origin in side.origins]
         monitor = Monitor(socket_inside(name, socket.AF_INET, socket.SOCK_DGRAM) for name in inside)
         self.opened.callback(monitor.close)
@@ -253,7 +238,7 @@ class _Deployment:
         return of_process(self.processes.start(node, command, home, subprocess.PIPE, "client" * elsewhere))
 
     def _arrivals(self, sides: dict[str, Side]) -> Arrivals:
-        """Without files, what the destination's connections receive."""
+        """Count what arrives in files, or where there are none what the destination's connections receive."""
         if self.wanted.layer != "network":
             first = FirstBytes(sides["dst"].files)
             self.opened.callback(first.close)
@@ -272,7 +257,7 @@ class _Deployment:
     ) -> dict[str, Any]:
         return {
             **provenance.machine(),
-            "software": provenance.software(self.needs.tools),
+            "software": provenance.software(self.request.tools),
             "deployment": self.folder.name,
             "path": {"measured": asdict(measured), **link.describe()},
             "sysctls": self._sysctls(nodes),
@@ -281,16 +266,16 @@ class _Deployment:
         }
 
     def _sysctls(self, nodes: list[topology.Node]) -> dict[str, str]:
-        """What the kernel says is in force at the first origin of each side."""
-        found = {}
+        """Give what the kernel says is in force at the first origin of each side."""
+        values = {}
         keys = [*topology.sysctls(0), "net.core.rmem_max", "net.core.wmem_max"]
         for side, other in (topology.SIDES, topology.SIDES[::-1]):
             namespace = f"{self.prefix}-{next(node.name for node in nodes if node.side == side)}"
             for line in self._inside(namespace, ["sysctl", "--ignore", *keys]).splitlines():
                 key, _, value = line.partition(" = ")
-                found[f"{side}.{key}"] = " ".join(value.split())
+                values[f"{side}.{key}"] = " ".join(value.split())
             route = self.commands.run(["ip", "-n", namespace, "route", "get", topology.ENTRY[other]]).split()
-            found[f"{side}.congestion_control"] = (
+            values[f"{side}.congestion_control"] = (
                 route[route.index("congctl") + 1] if "congctl" in route else ""
             )
-        return found
+        return values

@@ -5,9 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from pathlib import Path
-
-import psutil
 
 from tpcsweep.client.handle import ClientError
 from tpcsweep.configuration.testbeds import Netns
@@ -34,7 +31,7 @@ EXPECTED = (
 
 @contextlib.contextmanager
 def deployed(settings: Netns, request: Request) -> Iterator[Site]:
-    """Wait for the machine, remove what dead owners left, deploy. Raises what is in EXPECTED."""
+    """Wait for the machine, remove what dead owners left, deploy; raises what is in EXPECTED."""
     machine.require(request.tools)
     owner = state.Owner(request.sweep, request.deployment, os.getpid(), str(request.logs))
     with state.exclusive(owner, waiting=lambda holder: request.stage(f"waiting for {holder}")):
@@ -42,11 +39,7 @@ def deployed(settings: Netns, request: Request) -> Iterator[Site]:
             request.stage(f"removing what is left of {state.describe(leftover)}")
             state.teardown(leftover)
         request.stage(f"deploying {request.deployment}")
-        memory = settings.memory or psutil.virtual_memory().available // 2
-        strict = settings.path == "strict"
-        disk = Path(settings.disk)
-        needs = deployment.Needs(memory, disk, request.tools, request.streams, strict, request.arriving)
-        with deployment.deployed(request.parameters, owner, needs) as site:
+        with deployment.deployed(settings, request, owner) as site:
             yield site
 
 
@@ -56,10 +49,9 @@ def require(_settings: Netns) -> None:
 
 
 def reap(_settings: Netns) -> list[str]:
-    """Remove what dead owners have left on this machine. Raises BusyError, TeardownError."""
-    owner = state.Owner("reap", "", os.getpid(), "")
+    """Remove what dead owners have left on this machine, and say what it was; raises BusyError, TeardownError."""
     removed = []
-    with state.exclusive(owner):
+    with state.exclusive(state.Owner("reap", "", os.getpid(), "")):
         for leftover in state.leftovers():
             removed.append(state.describe(leftover))
             state.teardown(leftover)
