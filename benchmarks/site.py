@@ -15,8 +15,8 @@ from tpcsweep.configuration.testbeds import Netns
 from tpcsweep.linux import signals
 from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.netns import state
-from tpcsweep.testbeds.netns.deployment import deployed
 from tpcsweep.testbeds.netns.site import Site
+from tpcsweep.testbeds.netns.testbed import brought_up
 
 MEMORY = 4 << 30
 
@@ -32,7 +32,7 @@ def site_of(tools: Sequence[str] = (), streams: int = 1, **parameters: Any) -> I
         try:
             with (
                 state.exclusive(owner, waiting=print),
-                deployed(settings, request, owner) as site,
+                brought_up(settings, request, owner) as site,
             ):
                 yield site
         finally:

@@ -17,8 +17,8 @@ from tpcsweep.linux import signals
 from tpcsweep.measure.cell import measure
 from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.netns import state
-from tpcsweep.testbeds.netns.deployment import deployed
 from tpcsweep.testbeds.netns.site import Site
+from tpcsweep.testbeds.netns.testbed import brought_up
 from tpcsweep.tools import TOOLS
 from tpcsweep.xrootd.servers import READY_FILE
 
@@ -40,7 +40,7 @@ def site_of(folder: Path, tools: Sequence[str] = (), streams: int = 1, **paramet
     with state.exclusive(owner, waiting=print):
         before = present()
         try:
-            with deployed(settings, request, owner) as site:
+            with brought_up(settings, request, owner) as site:
                 yield site
         finally:
             for number, handler in handlers.items():

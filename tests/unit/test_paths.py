@@ -15,9 +15,17 @@ from tpcsweep.linux.commands import CommandError, Commands
 from tpcsweep.linux.namespaces import NamespaceError, entered, parse_net_dev
 from tpcsweep.paths import plan
 from tpcsweep.paths.delayline import Direction
-from tpcsweep.paths.link import base_cost, line_counters, offloads, one_way_ns, qdisc_counters, refuse_beyond
+from tpcsweep.paths.link import (
+    Rtt,
+    base_cost,
+    line_counters,
+    offloads,
+    one_way_ns,
+    parse_ping,
+    qdisc_counters,
+    refuse_beyond,
+)
 from tpcsweep.paths.plan import HEADERS, Path, PathError
-from tpcsweep.paths.rtt import Rtt, parse_ping
 from tpcsweep.paths.verify import (
     CALM_LOOKS,
     LARGEST_DATAGRAM,

@@ -12,7 +12,7 @@ from tpcsweep.linux import cgroups
 from tpcsweep.measure.cell import measure
 from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.netns import state
-from tpcsweep.testbeds.netns.deployment import deployed
+from tpcsweep.testbeds.netns.testbed import brought_up
 
 MIB = 1 << 20
 # One slow CPU: 10 Mbit/s is what it carries beside the servers.
@@ -24,7 +24,7 @@ def main() -> None:
     Path(owner.logs).mkdir()
     settings = Netns(kind="netns", memory=64 * MIB)
     request = Request("uml", "deployment", WANTED, (), 0.0, Path(owner.logs), print)
-    with state.exclusive(owner), deployed(settings, request, owner) as site:
+    with state.exclusive(owner), brought_up(settings, request, owner) as site:
         found = measure(site, WANTED, Measurement(min_time=8, max_time=10), "u", lambda *_: None)
         group = site.sides["dst"].groups[0]
         found["quota"] = (group.tree.cpu / group.name / "cpu.max").read_text().split()

@@ -4,9 +4,8 @@
 how and why.
 """
 
-from tpcsweep.paths.link import Link, connect, netem_works
+from tpcsweep.paths.link import Link, Rtt, connect, measure_rtt, netem_works
 from tpcsweep.paths.plan import INTERFACE, Emulator, Path, PathError
-from tpcsweep.paths.rtt import Rtt, measure_rtt
 from tpcsweep.paths.verify import Measured, measure_bandwidth, verify
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Join two router namespaces by a path, watch it, and take it away again."""
+"""Join two router namespaces by a path, measure its RTT, watch it, and take it away again."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import contextlib
 import hashlib
 import json
 import os
+import re
+import statistics
 import subprocess
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path as File
 from typing import Any
@@ -16,12 +19,24 @@ from typing import Any
 from tpcsweep.linux.commands import CommandError, Commands
 from tpcsweep.linux.namespaces import Interface
 from tpcsweep.paths import delayline, plan
-from tpcsweep.paths.plan import INTERFACE, Emulator, Path, PathError
-from tpcsweep.paths.rtt import Rtt, measure_rtt
+from tpcsweep.paths.plan import HEADERS, INTERFACE, Emulator, Path, PathError
 
 CALIBRATION = 500_000  # ns one way: an RTT of 1 ms, where ping's figures have a resolution of 10 µs
 LARGEST_BASE = 1.0  # ms; a base cost above this is a busy machine, not the delay line, and is not subtracted
 DIRECTIONS = ("near_to_far", "far_to_near")
+PINGS = 17
+PING_INTERVAL = 0.01  # s
+PING_PATIENCE = 3  # s without any answer; only a path that is down waits so long
+
+
+@dataclass(frozen=True)
+class Rtt:
+    """Round-trip times in ms. ping prints three digits, so the median's resolution is 1 % or better."""
+
+    min: float
+    median: float
+    max: float
+    samples: int
 
 
 class Link(contextlib.AbstractContextManager["Link"]):
@@ -215,6 +230,33 @@ def connect(
     return link
 
 
+def measure_rtt(commands: Commands, namespace: str, address: str, mtu: int) -> Rtt:
+    """Ping an address from a namespace; takes 0.2 s and about three RTTs.
+
+    Before the pings that count come packets of the full MTU that must not be fragmented: they warm up ARP, and prove
+    the MTU. Three, as one may be lost at random.
+
+    Raises:
+        PathError: if nothing answers.
+    """
+    ping = ["ip", "netns", "exec", namespace, "ping", "-n", "-W", str(PING_PATIENCE)]
+    full = ["-M", "do", "-s", str(mtu - HEADERS), "-c", "3", "-i", "0.002", address]
+    try:
+        commands.run([*ping, *full])
+        answers = commands.run([*ping, "-c", str(PINGS), "-i", str(PING_INTERVAL), address])
+    except CommandError as error:
+        raise PathError(f"path: {address} from {namespace} with packets of {mtu} bytes: {error}") from error
+    return parse_ping(answers)
+
+
+def parse_ping(text: str) -> Rtt:
+    """Read the figures in what `ping` prints, one line per answer."""
+    times = [float(time) for time in re.findall(r"\btime=([\d.]+) ms", text)]
+    if not times:
+        raise PathError(f"path: ping printed no times: {text.strip()[-200:]}")
+    return Rtt(min(times), statistics.median(times), max(times), len(times))
+
+
 def calibrate(link: Link) -> None:
     """Measure what the idle delay line itself costs, and set its delay to what is left of the asked RTT.
 
@@ -240,7 +282,7 @@ def one_way_ns(rtt: float, base: float) -> int:
 
 def refuse_beyond(path: Path, emulator: Emulator) -> None:
     """Raise PathError for what this emulator cannot make on this machine."""
-    smallest, largest = plan.smallest_rtt(emulator), plan.largest_bandwidth(emulator)
+    smallest, largest = plan.SMALLEST_RTT[emulator], plan.LARGEST_BANDWIDTH[emulator]
     if 0 < path.rtt < smallest:
         raise PathError(
             f"path: rtt is {path.rtt:g} ms; with emulator {emulator} it is 0 or at least {smallest:g} ms"

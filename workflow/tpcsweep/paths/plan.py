@@ -21,6 +21,11 @@ MOST_PACKETS = 2**32 - 1  # what netem's limit can say
 AHEAD = 100.0  # ms of the rate that wait in the queue while it is looked at: their sender may be so late
 MOST_AHEAD = 1 << 28  # bytes
 HEADERS = 28  # bytes of the IPv4 header together with that of UDP or ICMP, which are as long
+SMALLEST_RTT: dict[Emulator, float] = {"none": 0.0, "netem": 0.1, "delayline": 0.5}
+"""The smallest RTT above 0, in ms, that an emulator makes within the tolerance of `verify`."""
+LARGEST_BANDWIDTH: dict[Emulator, float] = {"none": LARGEST, "netem": LARGEST, "delayline": 5.0}
+"""The largest bandwidth in Gbit/s that is accepted: the delay line's is what benchmarks/path.py has measured with two
+cores, which it then nearly fills. For the others no limit is known: `verify` refuses what a machine does not carry."""
 ETHERNET = 14  # bytes of the link-layer header; no preamble, gap or FCS on a virtual link
 
 
@@ -182,20 +187,6 @@ def choose(path: Path, *, netem_works: bool) -> Emulator:
     if path.rtt == 0 and path.loss == 0:
         return "none"
     return "netem" if netem_works else "delayline"
-
-
-def smallest_rtt(emulator: Emulator) -> float:
-    """Give the smallest RTT above 0, in ms, that an emulator makes within the tolerance of `verify`."""
-    return {"none": 0.0, "netem": 0.1, "delayline": 0.5}[emulator]
-
-
-def largest_bandwidth(emulator: Emulator) -> float:
-    """Give the largest bandwidth in Gbit/s that is accepted for a path.
-
-    The delay line's is what benchmarks/path.py has measured with two cores, which it then nearly fills. For the
-    others no limit is known: `verify` refuses what a machine does not carry. docs/paths.md has the figures.
-    """
-    return {"none": LARGEST, "netem": LARGEST, "delayline": 5.0}[emulator]
 
 
 def segmenting(path: Path, emulator: Emulator, interface: str) -> list[str]:

@@ -24,9 +24,8 @@ from dataclasses import dataclass
 
 from tpcsweep.linux.namespaces import Interface, socket_inside
 from tpcsweep.paths import plan
-from tpcsweep.paths.link import DIRECTIONS, Link, calibrate
+from tpcsweep.paths.link import DIRECTIONS, Link, Rtt, calibrate
 from tpcsweep.paths.plan import ETHERNET, HEADERS, INTERFACE, Path, PathError
-from tpcsweep.paths.rtt import Rtt
 from tpcsweep.rates import BYTES, GBIT
 
 RTT_TOLERANCE = (0.02, 0.3)  # relative, and ms: the larger counts

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tpcsweep import tcp
 from tpcsweep.claims.effects import Interval
 from tpcsweep.claims.terena2005 import RECOVERIES
-from tpcsweep.paths.plan import largest_bandwidth
+from tpcsweep.paths.plan import LARGEST_BANDWIDTH
 from tpcsweep.studies.terena2005.cases import MEASURED, SIMULATED, Case
 from tpcsweep.studies.terena2005.outcomes import Made, Outcome, interval
 from tpcsweep.studies.terena2005.published import IRREPRODUCIBLE, SHARES, UTILISATIONS
@@ -192,7 +192,7 @@ def _unmeasured(at: Key) -> str:
 
 
 def _beyond(bandwidth: float, seconds: float) -> str:
-    most = largest_bandwidth("delayline")
+    most = LARGEST_BANDWIDTH["delayline"]
     if bandwidth > most:
         return f"{bandwidth:g} Gbit/s is more than a delay line carries ({most:g}); scaled below"
     return f"{duration(seconds)} for each loss; scaled below"

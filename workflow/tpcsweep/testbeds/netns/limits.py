@@ -14,7 +14,7 @@ from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.problems import Problem, suggest
 from tpcsweep.configuration.testbeds import Netns
 from tpcsweep.configuration.units import CORES, RATE, RTT, SIZE, show
-from tpcsweep.paths.plan import smallest_rtt
+from tpcsweep.paths.plan import SMALLEST_RTT
 from tpcsweep.testbeds.netns.machine import emulator
 
 IN_MEMORY = ("tmpfs", "ramfs")
@@ -44,7 +44,7 @@ def this_machine(disk: str) -> Machine:
     return Machine(
         cpus=len(os.sched_getaffinity(0)),
         memory=psutil.virtual_memory().available,
-        smallest_rtt=smallest_rtt(emulator()),
+        smallest_rtt=SMALLEST_RTT[emulator()],
         congestion_controls=tuple(_CONGESTION_CONTROLS.read_text().split()),
         disk=psutil.disk_usage(str(there)).free,
         disk_kind=next((kinds[mount] for mount in (there, *there.parents) if mount in kinds), ""),
