@@ -133,14 +133,7 @@ class Processes:
 async def copying(
     tool: Tool, credentials: Credentials, folder: Path, processes: Processes, first: Transfer
 ) -> AsyncIterator[Copy]:
-    """Give what makes transfers within a `with`.
-
-    Args:
-        tool: makes them.
-        credentials: those of the deployment.
-        folder: a folder that is private to the client.
-        processes: where the tool's processes are started.
-        first: the first transfer of the cell.
+    """Give what makes transfers, of which the first is given, within a `with`.
 
     Raises:
         RefusedError: if the tool cannot begin.

@@ -68,11 +68,9 @@ class Commands:
         return str(out)
 
     def batch(self, tool: Sequence[str], lines: Sequence[str]) -> None:
-        """Feed lines to `ip -batch -` or `tc -batch -`; raises what `run` does, after the lines before the failing one.
+        """Feed lines to `ip -batch -` or `tc -batch -`, whose first words are the tool, such as ("ip", "-n", "router").
 
-        Args:
-            tool: the command before `-batch`, such as ("ip", "-n", "router").
-            lines: its input.
+        Raises CommandError as `run` does; the lines before the failing one were done.
         """
         self.run([*tool, "-batch", "-"], input="".join(f"{line}\n" for line in lines))
 

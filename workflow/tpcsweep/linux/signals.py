@@ -76,11 +76,9 @@ def held() -> Iterator[None]:
 
 
 def watch_starter(starter: int, ended: threading.Event) -> None:
-    """Send this process SIGTERM when its starter has ended: one that is killed by force leaves its jobs running.
+    """Watch, until the event is set, whether the process that started this one ends; if it does, ask this one to end.
 
-    Args:
-        starter: the id of the process that started this one.
-        ended: stops the watching when it is set.
+    A process that is killed by force leaves those running that it has started.
     """
     while not ended.wait(0.5):
         if os.getppid() != starter:

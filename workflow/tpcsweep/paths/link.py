@@ -321,14 +321,10 @@ def offloads(features: str) -> dict[str, bool]:
 
 
 def qdisc_counters(qdiscs: list[dict[str, Any]], *, lossy: bool) -> dict[str, int]:
-    """Read the counters of one direction.
+    """Read the counters of one direction in what `tc -s -j qdisc show` prints.
 
     netem's own count of drops holds what its child refused, so the child's is taken off it. The rest it lost at
-    random if it was told to, else for want of room: its limit.
-
-    Args:
-        qdiscs: what `tc -s -j qdisc show` prints.
-        lossy: whether the path loses packets at random.
+    random if the path is lossy, else for want of room: its limit.
     """
     by_kind = {qdisc["kind"]: qdisc for qdisc in qdiscs}
     if "tbf" not in by_kind:
@@ -347,13 +343,8 @@ def qdisc_counters(qdiscs: list[dict[str, Any]], *, lossy: bool) -> dict[str, in
 def line_counters(seen: delayline.Direction, path: Path, now: int, refused: int) -> dict[str, int]:
     """Give the counters of one direction of the delay line.
 
-    What waits for the rate is what its bottleneck needs the time from now until it is free for.
-
-    Args:
-        seen: what the delay line says.
-        path: the path asked for.
-        now: the time by time.monotonic_ns().
-        refused: packets that its device has dropped.
+    What waits for the rate is what its bottleneck will send from now, a time by time.monotonic_ns(), until it is free.
+    Its device has refused some packets before it saw them.
     """
     waiting = min(plan.bytes_in(path, max(0, seen.busy - now) / 1e6), seen.held)
     return {

@@ -95,11 +95,7 @@ def netem_limit(path: Path, room: int = 0) -> int:
     """Give the explicit `limit` of netem in packets: the one asked for, else more than can ever be inside it.
 
     netem's default of 1000 packets is a hidden cap (`queue_cap`). netem counts its own packets and, before
-    Linux 6.13, those of its child too, hence twice the BDP and the queue as well.
-
-    Args:
-        path: the path asked for.
-        room: bytes that the queue holds besides.
+    Linux 6.13, those of its child too, hence twice the BDP and the queue, with `room` for some bytes besides.
     """
     if path.queue_limit is not None:
         return path.queue_limit
@@ -107,12 +103,7 @@ def netem_limit(path: Path, room: int = 0) -> int:
 
 
 def queue_cap(path: Path, packet: int) -> float:
-    """Give the throughput in Gbit/s that a queue_limit leaves; infinity without one.
-
-    Args:
-        path: the path asked for.
-        packet: mean bytes of a packet as the queue counts it: a GSO super-packet is one.
-    """
+    """Give the Gbit/s that a queue_limit of packets of so many bytes leaves (a GSO super-packet is one packet)."""
     return inf if path.queue_limit is None else held(path.queue_limit, packet, path.rtt / 2)
 
 

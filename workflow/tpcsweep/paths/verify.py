@@ -75,12 +75,8 @@ def verify(path: Path, link: Link, *, strict: bool = True) -> Measured:
     """Compare a link that is up with the path asked for; takes 0.7 s at RTT 0.
 
     What is out of tolerance is measured again, in windows that grow, until it was so in CALM_LOOKS calm measurements
-    or PATIENCE is over. A queue_limit may keep the rate down by as much as it likes: only a higher one is wrong then.
-
-    Args:
-        path: what is asked for.
-        link: what is measured.
-        strict: whether a path that is too slow and nothing else is refused too.
+    or PATIENCE is over. Then the path is refused; but not, unless it is `strict`, if it is too slow and nothing else.
+    A queue_limit may keep the rate down by as much as it likes: only a higher one is wrong then.
 
     Raises:
         PathError: if the path is refused, with the figures asked for and measured.
@@ -143,7 +139,7 @@ def measure_bandwidth(link: Link, *, reverse: bool = False, window: float = WIND
             sender.connect(sink.getsockname())
             sender.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, payload)
             seconds, arrived, calm, left = _overload(sender, counters, path, payload * segments, window)
-            time.sleep(drain(path, left))
+            time.sleep(max(0.0, left) / (path.bandwidth * BYTES) + path.rtt / 2e3 + SETTLE)
     finally:
         counters.close()
         link.give_room(0)
@@ -155,14 +151,7 @@ def measure_bandwidth(link: Link, *, reverse: bool = False, window: float = WIND
 def _overload(
     sender: socket.socket, counters: Interface, path: Path, size: int, window: float
 ) -> tuple[float, dict[str, int], bool, float]:
-    """Send above the rate, and read the counters of what arrives twice.
-
-    Args:
-        sender: a connected UDP socket that does not block.
-        counters: of the receiving interface.
-        path: the path asked for.
-        size: bytes of a super-packet.
-        window: seconds between the readings.
+    """Send super-packets of some bytes above the rate, and read the counters of what arrives twice.
 
     Returns:
         The seconds between the readings, what arrived in them, whether the machine was calm, and at most how many
@@ -220,11 +209,6 @@ def wire_bytes(arrived: dict[str, int], payload: int, header: int) -> float:
     """
     carried = arrived["rx_bytes"] - arrived["rx_packets"] * header
     return carried * (1 + header / payload)
-
-
-def drain(path: Path, left: float) -> float:
-    """Give the seconds until a path with some bytes left in its queue is empty."""
-    return max(0.0, left) / (path.bandwidth * BYTES) + path.rtt / 2e3 + SETTLE
 
 
 def allowed_rtt(asked: float) -> float:

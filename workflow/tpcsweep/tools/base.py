@@ -101,13 +101,7 @@ class Tool(ABC):
         return self.most_connections or by_http
 
     def services(self, place: Place, address: str, streams: int) -> Sequence[Service]:
-        """Give the servers that it needs beside XRootD at an origin of a side.
-
-        Args:
-            place: the side, `source` or `destination`.
-            address: the origin's IP address.
-            streams: the most that a cell of the deployment has.
-        """
+        """Give the servers that it needs beside XRootD at an origin of a side, for cells of at most so many streams."""
         return ()
 
     def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
@@ -131,12 +125,7 @@ class Program(Tool):
     """Where the meanings of other exit codes are explained."""
 
     def prepare(self, transfer: Transfer, credentials: Credentials, folder: Path) -> None:
-        """Do once for a cell what need not be done for each transfer.
-
-        Args:
-            transfer: the first one of the cell.
-            credentials: those of the deployment.
-            folder: a folder that is private to the client.
+        """Do once, before the first transfer of a cell, what need not be done for each; `folder` is the client's own.
 
         Raises:
             RuntimeError: if the tool cannot begin, in its own words.
@@ -144,15 +133,10 @@ class Program(Tool):
 
     @abstractmethod
     def command(self, transfer: Transfer, credentials: Credentials, folder: Path) -> list[str]:
-        """Give the command line of one transfer, free of secrets; arguments as those of `prepare`."""
+        """Give the command line of one transfer, free of secrets."""
 
     def failure(self, returncode: int, output: str) -> str | None:
-        """Say why a transfer failed; None if it ended well.
-
-        Args:
-            returncode: the exit code of its process.
-            output: its standard output and standard error.
-        """
+        """Say why a transfer failed, by the exit code and all output of its process; None if it ended well."""
         if returncode == 0:
             return None
         meaning = ""

@@ -62,13 +62,7 @@ class Progress:
 
 
 def failure(status: int, reason: str, last: bytes) -> str | None:
-    """Say why a COPY failed; None if it ended well. The body decides: a copy may fail after its 201 was sent.
-
-    Args:
-        status: of the HTTP answer.
-        reason: of the HTTP answer.
-        last: the last line of its body.
-    """
+    """Say why a COPY failed, if it did: the last line of the body decides, as a copy may fail after its 201."""
     said = last.decode(errors="replace").strip()
     if not 200 <= status < 300:
         return f"HTTP {status} {reason}: {said}"

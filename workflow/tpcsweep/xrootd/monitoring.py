@@ -50,11 +50,7 @@ class Copy(NamedTuple):
 
 
 def parse(datagram: bytes, monotonic_of: Callable[[float], float]) -> list[Copy]:
-    """Read the copies in a datagram.
-
-    Args:
-        datagram: what a server has sent.
-        monotonic_of: turns seconds since 1970 into those of CLOCK_MONOTONIC.
+    """Read the copies in a datagram; `monotonic_of` turns seconds since 1970 into those of CLOCK_MONOTONIC.
 
     Raises:
         ValueError: if it is no such datagram.

@@ -20,12 +20,10 @@ def context(credentials: Path) -> ssl.SSLContext:
 
 
 def get(address: str, tls: ssl.SSLContext, plain: socket.socket) -> tuple[int, str]:
-    """Get the ready file; give the status, or 0 without an answer, and the host in the Location of a redirection.
+    """Get the ready file over an unconnected socket, which is closed.
 
-    Args:
-        address: the server's.
-        tls: see `context`.
-        plain: an unconnected socket in the network from which to ask; it is closed.
+    Returns:
+        The status, or 0 without an answer, and the host in the Location of a redirection.
 
     Raises:
         ssl.SSLCertVerificationError: for a wrong certificate, which waiting does not heal.

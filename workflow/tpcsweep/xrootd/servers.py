@@ -87,10 +87,7 @@ def side(
 def configuration(server: Server, credentials: Path, root: bool = False) -> str:
     """Give the text of the configuration file of a server, which its xrootd and its cmsd read.
 
-    Args:
-        server: the server.
-        credentials: the folder that `credentials.create` has filled.
-        root: whether it also serves the root protocol; otherwise that protocol gives access to nothing.
+    With `root` it also serves the root protocol; otherwise that protocol gives access to nothing.
     """
     manager = [f"all.manager {server.manager}:{CMSD_PORT}"] if server.manager else []
     cluster = _MANAGER if server.role == "manager" else []

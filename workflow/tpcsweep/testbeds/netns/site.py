@@ -43,14 +43,7 @@ class Counters:
     """Everything that is read ten times a second, opened once."""
 
     def __init__(self, prefix: str, sides: dict[str, Side], client: Cgroup, path: Cgroup) -> None:
-        """Open all files and sockets; `close` closes them.
-
-        Args:
-            prefix: what the names of the deployment's namespaces and cgroups begin with.
-            sides: those of the deployment, `src` and `dst`.
-            client: the client's group.
-            path: the group of the delay line.
-        """
+        """Open all files and sockets of a deployment; `path` is the group of the delay line."""
         self._prefix = prefix
         self._opened = contextlib.ExitStack()
         self.close = self._opened.close

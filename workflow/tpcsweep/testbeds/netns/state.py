@@ -108,11 +108,7 @@ def describe(folder: Path) -> str:
 def teardown(folder: Path, children: list[subprocess.Popen[bytes]] | None = None) -> None:
     """Remove everything of a deployment: processes, logs (saved), mounts, namespaces, cgroups, its folder.
 
-    Every step is tried, whatever became of the others.
-
-    Args:
-        folder: the deployment's.
-        children: processes of the caller that must be waited for.
+    Every step is tried, whatever became of the others. Children are processes of the caller that must be waited for.
 
     Raises:
         TeardownError: if something remains.
