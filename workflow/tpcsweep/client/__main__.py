@@ -93,7 +93,6 @@ class Processes:
     """The tool's processes that run."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        """Give all of them this environment."""
         self._environment = environment
         self._running: set[Process] = set()
         self._told: signal.Signals | None = None

@@ -25,7 +25,6 @@ class Commands:
     """The commands of one deployment. They and their input are logged verbatim: never pass a secret."""
 
     def __init__(self, log: Path) -> None:
-        """Append to a log that need not exist yet."""
         self.log = log
         self._lock = threading.Lock()
 

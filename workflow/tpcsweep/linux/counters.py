@@ -19,7 +19,6 @@ class CounterFile:
     """
 
     def __init__(self, path: Path | str) -> None:
-        """Open the file."""
         self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
     def read(self) -> bytes:
@@ -27,7 +26,6 @@ class CounterFile:
         return os.pread(self._fd, 1 << 17, 0)
 
     def close(self) -> None:
-        """Close the file."""
         os.close(self._fd)
 
 

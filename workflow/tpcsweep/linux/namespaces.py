@@ -69,7 +69,6 @@ class Interface:
     """The byte and packet counters of one interface in one namespace: one read, about 20 µs."""
 
     def __init__(self, namespace: str, interface: str) -> None:
-        """Open the counters, or raise NamespaceError."""
         self._interface = interface
         self._namespace = namespace
         with entered(namespace):

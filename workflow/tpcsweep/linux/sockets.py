@@ -62,7 +62,6 @@ class SocketDiagnostics:
     """A diagnostics socket; it sees the namespace that the thread was in when it was made."""
 
     def __init__(self) -> None:
-        """Open the socket."""
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG)
         self._socket.settimeout(1.0)
 
@@ -92,7 +91,6 @@ class SocketDiagnostics:
         return messages
 
     def close(self) -> None:
-        """Close the socket."""
         self._socket.close()
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import hashlib
 import mmap
 import os
+import secrets
 import select
 import shlex
 import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Sequence
+from concurrent.futures import Future
 from pathlib import Path as File
 from typing import NamedTuple
 
@@ -96,44 +97,31 @@ class DelayLine:
         folder: File,
         prefix: Sequence[str],
     ) -> None:
-        """Make the two devices and start forwarding.
+        """Make devices in two namespaces and start forwarding between them with a one-way delay in ns.
 
-        Args:
-            path: what is asked for.
-            delay: one way, ns.
-            near: the namespace of the source's router.
-            far: the namespace of the destination's router.
-            commands: where what is run is logged.
-            folder: where the statistics file is made.
-            prefix: what is put before the command, such as to place it in a cgroup; it must exec, not fork.
+        The statistics file is made in the folder. The prefix is put before the command, such as to place it in a
+        cgroup; it must exec, not fork.
 
         Raises:
             PathError: if it does not start.
         """
         self.binary = build(File(sys.prefix) / "bin", commands)  # beside the running Python's own programs
-        descriptor, name = tempfile.mkstemp(prefix=f"{NAME}.", suffix=".statistics", dir=folder)
-        os.truncate(descriptor, 3 * _WORDS * 8)
-        os.close(descriptor)
-        self._file = File(name)
-        gso = path.loss == 0  # else packets of the MTU, so that each is lost or not on its own
-        figures = [
-            delay,
-            tick_ns(path),
-            rate_bit(path),
-            burst(path),
-            queue_bytes(path),
-            path.queue_limit or 0,
-        ]
+        self._file = folder / f"{NAME}.{secrets.token_hex(4)}.statistics"
+        self._file.write_bytes(bytes(3 * _WORDS * 8))
+        gso = int(path.loss == 0)  # else packets of the MTU, so that each is lost or not on its own
+        rate = [delay, tick_ns(path), rate_bit(path), burst(path), queue_bytes(path), path.queue_limit or 0]
+        figures = [*rate, f"{path.loss:.9g}", gso, memory(path), os.getpid()]
         self.argv = [*prefix, str(self.binary), near, far, INTERFACE, str(self._file), *map(str, figures)]
-        self.argv += [f"{path.loss:.9g}", str(int(gso)), str(memory(path)), str(os.getpid())]
         commands.note(f"{shlex.join(self.argv[:-1])} $$ &  # stays up with the deployment")
-        self._process: subprocess.Popen[str] | None = None
-        self._error: OSError | None = None
-        started = threading.Event()
-        self._keeper = threading.Thread(target=self._keep, args=(started,), name=NAME, daemon=True)
-        self._keeper.start()
-        started.wait()
         self._map: mmap.mmap | None = None
+        starting: Future[subprocess.Popen[str]] = Future()
+        self._keeper = threading.Thread(target=self._keep, args=(starting,), name=NAME, daemon=True)
+        self._keeper.start()
+        try:
+            self._process = starting.result()
+        except OSError as error:
+            self._file.unlink()
+            raise self._refused(str(error)) from error
         try:
             self.pid, self.scheduler = self._greeting()
             with self._file.open("r+b") as file:
@@ -143,31 +131,28 @@ class DelayLine:
             raise
         commands.note(f"# {NAME} is process {self.pid}, {self.scheduler}")
 
-    def _keep(self, started: threading.Event) -> None:
+    def _keep(self, starting: Future[subprocess.Popen[str]]) -> None:
+        null, pipe, same = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
         try:
-            self._process = subprocess.Popen(
-                self.argv,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
+            process = subprocess.Popen(self.argv, stdin=null, stdout=pipe, stderr=same, text=True)
         except OSError as error:
-            self._error = error
-        finally:
-            started.set()
-        if self._process is not None:
-            self._process.wait()
+            starting.set_exception(error)
+        else:
+            starting.set_result(process)
+            process.wait()
 
     def _greeting(self) -> tuple[int, str]:
-        line = str(self._error or "")
-        if self._process is not None and self._process.stdout is not None:
-            readable, _, _ = select.select([self._process.stdout], [], [], START)
-            line = self._process.stdout.readline() if readable else f"not ready after {START:g} s"
+        """Read the process id and the scheduler from its first line."""
+        assert self._process.stdout
+        readable, _, _ = select.select([self._process.stdout], [], [], START)
+        line = self._process.stdout.readline() if readable else f"not ready after {START:g} s"
         match line.split():
             case ["ready", pid, scheduler]:
                 return int(pid), scheduler
-        raise PathError(
+        raise self._refused(line)
+
+    def _refused(self, line: str) -> PathError:
+        return PathError(
             f"delay line: {shlex.join(self.argv)}: {line.strip() or 'ended without a word'}; it needs root, "
             f"/dev/net/tun, and both namespaces without an interface {INTERFACE}"
         )
@@ -194,16 +179,15 @@ class DelayLine:
 
     def alive(self) -> bool:
         """Say whether the process runs."""
-        return self._process is not None and self._process.returncode is None and self._keeper.is_alive()
+        return self._process.returncode is None and self._keeper.is_alive()
 
     def close(self) -> None:
         """End the process, and with it the devices; idempotent."""
-        if self._process is not None:
-            if self.alive():
-                self._process.send_signal(signal.SIGKILL)  # it has nothing to clean up
-            self._keeper.join()
-            if self._process.stdout is not None:
-                self._process.stdout.close()
+        if self.alive():
+            self._process.send_signal(signal.SIGKILL)  # it has nothing to clean up
+        self._keeper.join()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
         if self._map is not None:
             self._map.close()
             self._map = None

@@ -50,7 +50,6 @@ class Link(contextlib.AbstractContextManager["Link"]):
         far: tuple[str, str],
         commands: Commands,
     ) -> None:
-        """Know a path; `connect` makes it, and says what the ends are."""
         self.path = path
         self.emulator = emulator
         self.near, self.near_address = near[0], near[1].partition("/")[0]

@@ -80,7 +80,6 @@ class Connections:
     """Connections to any number of servers; those that are not in use wait to be used again."""
 
     def __init__(self, tls: ssl.SSLContext) -> None:
-        """Make no connection yet; all will be made with this TLS context."""
         self._tls = tls
         self._idle: dict[str, list[_Connection]] = defaultdict(list)
 

@@ -114,6 +114,5 @@ class Monitor:
         return copies
 
     def close(self) -> None:
-        """Close the sockets."""
         for each in self._sockets:
             each.close()
