@@ -10,6 +10,7 @@ import errno
 import os
 import socket
 import struct
+from collections.abc import Iterator
 from typing import NamedTuple
 
 _NETLINK_SOCK_DIAG = 4
@@ -84,31 +85,28 @@ class SocketDiagnostics:
             body = _REQUEST.pack(family, socket.IPPROTO_TCP, extensions, states)
             size = _HEADER.size + len(body)
             self._socket.send(_HEADER.pack(size, _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST_DUMP, 0, 0) + body)
-            done = False
-            while not done:
-                data = self._socket.recv(1 << 17)
-                done = _parse(data, messages)
+            messages += self._answers()
         return messages
+
+    def _answers(self) -> Iterator[bytes]:
+        """Receive the messages of a dump, all of which must be taken."""
+        while True:
+            data = self._socket.recv(1 << 17)
+            offset = 0
+            while offset + _HEADER.size <= len(data):
+                length, kind, *_ = _HEADER.unpack_from(data, offset)
+                if kind == _NLMSG_DONE:
+                    return
+                if kind == _NLMSG_ERROR:
+                    code = -struct.unpack_from("=i", data, offset + _HEADER.size)[0]
+                    if code == errno.ENOENT:  # a kernel without this family: nothing to see
+                        return
+                    raise OSError(code, f"sock_diag: {os.strerror(code)}")
+                yield data[offset + _HEADER.size : offset + length]
+                offset += (length + 3) & ~3
 
     def close(self) -> None:
         self._socket.close()
-
-
-def _parse(data: bytes, messages: list[bytes]) -> bool:
-    """Append the messages of one datagram; say whether the dump has ended."""
-    offset = 0
-    while offset + _HEADER.size <= len(data):
-        length, kind, *_ = _HEADER.unpack_from(data, offset)
-        if kind == _NLMSG_DONE:
-            return True
-        if kind == _NLMSG_ERROR:
-            code = -struct.unpack_from("=i", data, offset + _HEADER.size)[0]
-            if code == errno.ENOENT:  # a kernel without this family: nothing to see
-                return True
-            raise OSError(code, f"sock_diag: {os.strerror(code)}")
-        messages.append(data[offset + _HEADER.size : offset + length])
-        offset += (length + 3) & ~3
-    return False
 
 
 def _connection(message: bytes) -> Connection | None:

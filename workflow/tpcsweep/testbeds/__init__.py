@@ -70,7 +70,7 @@ class Testbed(Protocol):
         self,
         site: Any,
         wanted: Parameters,
-        how: Measurement,
+        measurement: Measurement,
         prefix: str,
         show: Callable[[Steady, float], None],
         /,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import http.client
-import os
-import pwd
+import shutil
 import signal
 import socket
 import ssl
@@ -83,10 +82,12 @@ class Process(NamedTuple):
         code = self.child.poll()
         if code is None:
             return None
-        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        outcome = (
+            f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        )
         words = next((line for log in self.logs for line in _last_lines(log, 1)), "")
         said = f"; its last words: {xrootd.without_secrets(words)[:LONGEST]}" if words else ""
-        return f"{self.name} {how}{said}"
+        return f"{self.name} {outcome}{said}"
 
 
 @dataclass
@@ -108,14 +109,9 @@ class Processes:
         stdin: int | IO[bytes] = subprocess.DEVNULL,
         program: str = "",
     ) -> subprocess.Popen[bytes]:
-        """Start a command, whose standard output is a pipe if its standard input is.
+        """Start a command in a folder that gets its logs; its standard output is a pipe if its standard input is.
 
-        Args:
-            node: the name of the namespace and of the cgroup, without the deployment's prefix.
-            command: a command line.
-            folder: its working folder, where its standard error goes to a log.
-            stdin: as for Popen.
-            program: names its own log and tells it from others of the node; it is started again by `revive`.
+        A node that has several has a name for each program; only those are started again by `revive`.
         """
         name = f"{self.prefix}-{node}"
         whole = [*Cgroup(self.tree, name).entry(), "nsenter", f"--net={state.NETNS / name}", *command]
@@ -236,9 +232,8 @@ class Servers:
         return port in listening(f"{self.prefix}-{server.name}")
 
     def _configure(self, server: Server) -> None:
-        user = pwd.getpwnam(USER)
         server.folder.mkdir(parents=True)
-        os.chown(server.folder, user.pw_uid, user.pw_gid)
+        shutil.chown(server.folder, USER, USER)
         root = any(tool.protocol == "root" for tool in self.tools)
         (server.folder / "xrootd.cfg").write_text(xrootd.configuration(server, self.credentials, root))
 
@@ -264,21 +259,21 @@ class Servers:
         return probe.get(server.address, context, plain)
 
     def _wait(
-        self, ready: Callable[[], bool], what: str, server: Server, seconds: float = START_SECONDS
+        self, ready: Callable[[], bool], awaited: str, server: Server, seconds: float = START_SECONDS
     ) -> None:
         give_up = time.monotonic() + seconds
         try:
             while not ready():
                 if not self._up:
                     self.processes.revive()
-                why = self.processes.fault() or (
-                    f"nothing after {seconds:g} s" if time.monotonic() > give_up else None
-                )
+                why = self.processes.fault()
+                if time.monotonic() > give_up:
+                    why = why or f"nothing after {seconds:g} s"
                 if why:
-                    raise DeploymentError(f"{server.name}: waited for {what}: {why}\n{_tail(server)}")
+                    raise DeploymentError(f"{server.name}: waited for {awaited}: {why}\n{_tail(server)}")
                 time.sleep(POLL)
         except ssl.SSLCertVerificationError as error:
-            raise DeploymentError(f"{server.name}: waited for {what}: {error}") from None
+            raise DeploymentError(f"{server.name}: waited for {awaited}: {error}") from None
 
 
 def _log(server: Server, program: str) -> Path:
