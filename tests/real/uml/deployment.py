@@ -8,7 +8,7 @@ from pathlib import Path
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.configuration.testbeds import Netns
-from tpcsweep.linux import cgroups
+from tpcsweep.linux import cgroups, namespaces
 from tpcsweep.measure.cell import measure
 from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.netns import state
@@ -31,7 +31,7 @@ def main() -> None:
         found["provenance"] = site.provenance
     tree = cgroups.hierarchy()
     found["left"] = [group.name for group in cgroups.named(tree, "tpc-")] + [
-        str(n) for n in state.NETNS.iterdir()
+        str(n) for n in namespaces.FOLDER.iterdir()
     ]
     json.dump(found, sys.stdout)
 

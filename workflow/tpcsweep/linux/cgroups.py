@@ -39,13 +39,7 @@ def hierarchy(mounts: str | None = None) -> Hierarchy:
     """
     text = Path("/proc/self/mounts").read_text() if mounts is None else mounts
     rows = [line.split() for line in text.splitlines()]
-    v1 = {
-        option: Path(row[1])
-        for row in rows
-        if row[2] == "cgroup"
-        for option in row[3].split(",")
-        if option in ("cpu", "cpuacct")
-    }
+    v1 = {option: Path(row[1]) for row in rows if row[2] == "cgroup" for option in row[3].split(",")}
     if {"cpu", "cpuacct"} <= v1.keys():
         return Hierarchy(1, v1["cpu"], v1["cpuacct"])
     for row in rows:

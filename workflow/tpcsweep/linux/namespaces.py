@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -49,6 +49,11 @@ def entered(name: str) -> Iterator[None]:
         _setns(target, name)
         undo.callback(_setns, home, "the one this thread came from")
         yield
+
+
+def inside(name: str, command: Sequence[str]) -> list[str]:
+    """Give the command line that runs a command in a namespace."""
+    return ["nsenter", f"--net={FOLDER / name}", *command]
 
 
 def socket_inside(name: str, family: int, kind: int, protocol: int = 0) -> socket.socket:

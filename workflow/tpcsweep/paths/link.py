@@ -60,11 +60,6 @@ class Link(contextlib.AbstractContextManager["Link"]):
         self._interfaces: list[Interface] = []
         self._closed = False
 
-    @property
-    def pid(self) -> int | None:
-        """The delay line's process; None with other emulators."""
-        return self.line.pid if self.line else None
-
     def describe(self) -> dict[str, Any]:
         """Give what was set, and what the kernel says is set, as plain values for JSON."""
         description: dict[str, Any] = {
@@ -101,14 +96,9 @@ class Link(contextlib.AbstractContextManager["Link"]):
         return description
 
     def counters(self) -> dict[str, int]:
-        """Give the counters of `directions`, summed over both, and `drops`, packets dropped for whatever reason.
-
-        Of late_max_us the larger is given, and no late_mean_us.
-        """
+        """Sum the counters of packets and bytes over both directions; `drops` is packets dropped for any reason."""
         near_to_far, far_to_near = self.directions().values()
-        totals = {key: near_to_far[key] + far_to_near[key] for key in near_to_far if key != "late_mean_us"}
-        if "late_max_us" in totals:
-            totals["late_max_us"] = max(near_to_far["late_max_us"], far_to_near["late_max_us"])
+        totals = {key: near_to_far[key] + far_to_near[key] for key in near_to_far if "late" not in key}
         return {"drops": totals["dropped_queue"] + totals["dropped_random"], **totals}
 
     def directions(self) -> dict[str, dict[str, int]]:
@@ -179,14 +169,8 @@ def connect(
 ) -> Link:
     """Join two namespaces that exist by a path; the link is up when this returns, and is not verified yet.
 
-    Args:
-        path: what is asked for.
-        near: the namespace of the source's side, and the address with prefix length that tpc-path gets there, such as
-            ("tpc-a", "10.88.0.1/30").
-        far: the same of the destination's side.
-        commands: where what is run is logged.
-        folder: where a delay line keeps its statistics file.
-        prefix: what is put before the delay line's command; see `DelayLine`.
+    An end is a namespace and the address that tpc-path gets there, such as ("tpc-a", "10.88.0.1/30"); near is the
+    source's. The folder and the prefix are for a delay line, see `DelayLine`.
 
     Raises:
         PathError: if it cannot be made as asked.
@@ -200,26 +184,16 @@ def connect(
         if emulator == "delayline":
             link.line = delayline.DelayLine(path, CALIBRATION, near[0], far[0], commands, folder, prefix)
         else:
-            commands.batch(
-                ["ip"],
-                [
-                    f"link add {INTERFACE} netns {near[0]} mtu {path.mtu} type veth "
-                    f"peer name {INTERFACE} netns {far[0]} mtu {path.mtu}"
-                ],
-            )
+            here, peer = (f"{INTERFACE} netns {namespace} mtu {path.mtu}" for namespace, _ in ends)
+            commands.batch(["ip"], [f"link add {here} type veth peer name {peer}"])
         for namespace, address in ends:
             if File("/proc/sys/net/ipv6").exists():  # its own chatter would be counted
                 off = f"net.ipv6.conf.{INTERFACE}.disable_ipv6=1"
                 commands.run(["ip", "netns", "exec", namespace, "sysctl", "-qw", off])
             if emulator != "delayline":  # which makes the rate itself
                 commands.batch(["tc", "-n", namespace], plan.qdiscs(path, emulator))
-            commands.batch(
-                ["ip", "-n", namespace],
-                [
-                    f"address add {address} dev {INTERFACE}",
-                    f"link set dev {INTERFACE} mtu {path.mtu} up",
-                ],
-            )
+            up = f"link set dev {INTERFACE} mtu {path.mtu} up"
+            commands.batch(["ip", "-n", namespace], [f"address add {address} dev {INTERFACE}", up])
         if link.line:
             link._interfaces = [Interface(namespace, INTERFACE) for namespace, _ in ends]
             calibrate(link)

@@ -108,13 +108,7 @@ def queue_cap(path: Path, packet: int) -> float:
 
 
 def held(limit: int, packet: float, delay: float) -> float:
-    """Give the throughput in Gbit/s that a queue allows: by Little's law limit × packet / delay.
-
-    Args:
-        limit: packets that it holds at most.
-        packet: their mean size in bytes.
-        delay: how long it holds each of them, ms.
-    """
+    """Give the Gbit/s that a queue allows by Little's law, which holds packets of a mean size in bytes for ms each."""
     return limit * packet * GBIT_PER_MS / delay
 
 

@@ -110,13 +110,8 @@ def measure_bandwidth(link: Link, *, reverse: bool = False, window: float = WIND
     """Measure the rate at which bytes leave the path; returns when the path is empty again.
 
     Sends 1.2 × the path's bandwidth as UDP to a socket that never reads, in GSO super-packets of at most 0.5 ms
-    each, and reads the receiving interface's counters, from after the token bucket's first burst on. Where random
-    loss comes after the rate (delay line), the rate before it is given.
-
-    Args:
-        link: a link that is up.
-        reverse: from far to near, rather than from near to far.
-        window: seconds in which what arrives is counted.
+    each, and reads the receiving interface's counters over a window in seconds, from after the token bucket's first
+    burst on. Where random loss comes after the rate (delay line), the rate before it is given.
     """
     path = link.path
     ends = ((link.near, link.near_address), (link.far, link.far_address))
@@ -200,12 +195,10 @@ def packets(path: Path) -> tuple[int, int]:
 
 
 def wire_bytes(arrived: dict[str, int], payload: int, header: int) -> float:
-    """Give the bytes that tbf counts where an interface has counted one header for each super-packet, and tbf n.
+    """Give the bytes that tbf counts from the rx_bytes and rx_packets of an interface.
 
-    Args:
-        arrived: the interface's rx_bytes and rx_packets.
-        payload: bytes of every segment that arrives, so that their number follows.
-        header: bytes of all headers around it.
+    Of n segments in one super-packet the interface counts one header, tbf n. Everything that arrives has segments of
+    `payload` bytes, so their number follows.
     """
     carried = arrived["rx_bytes"] - arrived["rx_packets"] * header
     return carried * (1 + header / payload)

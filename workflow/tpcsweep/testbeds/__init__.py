@@ -13,9 +13,7 @@ from tpcsweep.broken import BrokenError
 from tpcsweep.extras import EXTRAS, require
 
 if TYPE_CHECKING:
-    from tpcsweep.configuration.parameters import DeploymentParameters, Parameters
-    from tpcsweep.configuration.sweep import Measurement
-    from tpcsweep.measure.steady import Steady
+    from tpcsweep.configuration.parameters import DeploymentParameters
 
 
 @dataclass(frozen=True)
@@ -66,16 +64,8 @@ class Testbed(Protocol):
     def deployed(self, settings: Any, request: Request) -> AbstractContextManager[Any]:
         """Give a deployment that is up and verified for the length of a `with`; nothing stays behind."""
 
-    def measure(
-        self,
-        site: Any,
-        wanted: Parameters,
-        measurement: Measurement,
-        prefix: str,
-        show: Callable[[Steady, float], None],
-        /,
-    ) -> dict[str, Any]:
-        """Measure a cell in a deployment that is up, or compute it; see `measure.cell.measure`."""
+    measure: Callable[..., dict[str, Any]]
+    """Measures a cell in a deployment that is up, or computes it; called as `measure.cell.measure` is."""
 
     def reap(self, settings: Any) -> list[str]:
         """Remove what dead owners have left, and say what it was."""

@@ -15,8 +15,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from tpcsweep.xrootd.servers import VALID_HOURS
@@ -49,7 +50,8 @@ def create(folder: Path, addresses: Iterable[str], owner: tuple[int, int], root:
     subprocess.run(["openssl", "rehash", folder / "ca"], check=True, capture_output=True)
     for name, (certificate, key) in {"host": host, "user": user}.items():
         _write(folder / f"{name}.pem", _pem(certificate), 0o644)
-        _write(folder / f"{name}.key", _pem_key(key), 0o400, owner if name == "host" else None)
+        pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        _write(folder / f"{name}.key", pem, 0o400, owner if name == "host" else None)
     _write(folder / "macaroon.key", base64.b64encode(secrets.token_bytes(64)) + b"\n", 0o400, owner)
     _write(folder / "gridmap", f'"/DC=tpcsweep/CN={USER}" {USER}\n'.encode(), 0o644)
     users = (USER, ROOT_USER) if root else (USER,)
@@ -94,13 +96,7 @@ def _key_usage(authority: bool) -> x509.KeyUsage:
 
 
 def _pem(certificate: x509.Certificate) -> bytes:
-    return certificate.public_bytes(serialization.Encoding.PEM)
-
-
-def _pem_key(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+    return certificate.public_bytes(Encoding.PEM)
 
 
 def _write(path: Path, content: bytes, mode: int, owner: tuple[int, int] | None = None) -> None:

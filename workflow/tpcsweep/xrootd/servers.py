@@ -66,14 +66,9 @@ class Server:
 def side(
     name: str, entry: str, addresses: Sequence[str], folder: Path, root: Path
 ) -> tuple[Server | None, tuple[Server, ...]]:
-    """Give the redirector and the origins of one side; there is no redirector for one origin.
+    """Give the redirector, at `entry`, and the origins of one side; there is no redirector for one origin.
 
-    Args:
-        name: what the servers' names begin with.
-        entry: the redirector's address.
-        addresses: those of the origins.
-        folder: where each server gets a folder of its own.
-        root: where the files of all origins are.
+    The name is what the servers' names begin with, the folder is where each gets one of its own.
     """
     manager = entry if len(addresses) > 1 else None
     origins = tuple(

@@ -18,8 +18,7 @@ from typing import IO, NamedTuple
 from tpcsweep.broken import BrokenError
 from tpcsweep.linux.cgroups import Cgroup, Hierarchy
 from tpcsweep.linux.commands import Commands
-from tpcsweep.linux.namespaces import listening, socket_inside
-from tpcsweep.testbeds.netns import state
+from tpcsweep.linux.namespaces import inside, listening, socket_inside
 from tpcsweep.tools import Place, Service, Tool
 from tpcsweep.xrootd import probe
 from tpcsweep.xrootd import servers as xrootd
@@ -114,7 +113,7 @@ class Processes:
         A node that has several has a name for each program; only those are started again by `revive`.
         """
         name = f"{self.prefix}-{node}"
-        whole = [*Cgroup(self.tree, name).entry(), "nsenter", f"--net={state.NETNS / name}", *command]
+        whole = [*Cgroup(self.tree, name).entry(), *inside(name, command)]
         self.commands.note(" ".join(whole) + " &")
         stderr = folder / f"stderr.{node}.log"
         with stderr.open("ab") as errors:

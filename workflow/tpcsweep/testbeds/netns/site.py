@@ -16,7 +16,7 @@ from tpcsweep.client.handle import Client, Event
 from tpcsweep.linux.cgroups import Cgroup, named, parse_usage
 from tpcsweep.linux.commands import Commands
 from tpcsweep.linux.counters import CounterFile, retransmits
-from tpcsweep.linux.namespaces import entered, parse_net_dev
+from tpcsweep.linux.namespaces import entered, inside, parse_net_dev
 from tpcsweep.linux.sockets import Connection, SocketDiagnostics
 from tpcsweep.measure.files import Arrival, Arrivals, add_source, forget
 from tpcsweep.measure.flows import Followed, means
@@ -24,7 +24,7 @@ from tpcsweep.measure.machine import Machine
 from tpcsweep.measure.readings import Reading, Sampler
 from tpcsweep.measure.threads import Threads, together
 from tpcsweep.paths import Link, PathError
-from tpcsweep.testbeds.netns import state, topology
+from tpcsweep.testbeds.netns import topology
 from tpcsweep.testbeds.netns.servers import Servers, Side
 from tpcsweep.tools import TOOLS, Place
 from tpcsweep.xrootd.monitoring import Copy, Monitor
@@ -268,7 +268,7 @@ class Site:
         for side, other in (topology.SIDES, topology.SIDES[::-1]):
             for origin in self.sides[side].origins:
                 kill = ["ss", "--kill", "--tcp", "--no-header", "dst", topology.LAN[other]]
-                self.commands.run(["nsenter", f"--net={state.NETNS / f'{self.prefix}-{origin.name}'}", *kill])
+                self.commands.run(inside(f"{self.prefix}-{origin.name}", kill))
 
     def check(self) -> None:
         """Raise BrokenError if a process of the deployment has ended; costs microseconds."""

@@ -23,10 +23,10 @@ from functools import partial
 from pathlib import Path
 
 from tpcsweep.linux import cgroups
+from tpcsweep.linux.namespaces import FOLDER
 from tpcsweep.xrootd import servers as xrootd
 
 STATE = Path("/run/tpcsweep")
-NETNS = Path("/run/netns")
 KILL_SECONDS = 5.0
 
 
@@ -47,6 +47,9 @@ class Owner:
     pid: int
     logs: str
 
+    def __str__(self) -> str:
+        return f"{self.deployment or 'the only deployment'} of sweep {self.sweep}"
+
 
 def prefix(identifier: str) -> str:
     """Give what the names of a deployment's namespaces and cgroups begin with."""
@@ -57,12 +60,10 @@ def prefix(identifier: str) -> str:
 def exclusive(owner: Owner, waiting: Callable[[str], None] | None = None) -> Iterator[None]:
     """Hold the machine for the length of a `with`; the kernel's lock goes with its holder, kill -9 included.
 
-    Args:
-        owner: who holds it.
-        waiting: is told who has the machine, which is then waited for; None: it is not waited for.
+    If another one holds it, `waiting` is told who, and that one is waited for.
 
     Raises:
-        BusyError: if another one holds the machine and is not waited for.
+        BusyError: if there is no `waiting`, and another one holds the machine.
     """
     STATE.mkdir(mode=0o711, exist_ok=True)
     with (STATE / "lock").open("a+") as lock:
@@ -78,7 +79,7 @@ def exclusive(owner: Owner, waiting: Callable[[str], None] | None = None) -> Ite
             waiting(holder)
             fcntl.flock(lock, fcntl.LOCK_EX)
         lock.truncate(0)
-        lock.write(f"{owner.deployment or 'the only deployment'} of sweep {owner.sweep}, pid {owner.pid}")
+        lock.write(f"{owner}, pid {owner.pid}")
         lock.flush()
         yield
 
@@ -99,10 +100,9 @@ def leftovers() -> list[Path]:
 def describe(folder: Path) -> str:
     """Say in words what a leftover was."""
     try:
-        owner = json.loads((folder / "owner.json").read_text())
-    except (OSError, ValueError):
+        return f"{folder.name}: {Owner(**json.loads((folder / 'owner.json').read_text()))}"
+    except (OSError, ValueError, TypeError):
         return f"{folder.name} (owner unknown)"
-    return f"{folder.name}: {owner['deployment'] or 'the only deployment'} of sweep {owner['sweep']}"
 
 
 def teardown(folder: Path, children: list[subprocess.Popen[bytes]] | None = None) -> None:
@@ -137,7 +137,7 @@ def processes(name: str) -> set[int]:
     pids: set[int] = set()
     for group in cgroups.named(cgroups.hierarchy(), f"{name}-"):
         pids |= group.pids()
-    inodes = {path.stat().st_ino for path in NETNS.glob(f"{name}-*")}
+    inodes = {path.stat().st_ino for path in FOLDER.glob(f"{name}-*")}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
@@ -185,7 +185,7 @@ def _empty_disk(folder: Path) -> None:
 
 
 def _delete_namespaces(name: str) -> None:
-    batch = "".join(f"netns del {path.name}\n" for path in sorted(NETNS.glob(f"{name}-*")))
+    batch = "".join(f"netns del {path.name}\n" for path in sorted(FOLDER.glob(f"{name}-*")))
     if batch:
         _run(["ip", "-batch", "-"], batch)
 

@@ -21,7 +21,7 @@ from tpcsweep.configuration.testbeds import Netns
 from tpcsweep.linux import signals
 from tpcsweep.linux.cgroups import Cgroup, CgroupError, hierarchy
 from tpcsweep.linux.commands import CommandError, Commands
-from tpcsweep.linux.namespaces import entered, socket_inside
+from tpcsweep.linux.namespaces import entered, inside, socket_inside
 from tpcsweep.linux.sockets import SocketDiagnostics
 from tpcsweep.measure import provenance
 from tpcsweep.measure.cell import measure as measure
@@ -213,7 +213,7 @@ class _Deployment:
 
     def _sysctl(self, namespace: str, values: dict[str, str]) -> None:
         settings = [f"{key}={value}" for key, value in values.items()]
-        self._inside(namespace, ["sysctl", "--quiet", "--write", *settings])
+        self.commands.run(inside(namespace, ["sysctl", "--quiet", "--write", *settings]))
 
     def _path(self, group: Cgroup) -> Link:
         wanted = self.wanted
@@ -229,7 +229,7 @@ class _Deployment:
             self.commands.batch(["ip", "-n", namespace], lines)
         if command := segmenting(link.path, link.emulator, topology.INTERFACE):
             for node in nodes:
-                self._inside(f"{self.prefix}-{node.name}", command)
+                self.commands.run(inside(f"{self.prefix}-{node.name}", command))
 
     def _storage(self, side: Side) -> None:
         root = side.files.parent
@@ -265,8 +265,8 @@ class _Deployment:
 
     def _monitor(self, sides: dict[str, Side]) -> Monitor:
         """Hear XRootD's monitoring before the servers start: what is sent while nobody hears it is lost."""
-        inside = [f"{self.prefix}-{origin.name}" for side in sides.values() for origin in side.origins]
-        monitor = Monitor(socket_inside(name, socket.AF_INET, socket.SOCK_DGRAM) for name in inside)
+        names = [f"{self.prefix}-{origin.name}" for side in sides.values() for origin in side.origins]
+        monitor = Monitor(socket_inside(name, socket.AF_INET, socket.SOCK_DGRAM) for name in names)
         self.opened.callback(monitor.close)
         return monitor
 
@@ -289,9 +289,6 @@ class _Deployment:
         self.opened.callback(received.close)
         return received
 
-    def _inside(self, namespace: str, command: list[str]) -> str:
-        return self.commands.run(["nsenter", f"--net={state.NETNS / namespace}", *command])
-
     def _provenance(
         self, nodes: list[topology.Node], link: Link, measured: Measured, seconds: dict[str, float]
     ) -> dict[str, Any]:
@@ -311,7 +308,7 @@ class _Deployment:
         keys = [*topology.sysctls(0), "net.core.rmem_max", "net.core.wmem_max"]
         for side, other in (topology.SIDES, topology.SIDES[::-1]):
             namespace = f"{self.prefix}-{next(node.name for node in nodes if node.side == side)}"
-            for line in self._inside(namespace, ["sysctl", "--ignore", *keys]).splitlines():
+            for line in self.commands.run(inside(namespace, ["sysctl", "--ignore", *keys])).splitlines():
                 key, _, value = line.partition(" = ")
                 values[f"{side}.{key}"] = " ".join(value.split())
             route = self.commands.run(["ip", "-n", namespace, "route", "get", topology.ENTRY[other]]).split()
