@@ -48,19 +48,11 @@ class Transfer:
     """Which of the cell's streams it is of, from 0."""
 
     @property
-    def active(self) -> str:
-        """The end that is asked for the copy and opens its connections."""
-        return self.destination if self.copy_mode == "pull" else self.source
-
-    @property
-    def passive(self) -> str:
-        """The other end."""
-        return self.source if self.copy_mode == "pull" else self.destination
-
-    @property
-    def passive_header(self) -> str:
-        """The header of COPY that names the other end."""
-        return "Source" if self.copy_mode == "pull" else "Destination"
+    def ends(self) -> tuple[str, str, str]:
+        """The end that gets the COPY and opens the connections, the header that names the other end, and that end."""
+        if self.copy_mode == "pull":
+            return self.destination, "Source", self.source
+        return self.source, "Destination", self.destination
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,7 @@ class Curl(Program):
             RuntimeError: with curl's or the server's own words.
         """
         active, passive = (
-            self._macaroon(url.rpartition("/")[0] + "/", credentials, folder)
-            for url in (transfer.active, transfer.passive)
+            self._macaroon(url.rpartition("/")[0] + "/", credentials, folder) for url in transfer.ends[::2]
         )
         headers = [
             f"Authorization: Bearer {active}",
@@ -62,10 +61,10 @@ class Curl(Program):
     def command(self, transfer: Transfer, credentials: Credentials, folder: Path) -> list[str]:
         """Give COPY at the active end; the macaroons come from a file, never from the command line."""
         streams = ["-H", f"X-Number-Of-Streams: {transfer.tcp_streams}"] if transfer.tcp_streams > 1 else []
-        other = f"{transfer.passive_header}: {transfer.passive}"
-        copy = ["-X", "COPY", "-H", other, "-H", f"@{folder / 'headers'}", *streams]
+        active, header, passive = transfer.ends
+        copy = ["-X", "COPY", "-H", f"{header}: {passive}", "-H", f"@{folder / 'headers'}", *streams]
         # A redirector answers with 307: --location follows it, --location-trusted keeps the token with it.
-        return [*self._curl(credentials), "--location-trusted", *copy, transfer.active]
+        return [*self._curl(credentials), "--location-trusted", *copy, active]
 
     def _curl(self, credentials: Credentials) -> list[str]:
         return ["/usr/bin/curl", "--silent", "--show-error", "--cacert", str(credentials.authority)]

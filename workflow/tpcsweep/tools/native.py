@@ -232,11 +232,12 @@ class Copier:
 
     async def copy(self, transfer: Transfer) -> str | None:
         """Copy a file; say why that failed, in the server's words or those of Python's TLS and sockets."""
-        server = urlsplit(transfer.active).netloc
+        active, header, passive = transfer.ends
+        server = urlsplit(active).netloc
         try:
-            tokens = [await self._macaroon(urljoin(url, ".")) for url in (transfer.active, transfer.passive)]
+            tokens = [await self._macaroon(urljoin(url, ".")) for url in (active, passive)]
             headers = {
-                transfer.passive_header: transfer.passive,
+                header: passive,
                 "Authorization": f"Bearer {tokens[0]}",
                 "TransferHeaderAuthorization": f"Bearer {tokens[1]}",
                 "Credential": "none",
@@ -244,7 +245,7 @@ class Copier:
             }
             if transfer.tcp_streams > 1:
                 headers["X-Number-Of-Streams"] = str(transfer.tcp_streams)
-            return await self._copied(transfer.active, headers)
+            return await self._copied(active, headers)
         except TimeoutError:
             return f"{server} has not answered for {PATIENCE:g} s"
         except (HttpError, OSError) as error:
