@@ -14,5 +14,18 @@ from tpcsweep.tools.xrdcp import Xrdcp, XrdcpDirect
 
 __all__ = ["TOOLS", "Credentials", "Place", "Program", "Service", "Tool", "Transfer", "Worker"]
 
-_ALL = (GfalCopy, Curl, Gfal2, Native, DavixPut, DavixGet, Xrdcp, XrdcpDirect, GlobusUrlCopy, Iperf3)
-TOOLS: dict[str, Tool] = {tool.name: tool() for tool in _ALL}
+TOOLS: dict[str, Tool] = {
+    tool.name: tool
+    for tool in (
+        GfalCopy(),
+        Curl(),
+        Gfal2(),
+        Native(),
+        DavixPut(),
+        DavixGet(),
+        Xrdcp(),
+        XrdcpDirect(),
+        GlobusUrlCopy(),
+        Iperf3(),
+    )
+}

@@ -25,9 +25,14 @@ from tpcsweep.linux.namespaces import entered, inside, socket_inside
 from tpcsweep.linux.sockets import SocketDiagnostics
 from tpcsweep.measure import provenance
 from tpcsweep.measure.cell import measure as measure
-from tpcsweep.measure.files import Arrivals, DestinationFiles, hold, write_through
-from tpcsweep.measure.first_bytes import FirstBytes
-from tpcsweep.measure.received import ReceivedBytes
+from tpcsweep.measure.files import (
+    Arrivals,
+    DestinationFiles,
+    FirstBytes,
+    ReceivedBytes,
+    hold,
+    write_through,
+)
 from tpcsweep.paths import Link, Measured, PathError, connect, verify
 from tpcsweep.paths import Path as NetworkPath
 from tpcsweep.paths.plan import segmenting
