@@ -148,7 +148,7 @@ def measure(path: Path) -> Found:
     with routers() as (near, far, commands, folder), connect(path, near, far, commands, folder) as link:
         found = verify(path, link)
         with hosts(link) as (client, server):
-            goodput, line, machine = tcp(client, server, link.pid)
+            goodput, line, machine = tcp(client, server, link.line.pid if link.line else None)
         counted = link.directions()["near_to_far"]
         return Found(
             emulator=link.emulator,

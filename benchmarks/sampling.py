@@ -62,7 +62,7 @@ def alternating() -> Iterator[bool]:
 def transferring(site: Site, streams: int) -> Iterator[None]:
     """Streams that are active."""
     name = site.add_source(FILE, "sparse", streams)
-    site.client.run(
+    site.clients["client"].run(
         tool="curl",
         streams=streams,
         pairs=site.pairs("redirector"),
@@ -73,7 +73,7 @@ def transferring(site: Site, streams: int) -> Iterator[None]:
     )
     phase(site, contextlib.nullcontext(), WARM_UP)
     yield
-    site.client.stop()
+    site.clients["client"].stop()
     site.settle()
 
 
@@ -91,7 +91,7 @@ def phase(site: Site, sampling: AbstractContextManager[object], seconds: float =
     began, before, used = time.monotonic(), site.read().wire_bytes, time.process_time()
     with sampling:
         while time.monotonic() < began + seconds:
-            for event in site.client.events():
+            for event in site.clients["client"].events():
                 if event["event"] == "end":
                     site.received(event)
             time.sleep(INTERVAL)

@@ -7,13 +7,16 @@ import os
 import signal
 import tempfile
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.testbeds import Netns
 from tpcsweep.linux import signals
+from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.netns import state
-from tpcsweep.testbeds.netns.deployment import Needs, deployed
 from tpcsweep.testbeds.netns.site import Site
+from tpcsweep.testbeds.netns.testbed import brought_up
 
 MEMORY = 4 << 30
 
@@ -21,14 +24,15 @@ MEMORY = 4 << 30
 @contextlib.contextmanager
 def site_of(tools: Sequence[str] = (), streams: int = 1, **parameters: Any) -> Iterator[Site]:
     """Up for the length of a `with`, for cells of these tools and at most so many streams; its logs go with it."""
-    needs = Needs(memory=MEMORY, tools=tools, streams=streams)
+    settings, wanted = Netns(kind="netns", memory=MEMORY), Parameters(**parameters)
     handlers = {number: signal.getsignal(number) for number in signals.ENDING}
     with tempfile.TemporaryDirectory() as logs:
+        request = Request("benchmark", "benchmark", wanted, tools, 0.0, Path(logs), print, streams)
         owner = state.Owner("benchmark", "benchmark", os.getpid(), logs)
         try:
             with (
                 state.exclusive(owner, waiting=print),
-                deployed(Parameters(**parameters), owner, needs) as site,
+                brought_up(settings, request, owner) as site,
             ):
                 yield site
         finally:

@@ -68,9 +68,9 @@ def test_a_server_that_crashes_as_it_comes_up_is_started_again_once(
 
     def crashing(self: Servers, server: Server, context: ssl.SSLContext) -> bool:
         if next(crashes, None):
-            [pid] = self._sides[1].groups[0].pids()
+            [pid] = self.sides[1].groups[0].pids()
             os.kill(pid, signal.SIGSEGV)
-            wait_until(lambda: self.fault() is not None, "it is dead")
+            wait_until(lambda: self.processes.fault() is not None, "it is dead")
             return False
         return delivers(self, server, context)
 

@@ -25,10 +25,10 @@ def test_what_arrives_is_what_was_sent(pair: Site, tool: str, copy_mode: str) ->
     name = pair.add_source(3 * MIB + 1, "random", 1)
     [(source, destination)] = pair.pairs("direct")
     run = {"tool": tool, "streams": 1, "pairs": [(source, destination)], "file_name": name}
-    pair.client.run(**run, prefix="same", copy_mode=copy_mode, tcp_streams=1)
+    pair.clients["client"].run(**run, prefix="same", copy_mode=copy_mode, tcp_streams=1)
     events: list[dict[str, Any]] = []
-    wait_until(lambda: events.extend(pair.client.events()) or events, "a transfer ends")
-    pair.client.stop()
+    wait_until(lambda: events.extend(pair.clients["client"].events()) or events, "a transfer ends")
+    pair.clients["client"].stop()
     assert events[0]["failure"] is None
     copies = pair.sides["src"].files / name, pair.sides["dst"].files / events[0]["name"]
     assert filecmp.cmp(*copies, shallow=False)
@@ -61,7 +61,7 @@ def test_settings_are_as_found(pair: Site) -> None:
 def test_connections_are_those_that_ss_shows(pair: Site) -> None:
     name = pair.add_source(64 * MIB, "sparse", 1)
     run = {"tool": "gfal-copy", "streams": 4, "pairs": pair.pairs("direct"), "file_name": name}
-    pair.client.run(**run, prefix="ss", copy_mode="pull", tcp_streams=1)
+    pair.clients["client"].run(**run, prefix="ss", copy_mode="pull", tcp_streams=1)
     wait_until(lambda: pair.read().connections >= 4, "all streams have a connection")
     looks: list[tuple[str, Reading]] = []
 
@@ -74,7 +74,7 @@ def test_connections_are_those_that_ss_shows(pair: Site) -> None:
         return before == looks[-1][1].connections
 
     wait_until(looked_while_none_came_or_went, "connections stay for as long as a look takes")
-    pair.client.stop()
+    pair.clients["client"].stop()
     pair.settle()
     shown, reading = looks[-1]
     assert abs(reading.connections - shown.count("cwnd:")) <= 1

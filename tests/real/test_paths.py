@@ -32,8 +32,8 @@ from tpcsweep.paths import (
 )
 from tpcsweep.paths.delayline import DelayLine
 from tpcsweep.paths.link import calibrate
-from tpcsweep.paths.plan import ETHERNET
-from tpcsweep.paths.verify import HEADERS, rtt_fits
+from tpcsweep.paths.plan import ETHERNET, HEADERS
+from tpcsweep.paths.verify import rtt_fits
 
 pytestmark = [pytest.mark.real, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
 
@@ -317,17 +317,17 @@ def test_flows_share_the_rate_and_directions_do_not(ends: Ends, commands: Comman
 
 def test_an_idle_delay_line_sleeps(ends: Ends, commands: Commands, tmp_path: File) -> None:
     with delayed(ends, commands, tmp_path) as link:
-        assert link.pid is not None
+        assert link.line is not None
         time.sleep(0.1)  # what calibration sent has arrived
-        before = wakeups(link.pid)
+        before = wakeups(link.line.pid)
         time.sleep(0.5)
-        assert wakeups(link.pid) == before
+        assert wakeups(link.line.pid) == before
 
 
 def test_close_leaves_nothing_and_can_be_repeated(ends: Ends, commands: Commands, tmp_path: File) -> None:
     for path in (Path(0, 1), Path(10, 1)):
         link = connect(path, *ends, commands, tmp_path)
-        pid = link.pid
+        pid = link.line.pid if link.line else None
         assert INTERFACE in interfaces(ends[0][0])
         link.close()
         link.close()
@@ -348,8 +348,10 @@ def test_a_second_path_between_the_same_ends_is_refused(
 
 def test_the_prefix_places_the_delay_line(ends: Ends, commands: Commands, tmp_path: File) -> None:
     with delayed(ends, commands, tmp_path, prefix=["nice", "-n", "7"]) as link:
-        assert link.pid is not None
-        assert os.getpriority(os.PRIO_PROCESS, link.pid) == min(os.getpriority(os.PRIO_PROCESS, 0) + 7, 19)
+        assert link.line is not None
+        assert os.getpriority(os.PRIO_PROCESS, link.line.pid) == min(
+            os.getpriority(os.PRIO_PROCESS, 0) + 7, 19
+        )
 
 
 def test_the_delay_line_dies_with_its_starter_but_not_with_a_thread(ends: Ends, tmp_path: File) -> None:
@@ -373,9 +375,9 @@ def test_the_delay_line_ends_when_its_device_is_deleted(
     ends: Ends, commands: Commands, tmp_path: File
 ) -> None:
     with delayed(ends, commands, tmp_path) as link:
-        assert link.pid is not None and link.line is not None
+        assert link.line is not None
         commands.run(["ip", "-n", ends[0][0], "link", "delete", INTERFACE])
-        assert gone_within(link.pid, 2)
+        assert gone_within(link.line.pid, 2)
         time.sleep(0.1)  # for it to be reaped
         with pytest.raises(PathError, match="has ended; the path is down"):
             link.line.statistics()
@@ -413,7 +415,7 @@ def until_calm(link: Link) -> float:
         rate = measure_bandwidth(link)
         if rate.calm:
             break
-    return rate.found
+    return rate.bandwidth
 
 
 @contextmanager

@@ -81,15 +81,15 @@ def between(site: Site, name: str, arrives: str = "arrived", copy_mode: str = "p
 def test_what_arrives_is_what_was_sent(clusters: Site, tool: str, copy_mode: str, endpoint: str) -> None:
     name = clusters.add_source(3 * MIB + 1, "random", 4)
     run = {"tool": tool, "streams": 4, "pairs": clusters.pairs(endpoint), "file_name": name}
-    clusters.client.run(**run, prefix="same", copy_mode=copy_mode, tcp_streams=1)
+    clusters.clients["client"].run(**run, prefix="same", copy_mode=copy_mode, tcp_streams=1)
     events: list[dict[str, Any]] = []
 
     def enough() -> bool:
-        events.extend(clusters.client.events())
+        events.extend(clusters.clients["client"].events())
         return len(events) >= 8 and {event["stream"] for event in events} == {0, 1, 2, 3}
 
     wait_until(enough, "each stream has brought a file, and some another")
-    events += clusters.client.stop()
+    events += clusters.clients["client"].stop()
     assert [event["failure"] for event in events if event["failure"]] == []
     source, arrived = clusters.sides["src"].files / name, clusters.sides["dst"].files
     assert all(filecmp.cmp(source, arrived / event["name"], shallow=False) for event in events)
@@ -215,10 +215,10 @@ def test_a_failing_tool_ends_the_cell_with_its_words(
 def test_nothing_runs_on_after_a_stop(clusters: Site, tool: str) -> None:
     name = clusters.add_source(512 * MIB, "sparse", 1)
     run = {"tool": tool, "streams": 3, "pairs": clusters.pairs("redirector"), "file_name": name}
-    clusters.client.run(**run, prefix="stop", copy_mode="pull", tcp_streams=1)
+    clusters.clients["client"].run(**run, prefix="stop", copy_mode="pull", tcp_streams=1)
     wait_until(lambda: clusters.read().connections >= 3, "all streams have a connection")
     [worker] = [process for process in psutil.process_iter() if _works(process)]
-    assert [event for event in clusters.client.stop() if event["event"] == "end"] == []
+    assert [event for event in clusters.clients["client"].stop() if event["event"] == "end"] == []
     assert not worker.is_running()
     clusters.settle()
     time.sleep(0.5)

@@ -18,7 +18,7 @@ from typing import Any
 
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.linux.cgroups import PERIOD_US, Cgroup
-from tpcsweep.paths import queue_bytes
+from tpcsweep.paths.plan import queue_bytes
 from tpcsweep.testbeds.netns.site import Site
 
 from tests.support.sites import MIB, cell, site_of

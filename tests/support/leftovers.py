@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psutil
 from tpcsweep.configuration.testbeds import DISK
-from tpcsweep.linux import cgroups
+from tpcsweep.linux import cgroups, namespaces
 from tpcsweep.testbeds.netns import state
 
 PATHS = "tpc-t"
@@ -20,7 +20,7 @@ def present() -> dict[str, set[str]]:
     """Namespaces, cgroups, mounts, folders and processes that a deployment could have made."""
     mounts = (line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines())
     return {
-        "namespaces": {path.name for path in state.NETNS.glob("*") if not path.name.startswith(PATHS)},
+        "namespaces": {path.name for path in namespaces.FOLDER.glob("*") if not path.name.startswith(PATHS)},
         "cgroups": {group.name for group in cgroups.named(cgroups.hierarchy(), "tpc-")},
         "mounts": {mount for mount in mounts if mount.startswith(str(state.STATE))},
         "folders": {str(path) for path in state.leftovers()},

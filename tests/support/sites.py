@@ -12,11 +12,13 @@ from typing import Any
 
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
+from tpcsweep.configuration.testbeds import Netns
 from tpcsweep.linux import signals
 from tpcsweep.measure.cell import measure
+from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.netns import state
-from tpcsweep.testbeds.netns.deployment import Needs, deployed
 from tpcsweep.testbeds.netns.site import Site
+from tpcsweep.testbeds.netns.testbed import brought_up
 from tpcsweep.tools import TOOLS
 from tpcsweep.xrootd.servers import READY_FILE
 
@@ -31,13 +33,14 @@ ROUGH = Measurement(min_time=1.0, max_time=5.0, precision=0.5)
 @contextlib.contextmanager
 def site_of(folder: Path, tools: Sequence[str] = (), streams: int = 1, **parameters: Any) -> Iterator[Site]:
     """A deployment, with the machine's lock; nothing of it may stay."""
-    needs = Needs(memory=2 << 30, tools=tools, streams=streams)
+    settings = Netns(kind="netns", memory=2 << 30, path="measure")
+    request = Request("test", "deployment", Parameters(**parameters), tools, 0.0, folder, print, streams)
     owner = state.Owner("test", "deployment", os.getpid(), str(folder))
     handlers = {number: signal.getsignal(number) for number in signals.ENDING}
     with state.exclusive(owner, waiting=print):
         before = present()
         try:
-            with deployed(Parameters(**parameters), owner, needs) as site:
+            with brought_up(settings, request, owner) as site:
                 yield site
         finally:
             for number, handler in handlers.items():

@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep.tools import Credentials, Transfer, http1
-from tpcsweep.tools.http1 import HttpError, parse_head
-from tpcsweep.tools.native import Copier, Progress, failure
+from tpcsweep.tools import Credentials, Transfer, native
+from tpcsweep.tools.native import Copier, HttpError, Progress, failure, parse_head
 from tpcsweep.xrootd import credentials
 
 MACAROON = b'HTTP/1.1 200 OK\r\nContent-Length: 18\r\n\r\n{"macaroon": "m1"}'
@@ -182,7 +181,7 @@ def test_an_answer_that_breaks_off_is_a_failure_and_the_next_transfer_another_co
             copier = Copier(Credentials(secrets))
             transfer = Transfer(f"{server.url}/s", f"{server.url}/d", "pull")
             with pytest.MonkeyPatch.context() as patched:
-                patched.setattr(http1, "PATIENCE", 0.2)
+                patched.setattr(native, "PATIENCE", 0.2)
                 first = await copier.copy(transfer)
             return [first, await copier.copy(transfer), await copier.copy(transfer)]
 

@@ -7,10 +7,12 @@ from pathlib import Path
 
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.linux import cgroups
+from tpcsweep.configuration.testbeds import Netns
+from tpcsweep.linux import cgroups, namespaces
 from tpcsweep.measure.cell import measure
+from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.netns import state
-from tpcsweep.testbeds.netns.deployment import Needs, deployed
+from tpcsweep.testbeds.netns.testbed import brought_up
 
 MIB = 1 << 20
 # One slow CPU: 10 Mbit/s is what it carries beside the servers.
@@ -20,14 +22,16 @@ WANTED = Parameters(rtt=20, bandwidth=0.01, mtu=1500, cores=0.2, file_size=MIB)
 def main() -> None:
     owner = state.Owner("uml", "deployment", os.getpid(), "/run/logs")
     Path(owner.logs).mkdir()
-    with state.exclusive(owner), deployed(WANTED, owner, Needs(64 * MIB)) as site:
+    settings = Netns(kind="netns", memory=64 * MIB)
+    request = Request("uml", "deployment", WANTED, (), 0.0, Path(owner.logs), print)
+    with state.exclusive(owner), brought_up(settings, request, owner) as site:
         found = measure(site, WANTED, Measurement(min_time=8, max_time=10), "u", lambda *_: None)
         group = site.sides["dst"].groups[0]
         found["quota"] = (group.tree.cpu / group.name / "cpu.max").read_text().split()
         found["provenance"] = site.provenance
     tree = cgroups.hierarchy()
     found["left"] = [group.name for group in cgroups.named(tree, "tpc-")] + [
-        str(n) for n in state.NETNS.iterdir()
+        str(n) for n in namespaces.FOLDER.iterdir()
     ]
     json.dump(found, sys.stdout)
 

@@ -4,11 +4,13 @@ import json
 import socket
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path as File
 
 from tpcsweep.linux.commands import Commands
 from tpcsweep.linux.namespaces import socket_inside
-from tpcsweep.paths import Path, PathError, connect, segmenting, verify
+from tpcsweep.paths import Path, PathError, connect, verify
+from tpcsweep.paths.plan import segmenting
 
 NEAR, FAR = ("tpc-uml-a", "10.88.0.1/30"), ("tpc-uml-b", "10.88.0.2/30")
 DATAGRAMS = 5000
@@ -39,7 +41,7 @@ def look(path: Path, commands: Commands) -> dict[str, object]:
         if path.loss:
             send(DATAGRAMS)
         return {
-            "measured": measured.to_dict(),
+            "measured": asdict(measured),
             "described": link.describe(),
             "lost": link.directions()["near_to_far"]["dropped_random"] - before,
             "queue": link.directions()["near_to_far"]["dropped_queue"],

@@ -1,0 +1,1 @@
+"""The client: keeps the streams of a cell active with a tool, in a process of its own."""

@@ -18,17 +18,20 @@ End of input stops what runs and ends the client, so that it never outlives whoe
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
 import json
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from tpcsweep.client.copying import Copy, Processes, RefusedError, copying
-from tpcsweep.tools import TOOLS, Credentials, Transfer
+from tpcsweep.tools import TOOLS, Credentials, Program, Tool, Transfer, Worker
+from tpcsweep.tools.lines import READY, order
 
 GIVE_UP_AFTER = 3
 """Failures in a row after which a stream ends: a mistake must not become a fork storm."""
@@ -38,9 +41,13 @@ GRACE = 2.0
 """Seconds that a tool has to end after SIGTERM."""
 
 
+Copy = Callable[[Transfer], Awaitable[str | None]]
+"""Makes a transfer and says why it failed; None if it did not."""
+
+
 @dataclass(frozen=True)
 class Run:
-    """What one cell asks of the client."""
+    """What one cell asks of the client; the module's text explains the fields."""
 
     tool: str
     streams: int
@@ -50,11 +57,11 @@ class Run:
     copy_mode: str
     tcp_streams: int
     files: int | None = None
-    """How many each stream transfers; None: until it is stopped."""
+    """How many files each stream transfers; None: any number until it is stopped."""
     folders: Sequence[str] = ("", "")
 
     def transfer(self, stream: int, number: int) -> Transfer:
-        """The transfer `number` of a stream: its destination is a file of its own."""
+        """Give a transfer of a stream; each has a destination file of its own."""
         source, destination = self.pairs[stream % len(self.pairs)]
         names = self.file_name.format(stream=stream), self.destination_name(stream, number)
         return Transfer(
@@ -68,14 +75,144 @@ class Run:
         )
 
     def destination_name(self, stream: int, number: int) -> str:
-        """File name at the destination."""
+        """Give the file name at the destination."""
         return f"{self.prefix}.{stream}.{number}"
 
 
 def emit(event: str, **fields: object) -> None:
-    """Write one event."""
+    """Write an event to standard output."""
     sys.stdout.write(json.dumps({"event": event, **fields}) + "\n")
     sys.stdout.flush()
+
+
+class RefusedError(Exception):
+    """The tool cannot begin; the message is its own."""
+
+
+class Processes:
+    """The tool's processes that run."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._environment = environment
+        self._running: set[Process] = set()
+        self._told: signal.Signals | None = None
+
+    @contextlib.asynccontextmanager
+    async def started(
+        self, command: list[str], stdin: int, stderr: int | IO[bytes]
+    ) -> AsyncIterator[Process]:
+        """Start a process whose standard output is a pipe; it has to end within the `with`.
+
+        Raises:
+            RefusedError: if it cannot be started.
+        """
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command, env=self._environment, stdin=stdin, stdout=PIPE, stderr=stderr
+            )
+        except OSError as error:
+            raise RefusedError(f"{command[0]} cannot be started: {error.strerror}") from None
+        self._running.add(process)
+        if self._told:  # the order came while the process was being made
+            process.send_signal(self._told)
+        try:
+            yield process
+        finally:
+            self._running.discard(process)
+
+    def tell(self, number: signal.Signals) -> None:
+        """Send a signal to all that run, and to those that come later."""
+        self._told = number
+        for process in self._running:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(number)
+
+
+@contextlib.asynccontextmanager
+async def copying(
+    tool: Tool, credentials: Credentials, folder: Path, processes: Processes, first: Transfer
+) -> AsyncIterator[Copy]:
+    """Give what makes transfers, of which the first is given, within a `with`.
+
+    Raises:
+        RefusedError: if the tool cannot begin.
+    """
+    if isinstance(tool, Worker):
+        log = folder / "worker.log"
+        with log.open("wb") as stderr:
+            async with processes.started(tool.worker(credentials), PIPE, stderr) as process:
+                worker = _Worker(process, tool.name, log)
+                async with worker.listening():
+                    yield worker.copy
+    elif isinstance(tool, Program):
+        try:
+            tool.prepare(first, credentials, folder)
+        except RuntimeError as error:
+            raise RefusedError(str(error)) from None
+
+        async def copy(transfer: Transfer) -> str | None:
+            command = tool.command(transfer, credentials, folder)
+            try:
+                async with processes.started(command, DEVNULL, STDOUT) as process:
+                    output = (await process.communicate())[0].decode(errors="replace")
+            except RefusedError as error:
+                return str(error)
+            return tool.failure(process.returncode or 0, output)
+
+        yield copy
+
+
+class _Worker:
+    """The client's end of a worker."""
+
+    def __init__(self, process: Process, name: str, log: Path) -> None:
+        assert process.stdin
+        assert process.stdout
+        self._process, self._stdin, self._stdout = process, process.stdin, process.stdout
+        self._name = name
+        self._log = log
+        self._numbers = itertools.count()
+        self._running: dict[int, asyncio.Future[str | None]] = {}
+        self._ended: str | None = None
+        """Why it does not copy any more."""
+
+    @contextlib.asynccontextmanager
+    async def listening(self) -> AsyncIterator[None]:
+        """Wait until it can copy, or raise RefusedError with its last words; end it at the end of the `with`."""
+        line = await self._stdout.readline()
+        if not line or json.loads(line) != READY:
+            raise RefusedError(await self._last_words())
+        listening = asyncio.create_task(self._listen())
+        try:
+            yield
+        finally:
+            self._stdin.close()
+            await listening
+
+    async def copy(self, transfer: Transfer) -> str | None:
+        """Make a transfer; say why it failed."""
+        if self._ended:
+            return self._ended
+        number = next(self._numbers)
+        self._running[number] = asyncio.get_running_loop().create_future()
+        self._stdin.write(order(number, transfer))
+        return await self._running[number]
+
+    async def _listen(self) -> None:
+        """Take its answers until it has ended; transfers without an answer fail then."""
+        try:
+            async for line in self._stdout:
+                answer = json.loads(line)
+                self._running.pop(answer["number"]).set_result(answer["failure"])
+        finally:
+            self._ended = await self._last_words()
+            for transfer in self._running.values():
+                transfer.set_result(self._ended)
+
+    async def _last_words(self) -> str:
+        code = await self._process.wait()
+        said = self._log.read_text(errors="replace").strip().rpartition("\n")[2]
+        return f"{self._name} ended with exit code {code}: {said[-300:] or 'no word'}"
 
 
 class Streams:
@@ -103,31 +240,26 @@ class Streams:
             emit("finished" if any(finished) else "exhausted")
 
     async def _stream(self, stream: int, copy: Copy) -> bool:
-        """Transfer until all files are there, which it returns, or stopped, or it fails again and again."""
+        """Transfer until all files are there, or stopped, or it fails again and again; say whether all files are."""
         number = failures = done = 0
         while not self.stopping.is_set() and failures < GIVE_UP_AFTER and done != self.run.files:
             if await self._transfer(stream, number, copy):
                 failures, done = 0, done + 1
             else:
                 failures += 1
-                await self._pause()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self.stopping.wait(), PAUSE)
             number += 1
         return done == self.run.files
-
-    async def _pause(self) -> None:
-        try:
-            await asyncio.wait_for(self.stopping.wait(), PAUSE)
-        except TimeoutError:
-            pass
 
     async def _transfer(self, stream: int, number: int, copy: Copy) -> bool:
         start = time.monotonic()
         failure = await copy(self.run.transfer(stream, number))
+        end = time.monotonic()
         if self.stopping.is_set():
             return True  # cut short by us: neither a success nor a failure
         name = self.run.destination_name(stream, number)
-        times = {"start": start, "end": time.monotonic()}
-        emit("end", stream=stream, number=number, name=name, **times, failure=failure)
+        emit("end", stream=stream, number=number, name=name, start=start, end=end, failure=failure)
         return failure is None
 
     async def stop(self) -> None:
@@ -143,7 +275,7 @@ class Streams:
 
 
 async def serve(credentials: Credentials, folder: Path) -> None:
-    """Obey the requests on standard input until it ends."""
+    """Obey the requests on standard input until they end."""
     reader = asyncio.StreamReader(limit=1 << 22)
     await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer

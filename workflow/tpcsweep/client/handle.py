@@ -26,11 +26,7 @@ class RefusedError(Exception):
 
 
 class Client:
-    """A client that answers through some channel.
-
-    `send` takes a line of JSON and raises OSError when the channel is gone; `lines` are what the client says, until
-    it is gone; `why` then says how it ended. `delay` is added to the seconds that answers may take.
-    """
+    """A client that answers through some channel."""
 
     def __init__(
         self,
@@ -39,6 +35,14 @@ class Client:
         why: Callable[[], str],
         delay: float = 0.0,
     ) -> None:
+        """Wait until the client is ready; raises ClientError.
+
+        Args:
+            send: sends a line of JSON to it, or raises OSError when the channel is gone.
+            lines: what the client says, until it is gone.
+            why: says how the client ended.
+            delay: seconds by which answers may be later than those of a client on this machine.
+        """
         self._write = send
         self._lines = lines
         self._why = why
@@ -48,26 +52,28 @@ class Client:
         self._await("ready", START_SECONDS)
 
     def run(self, **request: object) -> None:
-        """Start the streams of a cell. Raises RefusedError where the tool cannot begin, and ClientError."""
+        """Start the streams of a cell.
+
+        Raises:
+            RefusedError: if the tool cannot begin.
+            ClientError: if the client is gone or does not answer.
+        """
         self._send({"run": request})
         event = self._await(("prepared", "refused"), START_SECONDS)
         if event["event"] == "refused":
             raise RefusedError(event["message"])
 
     def events(self) -> list[Event]:
-        """What happened since the last call. Raises ClientError when the client is gone."""
-        found = []
-        while not self._events.empty():
-            found.append(self._take(0))
-        return found
+        """Give the events since the last call; raises ClientError when the client is gone."""
+        return [self._take(0) for _ in range(self._events.qsize())]
 
     def stop(self) -> list[Event]:
-        """End all transfers; returns the events that came until then."""
+        """End all transfers, and give the events that came until then; raises ClientError."""
         self._send({"stop": {}})
-        found = []
+        events = []
         while (event := self._take(STOP_SECONDS))["event"] != "stopped":
-            found.append(event)
-        return found
+            events.append(event)
+        return events
 
     def _listen(self) -> None:
         for line in self._lines:
@@ -97,7 +103,7 @@ class Client:
 
 
 def of_process(process: subprocess.Popen[bytes]) -> Client:
-    """A client that is a process of this machine; its standard error goes to wherever `process` was given."""
+    """Make a client of a process of this machine whose standard input and output are pipes."""
     assert process.stdin
     assert process.stdout
     stdin = process.stdin

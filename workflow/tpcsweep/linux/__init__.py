@@ -1,0 +1,1 @@
+"""The Linux kernel: namespaces, cgroups, sockets, counters, commands and signals."""

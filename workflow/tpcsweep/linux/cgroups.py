@@ -6,6 +6,7 @@ Documentation/admin-guide/cgroup-v2.rst (cpu.max, cpu.stat).
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from dataclasses import dataclass
@@ -31,16 +32,14 @@ class Hierarchy:
 
 
 def hierarchy(mounts: str | None = None) -> Hierarchy:
-    """Find the hierarchy in the text of /proc/self/mounts. Raises CgroupError where there is none."""
+    """Find the hierarchy in the text of /proc/self/mounts, which is read unless it is given.
+
+    Raises:
+        CgroupError: if there is none.
+    """
     text = Path("/proc/self/mounts").read_text() if mounts is None else mounts
     rows = [line.split() for line in text.splitlines()]
-    v1 = {
-        option: Path(row[1])
-        for row in rows
-        if row[2] == "cgroup"
-        for option in row[3].split(",")
-        if option in ("cpu", "cpuacct")
-    }
+    v1 = {option: Path(row[1]) for row in rows if row[2] == "cgroup" for option in row[3].split(",")}
     if {"cpu", "cpuacct"} <= v1.keys():
         return Hierarchy(1, v1["cpu"], v1["cpuacct"])
     for row in rows:
@@ -54,13 +53,13 @@ def hierarchy(mounts: str | None = None) -> Hierarchy:
 
 @dataclass(frozen=True)
 class Cgroup:
-    """One group, made by `create`."""
+    """One group at the top of the hierarchy; `create` makes it."""
 
     tree: Hierarchy
     name: str
     accounting_only: bool = False
-    """In the hierarchy that counts alone, where v1 has two: in that of `cpu` nothing may be real-time, whose budget
-    in a new group is zero and cannot be had reliably (sched-rt-group.rst)."""
+    """Whether it is only in the hierarchy that counts, where v1 has two. In the `cpu` hierarchy nothing may be
+    real-time: a new group's budget for that is zero and cannot be had reliably (sched-rt-group.rst)."""
 
     @property
     def folders(self) -> tuple[Path, ...]:
@@ -69,7 +68,7 @@ class Cgroup:
         return tuple(dict.fromkeys(root / self.name for root in roots))
 
     def create(self, cores: float | None = None) -> Cgroup:
-        """Make the group, with a quota of `cores` CPU cores or none."""
+        """Make the group, with a quota of CPU cores or none; raises CgroupError."""
         if self.tree.version == 2:
             _delegate_cpu(self.tree.cpu)
         for folder in self.folders:
@@ -85,34 +84,33 @@ class Cgroup:
         return self
 
     def entry(self) -> list[str]:
-        """A prefix for a command line: the command starts inside the group, so that all it does is counted."""
+        """Give a prefix for a command line that starts the command inside the group, so that all it does is counted."""
         files = [str(folder / "cgroup.procs") for folder in self.folders]
         enter = " && ".join(f'echo 0 >"${i}"' for i in range(1, len(files) + 1))
         return ["sh", "-c", f'{enter} && shift {len(files)} && exec "$@"', "sh", *files]
 
     def pids(self) -> set[int]:
-        """Processes in the group."""
-        found: set[int] = set()
+        """Give the ids of the processes in the group."""
+        pids: set[int] = set()
         for folder in self.folders:
-            try:
-                found |= {int(pid) for pid in (folder / "cgroup.procs").read_text().split()}
-            except FileNotFoundError:
-                pass
-        return found
+            with contextlib.suppress(FileNotFoundError):
+                pids |= {int(pid) for pid in (folder / "cgroup.procs").read_text().split()}
+        return pids
 
     def usage_file(self) -> tuple[Path, float]:
-        """The file with the CPU time used and what one of its units is in seconds."""
+        """Give the file with the CPU time used, and its unit in seconds."""
         folder = self.tree.accounting / self.name
         return (folder / "cpu.stat", 1e-6) if self.tree.version == 2 else (folder / "cpuacct.usage", 1e-9)
 
     def periods(self) -> tuple[int, int]:
-        """Scheduling periods so far with something to run, and those in which the quota ran out."""
+        """Give the scheduling periods so far with something to run, and those in which the quota ran out."""
         return parse_periods((self.tree.cpu / self.name / "cpu.stat").read_text())
 
     def remove(self) -> None:
         """Remove the emptied group; the kernel needs a moment after the last process has gone.
 
-        Raises CgroupError when it is still in use after REMOVE_SECONDS.
+        Raises:
+            CgroupError: if it is still in use after REMOVE_SECONDS.
         """
         give_up = time.monotonic() + REMOVE_SECONDS
         for folder in self.folders:
@@ -128,19 +126,19 @@ class Cgroup:
 
 
 def parse_usage(text: bytes) -> int:
-    """CPU time from the text of a usage file, in the file's unit."""
+    """Read the CPU time in the text of a usage file, in its unit."""
     first = text.split(b"\n", 1)[0]  # v1: the number alone; v2: "usage_usec N" comes first
     return int(first.rsplit(b" ", 1)[-1])
 
 
 def parse_periods(text: str) -> tuple[int, int]:
-    """Scheduling periods with something to run, and throttled ones, from the text of cpu.stat."""
+    """Read the scheduling periods with something to run, and the throttled ones, in the text of cpu.stat."""
     stat = dict(line.split()[:2] for line in text.splitlines())
     return int(stat.get("nr_periods", 0)), int(stat.get("nr_throttled", 0))
 
 
 def named(tree: Hierarchy, prefix: str) -> list[Cgroup]:
-    """The groups at the top of the hierarchy whose names begin with `prefix`."""
+    """Give the groups at the top of the hierarchy whose names begin with a prefix."""
     names = {
         entry.name for root in {tree.cpu, tree.accounting} for entry in os.scandir(root) if entry.is_dir()
     }
@@ -148,7 +146,7 @@ def named(tree: Hierarchy, prefix: str) -> list[Cgroup]:
 
 
 def _delegate_cpu(root: Path) -> None:
-    """Give the root's children the cpu controller. Raises CgroupError where the kernel has none."""
+    """Give the root's children the cpu controller, or raise CgroupError."""
     if "cpu" in (root / "cgroup.subtree_control").read_text().split():
         return
     if "cpu" not in (root / "cgroup.controllers").read_text().split():

@@ -20,15 +20,6 @@ TIMEOUT = 60.0  # s; a deployment's commands take milliseconds, and one that han
 class CommandError(RuntimeError):
     """A command could not be run, failed, or did not end in time."""
 
-    def __init__(self, argv: Sequence[str], exit_code: int | None, output: str, seconds: float) -> None:
-        outcome = f"exit code {exit_code}" if exit_code is not None else "did not run to its end"
-        super().__init__(
-            f"{shlex.join(argv)}: {outcome} after {seconds:.2f} s: {output.strip() or 'no output'}"
-        )
-        self.argv = list(argv)
-        self.exit_code = exit_code
-        self.output = output
-
 
 class Commands:
     """The commands of one deployment. They and their input are logged verbatim: never pass a secret."""
@@ -38,9 +29,10 @@ class Commands:
         self._lock = threading.Lock()
 
     def run(self, argv: Sequence[str], input: str | None = None) -> str:  # noqa: A002, the name subprocess uses
-        """Run a command to its end and give its standard output. Thread-safe.
+        """Run a command to its end and give its standard output. Any thread may call this.
 
-        Raises CommandError where it cannot be run, exits other than 0, or takes longer than TIMEOUT.
+        Raises:
+            CommandError: if it cannot be run, exits other than 0, or takes longer than TIMEOUT.
         """
         begun, clock = datetime.now(UTC), time.monotonic()
         code: int | None = None
@@ -62,38 +54,26 @@ class Commands:
         except OSError as error:
             err = str(error)
         seconds = time.monotonic() - clock
-        self.note(entry(begun, argv, input, code, seconds, err))
+        here_document = "" if input is None else "\n".join([" <<'END'", *input.splitlines(), "END"])
+        lines = [f"# {begun.isoformat(timespec='milliseconds')}", shlex.join(argv) + here_document]
+        lines += [f"#   {line}" for line in err.splitlines() if code != 0]
+        self.note(
+            "\n".join([*lines, f"# {'failed' if code is None else f'exit {code}'}, {seconds * 1e3:.1f} ms"])
+        )
         if code != 0:
-            raise CommandError(argv, code, err if err.strip() else out, seconds)
+            outcome = "did not run to its end" if code is None else f"exit code {code}"
+            output = (err.strip() or out.strip()) or "no output"
+            raise CommandError(f"{shlex.join(argv)}: {outcome} after {seconds:.2f} s: {output}")
         return str(out)
 
     def batch(self, tool: Sequence[str], lines: Sequence[str]) -> None:
-        """Feed lines to `ip -batch -` or `tc -batch -`; `tool` is e.g. ("ip", "-n", "router").
+        """Feed lines to `ip -batch -` or `tc -batch -`, whose first words are the tool, such as ("ip", "-n", "router").
 
-        Raises CommandError, as run does; the lines before the failing one were done.
+        Raises CommandError as `run` does; the lines before the failing one were done.
         """
         self.run([*tool, "-batch", "-"], input="".join(f"{line}\n" for line in lines))
 
     def note(self, text: str) -> None:
-        """Append a line of its own to the log: a comment, or a long-lived process started elsewhere."""
+        """Append a line to the log: a comment, or a process that is started elsewhere and goes on."""
         with self._lock, self.log.open("a") as log:
-            log.write(text if text.endswith("\n") else text + "\n")
-
-
-def entry(
-    begun: datetime,
-    argv: Sequence[str],
-    fed: str | None,
-    code: int | None,
-    seconds: float,
-    err: str,
-) -> str:
-    """What the log says of one command: a comment before, the command with its input, a comment after."""
-    lines = [f"# {begun.isoformat(timespec='milliseconds')}", shlex.join(argv)]
-    if fed is not None:
-        lines[-1] += " <<'END'"
-        lines += [*fed.splitlines(), "END"]
-    if code != 0:
-        lines += [f"#   {line}" for line in err.splitlines()]
-    lines.append(f"# {'failed' if code is None else f'exit {code}'}, {seconds * 1e3:.1f} ms")
-    return "\n".join(lines) + "\n"
+            log.write(f"{text}\n")

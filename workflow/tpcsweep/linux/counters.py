@@ -22,16 +22,15 @@ class CounterFile:
         self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
     def read(self) -> bytes:
-        """What it says now."""
+        """Read what it says now."""
         return os.pread(self._fd, 1 << 17, 0)
 
     def close(self) -> None:
-        """Close it."""
         os.close(self._fd)
 
 
 def retransmits(text: bytes) -> int:
-    """TCP segments retransmitted, from the text of /proc/net/snmp."""
+    """Read the number of TCP segments retransmitted in the text of /proc/net/snmp."""
     names, values = (line.split() for line in text.splitlines() if line.startswith(b"Tcp:"))
     return int(values[names.index(b"RetransSegs")])
 
@@ -41,13 +40,13 @@ class Machine(NamedTuple):
 
     busy: float
     tasks: float
-    """Of the busy ones those of processes, without what interrupts took."""
+    """Those of `busy` that processes took, without interrupts."""
     steal: float
     total: float
 
 
 def machine(text: bytes) -> Machine:
-    """From the text of /proc/stat. Guest time is already in user time."""
+    """Read the text of /proc/stat. Guest time is already in user time."""
     user, nice, system, idle, iowait, irq, softirq, steal = (int(n) / TICKS for n in text.split(None, 9)[1:9])
     tasks = user + nice + system
     busy = tasks + irq + softirq

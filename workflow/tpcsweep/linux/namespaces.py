@@ -10,12 +10,17 @@ from __future__ import annotations
 import ctypes
 import os
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+
+from tpcsweep.linux.counters import CounterFile
 
 CLONE_NEWNET = 0x40000000  # linux/sched.h
 FOLDER = Path("/run/netns")
+
+_COLUMNS = {"rx_bytes": 0, "rx_packets": 1, "rx_dropped": 3, "tx_bytes": 8, "tx_packets": 9, "tx_dropped": 11}
+"""Of /proc/net/dev (proc(5))."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -26,43 +31,43 @@ class NamespaceError(OSError):
 
 @contextmanager
 def entered(name: str) -> Iterator[None]:
-    """Move the calling thread into the namespace `name`, and back afterwards (setns(2)).
+    """Move the calling thread, and no other, into a namespace for the length of a `with` (setns(2)).
 
-    Only this thread moves. Raises NamespaceError where the namespace does not exist or may not be entered.
+    Raises:
+        NamespaceError: if the namespace does not exist or may not be entered.
     """
-    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with ExitStack() as undo:
+        home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        undo.callback(os.close, home)
         try:
             target = os.open(FOLDER / name, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             raise NamespaceError(
                 f"network namespace {name!r}: no {FOLDER / name}; make it first with `ip netns add {name}`"
             ) from None
-        try:
-            _setns(target, name)
-        finally:
-            os.close(target)
-        try:
-            yield
-        finally:
-            _setns(home, "the one this thread came from")
-    finally:
-        os.close(home)
+        undo.callback(os.close, target)
+        _setns(target, name)
+        undo.callback(_setns, home, "the one this thread came from")
+        yield
 
 
-def open_inside(name: str, file: str) -> int:
-    """A read-only descriptor of `file` as seen in the namespace, such as /proc/thread-self/net/dev.
-
-    The caller closes it. Raises NamespaceError, and OSError where the file cannot be opened.
-    """
-    with entered(name):
-        return os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+def inside(name: str, command: Sequence[str]) -> list[str]:
+    """Give the command line that runs a command in a namespace."""
+    return ["nsenter", f"--net={FOLDER / name}", *command]
 
 
 def socket_inside(name: str, family: int, kind: int, protocol: int = 0) -> socket.socket:
-    """A socket that belongs to the namespace. Raises NamespaceError, and OSError as socket(2) does."""
+    """Make a socket that belongs to a namespace; raises NamespaceError, and OSError as socket(2) does."""
     with entered(name):
         return socket.socket(family, kind, protocol)
+
+
+def listening(name: str) -> set[int]:
+    """Give the TCP ports on which something in a namespace listens for IPv4; raises NamespaceError."""
+    with entered(name):
+        lines = Path("/proc/thread-self/net/tcp").read_text().splitlines()[1:]
+    # The local address and port are in hexadecimal, and LISTEN is state 0A (proc(5)).
+    return {int(row[1].rpartition(":")[2], 16) for row in map(str.split, lines) if row[3] == "0A"}
 
 
 class Interface:
@@ -70,47 +75,29 @@ class Interface:
 
     def __init__(self, namespace: str, interface: str) -> None:
         self._interface = interface
-        self._where = f"{interface} in {namespace}"
-        self._file = open_inside(namespace, "/proc/thread-self/net/dev")
+        self._namespace = namespace
+        with entered(namespace):
+            self._file = CounterFile("/proc/thread-self/net/dev")
+        self.close = self._file.close
 
     def read(self) -> dict[str, int]:
-        """Keys: rx_bytes, rx_packets, rx_dropped, tx_bytes, tx_packets, tx_dropped (proc(5), net/dev).
-
-        Raises NamespaceError where the interface is gone.
-        """
-        counters = parse_net_dev(os.pread(self._file, 1 << 16, 0).decode())
+        """Read the counters that `parse_net_dev` gives; raises NamespaceError if the interface is gone."""
+        counters = parse_net_dev(self._file.read().decode())
         if self._interface not in counters:
-            raise NamespaceError(f"interface {self._where} is gone; found {', '.join(sorted(counters))}")
+            raise NamespaceError(
+                f"interface {self._interface} in {self._namespace} is gone; found {', '.join(sorted(counters))}"
+            )
         return counters[self._interface]
-
-    def close(self) -> None:
-        """Idempotent."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
 
 
 def parse_net_dev(text: str) -> dict[str, dict[str, int]]:
-    """The text of /proc/net/dev as interface → counters."""
-    found = {}
+    """Read rx_bytes, rx_packets, rx_dropped and the same of tx for each interface in the text of /proc/net/dev."""
+    interfaces = {}
     for line in text.splitlines()[2:]:
         interface, _, rest = line.partition(":")
-        f = [int(field) for field in rest.split()]
-        found[interface.strip()] = {
-            "rx_bytes": f[0],
-            "rx_packets": f[1],
-            "rx_dropped": f[3],
-            "tx_bytes": f[8],
-            "tx_packets": f[9],
-            "tx_dropped": f[11],
-        }
-    return found
-
-
-def listening(text: str) -> set[int]:
-    """Ports that something listens on, from the text of /proc/net/tcp (proc(5): address:port in hex, state 0A)."""
-    rows = (line.split() for line in text.splitlines()[1:])
-    return {int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == "0A"}
+        counters = [int(field) for field in rest.split()]
+        interfaces[interface.strip()] = {name: counters[column] for name, column in _COLUMNS.items()}
+    return interfaces
 
 
 def _setns(descriptor: int, name: str) -> None:

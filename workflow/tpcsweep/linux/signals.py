@@ -1,4 +1,4 @@
-"""Ending in order: what asks a process to end becomes SystemExit, once, and waits while it tidies up."""
+"""End a process in order: what asks it to end raises SystemExit, once, and then nothing disturbs its tidying up."""
 
 from __future__ import annotations
 
@@ -9,28 +9,26 @@ import threading
 from collections.abc import Iterator
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""What asks a process to end."""
-
-
-_came: list[int] = []
-"""What asked to end while that was ignored."""
+"""The signals that ask a process to end."""
+_ignored: list[int] = []
+"""Those that came while they were ignored."""
 
 
 def ignore() -> None:
-    """Until `heed`, nothing but SIGKILL ends this process: a teardown that is interrupted leaves things behind.
+    """Ignore the signals of ENDING until `heed` is called: a teardown that is interrupted leaves things behind.
 
-    Commands that run meanwhile need a session of their own, or Ctrl-C ends them.
+    Commands that are run meanwhile need a session of their own, or Ctrl-C ends them.
     """
     for number in ENDING:
-        signal.signal(number, lambda number, _: _came.append(number))
+        signal.signal(number, lambda number, _: _ignored.append(number))
 
 
 def heed() -> None:
-    """From here on what asks to end becomes SystemExit, and so does, at once, what has asked while it was ignored."""
+    """Let the signals of ENDING raise SystemExit. If one came while it was ignored, SystemExit is raised now."""
     for number in ENDING:
         signal.signal(number, _leave)
-    for first in _came[:1]:
-        _leave(first, None)
+    if _ignored:
+        _leave(_ignored[0], None)
 
 
 def _leave(number: int, _frame: object) -> None:
@@ -40,9 +38,12 @@ def _leave(number: int, _frame: object) -> None:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Turn SIGINT, SIGTERM and SIGHUP, and the death of the starter, into SystemExit, once, and ignore them then."""
+    """Let the first signal of ENDING within a `with` raise SystemExit, and ignore those that follow it.
+
+    If the process that started this one ends, that counts as such a signal.
+    """
     before = {number: signal.getsignal(number) for number in ENDING}
-    _came.clear()
+    _ignored.clear()
     ended = threading.Event()
     threading.Thread(target=watch_starter, args=(os.getppid(), ended), daemon=True).start()
     try:
@@ -56,9 +57,9 @@ def interruptible() -> Iterator[None]:
 
 @contextlib.contextmanager
 def held() -> Iterator[None]:
-    """Let what asks to end take effect only at the end of the `with`.
+    """Let a signal of ENDING that comes within a `with` take effect at its end.
 
-    In another thread than the main one, which alone is told of signals, there is nothing to hold.
+    This does nothing in other threads than the main one, which alone handles signals.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -70,14 +71,14 @@ def held() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        for first in came[:1]:
-            signal.raise_signal(first)
+        if came:
+            signal.raise_signal(came[0])
 
 
 def watch_starter(starter: int, ended: threading.Event) -> None:
-    """Until the event is set, notice that the starter was killed by force, which leaves its jobs running, and end.
+    """Watch, until the event is set, whether the process that started this one ends; if it does, ask this one to end.
 
-    starter: the id of the process that started this one.
+    A process that is killed by force leaves those running that it has started.
     """
     while not ended.wait(0.5):
         if os.getppid() != starter:

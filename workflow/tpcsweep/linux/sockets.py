@@ -10,6 +10,7 @@ import errno
 import os
 import socket
 import struct
+from collections.abc import Iterator
 from typing import NamedTuple
 
 _NETLINK_SOCK_DIAG = 4
@@ -19,7 +20,7 @@ _NLMSG_ERROR, _NLMSG_DONE = 2, 3
 _INET_DIAG_INFO = 2
 _ESTABLISHED = 1 << 1
 _UNFINISHED = _ESTABLISHED | 1 << 3 | 1 << 8
-"""ESTABLISHED, SYN_RECV and CLOSE_WAIT (enum in linux/tcp_states.h): somebody here has yet to accept, read or close."""
+"""ESTABLISHED, SYN_RECV and CLOSE_WAIT (linux/tcp_states.h): a process here has yet to accept, read or close."""
 
 _HEADER = struct.Struct("=IHHII")
 _REQUEST = struct.Struct("=BBBxI48x")
@@ -37,7 +38,7 @@ class Connection(NamedTuple):
     """One established connection. Counters are since it began; 0 on kernels before 4.19 that lack one."""
 
     cookie: int
-    """What the kernel tells connections apart by; never used twice."""
+    """The kernel's name of the connection, never used twice."""
     remote: str
     """IPv4 address of the other end."""
     rtt: float
@@ -51,7 +52,7 @@ class Connection(NamedTuple):
     rwnd_limited: float
     """Seconds in which the receiver's window kept it from sending."""
     sndbuf_limited: float
-    """Seconds in which its own send buffer did."""
+    """Seconds in which its own send buffer kept it from sending."""
     sent: int
     """Bytes of data sent, those sent again included."""
     resent: int
@@ -62,59 +63,50 @@ class SocketDiagnostics:
     """A diagnostics socket; it sees the namespace that the thread was in when it was made."""
 
     def __init__(self) -> None:
-        self._socket = socket.socket(
-            socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_SOCK_DIAG
-        )
+        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG)
         self._socket.settimeout(1.0)
 
     def connections(self) -> list[Connection]:
-        """All established connections, IPv4 and IPv4 mapped into IPv6. Raises OSError."""
-        found = (_connection(message) for message in self._dump(_ESTABLISHED, 1 << (_INET_DIAG_INFO - 1)))
-        return [connection for connection in found if connection]
+        """Give all established connections of IPv4, and of IPv4 mapped into IPv6; raises OSError."""
+        messages = self._dump(_ESTABLISHED, 1 << (_INET_DIAG_INFO - 1))
+        return [connection for connection in map(_connection, messages) if connection]
 
     def unfinished(self, port: int) -> bool:
-        """Whether the server at a local port still has to do with a connection, if only to see that it was closed.
-
-        Raises OSError.
-        """
+        """Say whether the server at a local port still has a connection to accept, serve or close; raises OSError."""
         return any(
             int.from_bytes(message[_ID_OFFSET : _ID_OFFSET + 2], "big") == port
             for message in self._dump(_UNFINISHED)
         )
 
     def _dump(self, states: int, extensions: int = 0) -> list[bytes]:
-        """What the kernel says of each connection in one of the states: a struct inet_diag_msg with attributes."""
-        found: list[bytes] = []
+        """Give a struct inet_diag_msg with attributes for each connection in one of the states."""
+        messages: list[bytes] = []
         for family in (socket.AF_INET, socket.AF_INET6):
             body = _REQUEST.pack(family, socket.IPPROTO_TCP, extensions, states)
             size = _HEADER.size + len(body)
             self._socket.send(_HEADER.pack(size, _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST_DUMP, 0, 0) + body)
-            done = False
-            while not done:
-                data = self._socket.recv(1 << 17)
-                done = _parse(data, found)
-        return found
+            messages += self._answers()
+        return messages
+
+    def _answers(self) -> Iterator[bytes]:
+        """Receive the messages of a dump, all of which must be taken."""
+        while True:
+            data = self._socket.recv(1 << 17)
+            offset = 0
+            while offset + _HEADER.size <= len(data):
+                length, kind, *_ = _HEADER.unpack_from(data, offset)
+                if kind == _NLMSG_DONE:
+                    return
+                if kind == _NLMSG_ERROR:
+                    code = -struct.unpack_from("=i", data, offset + _HEADER.size)[0]
+                    if code == errno.ENOENT:  # a kernel without this family: nothing to see
+                        return
+                    raise OSError(code, f"sock_diag: {os.strerror(code)}")
+                yield data[offset + _HEADER.size : offset + length]
+                offset += (length + 3) & ~3
 
     def close(self) -> None:
-        """Close the socket."""
         self._socket.close()
-
-
-def _parse(data: bytes, found: list[bytes]) -> bool:
-    """Add the messages of one datagram; True when the dump has ended."""
-    offset = 0
-    while offset + _HEADER.size <= len(data):
-        length, kind, *_ = _HEADER.unpack_from(data, offset)
-        if kind == _NLMSG_DONE:
-            return True
-        if kind == _NLMSG_ERROR:
-            code = -struct.unpack_from("=i", data, offset + _HEADER.size)[0]
-            if code == errno.ENOENT:  # a kernel without this family: nothing to see
-                return True
-            raise OSError(code, f"sock_diag: {os.strerror(code)}")
-        found.append(data[offset + _HEADER.size : offset + length])
-        offset += (length + 3) & ~3
-    return False
 
 
 def _connection(message: bytes) -> Connection | None:
@@ -128,25 +120,17 @@ def _connection(message: bytes) -> Connection | None:
     if len(info) < _CWND_END:
         return None
     # Older kernels tell less.
-    rtt, cwnd, received, busy, rwnd_limited, sndbuf_limited, sent, resent = _TCP_INFO.unpack_from(
-        info.ljust(_TCP_INFO.size, b"\0")
-    )
+    rtt, cwnd, received, *limited, sent, resent = _TCP_INFO.unpack_from(info.ljust(_TCP_INFO.size, b"\0"))
+    busy, rwnd_limited, sndbuf_limited = (microseconds / 1e6 for microseconds in limited)
+    [cookie] = _COOKIE.unpack_from(message, _COOKIE_OFFSET)
+    remote = socket.inet_ntoa(address[:4])
     return Connection(
-        _COOKIE.unpack_from(message, _COOKIE_OFFSET)[0],
-        socket.inet_ntoa(address[:4]),
-        rtt / 1000,
-        cwnd,
-        received,
-        busy / 1e6,
-        rwnd_limited / 1e6,
-        sndbuf_limited / 1e6,
-        sent,
-        resent,
+        cookie, remote, rtt / 1000, cwnd, received, busy, rwnd_limited, sndbuf_limited, sent, resent
     )
 
 
 def _info(message: bytes) -> bytes:
-    """Its struct tcp_info; nothing where it has none. Walked a thousand times a second: no generator, no slices."""
+    """Give a message's struct tcp_info, if it has one. Called a thousand times a second: no generator, no slices."""
     offset, last = _MESSAGE_SIZE, len(message) - _ATTRIBUTE.size
     while offset <= last:
         length, kind = _ATTRIBUTE.unpack_from(message, offset)

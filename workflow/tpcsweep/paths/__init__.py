@@ -4,23 +4,8 @@
 how and why.
 """
 
-from tpcsweep.paths.link import Link, connect, netem_works
-from tpcsweep.paths.plan import (
-    INTERFACE,
-    Emulator,
-    Path,
-    PathError,
-    bdp,
-    choose,
-    describe_limit,
-    largest_bandwidth,
-    netem_limit,
-    queue_bytes,
-    queue_cap,
-    segmenting,
-    smallest_rtt,
-)
-from tpcsweep.paths.rtt import Rtt, measure_rtt
+from tpcsweep.paths.link import Link, Rtt, connect, measure_rtt, netem_works
+from tpcsweep.paths.plan import INTERFACE, Emulator, Path, PathError
 from tpcsweep.paths.verify import Measured, measure_bandwidth, verify
 
 __all__ = [
@@ -31,18 +16,9 @@ __all__ = [
     "Path",
     "PathError",
     "Rtt",
-    "bdp",
-    "choose",
     "connect",
-    "describe_limit",
-    "largest_bandwidth",
     "measure_bandwidth",
     "measure_rtt",
-    "netem_limit",
     "netem_works",
-    "queue_bytes",
-    "queue_cap",
-    "segmenting",
-    "smallest_rtt",
     "verify",
 ]

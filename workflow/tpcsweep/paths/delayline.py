@@ -5,17 +5,18 @@ from __future__ import annotations
 import hashlib
 import mmap
 import os
+import secrets
 import select
 import shlex
 import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from concurrent.futures import Future
 from pathlib import Path as File
+from typing import NamedTuple
 
 from tpcsweep.files import replacing
 from tpcsweep.linux.commands import Commands
@@ -26,16 +27,10 @@ FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror")
 NAME = "tpc-delayline"
 START = 5.0  # s to make two devices; takes about 30 ms
 _WORDS = 8  # 64-bit words per block of the statistics file: one of settings, then one per direction
-_DELAY, _QUEUE = 0, 8  # offsets in bytes of what may be set
 
 
-@dataclass(frozen=True)
-class Direction:
-    """What the delay line did so far in one direction: packets (a GSO super-packet is one), bytes and ns.
-
-    held: bytes that it has, on the wire, now. busy: when its bottleneck will have sent all of them, or had, in ns of
-    time.monotonic_ns().
-    """
+class Direction(NamedTuple):
+    """What the delay line did so far in one direction, in packets (a GSO super-packet is one), bytes and ns."""
 
     packets: int
     bytes: int
@@ -44,14 +39,31 @@ class Direction:
     late_sum: int
     late_max: int
     held: int
+    """Bytes that are in it now, as on the wire."""
     busy: int
+    """When its bottleneck will have sent all that waits, or did so, by time.monotonic_ns()."""
+
+
+class _Setting:
+    """A number that the delay line reads for each packet, at an offset of the statistics file."""
+
+    def __init__(self, offset: int) -> None:
+        self._offset = offset
+
+    def __get__(self, line: DelayLine, _owner: type) -> int:
+        return int(struct.unpack_from("=Q", line.shared(), self._offset)[0])
+
+    def __set__(self, line: DelayLine, value: int) -> None:
+        struct.pack_into("=Q", line.shared(), self._offset, value)
 
 
 def build(folder: File, commands: Commands) -> File:
-    """The compiled delay line in `folder`, compiled unless it is there.
+    """Compile the delay line into a folder unless it is there.
 
-    Its name has a hash of what it is compiled from, as two trees may share an environment. Renamed into place, so
-    that two that build at once do no harm. Raises PathError without a C compiler.
+    Its name has a hash of what it is compiled from, as two trees may share an environment.
+
+    Raises:
+        PathError: if there is no C compiler.
     """
     made_of = SOURCE.read_bytes() + " ".join(FLAGS).encode()
     binary = folder / f"{NAME}-{hashlib.sha256(made_of).hexdigest()[:12]}"
@@ -66,11 +78,6 @@ def build(folder: File, commands: Commands) -> File:
             "install a C compiler and Linux headers (Debian: gcc libc6-dev linux-libc-dev)"
         ) from error
     return binary
-
-
-def cache() -> File:
-    """Where the compiled delay line is kept: beside the running Python's own programs."""
-    return File(sys.prefix) / "bin"
 
 
 class DelayLine:
@@ -90,34 +97,31 @@ class DelayLine:
         folder: File,
         prefix: Sequence[str],
     ) -> None:
-        """Make the two devices and start forwarding with a one-way delay in ns; raises PathError.
+        """Make devices in two namespaces and start forwarding between them with a one-way delay in ns.
 
-        `prefix` is put before the command, to place it in a cgroup, for example; it must exec, not fork.
+        The statistics file is made in the folder. The prefix is put before the command, such as to place it in a
+        cgroup; it must exec, not fork.
+
+        Raises:
+            PathError: if it does not start.
         """
-        self.binary = build(cache(), commands)
-        descriptor, name = tempfile.mkstemp(prefix=f"{NAME}.", suffix=".statistics", dir=folder)
-        os.truncate(descriptor, 3 * _WORDS * 8)
-        os.close(descriptor)
-        self._file = File(name)
-        gso = path.loss == 0  # else packets of the MTU, so that each is lost or not on its own
-        figures = [
-            delay,
-            tick_ns(path),
-            rate_bit(path),
-            burst(path),
-            queue_bytes(path),
-            path.queue_limit or 0,
-        ]
+        self.binary = build(File(sys.prefix) / "bin", commands)  # beside the running Python's own programs
+        self._file = folder / f"{NAME}.{secrets.token_hex(4)}.statistics"
+        self._file.write_bytes(bytes(3 * _WORDS * 8))
+        gso = int(path.loss == 0)  # else packets of the MTU, so that each is lost or not on its own
+        rate = [delay, tick_ns(path), rate_bit(path), burst(path), queue_bytes(path), path.queue_limit or 0]
+        figures = [*rate, f"{path.loss:.9g}", gso, memory(path), os.getpid()]
         self.argv = [*prefix, str(self.binary), near, far, INTERFACE, str(self._file), *map(str, figures)]
-        self.argv += [f"{path.loss:.9g}", str(int(gso)), str(memory(path)), str(os.getpid())]
         commands.note(f"{shlex.join(self.argv[:-1])} $$ &  # stays up with the deployment")
-        self._process: subprocess.Popen[str] | None = None
-        self._error: OSError | None = None
-        started = threading.Event()
-        self._keeper = threading.Thread(target=self._keep, args=(started,), name=NAME, daemon=True)
-        self._keeper.start()
-        started.wait()
         self._map: mmap.mmap | None = None
+        starting: Future[subprocess.Popen[str]] = Future()
+        self._keeper = threading.Thread(target=self._keep, args=(starting,), name=NAME, daemon=True)
+        self._keeper.start()
+        try:
+            self._process = starting.result()
+        except OSError as error:
+            self._file.unlink()
+            raise self._refused(str(error)) from error
         try:
             self.pid, self.scheduler = self._greeting()
             with self._file.open("r+b") as file:
@@ -127,82 +131,70 @@ class DelayLine:
             raise
         commands.note(f"# {NAME} is process {self.pid}, {self.scheduler}")
 
-    def _keep(self, started: threading.Event) -> None:
+    def _keep(self, starting: Future[subprocess.Popen[str]]) -> None:
+        null, pipe, same = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
         try:
-            self._process = subprocess.Popen(
-                self.argv,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
+            process = subprocess.Popen(self.argv, stdin=null, stdout=pipe, stderr=same, text=True)
         except OSError as error:
-            self._error = error
-        finally:
-            started.set()
-        if self._process is not None:
-            self._process.wait()
+            starting.set_exception(error)
+        else:
+            starting.set_result(process)
+            process.wait()
 
     def _greeting(self) -> tuple[int, str]:
-        line = str(self._error or "")
-        if self._process is not None and self._process.stdout is not None:
-            readable, _, _ = select.select([self._process.stdout], [], [], START)
-            line = self._process.stdout.readline() if readable else f"not ready after {START:g} s"
+        """Read the process id and the scheduler from its first line."""
+        assert self._process.stdout
+        readable, _, _ = select.select([self._process.stdout], [], [], START)
+        line = self._process.stdout.readline() if readable else f"not ready after {START:g} s"
         match line.split():
             case ["ready", pid, scheduler]:
                 return int(pid), scheduler
-        raise PathError(
+        raise self._refused(line)
+
+    def _refused(self, line: str) -> PathError:
+        return PathError(
             f"delay line: {shlex.join(self.argv)}: {line.strip() or 'ended without a word'}; it needs root, "
             f"/dev/net/tun, and both namespaces without an interface {INTERFACE}"
         )
 
-    @property
-    def delay(self) -> int:
-        """The one-way delay in ns that is set. Writing it takes effect with the next packet."""
-        return int(struct.unpack_from("=Q", self._shared(), _DELAY)[0])
-
-    @delay.setter
-    def delay(self, nanoseconds: int) -> None:
-        struct.pack_into("=Q", self._shared(), _DELAY, nanoseconds)
-
-    @property
-    def queue(self) -> int:
-        """The bytes that may wait before the bottleneck. Writing it takes effect with the next packet."""
-        return int(struct.unpack_from("=Q", self._shared(), _QUEUE)[0])
-
-    @queue.setter
-    def queue(self, size: int) -> None:
-        struct.pack_into("=Q", self._shared(), _QUEUE, size)
+    delay = _Setting(0)
+    """The one-way delay in ns."""
+    queue = _Setting(8)
+    """The bytes that may wait before the bottleneck."""
 
     def statistics(self) -> tuple[Direction, Direction]:
-        """Near to far, and far to near. Costs microseconds. Raises PathError where it has ended."""
+        """Give what it did near to far, and far to near; costs microseconds.
+
+        Raises:
+            PathError: if it has ended.
+        """
         if fault := self.fault():
             raise PathError(fault)
-        words = struct.unpack_from(f"={2 * _WORDS}Q", self._shared(), _WORDS * 8)
+        words = struct.unpack_from(f"={2 * _WORDS}Q", self.shared(), _WORDS * 8)
         return Direction(*words[:_WORDS]), Direction(*words[_WORDS:])
 
     def fault(self) -> str | None:
-        """That it has ended; None while it runs."""
+        """Say that it has ended; None while it runs."""
         return None if self.alive() else f"delay line: process {self.pid} has ended; the path is down"
 
     def alive(self) -> bool:
-        """Whether the process runs."""
-        return self._process is not None and self._process.returncode is None and self._keeper.is_alive()
+        """Say whether the process runs."""
+        return self._process.returncode is None and self._keeper.is_alive()
 
     def close(self) -> None:
         """End the process, and with it the devices; idempotent."""
-        if self._process is not None:
-            if self.alive():
-                self._process.send_signal(signal.SIGKILL)  # it has nothing to clean up
-            self._keeper.join()
-            if self._process.stdout is not None:
-                self._process.stdout.close()
+        if self.alive():
+            self._process.send_signal(signal.SIGKILL)  # it has nothing to clean up
+        self._keeper.join()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
         if self._map is not None:
             self._map.close()
             self._map = None
         self._file.unlink(missing_ok=True)
 
-    def _shared(self) -> mmap.mmap:
+    def shared(self) -> mmap.mmap:
+        """Give the statistics file, or raise PathError after `close`."""
         if self._map is None:
             raise PathError("delay line: closed")
         return self._map

@@ -1,30 +1,46 @@
-"""Join two router namespaces by a path, watch it, and take it away again."""
+"""Join two router namespaces by a path, measure its RTT, watch it, and take it away again."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
+import re
+import statistics
 import subprocess
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path as File
-from typing import Any, Self
+from typing import Any
 
 from tpcsweep.linux.commands import CommandError, Commands
 from tpcsweep.linux.namespaces import Interface
 from tpcsweep.paths import delayline, plan
-from tpcsweep.paths.plan import INTERFACE, Emulator, Path, PathError
-from tpcsweep.paths.rtt import measure_rtt
+from tpcsweep.paths.plan import HEADERS, INTERFACE, Emulator, Path, PathError
 
 CALIBRATION = 500_000  # ns one way: an RTT of 1 ms, where ping's figures have a resolution of 10 µs
 LARGEST_BASE = 1.0  # ms; a base cost above this is a busy machine, not the delay line, and is not subtracted
 DIRECTIONS = ("near_to_far", "far_to_near")
+PINGS = 17
+PING_INTERVAL = 0.01  # s
+PING_PATIENCE = 3  # s without any answer; only a path that is down waits so long
 
 
-class Link:
-    """A path that is up. `near` and `far` are the namespaces, each with the interface tpc-path."""
+@dataclass(frozen=True)
+class Rtt:
+    """Round-trip times in ms. ping prints three digits, so the median's resolution is 1 % or better."""
+
+    min: float
+    median: float
+    max: float
+    samples: int
+
+
+class Link(contextlib.AbstractContextManager["Link"]):
+    """A path that is up, between the interfaces tpc-path of the namespaces `near` and `far`."""
 
     def __init__(
         self,
@@ -44,14 +60,9 @@ class Link:
         self._interfaces: list[Interface] = []
         self._closed = False
 
-    @property
-    def pid(self) -> int | None:
-        """The delay line's process, or None."""
-        return self.line.pid if self.line else None
-
     def describe(self) -> dict[str, Any]:
-        """Provenance: what was set, and what the kernel says it set. JSON-ready."""
-        found: dict[str, Any] = {
+        """Give what was set, and what the kernel says is set, as plain values for JSON."""
+        description: dict[str, Any] = {
             "emulator": self.emulator,
             "kernel": os.uname().release,
             "interface": INTERFACE,
@@ -65,13 +76,13 @@ class Link:
         }
         for direction, namespace in zip(DIRECTIONS, (self.near, self.far), strict=True):
             qdiscs = self.commands.run(["tc", "-n", namespace, "-j", "qdisc", "show", "dev", INTERFACE])
-            found["qdiscs"][direction] = json.loads(qdiscs)
+            description["qdiscs"][direction] = json.loads(qdiscs)
             features = self.commands.run(["ip", "netns", "exec", namespace, "ethtool", "-k", INTERFACE])
-            found["offloads"][direction] = offloads(features)
+            description["offloads"][direction] = offloads(features)
         if self.emulator == "netem":
-            found["netem_limit_packets"] = plan.netem_limit(self.path)
+            description["netem_limit_packets"] = plan.netem_limit(self.path)
         if self.line:
-            found["delayline"] = {
+            description["delayline"] = {
                 "source_sha256": hashlib.sha256(delayline.SOURCE.read_bytes()).hexdigest(),
                 "flags": list(delayline.FLAGS),
                 "scheduler": self.line.scheduler,
@@ -82,32 +93,28 @@ class Link:
                 "base_rtt_ms": self.base_rtt,
                 "memory_bytes": plan.memory(self.path),
             }
-        return found
+        return description
 
     def counters(self) -> dict[str, int]:
-        """Both directions together, since the path is up; see directions() for the keys.
-
-        Sums, except late_max_us, which is the larger. `drops` is dropped_queue + dropped_random.
-        """
-        both = self.directions()
-        found = {key: sum(one[key] for one in both.values()) for key in both[DIRECTIONS[0]]}
-        if "late_max_us" in found:
-            found["late_max_us"] = max(one["late_max_us"] for one in both.values())
-            del found["late_mean_us"]
-        return {"drops": found["dropped_queue"] + found["dropped_random"], **found}
+        """Sum the counters of packets and bytes over both directions; `drops` is packets dropped for any reason."""
+        near_to_far, far_to_near = self.directions().values()
+        totals = {key: near_to_far[key] + far_to_near[key] for key in near_to_far if "late" not in key}
+        return {"drops": totals["dropped_queue"] + totals["dropped_random"], **totals}
 
     def directions(self) -> dict[str, dict[str, int]]:
-        """Per direction (near_to_far, far_to_near) since the path is up:
+        """Read the counters of near_to_far and far_to_near since the path is up; a GSO super-packet counts as one.
 
-        dropped_queue: packets that found a queue full; dropped_random: packets lost at random (with netem on a
-        path with loss also those beyond its limit, as the kernel counts them together);
-        queued_bytes: bytes waiting for the rate, now; delayed_bytes: bytes under way in the delay, now (with
-        netem they are part of queued_bytes, as the kernel does not tell them apart, and this is 0).
-        With the delay line also late_mean_us and late_max_us, what a packet left later than due.
-        A GSO super-packet counts as one, as in the kernel's own counters.
+        - dropped_queue: packets that found a queue full.
+        - dropped_random: packets lost at random; with netem on a path with loss also those beyond its limit, as the
+          kernel counts them together.
+        - queued_bytes: bytes that wait for the rate now.
+        - delayed_bytes: bytes under way in the delay now; 0 with netem, which counts them in queued_bytes.
+        - late_mean_us, late_max_us: by how much packets have left the delay line later than due.
 
-        Not logged, as samplers call it again and again; takes 4 ms, with the delay line microseconds. Raises
-        PathError where the path is gone.
+        Takes 4 ms, with the delay line microseconds. Not logged, as samplers call it again and again.
+
+        Raises:
+            PathError: if the path is gone.
         """
         if self.line is None:
             ends = zip(DIRECTIONS, (self.near, self.far), strict=True)
@@ -118,8 +125,12 @@ class Link:
         both = zip(DIRECTIONS, self.line.statistics(), refused, strict=True)
         return {name: line_counters(seen, self.path, now, dropped) for name, seen, dropped in both}
 
+    def rtt(self) -> Rtt:
+        """Measure the RTT from near to far, with packets of the path's MTU before; see `measure_rtt`."""
+        return measure_rtt(self.commands, self.near, self.far_address, self.path.mtu)
+
     def give_room(self, room: int) -> None:
-        """Let the queues before the rate hold `room` bytes more than plan.queue_bytes(), or less if negative."""
+        """Let the queues before the rate hold some bytes more than plan.queue_bytes(), or fewer if negative."""
         if self.line:
             self.line.queue = plan.queue_bytes(self.path) + room
             return
@@ -128,7 +139,7 @@ class Link:
             self.commands.batch(["tc", "-n", namespace], lines)
 
     def fault(self) -> str | None:
-        """What has ended that the path needs; None while all is well, and where the kernel itself is the path."""
+        """Say what has ended that the path needs; None while nothing has."""
         return None if self.line is None else self.line.fault()
 
     def close(self) -> None:
@@ -141,13 +152,8 @@ class Link:
         if self.line:
             self.line.close()
         else:
-            try:
+            with contextlib.suppress(CommandError):  # the namespace, and the veth pair with it, may be gone
                 self.commands.run(["ip", "-n", self.near, "link", "delete", INTERFACE])
-            except CommandError:
-                pass  # the namespace was deleted before, and the veth pair with it
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -163,9 +169,12 @@ def connect(
 ) -> Link:
     """Join two namespaces that exist by a path; the link is up when this returns, and is not verified yet.
 
-    near (the source's side) and far (the destination's): the namespace and the address with prefix length
-    that tpc-path gets there, e.g. ("tpc-a", "10.88.0.1/30"). folder: where a delay line keeps its statistics
-    file. prefix: put before the delay line's command; see DelayLine. Raises PathError and CommandError.
+    An end is a namespace and the address that tpc-path gets there, such as ("tpc-a", "10.88.0.1/30"); near is the
+    source's. The folder and the prefix are for a delay line, see `DelayLine`.
+
+    Raises:
+        PathError: if it cannot be made as asked.
+        CommandError: if a command fails.
     """
     emulator = plan.choose(path, netem_works=(path.rtt > 0 or path.loss > 0) and netem_works())
     refuse_beyond(path, emulator)
@@ -175,26 +184,16 @@ def connect(
         if emulator == "delayline":
             link.line = delayline.DelayLine(path, CALIBRATION, near[0], far[0], commands, folder, prefix)
         else:
-            commands.batch(
-                ["ip"],
-                [
-                    f"link add {INTERFACE} netns {near[0]} mtu {path.mtu} type veth "
-                    f"peer name {INTERFACE} netns {far[0]} mtu {path.mtu}"
-                ],
-            )
+            here, peer = (f"{INTERFACE} netns {namespace} mtu {path.mtu}" for namespace, _ in ends)
+            commands.batch(["ip"], [f"link add {here} type veth peer name {peer}"])
         for namespace, address in ends:
             if File("/proc/sys/net/ipv6").exists():  # its own chatter would be counted
                 off = f"net.ipv6.conf.{INTERFACE}.disable_ipv6=1"
                 commands.run(["ip", "netns", "exec", namespace, "sysctl", "-qw", off])
             if emulator != "delayline":  # which makes the rate itself
                 commands.batch(["tc", "-n", namespace], plan.qdiscs(path, emulator))
-            commands.batch(
-                ["ip", "-n", namespace],
-                [
-                    f"address add {address} dev {INTERFACE}",
-                    f"link set dev {INTERFACE} mtu {path.mtu} up",
-                ],
-            )
+            up = f"link set dev {INTERFACE} mtu {path.mtu} up"
+            commands.batch(["ip", "-n", namespace], [f"address add {address} dev {INTERFACE}", up])
         if link.line:
             link._interfaces = [Interface(namespace, INTERFACE) for namespace, _ in ends]
             calibrate(link)
@@ -204,8 +203,35 @@ def connect(
     return link
 
 
+def measure_rtt(commands: Commands, namespace: str, address: str, mtu: int) -> Rtt:
+    """Ping an address from a namespace; takes 0.2 s and about three RTTs.
+
+    Before the pings that count come packets of the full MTU that must not be fragmented: they warm up ARP, and prove
+    the MTU. Three, as one may be lost at random.
+
+    Raises:
+        PathError: if nothing answers.
+    """
+    ping = ["ip", "netns", "exec", namespace, "ping", "-n", "-W", str(PING_PATIENCE)]
+    full = ["-M", "do", "-s", str(mtu - HEADERS), "-c", "3", "-i", "0.002", address]
+    try:
+        commands.run([*ping, *full])
+        answers = commands.run([*ping, "-c", str(PINGS), "-i", str(PING_INTERVAL), address])
+    except CommandError as error:
+        raise PathError(f"path: {address} from {namespace} with packets of {mtu} bytes: {error}") from error
+    return parse_ping(answers)
+
+
+def parse_ping(text: str) -> Rtt:
+    """Read the figures in what `ping` prints, one line per answer."""
+    times = [float(time) for time in re.findall(r"\btime=([\d.]+) ms", text)]
+    if not times:
+        raise PathError(f"path: ping printed no times: {text.strip()[-200:]}")
+    return Rtt(min(times), statistics.median(times), max(times), len(times))
+
+
 def calibrate(link: Link) -> None:
-    """Measure what the idle delay line itself costs, and set the delay to what is left of the asked RTT.
+    """Measure what the idle delay line itself costs, and set its delay to what is left of the asked RTT.
 
     The cost is two wake-ups of a thread and does not depend on the delay, so it is measured at a delay at
     which it takes 0.1 s. A loaded line sleeps less and costs less: the RTT under load can be shorter than
@@ -213,24 +239,23 @@ def calibrate(link: Link) -> None:
     """
     assert link.line is not None
     link.line.delay = CALIBRATION
-    idle = measure_rtt(link.commands, link.near, link.far_address, link.path.mtu)
-    link.base_rtt = base_cost(idle.median, 2 * CALIBRATION / 1e6)
+    link.base_rtt = base_cost(link.rtt().median, 2 * CALIBRATION / 1e6)
     link.line.delay = one_way_ns(link.path.rtt, link.base_rtt)
 
 
-def base_cost(found: float, asked: float) -> float:
-    """The delay line's own part of a measured RTT in ms, within what is believable."""
-    return min(max(0.0, found - asked), LARGEST_BASE)
+def base_cost(measured: float, asked: float) -> float:
+    """Give the delay line's own part of an RTT within what is believable; all in ms."""
+    return min(max(0.0, measured - asked), LARGEST_BASE)
 
 
 def one_way_ns(rtt: float, base: float) -> int:
-    """The delay to set for an RTT, both in ms, when the line itself costs `base`."""
+    """Give the delay in ns to set for an RTT when the line itself costs `base`, both in ms."""
     return max(0, round((rtt - base) * 500_000))
 
 
 def refuse_beyond(path: Path, emulator: Emulator) -> None:
     """Raise PathError for what this emulator cannot make on this machine."""
-    smallest, largest = plan.smallest_rtt(emulator), plan.largest_bandwidth(emulator)
+    smallest, largest = plan.SMALLEST_RTT[emulator], plan.LARGEST_BANDWIDTH[emulator]
     if 0 < path.rtt < smallest:
         raise PathError(
             f"path: rtt is {path.rtt:g} ms; with emulator {emulator} it is 0 or at least {smallest:g} ms"
@@ -244,9 +269,10 @@ def refuse_beyond(path: Path, emulator: Emulator) -> None:
 
 @cache
 def netem_works() -> bool:
-    """Whether this kernel has sch_netem: adds one in a namespace that is gone with the command. Asked once.
+    """Say whether this kernel has sch_netem, by adding one in a namespace that is gone with the command.
 
-    Raises PathError where the answer could not be found, for example without root.
+    Raises:
+        PathError: if that cannot be tried, as without root.
     """
     unshared = subprocess.run(["unshare", "--net", "true"], capture_output=True, text=True, check=False)
     if unshared.returncode != 0:
@@ -256,7 +282,7 @@ def netem_works() -> bool:
 
 
 def offloads(features: str) -> dict[str, bool]:
-    """The segmentation and receive offloads from the text of `ethtool -k`."""
+    """Read the segmentation and receive offloads in what `ethtool -k` prints."""
     wanted = (
         "tcp-segmentation-offload",
         "generic-segmentation-offload",
@@ -268,10 +294,10 @@ def offloads(features: str) -> dict[str, bool]:
 
 
 def qdisc_counters(qdiscs: list[dict[str, Any]], *, lossy: bool) -> dict[str, int]:
-    """Counters from `tc -s -j qdisc show`, where netem is there also its.
+    """Read the counters of one direction in what `tc -s -j qdisc show` prints.
 
     netem's own count of drops holds what its child refused, so the child's is taken off it. The rest it lost at
-    random if it was told to, else for want of room: its limit.
+    random if the path is lossy, else for want of room: its limit.
     """
     by_kind = {qdisc["kind"]: qdisc for qdisc in qdiscs}
     if "tbf" not in by_kind:
@@ -288,9 +314,10 @@ def qdisc_counters(qdiscs: list[dict[str, Any]], *, lossy: bool) -> dict[str, in
 
 
 def line_counters(seen: delayline.Direction, path: Path, now: int, refused: int) -> dict[str, int]:
-    """Counters of one direction of the delay line. now: as time.monotonic_ns(); refused: what its device dropped.
+    """Give the counters of one direction of the delay line.
 
-    What waits for the rate is what its bottleneck needs the time from now until it is free for.
+    What waits for the rate is what its bottleneck will send from now, a time by time.monotonic_ns(), until it is free.
+    Its device has refused some packets before it saw them.
     """
     waiting = min(plan.bytes_in(path, max(0, seen.busy - now) / 1e6), seen.held)
     return {
@@ -308,5 +335,5 @@ def _qdisc_statistics(namespace: str) -> list[dict[str, Any]]:
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise PathError(f"path: {INTERFACE} in {namespace} is gone: {done.stderr.strip()}")
-    found: list[dict[str, Any]] = json.loads(done.stdout)
-    return found
+    qdiscs: list[dict[str, Any]] = json.loads(done.stdout)
+    return qdiscs

@@ -18,10 +18,14 @@ SUPER_PACKET = 64 * KIB  # the largest GSO packet; a tbf segments what is larger
 LARGEST_LIMIT = 2**32 - 1  # bytes, what tbf's limit can say
 LARGEST = 100.0  # Gbit/s
 MOST_PACKETS = 2**32 - 1  # what netem's limit can say
-AHEAD = (
-    100.0  # ms of the rate that wait in the queue while it is looked at, so that their sender may be as late
-)
+AHEAD = 100.0  # ms of the rate that wait in the queue while it is looked at: their sender may be so late
 MOST_AHEAD = 1 << 28  # bytes
+HEADERS = 28  # bytes of the IPv4 header together with that of UDP or ICMP, which are as long
+SMALLEST_RTT: dict[Emulator, float] = {"none": 0.0, "netem": 0.1, "delayline": 0.5}
+"""The smallest RTT above 0, in ms, that an emulator makes within the tolerance of `verify`."""
+LARGEST_BANDWIDTH: dict[Emulator, float] = {"none": LARGEST, "netem": LARGEST, "delayline": 5.0}
+"""The largest bandwidth in Gbit/s that is accepted: the delay line's is what benchmarks/path.py has measured with two
+cores, which it then nearly fills. For the others no limit is known: `verify` refuses what a machine does not carry."""
 ETHERNET = 14  # bytes of the link-layer header; no preamble, gap or FCS on a virtual link
 
 
@@ -31,21 +35,21 @@ class PathError(RuntimeError):
 
 @dataclass(frozen=True)
 class Path:
-    """A path as asked for. The same in both directions.
-
-    rtt: round-trip time in ms, without queueing. bandwidth: Gbit/s in each direction, link-layer bytes (see
-    verify.py). loss: the fraction of packets lost at random in each direction. mtu: bytes of the IP packet.
-    queue_limit: packets that may be under way in each direction, as netem's limit; None: as many as it takes.
-    Raises PathError for figures that no emulator can make.
-    """
+    """A path as asked for, the same in both directions."""
 
     rtt: float
+    """Round-trip time in ms, without queueing."""
     bandwidth: float
+    """Gbit/s of link-layer bytes in each direction; see verify.py."""
     loss: float = 0.0
+    """Fraction of the packets that is lost at random in each direction."""
     mtu: int = 1500
+    """Bytes of the largest IP packet."""
     queue_limit: int | None = None
+    """Packets that may be under way in each direction, as netem's limit; None: as many as it takes."""
 
     def __post_init__(self) -> None:
+        """Raise PathError for figures that no emulator can make."""
         allowed = (
             ("rtt", self.rtt, 0, 2000, "ms"),
             ("bandwidth", self.bandwidth, 0.001, LARGEST, "Gbit/s"),
@@ -61,17 +65,17 @@ class Path:
 
 
 def bytes_in(path: Path, milliseconds: float) -> int:
-    """Bytes that the path's bandwidth carries in a time."""
+    """Give the bytes that the path carries in a time."""
     return ceil(path.bandwidth * milliseconds * 125_000)
 
 
 def bdp(path: Path) -> int:
-    """The bandwidth-delay product in bytes: bandwidth × RTT."""
+    """Give the bandwidth-delay product in bytes."""
     return bytes_in(path, path.rtt)
 
 
 def burst(path: Path) -> int:
-    """The token bucket's size in bytes: 1 ms of the rate, and never less than two GSO super-packets.
+    """Give the token bucket's size in bytes: 1 ms of the rate, and never less than two GSO super-packets.
 
     What the machine's timers and scheduling jitter take away must fit in here, or the rate falls short.
     """
@@ -79,7 +83,7 @@ def burst(path: Path) -> int:
 
 
 def queue_bytes(path: Path) -> int:
-    """The byte limit of the queue before the bottleneck: one BDP, the classic rule for one flow.
+    """Give the byte limit of the queue before the bottleneck: one BDP, the classic rule for one flow.
 
     Never less than 5 ms of the rate (jitter of a shared machine) nor four GSO super-packets: a queue that
     holds no burst measures the burst.
@@ -88,10 +92,10 @@ def queue_bytes(path: Path) -> int:
 
 
 def netem_limit(path: Path, room: int = 0) -> int:
-    """The explicit `limit` of netem in packets: the one asked for, else everything that can be inside it and more.
+    """Give the explicit `limit` of netem in packets: the one asked for, else more than can ever be inside it.
 
     netem's default of 1000 packets is a hidden cap (`queue_cap`). netem counts its own packets and, before
-    Linux 6.13, those of its child too, hence twice the BDP and the queue as well. room: see tbf().
+    Linux 6.13, those of its child too, hence twice the BDP and the queue, with `room` for some bytes besides.
     """
     if path.queue_limit is not None:
         return path.queue_limit
@@ -99,27 +103,19 @@ def netem_limit(path: Path, room: int = 0) -> int:
 
 
 def queue_cap(path: Path, packet: int) -> float:
-    """The throughput in Gbit/s that a queue_limit leaves: limit × packet / one-way delay; inf without a limit.
-
-    packet: mean bytes of a packet as the queue counts it, a GSO super-packet being one.
-    """
-    if path.queue_limit is None:
-        return inf
-    return held(path.queue_limit, packet, path.rtt / 2)
+    """Give the Gbit/s that a queue_limit of packets of so many bytes leaves (a GSO super-packet is one packet)."""
+    return inf if path.queue_limit is None else held(path.queue_limit, packet, path.rtt / 2)
 
 
 def held(limit: int, packet: float, delay: float) -> float:
-    """The throughput in Gbit/s of a queue that holds each packet for a delay in ms, and no more of them than a limit.
-
-    packet: their mean bytes. Little's law: no more than limit × packet / delay leave in a time.
-    """
+    """Give the Gbit/s that a queue allows by Little's law, which holds packets of a mean size in bytes for ms each."""
     return limit * packet * GBIT_PER_MS / delay
 
 
 def describe_limit(path: Path) -> dict[str, Any]:
-    """A queue_limit and the caps that follow from it, JSON-ready; empty without one.
+    """Give a queue_limit and the caps that follow from it as plain values for JSON; nothing without one.
 
-    Of packets of the MTU, and of the largest that there are: super-packets, where no loss has them cut.
+    One cap is for packets of the MTU, one for the largest that there are: super-packets, unless loss has them cut.
     """
     if path.queue_limit is None:
         return {}
@@ -129,41 +125,41 @@ def describe_limit(path: Path) -> dict[str, Any]:
 
 
 def memory(path: Path) -> int:
-    """Bytes per direction that the delay line may hold: a one-way BDP, a full queue with `ahead`, and 16 MiB."""
+    """Give the bytes that the delay line may hold per direction: a one-way BDP, a full queue, `ahead` and 16 MiB."""
     return bdp(path) // 2 + queue_bytes(path) + ahead(path) + 16 * KIB * KIB
 
 
 def tick_ns(path: Path) -> int:
-    """What the delay line does at one time, in ns: 2 % of the RTT, between 0.1 and 1 ms."""
+    """Give the ns between two looks of the delay line at its packets: 2 % of the RTT, between 0.1 and 1 ms."""
     return round(min(max(0.02 * path.rtt, 0.1), 1.0) * 1e6)
 
 
 def ahead(path: Path) -> int:
-    """Bytes sent ahead while the rate is looked at: AHEAD of it, or 2 ms where a queue_limit would drop them."""
+    """Give the bytes that are sent ahead while the rate is measured; a queue_limit would drop all but a few."""
     if path.queue_limit is not None:
         return bytes_in(path, 2)
     return min(bytes_in(path, AHEAD), MOST_AHEAD)
 
 
 def rate_bit(path: Path) -> int:
-    """The bandwidth in bit/s."""
+    """Give the bandwidth in bit/s."""
     return round(path.bandwidth * 1e9)
 
 
 def tbf(path: Path, room: int = 0) -> str:
-    """The token bucket of the path as tc-tbf(8) takes it. room: bytes for which its queue has room besides."""
+    """Give the arguments of tc-tbf(8), with room for some more bytes in the queue than `queue_bytes`."""
     limit = min(queue_bytes(path) + room, LARGEST_LIMIT)
     return f"tbf rate {rate_bit(path)}bit burst {burst(path)}b limit {limit}b"
 
 
 def netem(path: Path, room: int = 0) -> str:
-    """The delay and loss of one direction as tc-netem(8) takes them: half of the RTT."""
+    """Give the arguments of tc-netem(8) for one direction, which has half of the RTT."""
     loss = f" loss {path.loss * 100:.6g}%" if path.loss else ""
     return f"netem delay {path.rtt * 500:.0f}us{loss} limit {netem_limit(path, room)}"
 
 
 def qdiscs(path: Path, emulator: Emulator, room: int = 0, do: Literal["add", "change"] = "add") -> list[str]:
-    """Lines for `tc -batch -` in one router. netem first with tbf as its child, as in tc-netem(8)."""
+    """Give the lines of `tc -batch -` in one router: netem first with tbf as its child, as in tc-netem(8)."""
     device = f"qdisc {do} dev {INTERFACE}"
     bucket = f"handle 10: {tbf(path, room)}"
     if emulator == "netem":
@@ -172,32 +168,17 @@ def qdiscs(path: Path, emulator: Emulator, room: int = 0, do: Literal["add", "ch
 
 
 def choose(path: Path, *, netem_works: bool) -> Emulator:
-    """The emulator for a path: none needed at RTT 0 without loss, else netem, else the delay line."""
+    """Choose the emulator of a path: none at RTT 0 without loss, else netem, else the delay line."""
     if path.rtt == 0 and path.loss == 0:
         return "none"
     return "netem" if netem_works else "delayline"
 
 
-def smallest_rtt(emulator: Emulator) -> float:
-    """The smallest RTT > 0 in ms that an emulator makes within the tolerance that verify() holds it to."""
-    return {"none": 0.0, "netem": 0.1, "delayline": 0.5}[emulator]
-
-
-def largest_bandwidth(emulator: Emulator) -> float:
-    """The largest bandwidth in Gbit/s that is accepted for a path.
-
-    For the delay line what benchmarks/path.py found it to carry with two cores, which it then nearly fills.
-    For none and netem no limit was found or, for netem, could be measured: what is accepted is the span of
-    Path, and verify() refuses what a machine does not carry. docs/paths.md has the figures.
-    """
-    return {"none": LARGEST, "netem": LARGEST, "delayline": 5.0}[emulator]
-
-
 def segmenting(path: Path, emulator: Emulator, interface: str) -> list[str]:
-    """The command that must run where `interface`, of an origin, is, or [] where none is needed.
+    """Give the command that makes an origin's interface send packets of the MTU; [] where it need not.
 
     netem loses and counts what it is handed: a GSO super-packet of 64 KiB would be lost as one. With random
-    loss the origins must therefore send packets of the MTU. The delay line sees to it by itself.
+    loss the origins must therefore not send any. The delay line sees to it by itself.
     """
     if emulator == "netem" and path.loss > 0:
         return ["ethtool", "-K", interface, "tso", "off", "gso", "off"]

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from tpcsweep.broken import BrokenError
 from tpcsweep.extras import EXTRAS, require
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tpcsweep.configuration.parameters import DeploymentParameters, Parameters
-    from tpcsweep.configuration.sweep import Measurement
-    from tpcsweep.measure.steady import Steady
-
-from tpcsweep.broken import BrokenError
+    from tpcsweep.configuration.parameters import DeploymentParameters
 
 
 @dataclass(frozen=True)
@@ -48,13 +43,13 @@ class Deployment(Protocol):
 
     @property
     def provenance(self) -> Mapping[str, Any]:
-        """Where and with what its cells are measured, as found."""
+        """Where and with what its cells are measured."""
 
     def check(self) -> None:
-        """Raises BrokenError where something of it has died."""
+        """Raise BrokenError if something of it has died."""
 
     def explain(self, error: BrokenError) -> str:
-        """What has broken, for people."""
+        """Say for people what has broken."""
 
 
 class Testbed(Protocol):
@@ -64,30 +59,23 @@ class Testbed(Protocol):
     """What may go wrong, with messages that need no traceback."""
 
     def require(self, settings: Any) -> None:
-        """Raise what is in EXPECTED where no deployment could come up: once, before the first one."""
+        """Raise what is in EXPECTED if no deployment could come up; called once, before the first one."""
 
     def deployed(self, settings: Any, request: Request) -> AbstractContextManager[Any]:
-        """A deployment that is up and verified for the length of a `with`; nothing stays behind, however it ends."""
+        """Give a deployment that is up and verified for the length of a `with`; nothing stays behind."""
 
-    def measure(
-        self,
-        site: Any,
-        wanted: Parameters,
-        how: Measurement,
-        prefix: str,
-        show: Callable[[Steady, float], None],
-        /,
-    ) -> dict[str, Any]:
-        """Measure a cell in a deployment that is up, or compute it; see `measure.cell.measure`."""
+    measure: Callable[..., dict[str, Any]]
+    """Measures a cell in a deployment that is up, or computes it; called as `measure.cell.measure` is."""
 
     def reap(self, settings: Any) -> list[str]:
-        """Remove what dead owners have left; returns what it was."""
+        """Remove what dead owners have left, and say what it was."""
 
 
 def of(kind: str) -> Testbed:
-    """The testbed of a kind. Imported when it is asked for: each brings libraries that the other does not need.
+    """Import the testbed of a kind, only when it is asked for: each brings libraries that others do not need.
 
-    Raises MissingExtraError where these are not there.
+    Raises:
+        MissingExtraError: if these libraries are not there.
     """
     try:
         return cast(Testbed, import_module(f"tpcsweep.testbeds.{kind}.testbed"))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import subprocess
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -16,31 +16,17 @@ Place = Literal["client", "source", "destination"]
 """Where processes run: at the client, or at the one origin of a side, in its network and under its CPU quota."""
 
 
-@dataclass(frozen=True)
 class Credentials:
     """The files of a deployment's credentials folder that a client uses."""
 
-    folder: Path
-
-    @property
-    def authority(self) -> Path:
-        """The certificate of the deployment's authority."""
-        return self.folder / "ca.pem"
-
-    @property
-    def authorities(self) -> Path:
-        """The same as a folder of hashed names."""
-        return self.folder / "ca"
-
-    @property
-    def certificate(self) -> Path:
-        """The user's certificate."""
-        return self.folder / "user.pem"
-
-    @property
-    def key(self) -> Path:
-        """The user's key."""
-        return self.folder / "user.key"
+    def __init__(self, folder: Path) -> None:
+        """Name the files in a folder that `xrootd.credentials.create` has filled."""
+        self.folder = folder
+        self.authority = folder / "ca.pem"
+        self.authorities = folder / "ca"
+        """The authority's certificate under the hashed names that OpenSSL looks up."""
+        self.certificate = folder / "user.pem"
+        self.key = folder / "user.key"
 
 
 @dataclass(frozen=True)
@@ -61,6 +47,13 @@ class Transfer:
     stream: int = 0
     """Which of the cell's streams it is of, from 0."""
 
+    @property
+    def ends(self) -> tuple[str, str, str]:
+        """The end that gets the COPY and opens the connections, the header that names the other end, and that end."""
+        if self.copy_mode == "pull":
+            return self.destination, "Source", self.source
+        return self.source, "Destination", self.destination
+
 
 @dataclass(frozen=True)
 class Service:
@@ -73,9 +66,10 @@ class Service:
 
 
 class Tool(ABC):
-    """What moves files. Methods are pure but for `prepare` and `versions`.
+    """What moves files.
 
-    What has a value here is that of a third-party copy by HTTP; a tool says what of it is different.
+    The values and methods here are those of a third-party copy by HTTP; a tool overrides those that differ. All
+    methods are pure but `prepare` and `versions`.
     """
 
     name: str
@@ -84,42 +78,67 @@ class Tool(ABC):
     """What it speaks to the servers. XRootD speaks https and root; other servers are `services`."""
     copy_modes: Sequence[str] = ("pull", "push")
     layers: Sequence[str] = ("memory_to_memory", "memory_to_disk", "disk_to_disk")
+    most_connections: tuple[int, str] | None = None
+    """The most TCP connections inside a transfer, and why not more; None: as XRootD has it for HTTP."""
     extra: str | None = None
-    """The one of `extras.EXTRAS` that it comes with, where set-up leaves it out until it is asked for."""
+    """The one of `extras.EXTRAS` that installs it; None: set-up always does."""
+    packages: Sequence[str] = ()
+    """The Debian packages that it consists of."""
 
     def connections(self, copy_mode: str) -> tuple[int, str]:
-        """The most TCP connections that a transfer can have, and why not more."""
-        return (100, "XRootD's limit") if copy_mode == "pull" else (1, "multi-stream is pull only in XRootD")
+        """Give the most TCP connections that a transfer can have, and why not more."""
+        by_http = (
+            (100, "XRootD's limit") if copy_mode == "pull" else (1, "multi-stream is pull only in XRootD")
+        )
+        return self.most_connections or by_http
 
     def services(self, place: Place, address: str, streams: int) -> Sequence[Service]:
-        """The servers that it needs at an origin of a side, at this address, for cells of so many streams."""
+        """Give the servers that it needs beside XRootD at an origin of a side, for cells of at most so many streams."""
         return ()
 
     def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
-        """The whole environment of the tool's processes."""
-        return base_environment(folder)
+        """Give the whole environment of the tool's processes.
 
-    @abstractmethod
+        It has nothing of the caller's, so that no user's setting changes a measurement.
+        """
+        return {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(folder), "LC_ALL": "C.UTF-8"}
+
     def versions(self) -> dict[str, str]:
-        """Names and versions of the software that the tool consists of."""
+        """Give names and versions of the software that the tool consists of."""
+        return package_versions(*self.packages)
 
 
 class Program(Tool):
     """A tool that is a process for each transfer."""
 
-    def prepare(self, transfer: Transfer, credentials: Credentials, folder: Path) -> None:
-        """Do once for a cell what need not be done for each transfer; `folder` is private to the client.
+    exit_codes: Mapping[int, str] = {}
+    """What exit codes mean, for tools whose last words do not say it."""
+    manual: str = ""
+    """Where the meanings of other exit codes are explained."""
 
-        Raises RuntimeError where the tool cannot begin, with its own words.
+    def prepare(self, transfer: Transfer, credentials: Credentials, folder: Path) -> None:
+        """Do once, before the first transfer of a cell, what need not be done for each; `folder` is the client's own.
+
+        Raises:
+            RuntimeError: if the tool cannot begin, in its own words.
         """
 
     @abstractmethod
     def command(self, transfer: Transfer, credentials: Credentials, folder: Path) -> list[str]:
-        """The command line of one transfer, free of secrets."""
+        """Give the command line of one transfer, free of secrets."""
 
-    @abstractmethod
     def failure(self, returncode: int, output: str) -> str | None:
-        """Why a transfer failed, in the tool's own words; None where it ended well."""
+        """Say why a transfer failed, by the exit code and all output of its process; None if it ended well."""
+        if returncode == 0:
+            return None
+        meaning = ""
+        if self.exit_codes:
+            meaning = f" ({self.exit_codes.get(returncode, f'see {self.manual}')})"
+        return f"exit code {returncode}{meaning}: {self.last_words(output)}"
+
+    def last_words(self, output: str) -> str:
+        """Give what tells people why a transfer failed: the last line of its output."""
+        return last_lines(output)
 
 
 class Worker(Tool):
@@ -127,22 +146,17 @@ class Worker(Tool):
 
     @abstractmethod
     def worker(self, credentials: Credentials) -> list[str]:
-        """The command line of the process, free of secrets."""
+        """Give the command line of the process, free of secrets."""
 
 
 def last_lines(output: str, count: int = 1) -> str:
-    """The last lines of what a program said, for people; what there is where it said nothing."""
+    """Give the last lines that are not empty of what a program said, joined and shortened for people."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     return " | ".join(lines[-count:])[:300] or "no message"
 
 
-def base_environment(folder: Path) -> dict[str, str]:
-    """What every tool gets: nothing of the caller's, so that no user's setting changes a measurement."""
-    return {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(folder), "LC_ALL": "C.UTF-8"}
-
-
 def first_line(command: list[str]) -> str:
-    """The first line that a command prints, or why there is none."""
+    """Give the first line that a command prints, or why it cannot be run."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
     except OSError as error:
@@ -151,7 +165,7 @@ def first_line(command: list[str]) -> str:
 
 
 def package_versions(*packages: str) -> dict[str, str]:
-    """Versions of Debian packages; what is not installed as a package is left out."""
+    """Give the versions of Debian packages; those that are not installed are left out."""
     query = ["dpkg-query", "--show", "--showformat=${Package}\t${Version}\n", *packages]
     try:
         lines = subprocess.run(query, capture_output=True, text=True, check=False).stdout.splitlines()

@@ -8,7 +8,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from tpcsweep.tools.base import Credentials, Program, Transfer, first_line, last_lines
+from tpcsweep.tools.base import Credentials, Program, Transfer, first_line
 from tpcsweep.xrootd.servers import VALID_HOURS
 
 CAVEATS = {
@@ -26,35 +26,27 @@ class Curl(Program):
     def prepare(self, transfer: Transfer, credentials: Credentials, folder: Path) -> None:
         """Get a macaroon from both ends and write the headers of every COPY to a private file.
 
-        Raises RuntimeError with curl's or the server's own words.
+        Raises:
+            RuntimeError: with curl's or the server's own words.
         """
-        source, destination = (
-            self._macaroon(url.rpartition("/")[0] + "/", credentials, folder)
-            for url in (transfer.source, transfer.destination)
+        active, passive = (
+            self._macaroon(url.rpartition("/")[0] + "/", credentials, folder) for url in transfer.ends[::2]
         )
-        active, passive = (destination, source) if transfer.copy_mode == "pull" else (source, destination)
         headers = [
             f"Authorization: Bearer {active}",
             f"TransferHeaderAuthorization: Bearer {passive}",
             "Credential: none",
         ]
-        with os.fdopen(
-            os.open(folder / "headers", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w"
-        ) as file:
+        private = os.open(folder / "headers", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(private, "w") as file:
             file.write("\n".join(headers) + "\n")
 
     def _macaroon(self, url: str, credentials: Credentials, folder: Path) -> str:
         identity = ["--cert", str(credentials.certificate), "--key", str(credentials.key)]
-        request = [
-            "-X",
-            "POST",
-            "-H",
-            "Content-Type: application/macaroon-request",
-            "-d",
-            json.dumps(CAVEATS),
-        ]
+        kind = ["-H", "Content-Type: application/macaroon-request"]
+        request = ["-X", "POST", *kind, "-d", json.dumps(CAVEATS), "--max-time", "30"]
         done = subprocess.run(
-            ["/usr/bin/curl", *self._common(credentials), *identity, *request, "--max-time", "30", url],
+            [*self._curl(credentials), *identity, *request, url],
             env=self.environment(credentials, folder),
             capture_output=True,
             text=True,
@@ -67,26 +59,22 @@ class Curl(Program):
             raise RuntimeError(f"{url} gave no macaroon: {answer[:300]}") from None
 
     def command(self, transfer: Transfer, credentials: Credentials, folder: Path) -> list[str]:
-        """COPY at the active end; the macaroons come from a file, never from the command line."""
-        active, header, passive = (
-            (transfer.destination, "Source", transfer.source)
-            if transfer.copy_mode == "pull"
-            else (transfer.source, "Destination", transfer.destination)
-        )
+        """Give COPY at the active end; the macaroons come from a file, never from the command line."""
         streams = ["-H", f"X-Number-Of-Streams: {transfer.tcp_streams}"] if transfer.tcp_streams > 1 else []
+        active, header, passive = transfer.ends
         copy = ["-X", "COPY", "-H", f"{header}: {passive}", "-H", f"@{folder / 'headers'}", *streams]
         # A redirector answers with 307: --location follows it, --location-trusted keeps the token with it.
-        return ["/usr/bin/curl", *self._common(credentials), "--location-trusted", *copy, active]
+        return [*self._curl(credentials), "--location-trusted", *copy, active]
 
-    def _common(self, credentials: Credentials) -> list[str]:
-        return ["--silent", "--show-error", "--cacert", str(credentials.authority)]
+    def _curl(self, credentials: Credentials) -> list[str]:
+        return ["/usr/bin/curl", "--silent", "--show-error", "--cacert", str(credentials.authority)]
 
     def failure(self, returncode: int, output: str) -> str | None:
-        """The body decides: a third-party copy may fail after its 201 was sent."""
+        """Judge by the body: a third-party copy may fail after its 201 was sent."""
         if returncode == 0 and re.search(r"^success: ", output, re.MULTILINE):
             return None
-        return f"exit code {returncode}: {last_lines(output)}"
+        return f"exit code {returncode}: {self.last_words(output)}"
 
     def versions(self) -> dict[str, str]:
-        """curl with its libraries."""
+        """Give what curl says of itself and its libraries."""
         return {"curl": first_line(["/usr/bin/curl", "--version"])}

@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tpcsweep.tools.base import Credentials, Transfer, Worker, package_versions
+from tpcsweep.tools.base import Credentials, Transfer, Worker
 from tpcsweep.tools.gfal_copy import GfalCopy
 from tpcsweep.tools.lines import PACKAGE, Answers, command, ordered
 
@@ -26,29 +26,24 @@ class Gfal2(Worker):
     """`gfal2.filecopy` with the options of `gfal-copy --copy-mode pull|push`."""
 
     name = "gfal2"
+    packages = ("python3-gfal2", "libgfal2-2", "gfal2-plugin-http", "libdavix0v5")
 
     def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
-        """gfal-copy's, as the library reads it."""
         return {**GfalCopy().environment(credentials, folder), "PYTHONPATH": str(PACKAGE)}
 
     def worker(self, credentials: Credentials) -> list[str]:
-        """`main` here, by the system's Python."""
         return command("/usr/bin/python3", "gfal2_binding")
-
-    def versions(self) -> dict[str, str]:
-        """The binding, gfal2 and davix."""
-        return package_versions("python3-gfal2", "libgfal2-2", "gfal2-plugin-http", "libdavix0v5")
 
 
 class Copier:
-    """Copies by gfal2, in whichever thread it is called."""
+    """Copies by gfal2, with a context for each thread that calls it."""
 
     def __init__(self) -> None:
         self._gfal2: Any = import_module("gfal2")
         self._own = threading.local()
 
     def copy(self, transfer: Transfer) -> str | None:
-        """Copy; why that failed, in gfal2's words; None where it did not."""
+        """Copy a file; say why that failed, in gfal2's words."""
         if not hasattr(self._own, "context"):
             self._own.context = self._gfal2.creat_context()
         context = self._own.context

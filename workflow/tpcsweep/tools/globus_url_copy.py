@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tpcsweep.tools.base import Credentials, Place, Program, Service, Transfer, last_lines, package_versions
+from tpcsweep.tools.base import Credentials, Place, Program, Service, Transfer, last_lines
 
 PORT = 2811
 
@@ -23,48 +23,21 @@ class GlobusUrlCopy(Program):
     extra = "globus"
     protocol = "gridftp"
     copy_modes = ("push",)
-
-    def connections(self, copy_mode: str) -> tuple[int, str]:
-        """Mode E has any number; more than 100 nothing can."""
-        return 100, "what every tool can at most"
+    most_connections = (100, "what every tool can at most")
+    packages = ("globus-gass-copy-progs", "globus-gridftp-server-progs")
 
     def services(self, place: Place, address: str, streams: int) -> Sequence[Service]:
-        """One server at every origin, which makes a process for each transfer."""
+        """Give one server for every origin; it makes a process for each transfer."""
         where = ["-control-interface", address, "-data-interface", address, "-port", str(PORT)]
-        allowed = ["-aa", "-anonymous-names-allowed", "*"]
-        return [
-            Service(
-                "gridftp",
-                PORT,
-                [
-                    "env",
-                    f"GLOBUS_HOSTNAME={address}",
-                    "/usr/sbin/globus-gridftp-server",
-                    "-no-detach",
-                    *allowed,
-                    *where,
-                ],
-            )
-        ]
+        program = ["/usr/sbin/globus-gridftp-server", "-no-detach", "-aa", "-anonymous-names-allowed", "*"]
+        return [Service("gridftp", PORT, ["env", f"GLOBUS_HOSTNAME={address}", *program, *where])]
 
     def command(self, transfer: Transfer, credentials: Credentials, folder: Path) -> list[str]:
-        """Buffers are the kernel's, bounded by tcp_buffer: -tcp-bs would end their growing, at net.core.wmem_max."""
         parallel = ["-p", str(transfer.tcp_streams)] if transfer.tcp_streams > 1 else []
-        ends = (
-            f"ftp://{urlsplit(url).hostname}:{PORT}{file}"
-            for url, file in (
-                (transfer.source, transfer.source_file),
-                (transfer.destination, transfer.destination_file),
-            )
-        )
-        return ["/usr/bin/globus-url-copy", "-nodcau", *parallel, *ends]
+        source = f"ftp://{urlsplit(transfer.source).hostname}:{PORT}{transfer.source_file}"
+        destination = f"ftp://{urlsplit(transfer.destination).hostname}:{PORT}{transfer.destination_file}"
+        # Buffers are the kernel's, bounded by tcp_buffer: -tcp-bs would end their growing, at net.core.wmem_max.
+        return ["/usr/bin/globus-url-copy", "-nodcau", *parallel, source, destination]
 
-    def failure(self, returncode: int, output: str) -> str | None:
-        """Its last lines, which have the server's words."""
-        if returncode == 0:
-            return None
-        return f"exit code {returncode}: {last_lines(output, 2)}"
-
-    def versions(self) -> dict[str, str]:
-        """Client and server."""
-        return package_versions("globus-gass-copy-progs", "globus-gridftp-server-progs")
+    def last_words(self, output: str) -> str:
+        return last_lines(output, 2)  # the server's words are there

@@ -26,35 +26,35 @@ PACKAGE = Path(__file__).resolve().parents[2]
 
 
 def command(python: str, module: str, *arguments: str) -> list[str]:
-    """The command line of a worker that is `main(*arguments)` of a module of `tpcsweep.tools`."""
+    """Give the command line of a worker whose process runs `main(*arguments)` of a module in `tpcsweep.tools`."""
     call = f"import sys; from tpcsweep.tools import {module}; {module}.main(*sys.argv[1:])"
     return [python, "-P", "-c", call, *arguments]
 
 
 def order(number: int, transfer: Transfer) -> bytes:
-    """The line that asks for a transfer."""
+    """Give the line that asks a worker for a transfer."""
     return _line({"number": number, **vars(transfer)})
 
 
 def ordered(line: bytes) -> tuple[int, Transfer]:
-    """What a line asks for."""
+    """Read such a line."""
     fields = json.loads(line)
     return fields.pop("number"), Transfer(**fields)
 
 
 class Answers:
-    """The worker's standard output; what libraries write there goes to its standard error instead."""
+    """What a worker says on its standard output; what libraries write there goes to standard error instead."""
 
     def __init__(self) -> None:
         self._file = os.dup(1)
         os.dup2(2, 1)
 
     def ready(self) -> None:
-        """Say that transfers may come."""
+        """Say that the worker can take transfers."""
         self._say(READY)
 
     def ended(self, number: int, failure: str | None) -> None:
-        """Say how a transfer ended; callable from any thread."""
+        """Say how a transfer ended. Any thread may call this."""
         self._say({"number": number, "failure": failure and failure[:LONGEST]})
 
     def _say(self, fields: dict[str, Any]) -> None:

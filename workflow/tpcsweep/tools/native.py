@@ -1,25 +1,36 @@
 """native: one process that sends every COPY of a cell itself, so that the client costs next to nothing.
 
 As curl does it: macaroons are fetched once from both ends with the user's certificate, and each COPY carries them.
-The protocol is that of "HTTP Third Party Copy" of the WLCG's DOMA group, as XRootD 5 speaks it.
+The protocol is that of "HTTP Third Party Copy" of the WLCG's DOMA group, as XRootD 5 speaks it. A client library for
+HTTP would cost more CPU than the rest of a transfer, so as much of HTTP/1.1 as COPY needs is here: RFC 9112 (messages:
+sections 3 to 7; connections: 9) and RFC 9110 (statuses).
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 import resource
 import ssl
 import sys
+from collections import defaultdict
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
 from tpcsweep.tools.base import Credentials, Transfer, Worker
 from tpcsweep.tools.curl import CAVEATS
-from tpcsweep.tools.http1 import PATIENCE, Connections, HttpError
 from tpcsweep.tools.lines import Answers, command, ordered
 
+PATIENCE = 90.0
+"""Seconds without a byte after which a server is given up. XRootD itself gives up a copy that stands still after 60
+(`tpc.timeout`), and what it says then tells more; while it copies it sends a marker every 5."""
+BROKEN_OFF = "the server closed the connection within its answer"
+
+_Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 REDIRECTIONS = 5
 """At most, one after the other; one is what a redirector gives."""
 REDIRECTS = (302, 307, 308)
@@ -32,41 +43,173 @@ class Native(Worker):
     name = "native"
 
     def worker(self, credentials: Credentials) -> list[str]:
-        """`main` here, by the client's own Python."""
         return command(sys.executable, "native", str(credentials.folder))
 
     def versions(self) -> dict[str, str]:
-        """Python and its TLS."""
+        """Give the versions of Python and its TLS."""
         return {"native": f"Python {sys.version.split()[0]}, {ssl.OPENSSL_VERSION}"}
 
 
+class HttpError(Exception):
+    """The server's answer is no HTTP, or ends too early."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """What an answer begins with."""
+
+    status: int
+    reason: str
+    headers: Mapping[str, str]
+    """By names in lower case; of a name that comes twice the last."""
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the connection can take another request when the body is read."""
+        framed = "content-length" in self.headers or self._chunked or self.status in (204, 304)
+        return framed and "close" not in self.headers.get("connection", "").lower()
+
+    @property
+    def _chunked(self) -> bool:
+        return self.headers.get("transfer-encoding", "").lower().endswith("chunked")
+
+    async def body(self, reader: asyncio.StreamReader) -> AsyncGenerator[bytes, None]:
+        """Give the body in the pieces that it comes in; raises what `Connections.request` does."""
+        if self._chunked:
+            while size := _chunk_size(await _read(reader.readline())):
+                yield (await _read(reader.readexactly(size + 2)))[:-2]
+            while (await _read(reader.readline())).strip():
+                pass  # trailers
+        elif "content-length" in self.headers:
+            if size := int(self.headers["content-length"]):
+                yield await _read(reader.readexactly(size))
+        elif self.status not in (204, 304):
+            while piece := await _read(reader.read(1 << 16)):
+                yield piece
+
+
+def parse_head(text: bytes) -> Head:
+    """Parse the bytes of an answer up to its empty line.
+
+    Raises:
+        HttpError: if they are not HTTP/1.
+    """
+    first, *lines = text.decode("latin-1").split("\r\n")
+    version, _, rest = first.partition(" ")
+    status, _, reason = rest.partition(" ")
+    if not version.startswith("HTTP/1.") or not (status.isascii() and status.isdigit()):
+        raise HttpError(f"no HTTP/1.1 answer: {first[:100]!r}")
+    pairs = (line.partition(":") for line in lines if line)
+    return Head(int(status), reason, {name.strip().lower(): value.strip() for name, _, value in pairs})
+
+
+class Connections:
+    """Connections to any number of servers; those that are not in use wait to be used again."""
+
+    def __init__(self, tls: ssl.SSLContext) -> None:
+        self._tls = tls
+        self._idle: dict[str, list[_Connection]] = defaultdict(list)
+
+    @contextlib.asynccontextmanager
+    async def request(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes = b""
+    ) -> AsyncIterator[tuple[Head, AsyncIterator[bytes]]]:
+        """Send a request, and give the head and the body of its answer for the length of a `with`.
+
+        A request is never sent twice: a COPY whose connection breaks may have begun.
+
+        Raises:
+            HttpError: for an answer that is no HTTP or breaks off.
+            TimeoutError: after PATIENCE without a byte.
+            OSError: for connections that cannot be made or break.
+        """
+        parts = urlsplit(url)
+        target = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
+        length = {"Content-Length": str(len(body))} if body else {}
+        fields = {"Host": parts.netloc, **headers, **length}
+        lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
+        reader, writer = await self._connection(parts.netloc)
+        try:
+            writer.write("\r\n".join([*lines, "", ""]).encode() + body)
+            head = await _head(reader)
+            async with contextlib.aclosing(head.body(reader)) as pieces:
+                yield head, pieces
+                async for _ in pieces:  # what was left must not be taken for the next answer
+                    pass
+        except BaseException:
+            writer.transport.abort()
+            raise
+        if head.keeps:
+            self._idle[parts.netloc].append((reader, writer))
+        else:
+            writer.transport.abort()
+
+    async def _connection(self, server: str) -> _Connection:
+        """Give a connection that has waited and is still open, else a new one."""
+        while idle := self._idle[server]:
+            reader, writer = idle.pop()
+            if not (reader.at_eof() or writer.is_closing()):
+                return reader, writer
+        parts = urlsplit(f"https://{server}")
+        async with asyncio.timeout(PATIENCE):
+            return await asyncio.open_connection(parts.hostname, parts.port or 443, ssl=self._tls)
+
+
+async def _head(reader: asyncio.StreamReader) -> Head:
+    """Read the head of an answer, after those of interim ones."""
+    while True:
+        try:
+            async with asyncio.timeout(PATIENCE):
+                head = parse_head(await reader.readuntil(b"\r\n\r\n"))
+        except asyncio.IncompleteReadError as error:
+            if error.partial:
+                raise HttpError(BROKEN_OFF) from None
+            raise ConnectionResetError("the server closed the connection without an answer") from None
+        if head.status >= 200:
+            return head
+
+
+async def _read(reading: Awaitable[bytes]) -> bytes:
+    """Give what a reader reads if it comes in time and whole."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            return await reading
+    except asyncio.IncompleteReadError:
+        raise HttpError(BROKEN_OFF) from None
+
+
+def _chunk_size(line: bytes) -> int:
+    """Give the size in a chunk's first line, or raise HttpError."""
+    digits = line.partition(b";")[0].strip()
+    if not re.fullmatch(rb"[0-9A-Fa-f]+", digits):
+        raise HttpError(f"no chunk begins with {line[:100]!r}")
+    return int(digits, 16)
+
+
 class Progress:
-    """What the body of a COPY says: performance markers, and in its last line how it went."""
+    """The body of a COPY: performance markers, and in its last line how the copy went."""
 
     def __init__(self) -> None:
         self.bytes = 0
-        """Transferred, by the markers."""
+        """Bytes transferred, as the markers say."""
         self.last = b""
         """The last line that is not empty, as far as it has come."""
         self._rest = b""
 
     def feed(self, piece: bytes) -> bool:
-        """Take in the next piece of the body; whether more bytes have been transferred since the last."""
+        """Take in the next piece of the body; say whether it tells of more bytes than before."""
         before = self.bytes
         *lines, self._rest = (self._rest + piece).split(b"\n")
         for line in lines:
-            if found := _STRIPE_BYTES.match(line):
-                self.bytes = max(self.bytes, int(found[1]))
+            if marker := _STRIPE_BYTES.match(line):
+                self.bytes = max(self.bytes, int(marker[1]))
         said = [line for line in (*lines, self._rest) if line.strip()]
         self.last = said[-1] if said else self.last
         return self.bytes > before
 
 
 def failure(status: int, reason: str, last: bytes) -> str | None:
-    """Why a COPY failed, of its status and the last line of its body; None where it ended well.
-
-    The body decides: a copy may fail after its 201 was sent.
-    """
+    """Say why a COPY failed, if it did: the last line of the body decides, as a copy may fail after its 201."""
     said = last.decode(errors="replace").strip()
     if not 200 <= status < 300:
         return f"HTTP {status} {reason}: {said}"
@@ -79,7 +222,7 @@ class Copier:
     """Sends COPY for any number of transfers at a time."""
 
     def __init__(self, credentials: Credentials) -> None:
-        """Raises OSError, with the certificates that cannot be used."""
+        """Load the certificates, or raise OSError with those that cannot be used."""
         authority = str(credentials.authority)
         self._connections = Connections(ssl.create_default_context(cafile=authority))
         identified = ssl.create_default_context(cafile=authority)
@@ -88,13 +231,13 @@ class Copier:
         self._macaroons: dict[str, asyncio.Task[str]] = {}
 
     async def copy(self, transfer: Transfer) -> str | None:
-        """Copy; why that failed, in the server's words or those of Python's TLS and sockets; None where it did not."""
-        pull = transfer.copy_mode == "pull"
-        ends = (transfer.destination, transfer.source) if pull else (transfer.source, transfer.destination)
+        """Copy a file; say why that failed, in the server's words or those of Python's TLS and sockets."""
+        active, header, passive = transfer.ends
+        server = urlsplit(active).netloc
         try:
-            tokens = [await self._macaroon(urljoin(url, ".")) for url in ends]
+            tokens = [await self._macaroon(urljoin(url, ".")) for url in (active, passive)]
             headers = {
-                "Source" if pull else "Destination": ends[1],
+                header: passive,
                 "Authorization": f"Bearer {tokens[0]}",
                 "TransferHeaderAuthorization": f"Bearer {tokens[1]}",
                 "Credential": "none",
@@ -102,11 +245,11 @@ class Copier:
             }
             if transfer.tcp_streams > 1:
                 headers["X-Number-Of-Streams"] = str(transfer.tcp_streams)
-            return await self._copied(ends[0], headers)
+            return await self._copied(active, headers)
         except TimeoutError:
-            return f"{urlsplit(ends[0]).netloc} has not answered for {PATIENCE:g} s"
+            return f"{server} has not answered for {PATIENCE:g} s"
         except (HttpError, OSError) as error:
-            return f"{urlsplit(ends[0]).netloc}: {error}"
+            return f"{server}: {error}"
 
     async def _copied(self, url: str, headers: dict[str, str]) -> str | None:
         now = asyncio.get_running_loop().time
@@ -126,7 +269,7 @@ class Copier:
         raise HttpError(f"redirected more than {REDIRECTIONS} times")
 
     async def _macaroon(self, folder: str) -> str:
-        """The macaroon of a folder's server: asked for once, and again after a failure."""
+        """Give the macaroon of a folder's server; it is asked for once, and again after a failure."""
         task = self._macaroons.get(folder)
         if task is None or (task.done() and task.exception()):
             task = self._macaroons[folder] = asyncio.create_task(self._fetched(folder))
@@ -145,7 +288,7 @@ class Copier:
 
 
 async def serve(copier: Copier) -> None:
-    """Copy what standard input asks for until it ends."""
+    """Copy what the lines of standard input ask for, until they end."""
     answers, loop = Answers(), asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)

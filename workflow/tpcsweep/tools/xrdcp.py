@@ -1,30 +1,20 @@
-"""xrdcp: third-party copies by the root protocol, one process a transfer.
+"""xrdcp and xrdcp-direct: copies by the root protocol, one process a transfer.
 
-The destination's XRootD starts an xrdcp of its own for each transfer, which fetches the file from the source's
-(`ofs.tpc` in `xrootd.servers`). The data are not encrypted, as is usual with this protocol: less CPU a byte than
-with the tools that speak https.
+xrdcp makes third-party copies: the destination's XRootD starts an xrdcp of its own for each transfer, which fetches
+the file from the source's (`ofs.tpc` in `xrootd.servers`). It looks every 2.5 s whether the copy has ended, so a
+transfer lasts a multiple of that, however short the copy was. xrdcp-direct is a process at the source that sends a
+file from the folder of the source's XRootD, which takes no part.
 
-xrdcp looks every 2.5 s whether the copy has ended: a transfer lasts a multiple of that, however short the copy was.
+The data are not encrypted, as is usual with this protocol: less CPU a byte than with the tools that speak https.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tpcsweep.tools.base import Credentials, Program, Transfer, base_environment, last_lines, package_versions
-
-EXIT_CODES = {
-    50: "a mistake in the call, or a local error",
-    51: "the connection failed",
-    52: "the session failed",
-    53: "the protocol failed, or authentication did",
-    54: "the server refused",
-}
-"""50 and the hundreds of the status (XrdCl::Status::GetShellCode)."""
-
-MOST_CONNECTIONS = 15
-"""XRootD configuration reference, ofs.tpc streams; xrdcp(1), --streams."""
+from tpcsweep.tools.base import Credentials, Program, Transfer
 
 
 class Xrdcp(Program):
@@ -33,36 +23,52 @@ class Xrdcp(Program):
     name = "xrdcp"
     protocol = "root"
     copy_modes = ("pull",)
-
-    def connections(self, copy_mode: str) -> tuple[int, str]:
-        """Connections for data, beside the one for requests."""
-        return MOST_CONNECTIONS, "the limit of xrdcp --streams"
+    most_connections = (15, "the limit of xrdcp --streams")
+    """For data, beside the one for requests (xrdcp(1); XRootD configuration reference, ofs.tpc streams)."""
+    packages = ("xrootd-client", "libxrdcl3")
+    exit_codes: Mapping[int, str] = {
+        50: "a mistake in the call, or a local error",
+        51: "the connection failed",
+        52: "the session failed",
+        53: "the protocol failed, or authentication did",
+        54: "the server refused",
+    }
+    """50 and the hundreds of the status (XrdCl::Status::GetShellCode)."""
+    manual = "xrdcp(1)"
 
     def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
-        """No second try of what failed: it is to be seen."""
-        return {**base_environment(folder), "XRD_CONNECTIONRETRY": "1", "XRD_LOGLEVEL": "Error"}
+        # No second try: what fails is to be seen.
+        own = {"XRD_CONNECTIONRETRY": "1", "XRD_LOGLEVEL": "Error"}
+        return super().environment(credentials, folder) | own
 
     def command(self, transfer: Transfer, credentials: Credentials, folder: Path) -> list[str]:
-        """`only`: `first` falls back to streaming through the client."""
-        ends = root_url(transfer.source), root_url(transfer.destination)
-        # The destination takes one more than it is told, and one for requests beside these.
-        more = ["--streams", str(transfer.tcp_streams - 1)] if transfer.tcp_streams > 1 else []
-        return ["/usr/bin/xrdcp", "--nopbar", "--tpc", "only", *more, *ends]
+        # `only`, as `first` falls back to streaming through the client. The destination takes one connection more
+        # than it is told, and one for requests beside these.
+        ends = _root_url(transfer.source), _root_url(transfer.destination)
+        return self._command(["--tpc", "only"], transfer.tcp_streams - 1, *ends)
 
-    def failure(self, returncode: int, output: str) -> str | None:
-        """Its last line and the meaning of the exit code."""
-        if returncode == 0:
-            return None
-        # What a server said ends with a zero byte.
-        meaning = EXIT_CODES.get(returncode, "see xrdcp(1)")
-        return f"exit code {returncode} ({meaning}): {last_lines(output.replace(chr(0), ''))}"
+    def _command(self, options: list[str], streams: int, *ends: str) -> list[str]:
+        more = ["--streams", str(streams)] if streams > 0 else []
+        return ["/usr/bin/xrdcp", "--nopbar", *options, *more, *ends]
 
-    def versions(self) -> dict[str, str]:
-        """The client and its library."""
-        return package_versions("xrootd-client", "libxrdcl3")
+    def last_words(self, output: str) -> str:
+        return super().last_words(output.replace("\0", ""))  # what a server said ends with a zero byte
 
 
-def root_url(url: str) -> str:
-    """The same file of the same server by the root protocol, which one port speaks beside https."""
+class XrdcpDirect(Xrdcp):
+    """`xrdcp FILE root://…`."""
+
+    name = "xrdcp-direct"
+    place = "source"
+    copy_modes = ("push",)
+
+    def command(self, transfer: Transfer, credentials: Credentials, folder: Path) -> list[str]:
+        # Beside these there is a connection for requests, which otherwise carries the data too.
+        streams = transfer.tcp_streams if transfer.tcp_streams > 1 else 0
+        return self._command([], streams, transfer.source_file, _root_url(transfer.destination))
+
+
+def _root_url(url: str) -> str:
+    """Give the same file of the same server by the root protocol, which one port speaks beside https."""
     parts = urlsplit(url)
     return f"root://{parts.netloc}/{parts.path}"

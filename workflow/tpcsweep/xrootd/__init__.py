@@ -1,0 +1,1 @@
+"""XRootD: configuration of its servers, credentials, probes, and what its monitoring says."""

@@ -15,15 +15,16 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from tpcsweep.xrootd.servers import VALID_HOURS
 
 USER = "alice"
 ROOT_USER = "root"
-"""Whom the tools run as, which the root protocol believes."""
+"""The user as whom tools run, and whom the root protocol takes them for."""
 VALID = datetime.timedelta(hours=VALID_HOURS)
 
 Signed = tuple[x509.Certificate, ec.EllipticCurvePrivateKey]
@@ -32,9 +33,11 @@ Signed = tuple[x509.Certificate, ec.EllipticCurvePrivateKey]
 def create(folder: Path, addresses: Iterable[str], owner: tuple[int, int], root: bool = False) -> None:
     """Write ca.pem, ca/ (hashed), host.pem, host.key, user.pem, user.key, macaroon.key, gridmap and authdb.
 
-    `addresses` go into the host certificate as IP subject alternative names, without which no client accepts it.
-    `owner` is the (uid, gid) of the servers: their secrets are readable by them alone, the user's by root alone.
-    With `root` ROOT_USER may do what the certificate's user may.
+    Args:
+        folder: the folder to make.
+        addresses: IP addresses of the servers; no client accepts a certificate without them.
+        owner: user and group ids of the servers. Their secrets are readable by them alone, the user's by root alone.
+        root: whether ROOT_USER may do what the certificate's user may.
     """
     folder.mkdir(mode=0o711)
     authority = _certificate("tpcsweep CA")
@@ -47,7 +50,8 @@ def create(folder: Path, addresses: Iterable[str], owner: tuple[int, int], root:
     subprocess.run(["openssl", "rehash", folder / "ca"], check=True, capture_output=True)
     for name, (certificate, key) in {"host": host, "user": user}.items():
         _write(folder / f"{name}.pem", _pem(certificate), 0o644)
-        _write(folder / f"{name}.key", _pem_key(key), 0o400, owner if name == "host" else None)
+        pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        _write(folder / f"{name}.key", pem, 0o400, owner if name == "host" else None)
     _write(folder / "macaroon.key", base64.b64encode(secrets.token_bytes(64)) + b"\n", 0o400, owner)
     _write(folder / "gridmap", f'"/DC=tpcsweep/CN={USER}" {USER}\n'.encode(), 0o644)
     users = (USER, ROOT_USER) if root else (USER,)
@@ -55,14 +59,9 @@ def create(folder: Path, addresses: Iterable[str], owner: tuple[int, int], root:
 
 
 def _certificate(name: str, authority: Signed | None = None, addresses: Iterable[str] = ()) -> Signed:
-    """A certificate signed by `authority`, or by itself (then an authority)."""
+    """Make a certificate that an authority signs; without one it signs itself and is an authority."""
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name(
-        [
-            x509.NameAttribute(NameOID.DOMAIN_COMPONENT, "tpcsweep"),
-            x509.NameAttribute(NameOID.COMMON_NAME, name),
-        ]
-    )
+    subject = x509.Name.from_rfc4514_string(f"CN={name},DC=tpcsweep")  # the last comes first in it
     issuer, signer = (authority[0].subject, authority[1]) if authority else (subject, key)
     now = datetime.datetime.now(datetime.UTC)
     builder = (
@@ -87,31 +86,21 @@ def _certificate(name: str, authority: Signed | None = None, addresses: Iterable
 
 
 def _key_usage(authority: bool) -> x509.KeyUsage:
+    unused = ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement")
     return x509.KeyUsage(
         digital_signature=not authority,
         key_cert_sign=authority,
         crl_sign=authority,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
+        **dict.fromkeys((*unused, "encipher_only", "decipher_only"), False),
     )
 
 
 def _pem(certificate: x509.Certificate) -> bytes:
-    return certificate.public_bytes(serialization.Encoding.PEM)
-
-
-def _pem_key(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+    return certificate.public_bytes(Encoding.PEM)
 
 
 def _write(path: Path, content: bytes, mode: int, owner: tuple[int, int] | None = None) -> None:
-    """Write a file that never was more readable than `mode`."""
+    """Write a file that is never more readable than its mode says."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
         file.write(content)
         os.fchmod(file.fileno(), mode)

@@ -13,16 +13,20 @@ SECONDS = 2.0
 
 
 def context(credentials: Path) -> ssl.SSLContext:
-    """TLS as the deployment's user."""
-    made = ssl.create_default_context(cafile=str(credentials / "ca.pem"))
-    made.load_cert_chain(credentials / "user.pem", credentials / "user.key")
-    return made
+    """Give the TLS context of the deployment's user, from the folder of the deployment's credentials."""
+    tls = ssl.create_default_context(cafile=str(credentials / "ca.pem"))
+    tls.load_cert_chain(credentials / "user.pem", credentials / "user.key")
+    return tls
 
 
 def get(address: str, tls: ssl.SSLContext, plain: socket.socket) -> tuple[int, str]:
-    """Status and host of the Location of a GET of the ready file over an unconnected socket; 0 without answer.
+    """Get the ready file over an unconnected socket, which is closed.
 
-    Raises ssl.SSLCertVerificationError: waiting does not heal a wrong certificate.
+    Returns:
+        The status, or 0 without an answer, and the host in the Location of a redirection.
+
+    Raises:
+        ssl.SSLCertVerificationError: for a wrong certificate, which waiting does not heal.
     """
     plain.settimeout(SECONDS)
     connection = http.client.HTTPSConnection(address, xrootd.PORT)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 PORT = 8080
 CMSD_PORT = 1213
@@ -42,8 +43,8 @@ class Server:
 
     name: str
     address: str
-    role: str
-    """`manager` (redirector) or `server` (origin)."""
+    role: Literal["manager", "server"]
+    """A redirector is a manager, an origin a server."""
     manager: str | None
     """Address of the side's redirector; None for an origin that stands alone."""
     folder: Path
@@ -65,7 +66,10 @@ class Server:
 def side(
     name: str, entry: str, addresses: Sequence[str], folder: Path, root: Path
 ) -> tuple[Server | None, tuple[Server, ...]]:
-    """The redirector, at `entry`, and the origins, at `addresses`, of one side; no redirector for one origin."""
+    """Give the redirector, at `entry`, and the origins of one side; there is no redirector for one origin.
+
+    The name is what the servers' names begin with, the folder is where each gets one of its own.
+    """
     manager = entry if len(addresses) > 1 else None
     origins = tuple(
         Server(f"{name}{n}", address, "server", manager, folder / f"{name}{n}", root)
@@ -76,9 +80,9 @@ def side(
 
 
 def configuration(server: Server, credentials: Path, root: bool = False) -> str:
-    """The configuration file of a server, read by its xrootd and its cmsd.
+    """Give the text of the configuration file of a server, which its xrootd and its cmsd read.
 
-    With `root` it also serves those who speak the root protocol; without, that protocol gives access to nothing.
+    With `root` it also serves the root protocol; otherwise that protocol gives access to nothing.
     """
     manager = [f"all.manager {server.manager}:{CMSD_PORT}"] if server.manager else []
     cluster = _MANAGER if server.role == "manager" else []
@@ -121,7 +125,7 @@ def configuration(server: Server, credentials: Path, root: bool = False) -> str:
 
 
 def buffer_sysctls(tcp_buffer: int) -> dict[str, str]:
-    """The sysctls that bound the TCP buffers of a server, bytes. XRootD sets none itself, so that these maxima act."""
+    """Give the sysctls that bound the TCP buffers of a server, in bytes; XRootD sets no sizes itself."""
     return {
         "net.ipv4.tcp_rmem": f"4096 {min(tcp_buffer, RECEIVE_BUFFER)} {tcp_buffer}",
         "net.ipv4.tcp_wmem": f"4096 {min(tcp_buffer, 16384)} {tcp_buffer}",
@@ -129,7 +133,7 @@ def buffer_sysctls(tcp_buffer: int) -> dict[str, str]:
 
 
 def without_secrets(text: str) -> str:
-    """A server's words without the tokens that servers log."""
+    """Remove the tokens that servers log from their words."""
     return _SECRET.sub(r"\1[removed]", text)
 
 

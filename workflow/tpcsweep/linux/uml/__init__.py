@@ -13,31 +13,29 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 MODULES = HERE / "modules.py"
-"""Run inside with names of kernel modules, it loads them."""
+"""A script that runs inside and loads the kernel modules that its arguments name."""
 KERNEL = "linux"
 """What Debian calls the kernel's program."""
 MEMORY = "1536M"
-"""What the kernel sees; it takes what it uses, from /dev/shm."""
+"""The memory that the kernel sees; it takes what it uses from /dev/shm."""
 
 
 class UmlError(RuntimeError):
     """The kernel did not start, or what ran inside did not end well."""
 
 
-def there() -> bool:
-    """Whether user-mode-linux is installed."""
-    return shutil.which(KERNEL) is not None
-
-
 def run(script: str, folder: Path, timeout: float = 600) -> str:
-    """The output of a bash script that runs as root inside, its errors too.
+    """Run a bash script as root inside, and give its output with its errors.
 
-    folder: where the script, its output and its exit code are put. timeout: seconds until everything is killed.
+    Args:
+        script: its text.
+        folder: where the script, its output and its exit code are put.
+        timeout: seconds until everything is killed.
 
     Raises:
         UmlError: if the kernel is not installed, does not get to the script's end in time, or the script fails.
     """
-    if not there():
+    if not shutil.which(KERNEL):
         raise UmlError(f"{KERNEL}: no such program; install the Debian package user-mode-linux")
     files = {name: folder.resolve() / name for name in ("script", "out", "code")}
     files["code"].unlink(missing_ok=True)
@@ -67,7 +65,7 @@ def run(script: str, folder: Path, timeout: float = 600) -> str:
 
 
 def _registers(folder: Path) -> Path:
-    """The compiled registers.c, without which the kernel does not run on a CPU with AMX."""
+    """Compile registers.c, without which the kernel does not run on a CPU with AMX."""
     library, source = folder / "registers.so", HERE / "registers.c"
     command = ["cc", "-O2", "-Wall", "-Werror", "-shared", "-fPIC", "-o", str(library), str(source)]
     try:

@@ -16,7 +16,7 @@ FINIT_MODULE = 313  # the system call's number, x86_64
 
 
 def load(names: Sequence[str]) -> None:
-    """Load modules; those that are loaded already are left alone. Raises OSError where the kernel refuses one."""
+    """Load modules unless they are loaded already; raises OSError if the kernel refuses one."""
     libc = ctypes.CDLL(None, use_errno=True)
     folder = Path("/usr/lib/uml/modules", os.uname().release)
     needs: dict[str, list[str]] = {}

@@ -15,7 +15,7 @@ from typing import Any
 
 from tpcsweep.linux import signals
 from tpcsweep.linux.commands import Commands
-from tpcsweep.linux.namespaces import entered, listening, open_inside
+from tpcsweep.linux.namespaces import entered, listening
 from tpcsweep.linux.sockets import Connection, SocketDiagnostics
 from tpcsweep.paths import INTERFACE, Measured, Path, connect, verify
 from tpcsweep.testbeds.netns import state, topology
@@ -68,7 +68,7 @@ class Network:
         port = next(self._ports)
         server = self._start(RECEIVER, ["--server", "--bind", address, "--port", str(port)])
         give_up = time.monotonic() + LISTEN
-        while port not in self._listening():
+        while port not in listening(f"{self.prefix}-{RECEIVER.name}"):
             if server.poll() is not None or time.monotonic() > give_up:
                 raise NetworkError(f"iperf3 does not listen at port {port}: see {self._log}")
             time.sleep(0.01)
@@ -92,13 +92,6 @@ class Network:
     @property
     def _log(self) -> File:
         return self.commands.log.with_name("iperf3.log")
-
-    def _listening(self) -> set[int]:
-        file = open_inside(f"{self.prefix}-{RECEIVER.name}", "/proc/thread-self/net/tcp")
-        try:
-            return listening(os.pread(file, 1 << 20, 0).decode())
-        finally:
-            os.close(file)
 
     def drop_one(self) -> None:
         """Have the far router drop the next packet with data, and no other."""

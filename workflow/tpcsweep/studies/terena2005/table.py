@@ -14,7 +14,7 @@ from tpcsweep import tcp
 from tpcsweep.claims import CLAIMS, Outcome
 from tpcsweep.claims.effects import Interval, Region, about, both
 from tpcsweep.claims.terena2005 import RECOVERIES
-from tpcsweep.paths import largest_bandwidth
+from tpcsweep.paths.plan import LARGEST_BANDWIDTH
 from tpcsweep.studies.terena2005.cases import MEASURED, SHIPPED, SIMULATED, Case, Setting
 from tpcsweep.studies.terena2005.published import IRREPRODUCIBLE, SHARES, UTILISATIONS
 from tpcsweep.studies.terena2005.runs import Made, Run, interval
@@ -203,7 +203,7 @@ def _unsimulated(case: Case) -> str:
 
 
 def _beyond(bandwidth: float, seconds: float) -> str:
-    most = largest_bandwidth("delayline")
+    most = LARGEST_BANDWIDTH["delayline"]
     if bandwidth > most:
         return f"{bandwidth:g} Gbit/s is more than a delay line carries ({most:g}); scaled below"
     return f"{duration(seconds)} for each loss; scaled below"

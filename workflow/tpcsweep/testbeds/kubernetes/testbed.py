@@ -19,7 +19,8 @@ from tpcsweep.client.handle import ClientError
 from tpcsweep.configuration.testbeds import Kubernetes, Pair, Placement
 from tpcsweep.linux import signals
 from tpcsweep.measure.cell import measure as measure
-from tpcsweep.paths import Path, PathError, describe_limit
+from tpcsweep.paths import Path, PathError
+from tpcsweep.paths.plan import describe_limit
 from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.kubernetes import api, leases, objects, state
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError, call, create

@@ -14,7 +14,7 @@ from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.problems import Problem, suggest
 from tpcsweep.configuration.testbeds import Netns
 from tpcsweep.configuration.units import CORES, RATE, RTT, SIZE, show
-from tpcsweep.paths import smallest_rtt
+from tpcsweep.paths.plan import SMALLEST_RTT
 from tpcsweep.testbeds.netns.machine import emulator
 
 IN_MEMORY = ("tmpfs", "ramfs")
@@ -38,21 +38,21 @@ class Machine:
 
 
 def this_machine(disk: str) -> Machine:
-    """What this machine offers, as far as the process may use it; `disk` is a folder that need not be there yet."""
-    there = next(folder for folder in (Path(disk), *Path(disk).parents) if folder.is_dir()).resolve()
+    """Give what this machine offers to this process; the folder for files on a disk need not be there yet."""
+    folder = next(path for path in (Path(disk), *Path(disk).parents) if path.is_dir()).resolve()
     kinds = {Path(mount.mountpoint): mount.fstype for mount in psutil.disk_partitions(all=True)}
     return Machine(
         cpus=len(os.sched_getaffinity(0)),
         memory=psutil.virtual_memory().available,
-        smallest_rtt=smallest_rtt(emulator()),
+        smallest_rtt=SMALLEST_RTT[emulator()],
         congestion_controls=tuple(_CONGESTION_CONTROLS.read_text().split()),
-        disk=psutil.disk_usage(str(there)).free,
-        disk_kind=next((kinds[mount] for mount in (there, *there.parents) if mount in kinds), ""),
+        disk=psutil.disk_usage(str(folder)).free,
+        disk_kind=next((kinds[mount] for mount in (folder, *folder.parents) if mount in kinds), ""),
     )
 
 
 def check(configuration: Configuration, machine: Machine | None = None) -> list[Problem]:
-    """Everything that the sweep asks for and the testbed cannot do on a machine, which is this one unless given."""
+    """Give everything that the sweep asks for and the testbed cannot do on a machine; None: this one."""
     testbed, file = configuration.testbed, configuration.testbed_file
     assert isinstance(testbed, Netns)
     machine = machine or this_machine(testbed.disk)
@@ -66,7 +66,7 @@ def check(configuration: Configuration, machine: Machine | None = None) -> list[
 
 
 def _too_large(testbed: Netns, file: str, machine: Machine) -> list[Problem]:
-    """What the testbed's file promises and the machine has not."""
+    """Give what the testbed's file promises and the machine has not."""
     problems = []
     if testbed.cpus is not None and testbed.cpus > machine.cpus:
         allowed = f"at most {machine.cpus}, the CPUs of this machine"

@@ -43,11 +43,9 @@ class MachineError(Exception):
 
 
 def require(tools: Iterable[str] = ()) -> None:
-    """Raises MachineError with everything that keeps deployments from coming up here, for cells of some tools."""
+    """Raise MachineError with everything that keeps deployments for some tools from coming up here."""
     if problems := [*_problems(), *missing({extra for tool in tools if (extra := TOOLS[tool].extra)})]:
-        raise MachineError(
-            "the netns testbed cannot run on this machine:\n" + "\n".join(f"- {p}" for p in problems)
-        )
+        raise MachineError("\n- ".join(["the netns testbed cannot run on this machine:", *problems]))
 
 
 def _problems() -> Iterable[str]:
@@ -70,7 +68,7 @@ def _problems() -> Iterable[str]:
 
 
 def emulator() -> Emulator:
-    """How paths are made here. Without root netem cannot be tried, and counts as absent."""
+    """Say how paths are made here. Without root netem cannot be tried, and counts as absent."""
     try:
         return "netem" if os.geteuid() == 0 and netem_works() else "delayline"
     except PathError:

@@ -19,18 +19,19 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from tpcsweep.linux import cgroups
+from tpcsweep.linux.namespaces import FOLDER
 from tpcsweep.xrootd import servers as xrootd
 
 STATE = Path("/run/tpcsweep")
-NETNS = Path("/run/netns")
 KILL_SECONDS = 5.0
 
 
 class TeardownError(Exception):
-    """Something of a deployment is still there, and what it is."""
+    """Something of a deployment is still there; the message says what."""
 
 
 class BusyError(Exception):
@@ -39,24 +40,30 @@ class BusyError(Exception):
 
 @dataclass(frozen=True)
 class Owner:
-    """Written to a deployment's folder: whose it is, and where its servers' logs go."""
+    """Whose a deployment is, and where its servers' logs go; kept in the deployment's folder."""
 
     sweep: str
     deployment: str
     pid: int
     logs: str
 
+    def __str__(self) -> str:
+        return f"{self.deployment or 'the only deployment'} of sweep {self.sweep}"
+
 
 def prefix(identifier: str) -> str:
-    """What the names of a deployment's namespaces and cgroups begin with."""
+    """Give what the names of a deployment's namespaces and cgroups begin with."""
     return f"tpc-{identifier}"
 
 
 @contextlib.contextmanager
 def exclusive(owner: Owner, waiting: Callable[[str], None] | None = None) -> Iterator[None]:
-    """Hold the machine. With `waiting` wait for it, and tell who has it; without, raise BusyError.
+    """Hold the machine for the length of a `with`; the kernel's lock goes with its holder, kill -9 included.
 
-    The lock is the kernel's: it goes with its holder, kill -9 included.
+    If another one holds it, `waiting` is told who, and that one is waited for.
+
+    Raises:
+        BusyError: if there is no `waiting`, and another one holds the machine.
     """
     STATE.mkdir(mode=0o711, exist_ok=True)
     with (STATE / "lock").open("a+") as lock:
@@ -72,13 +79,13 @@ def exclusive(owner: Owner, waiting: Callable[[str], None] | None = None) -> Ite
             waiting(holder)
             fcntl.flock(lock, fcntl.LOCK_EX)
         lock.truncate(0)
-        lock.write(f"{owner.deployment or 'the only deployment'} of sweep {owner.sweep}, pid {owner.pid}")
+        lock.write(f"{owner}, pid {owner.pid}")
         lock.flush()
         yield
 
 
 def create(owner: Owner) -> Path:
-    """A new deployment's folder, with its owner written in it."""
+    """Make a deployment's folder, with its owner written in it."""
     folder = STATE / secrets.token_hex(3)
     folder.mkdir(mode=0o711)
     (folder / "owner.json").write_text(json.dumps(asdict(owner)))
@@ -86,37 +93,37 @@ def create(owner: Owner) -> Path:
 
 
 def leftovers() -> list[Path]:
-    """Folders of deployments. Those found while holding the lock have lost their owners."""
+    """Give the folders of deployments. Who holds the lock knows that they have no owner any more."""
     return sorted(path for path in STATE.glob("*") if path.is_dir()) if STATE.is_dir() else []
 
 
 def describe(folder: Path) -> str:
-    """A leftover in words."""
+    """Say in words what a leftover was."""
     try:
-        owner = json.loads((folder / "owner.json").read_text())
-    except (OSError, ValueError):
+        return f"{folder.name}: {Owner(**json.loads((folder / 'owner.json').read_text()))}"
+    except (OSError, ValueError, TypeError):
         return f"{folder.name} (owner unknown)"
-    return f"{folder.name}: {owner['deployment'] or 'the only deployment'} of sweep {owner['sweep']}"
 
 
 def teardown(folder: Path, children: list[subprocess.Popen[bytes]] | None = None) -> None:
     """Remove everything of a deployment: processes, logs (saved), mounts, namespaces, cgroups, its folder.
 
-    Every step is tried, whatever became of the others; what remains raises TeardownError. `children` are those of
-    the calling process, to be waited for.
+    Every step is tried, whatever became of the others. Children are processes of the caller that must be waited for.
+
+    Raises:
+        TeardownError: if something remains.
     """
     problems: list[str] = []
     name = prefix(folder.name)
-    steps: list[Callable[[], None]] = [
-        lambda: _kill(name, children or []),
-        lambda: _save_logs(folder),
-        lambda: _unmount(folder),
-        lambda: _empty_disk(folder),
-        lambda: _delete_namespaces(name),
-        lambda: _remove_cgroups(name),
-        lambda: shutil.rmtree(folder),
-    ]
-    for step in steps:
+    for step in (
+        partial(_kill, name, children or []),
+        partial(_save_logs, folder),
+        partial(_unmount, folder),
+        partial(_empty_disk, folder),
+        partial(_delete_namespaces, name),
+        partial(_remove_cgroups, name),
+        partial(shutil.rmtree, folder),
+    ):
         try:
             step()
         except (OSError, subprocess.SubprocessError, cgroups.CgroupError, TeardownError) as error:
@@ -126,17 +133,17 @@ def teardown(folder: Path, children: list[subprocess.Popen[bytes]] | None = None
 
 
 def processes(name: str) -> set[int]:
-    """Processes in the cgroups or network namespaces of a deployment (kernel threads have neither)."""
-    found: set[int] = set()
+    """Give the processes in the cgroups or network namespaces of a deployment (kernel threads have neither)."""
+    pids: set[int] = set()
     for group in cgroups.named(cgroups.hierarchy(), f"{name}-"):
-        found |= group.pids()
-    inodes = {path.stat().st_ino for path in NETNS.glob(f"{name}-*")}
+        pids |= group.pids()
+    inodes = {path.stat().st_ino for path in FOLDER.glob(f"{name}-*")}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
                 if (entry / "ns" / "net").stat().st_ino in inodes:
-                    found.add(int(entry.name))
-    return found - {os.getpid()}
+                    pids.add(int(entry.name))
+    return pids - {os.getpid()}
 
 
 def _kill(name: str, children: list[subprocess.Popen[bytes]]) -> None:
@@ -156,12 +163,11 @@ def _kill(name: str, children: list[subprocess.Popen[bytes]]) -> None:
 
 def _save_logs(folder: Path) -> None:
     """Copy the servers' logs to where the owner wanted them, without the tokens that servers log."""
-    found = sorted(folder.glob("nodes/*/*.log"))
     # A deployment that was killed before it had servers may not even have an owner's name.
-    logs = json.loads((folder / "owner.json").read_text())["logs"] if found else ""
-    for log in found:
-        Path(logs).mkdir(parents=True, exist_ok=True)
-        (Path(logs) / log.name).write_text(xrootd.without_secrets(log.read_text(errors="replace")))
+    for log in sorted(folder.glob("nodes/*/*.log")):
+        logs = Path(json.loads((folder / "owner.json").read_text())["logs"])
+        logs.mkdir(parents=True, exist_ok=True)
+        (logs / log.name).write_text(xrootd.without_secrets(log.read_text(errors="replace")))
 
 
 def _unmount(folder: Path) -> None:
@@ -179,7 +185,7 @@ def _empty_disk(folder: Path) -> None:
 
 
 def _delete_namespaces(name: str) -> None:
-    batch = "".join(f"netns del {path.name}\n" for path in sorted(NETNS.glob(f"{name}-*")))
+    batch = "".join(f"netns del {path.name}\n" for path in sorted(FOLDER.glob(f"{name}-*")))
     if batch:
         _run(["ip", "-batch", "-"], batch)
 

@@ -46,19 +46,19 @@ class Node:
 
 
 def origin_addresses(side: str, origins: int) -> list[str]:
-    """Addresses of a side's origins: a lone one is the side's entry itself."""
+    """Give the addresses of a side's origins: a lone one is the side's entry itself."""
     if origins == 1:
         return [ENTRY[side]]
     return [ORIGIN[side].format(FIRST_ORIGIN + n) for n in range(origins)]
 
 
 def namespaces(prefix: str, nodes: list[Node]) -> list[str]:
-    """Every namespace of a deployment; all names begin with `prefix`."""
+    """Give the names of all namespaces of a deployment, which begin with its prefix."""
     return [f"{prefix}-{name}" for name in ("near", "far", "client", *(node.name for node in nodes))]
 
 
 def lan_commands(prefix: str, nodes: list[Node], mtu: int) -> Iterator[tuple[str, list[str]]]:
-    """For each namespace the lines of one `ip -batch`, in an order that works: routers first."""
+    """Give the lines of one `ip -batch` for each namespace, in an order that works: routers first."""
     for side in SIDES:
         lines = [
             "link set lo up",
@@ -74,46 +74,40 @@ def lan_commands(prefix: str, nodes: list[Node], mtu: int) -> Iterator[tuple[str
             ]
         yield f"{prefix}-{ROUTER[side]}", lines
     for node in nodes:
-        yield (
-            f"{prefix}-{node.name}",
-            [
-                "link set lo up",
-                f"addr add {node.address}/24 dev {INTERFACE}",
-                f"link set {INTERFACE} up",
-                f"route add {CLIENT} dev {INTERFACE}",
-            ],
-        )
-    yield (
-        f"{prefix}-client",
-        ["link set lo up"]
-        + [
-            line
-            for side in SIDES
-            for line in (
-                f"addr add {CLIENT}/32 dev tpc-{side}",
-                f"link set tpc-{side} up",
-                f"route add {LAN[side]} dev tpc-{side} src {CLIENT}",
-            )
-        ],
-    )
+        lines = [
+            "link set lo up",
+            f"addr add {node.address}/24 dev {INTERFACE}",
+            f"link set {INTERFACE} up",
+            f"route add {CLIENT} dev {INTERFACE}",
+        ]
+        yield f"{prefix}-{node.name}", lines
+    lines = ["link set lo up"]
+    for side in SIDES:
+        lines += [
+            f"addr add {CLIENT}/32 dev tpc-{side}",
+            f"link set tpc-{side} up",
+            f"route add {LAN[side]} dev tpc-{side} src {CLIENT}",
+        ]
+    yield f"{prefix}-client", lines
 
 
 def route_commands(
     prefix: str, nodes: list[Node], congestion_control: str
 ) -> Iterator[tuple[str, list[str]]]:
-    """Routes across the path. Congestion control goes on the route: inside a namespace its sysctl may be refused."""
+    """Give the lines of one `ip -batch` for each namespace that make the routes across the path.
+
+    Congestion control goes on the routes: inside a namespace its sysctl may be refused.
+    """
     for side, other in (SIDES, SIDES[::-1]):
         yield f"{prefix}-{ROUTER[side]}", [f"route add {LAN[other]} via {LINK[other]}"]
         for node in nodes:
             if node.side == side:
-                yield (
-                    f"{prefix}-{node.name}",
-                    [f"route add {LAN[other]} via {GATEWAY[side]} congctl {congestion_control}"],
-                )
+                line = f"route add {LAN[other]} via {GATEWAY[side]} congctl {congestion_control}"
+                yield f"{prefix}-{node.name}", [line]
 
 
 def sysctls(tcp_buffer: int) -> dict[str, str]:
-    """What is set in every server's namespace."""
+    """Give what is set in every server's namespace, for TCP buffers of at most so many bytes."""
     return {
         **xrootd.buffer_sysctls(tcp_buffer),
         # The window of one cell must not be inherited by the next.
