@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.linux.sockets import Connection, SocketDiagnostics
-from tpcsweep.measure import threads
+from tpcsweep.measure import machine
 from tpcsweep.measure.flows import Followed, means
-from tpcsweep.measure.threads import Busiest, Threads, ThreadStat, numbered, parse_stat, together
+from tpcsweep.measure.machine import Busiest, Threads, ThreadStat, numbered, parse_stat, together
 
 from tests.support.workflow import wait_until
 
@@ -87,8 +87,8 @@ def test_a_stat_is_read_whatever_the_name_of_the_thread() -> None:
 
 
 def test_the_busiest_thread_is_found_among_processes_that_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "LOOK", 0.0)
-    monkeypatch.setattr(threads, "SHARE", math.inf)
+    monkeypatch.setattr(machine, "LOOK", 0.0)
+    monkeypatch.setattr(machine, "SHARE", math.inf)
     proc = os.open("/proc", os.O_RDONLY)
     assert os.getpid() in numbered(proc)
     idle, busy = (
@@ -113,8 +113,8 @@ def test_the_busiest_thread_is_found_among_processes_that_end(monkeypatch: pytes
 
 
 def test_looks_that_take_long_are_far_between(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "LOOK", 0.0)
-    monkeypatch.setattr(threads, "SHARE", 1e-9)
+    monkeypatch.setattr(machine, "LOOK", 0.0)
+    monkeypatch.setattr(machine, "SHARE", 1e-9)
     proc = os.open("/proc", os.O_RDONLY)
     asked: list[int] = []
 

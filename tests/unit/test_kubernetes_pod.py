@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tpcsweep.linux.cgroups import Hierarchy
-from tpcsweep.measure import threads
+from tpcsweep.measure import machine
 from tpcsweep.testbeds.kubernetes.pod import contained, network, places, watched
 
 from tests.support.workflow import wait_until
@@ -18,7 +18,7 @@ def test_a_container_hands_over_its_counters_and_its_processes(
 ) -> None:
     (tmp_path / "cpu.stat").write_text("usage_usec 2500000\nnr_periods 10\nnr_throttled 4\n")
     monkeypatch.setattr(contained, "hierarchy", lambda: Hierarchy(2, tmp_path, tmp_path))
-    monkeypatch.setattr(threads, "LOOK", 0.0)
+    monkeypatch.setattr(machine, "LOOK", 0.0)
     for module in (places, watched):
         monkeypatch.setattr(module, "CONTAINED", tmp_path / "socket")
     server = threading.Thread(target=contained.taken)

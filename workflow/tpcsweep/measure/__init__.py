@@ -1,0 +1,1 @@
+"""How a cell is measured: streams, samples, single transfers, when it may end, what bound it, how far to trust it."""

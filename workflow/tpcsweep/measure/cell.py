@@ -65,7 +65,6 @@ class Site(Protocol):
     rtt_idle: float
     bandwidth_found: float | None
     path_slow: bool
-    provenance: Mapping[str, Any]
     folders: tuple[str, str]
 
     def client_of(self, tool: str, /) -> Client: ...

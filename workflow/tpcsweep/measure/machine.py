@@ -1,22 +1,27 @@
-"""The machine itself while a cell is measured: what of it is used, who waits for it, and how fast it is.
+"""The machine while a cell is measured: what of it is used, who waits for it, how fast it is; and its busiest threads.
+
+One thread moves the bytes of a transfer at either end, so that a transfer goes no faster than a core allows,
+whatever the quota.
 
 Speed is the CPU time of a small fixed piece of work. A process that shares a core, a hyper-thread or a host with a busy
 neighbour, or whose CPU has a lower clock, needs more of it; one that merely waits for a CPU does not.
 
-Sources: proc(5), /proc/stat; Documentation/accounting/psi.rst, /proc/pressure/cpu; clock_gettime(2),
-CLOCK_THREAD_CPUTIME_ID.
+Sources: proc(5), /proc/stat and /proc/pid/stat, where state D is an uninterruptible sleep, which reading and writing to
+disks is; Documentation/accounting/psi.rst, /proc/pressure/cpu; clock_gettime(2), CLOCK_THREAD_CPUTIME_ID.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from statistics import fmean
 from typing import NamedTuple
 
-from tpcsweep.linux.counters import CounterFile, machine
+from tpcsweep.linux.counters import TICKS, CounterFile, machine
 
 PIECE = 5000
 """Rounds of a loop that are one piece of work: 0.2 ms where this was written."""
@@ -25,8 +30,10 @@ TRIES = 3
 WINDOW = 16
 """Looks whose mean is a speed, two or three seconds: on a shared host a single piece takes up to twice as long as the
 next, whatever the machine itself does."""
+LOOK = 1.0
+"""Seconds between looks at threads, as each reads a file for every thread."""
 SHARE = 0.005
-"""Of a core, what looks take at most."""
+"""Of a core, what looks at speed, and those at threads, may take at most: where they take long they are rarer."""
 PRESSURE = "/proc/pressure/cpu"
 
 
@@ -123,3 +130,81 @@ def _piece() -> float:
     for i in range(PIECE):
         value += i * i
     return time.thread_time() - began
+
+
+class ThreadStat(NamedTuple):
+    """What a thread's stat says."""
+
+    waits: bool
+    """Whether it waits for a disk."""
+    ticks: int
+    """CPU time used, in clock ticks."""
+
+
+class Busiest(NamedTuple):
+    """What the last look showed."""
+
+    cores: float
+    """CPU used by the busiest thread since the look before, cores; NaN before there were two looks."""
+    waiting: float
+    """Threads that wait for a disk."""
+
+
+def together(servers: Iterable[Busiest]) -> Busiest:
+    """Of several servers: the busiest thread of any, and all that wait. NaN as long as one has not looked twice."""
+    cores, waiting = zip(*servers, strict=True)
+    return Busiest(math.nan if any(map(math.isnan, cores)) else max(cores), sum(waiting))
+
+
+class Threads:
+    """Watches the threads of processes that come and go."""
+
+    def __init__(self, proc: int, pids: Callable[[], Iterable[int]]) -> None:
+        """Watch them from the first look on.
+
+        Args:
+            proc: an open descriptor of a /proc, which may be another container's; it stays the caller's.
+            pids: tells the processes that there are at the moment.
+        """
+        self._proc = f"/proc/self/fd/{proc}"
+        self._pids = pids
+        self._ticks: dict[str, int] = {}
+        self._when = self._due = -math.inf
+        self._busiest = Busiest(math.nan, math.nan)
+
+    def look(self) -> Busiest:
+        """What the last look showed; looks again where that was LOOK seconds ago, or longer (see SHARE)."""
+        now = time.monotonic()
+        if now >= self._due:
+            began = time.thread_time()
+            stats = self._stats()
+            took = time.thread_time() - began
+            used = (stat.ticks - self._ticks.get(thread, 0) for thread, stat in stats.items())
+            first = math.isinf(self._when)
+            cores = math.nan if first else max(used, default=0) / TICKS / (now - self._when)
+            self._busiest = Busiest(cores, sum(stat.waits for stat in stats.values()))
+            self._ticks = {thread: stat.ticks for thread, stat in stats.items()}
+            self._when, self._due = now, now + max(LOOK, took / SHARE)
+        return self._busiest
+
+    def _stats(self) -> dict[str, ThreadStat]:
+        """By the threads' files, of those that do not end meanwhile."""
+        stats = {}
+        for pid in self._pids():
+            with suppress(FileNotFoundError, ProcessLookupError):
+                for thread in os.scandir(f"{self._proc}/{pid}/task"):
+                    name = f"{thread.path}/stat"
+                    with suppress(FileNotFoundError, ProcessLookupError), open(name, "rb", 0) as file:  # noqa: PTH123
+                        stats[name] = parse_stat(file.read())
+        return stats
+
+
+def numbered(proc: int) -> list[int]:
+    """All processes of a /proc."""
+    return [int(name) for name in os.listdir(proc) if name.isdigit()]
+
+
+def parse_stat(text: bytes) -> ThreadStat:
+    """From the text of /proc/pid/task/tid/stat. The name in it may hold spaces and brackets."""
+    fields = text[text.rindex(b")") + 2 :].split(None, 13)
+    return ThreadStat(fields[0] == b"D", int(fields[11]) + int(fields[12]))

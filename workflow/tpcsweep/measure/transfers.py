@@ -66,7 +66,7 @@ class Transfers:
             "stream": event["stream"],
             "number": event["number"],
             "start": self._since(event["start"]),
-            "first_byte": math.nan if arrival.first_byte is None else self._since(arrival.first_byte),
+            "first_byte": self._since(math.nan if arrival.first_byte is None else arrival.first_byte),
             "end": self._since(event["end"]),
             "size": arrival.size,
             "ok": event["failure"] is None,

@@ -20,9 +20,8 @@ from tpcsweep.linux.namespaces import entered, inside, parse_net_dev
 from tpcsweep.linux.sockets import Connection, SocketDiagnostics
 from tpcsweep.measure.files import Arrival, Arrivals, add_source, forget
 from tpcsweep.measure.flows import Followed, means
-from tpcsweep.measure.machine import Machine
+from tpcsweep.measure.machine import Machine, Threads, together
 from tpcsweep.measure.readings import Reading, Sampler
-from tpcsweep.measure.threads import Threads, together
 from tpcsweep.paths import Link, PathError
 from tpcsweep.testbeds.netns import topology
 from tpcsweep.testbeds.netns.servers import Servers, Side

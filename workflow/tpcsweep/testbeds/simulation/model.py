@@ -117,16 +117,6 @@ def payload_share(cells: Cells, p: Mapping[str, Array]) -> Array:
     return records * (cells.mtu - HEADERS) / (cells.mtu + p["framing"])
 
 
-def file(cells: Cells) -> Array:
-    """Gbit that a stream moves at a time."""
-    return np.where(cells.endless > 0, np.inf, cells.file_size * GBIT)
-
-
-def disk(rate: Array, used: Array) -> Array:
-    """Gbit/s of a server's disk, where it is used."""
-    return np.where(used > 0, rate, np.inf)
-
-
 def used_origins(cells: Cells) -> Array:
     """Origins that have a stream: streams are dealt out to them in turn."""
     return np.minimum(cells.origins, cells.streams)
@@ -152,38 +142,33 @@ def spilling(throughput: Array, cells: Cells, p: Mapping[str, Array]) -> Array:
     return 1 + p["spill"] * x / (1 + x)
 
 
-def core_rate(side: str, cost: Array, cells: Cells, p: Mapping[str, Array]) -> Array:
-    """Gbit/s of a core of one side, with what each file costs spread over its bytes; `cost` is that of `spilling`."""
-    return 1 / (cost / p[f"core_rate_{side}"] + p["setup_cpu"] / file(cells))
-
-
 def terms(throughput: Array, cells: Cells, p: Mapping[str, Array], queues: str) -> Terms:
     """What bounds cells while they have a throughput, which decides how much of their data leaves the cache.
 
-    Args:
-        throughput: Gbit/s, (cells,) or (draws, cells).
-        cells: their parameters.
-        p: the model's.
-        queues: whether each origin has the queue of a queue limit ("origin"), or the path has one.
+    `throughput` is (cells,) or (draws, cells); `queues` is "origin" where each origin has the queue of a queue limit,
+    and else the path has one.
     """
     rtt, share, used = round_trip(cells, p), payload_share(cells, p), used_origins(cells)
-    cores, cost, moved = instance_cores(cells, p), spilling(throughput, cells, p), file(cells)
-    rates = {side: core_rate(side, cost, cells, p) for side in ("source", "destination")}
+    cores, cost = instance_cores(cells, p), spilling(throughput, cells, p)
+    file = np.where(cells.endless > 0, np.inf, cells.file_size * GBIT)
     window = p["window_share"] * cells.tcp_buffer * GBIT / rtt
     one_core = np.minimum(1, cores)
     packet = p["queue_segments"] * (cells.mtu - HEADERS)
     queue = p["queue_use"] * cells.queue_limit * packet * GBIT / (p["queue_delay"] * rtt)
     pool = cores / slowdown(cells, p)
     each = {
-        "cpu_source": pool * rates["source"],
-        "cpu_destination": pool * rates["destination"],
+        # What each file costs is spread over its bytes.
+        **{
+            f"cpu_{side}": pool * (1 / (cost / p[f"core_rate_{side}"] + p["setup_cpu"] / file))
+            for side in ("source", "destination")
+        },
         "interface": p["nic_rate"] * share,
     }
     shared = {
         "server": p["server_rate"],
         "path": cells.bandwidth * share * p["saturation"],
-        "disk_read": disk(p["disk_read_rate"], cells.reads),
-        "disk_write": disk(p["disk_write_rate"], cells.writes),
+        "disk_read": np.where(cells.reads > 0, p["disk_read_rate"], np.inf),
+        "disk_write": np.where(cells.writes > 0, p["disk_write_rate"], np.inf),
     }
     (each if queues == "origin" else shared)["path_queue"] = queue
     # One core moves the bytes of a stream (its set-up takes time of its own), and nothing on its way lets more through.
@@ -199,9 +184,9 @@ def terms(throughput: Array, cells: Cells, p: Mapping[str, Array], queues: str) 
     setup = np.where(cells.endless > 0, rtt, files)  # a connection alone
     first = p["initial_window"] * (cells.mtu - HEADERS) * GBIT
     # The window doubles each round trip until the stream's rate is reached or the file is sent (RFC 5681).
-    rounds = np.minimum(np.maximum(np.log2(stream * rtt / first), 0), slow_start(moved, first))
+    rounds = np.minimum(np.maximum(np.log2(stream * rtt / first), 0), slow_start(file, first))
     ramp = first * (2**rounds - 1)
-    demand = cells.streams / ((setup + rounds * rtt - ramp / stream) / moved + 1 / stream)
+    demand = cells.streams / ((setup + rounds * rtt - ramp / stream) / file + 1 / stream)
     ceilings = {**{name: used * value for name, value in each.items()}, **shared}
     return Terms(setup, rounds, ramp, stream, window, demand, ceilings)
 
@@ -244,16 +229,9 @@ def drawn(physics: Physics, count: int) -> dict[str, Array]:
 
 
 def spread(cells: Cells, physics: Physics, queues: str, count: int, confidence: float) -> tuple[Array, Array]:
-    """Between which factors of the throughput a share of the parameter sets lies: two arrays (cells,).
+    """Between which factors of the throughput a share `confidence` of the parameter sets lies: two arrays (cells,).
 
     Each factor is one of the fixed point, for what is simulated otherwise too; 1 is always within.
-
-    Args:
-        cells: their parameters.
-        physics: the model's.
-        queues: as of `terms`.
-        count: how many sets are drawn.
-        confidence: the share of them.
     """
     middle = solve(cells, central(physics), queues)[0]
     throughput = solve(cells, drawn(physics, count), queues)[0]

@@ -11,17 +11,8 @@ from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.physics import Physics
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.rates import GBIT
-from tpcsweep.testbeds.simulation.model import (
-    Terms,
-    cells_of,
-    central,
-    instance_cores,
-    least,
-    round_trip,
-    slowdown,
-    terms,
-    used_origins,
-)
+from tpcsweep.testbeds.simulation import model
+from tpcsweep.testbeds.simulation.model import Terms
 
 MOST = 32
 """Streams that are simulated one by one; of more, origins that are alike are simulated once, and their streams in
@@ -35,19 +26,12 @@ SIMULATED = 6
 
 
 def plan(wanted: Parameters, physics: Physics, queues: str, measurement: Measurement) -> dict[str, Any]:
-    """A cell for `simulate`: rates in Gbit/s, sizes in Gbit, times in s.
-
-    Args:
-        wanted: the cell's parameters.
-        physics: the model's.
-        queues: as of `model.terms`.
-        measurement: when the cell ends.
-    """
-    cells, p = cells_of([wanted]), central(physics)
-    begin = least(terms(np.zeros(1), cells, p, queues))
-    at = terms(begin, cells, p, queues)
-    used, rtt, file = int(used_origins(cells)[0]), float(round_trip(cells, p)[0]), wanted.file_size * GBIT
-    throughput, setup_cpu = float(least(at)[0]), float(p["setup_cpu"])
+    """A cell for `simulate`: rates in Gbit/s, sizes in Gbit, times in s; `queues` as of `model.terms`."""
+    cells, p = model.cells_of([wanted]), model.central(physics)
+    begin = model.least(model.terms(np.zeros(1), cells, p, queues))
+    at = model.terms(begin, cells, p, queues)
+    used, rtt = int(model.used_origins(cells)[0]), float(model.round_trip(cells, p)[0])
+    throughput, setup_cpu, file = float(model.least(at)[0]), float(p["setup_cpu"]), wanted.file_size * GBIT
     endless = bool(cells.endless[0])
     if endless:
         file, setup_cpu = ENDLESS * throughput / wanted.streams + float(at.ramp[0]), 0.0
@@ -60,7 +44,7 @@ def plan(wanted: Parameters, physics: Physics, queues: str, measurement: Measure
         interface = min(interface, queue / used)
     else:
         shared = min(shared, queue)
-    cores = float(instance_cores(cells, p)[0])
+    cores = float(model.instance_cores(cells, p)[0])
     phases = _phases(at, rtt, file)
     return {
         "origins": origins,
@@ -70,8 +54,8 @@ def plan(wanted: Parameters, physics: Physics, queues: str, measurement: Measure
         "phases": phases,
         "again": len(phases) - 1 if endless else 0,
         "file": file,
-        "cores": cores / float(slowdown(cells, p)[0]),
-        "one": min(1.0, cores),
+        "cores": cores / float(model.slowdown(cells, p)[0]),
+        "stream_cores": min(1.0, cores),
         "sides": [
             {"core_rate": float(p[f"core_rate_{side}"]), "per_gbit": setup_cpu / file}
             for side in ("source", "destination")
@@ -95,9 +79,7 @@ def plan(wanted: Parameters, physics: Physics, queues: str, measurement: Measure
 def dealt(streams: int, used: int) -> tuple[int, list[int], float]:
     """How many origins are simulated, the origin of each simulated stream, and how many real ones each stands for.
 
-    Args:
-        streams: of the cell.
-        used: origins that have one.
+    Of so many `streams`, on as many origins as are `used`.
     """
     if streams <= MOST:
         return used, [number % used for number in range(streams)], 1.0

@@ -131,14 +131,7 @@ def _by_the_clock(cell: Mapping[str, Any], answer: Mapping[str, Any]) -> Course:
 
 
 def result(wanted: Parameters, course: Course, settings: Simulation, confidence: float) -> dict[str, Any]:
-    """A cell's result, as `measure.cell.measure` gives one.
-
-    Args:
-        wanted: the cell's parameters.
-        course: what was simulated of it.
-        settings: the testbed.
-        confidence: of the interval of the throughput.
-    """
+    """A cell's result, as `measure.cell.measure` gives one; `confidence` is that of the throughput's interval."""
     physics, queues = settings.parameters, settings.queues
     cells, p = model.cells_of([wanted]), model.central(physics)
     throughput = course.throughput
@@ -206,13 +199,8 @@ def judge(used: Mapping[str, float], demanded: float, ramp: float, at: Terms) ->
     """What bounds a cell, and the evidence: shares used of every ceiling, and of what the streams demand.
 
     Where no ceiling does, the streams themselves do: by their set-up and slow start, by their windows, or by the one
-    core that moves a stream's bytes.
-
-    Args:
-        used: the throughput over each of `Terms.ceilings`.
-        demanded: the throughput over `Terms.demand`.
-        ramp: share of a transfer's time that set-up and slow start take.
-        at: the terms of the one cell at its throughput.
+    core that moves a stream's bytes. `ramp` is the share of a transfer's time that set-up and slow start take, and `at`
+    are the terms of the one cell at its throughput.
     """
     shares = {**used, "demand": demanded}
     evidence: dict[str, Any] = {}

@@ -77,7 +77,7 @@ class Site:
         rates = [1 / (cost / side["core_rate"] + side["per_gbit"]) for side in cell["sides"]]
         pool = min([cell["interface"], *(rate * cell["cores"] for rate in rates)])
         core = min(side["core_rate"] for side in cell["sides"]) / cost
-        stream = min(cell["stream"], core * cell["one"])
+        stream = min(cell["stream"], core * cell["stream_cores"])
         for phase, cap in zip(self.phases, self.caps, strict=True):
             if not phase["gbit"]:
                 cap.set_bandwidth(TICK)

@@ -51,7 +51,7 @@ class Sample(NamedTuple):
     work: float
     slowed: float | None
     thread: float | None
-    """Of the servers, or of the client and its tools: see `measure.threads.Busiest`. None before two looks."""
+    """Of the servers, or of the client and its tools: see `measure.machine.Busiest`. None before two looks."""
     waiting: float
     payload: int = 0
     """Bytes that ever arrived in the files. The client has neither files nor data connections."""

@@ -17,8 +17,7 @@ from tpcsweep.linux.namespaces import parse_net_dev
 from tpcsweep.linux.sockets import Connection, SocketDiagnostics
 from tpcsweep.measure.files import DestinationFiles, FirstBytes
 from tpcsweep.measure.flows import Followed, means
-from tpcsweep.measure.machine import Machine
-from tpcsweep.measure.threads import Threads, numbered
+from tpcsweep.measure.machine import Machine, Threads, numbered
 from tpcsweep.testbeds.kubernetes.pod.places import CONTAINED, FILES, Sample
 from tpcsweep.xrootd.servers import EXPORT, PORT
 
