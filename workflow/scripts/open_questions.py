@@ -1,14 +1,14 @@
 """Run the experiments on the open questions: netem in user-mode-linux, the sweep of rivals; then the notebook."""
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tpcsweep.files import write_json
 from tpcsweep.linux.signals import interruptible
 from tpcsweep.linux.uml import UmlError
 from tpcsweep.running.inner import command, start
-from tpcsweep.studies.open_questions.kernel import measure
+from tpcsweep.studies.open_questions.experiments import measure
 
 if TYPE_CHECKING:
     from snakemake.script import snakemake
@@ -30,10 +30,6 @@ with interruptible():
         found = measure()
     except UmlError as error:
         sys.exit(f"open_questions_measured: {error}")
-    file = Path(asked.experiments)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_suffix(".part")
-    part.write_text(json.dumps(found, indent=1) + "\n")
-    part.rename(file)
+    write_json(Path(asked.experiments), found)
     run("dataset", sweep="rivals")
     run("open_questions")
