@@ -12,6 +12,8 @@ from tpcsweep.published.making import command as to_measure
 from tpcsweep.published.report import write
 from tpcsweep.running.holes import beside
 from tpcsweep.running.inner import command, start
+from tpcsweep.studies.terena2005.runs import read_folder
+from tpcsweep.studies.terena2005.table import verdicts
 
 if TYPE_CHECKING:
     from snakemake.script import snakemake
@@ -26,12 +28,12 @@ def run(config, targets):
     return start(command(asked.python, asked.snakefile, config, asked.testbeds, asked.cores, targets))
 
 
-how_to = Making(folder, run, asked.testbed, asked.scale, asked.file, folder.parent)
+making = Making(folder, run, asked.testbed, asked.scale, asked.file, folder.parent)
 made, failed = {}, []
 with interruptible():
     for name in asked.figures:
         try:
-            made[name] = make(FIGURES[name], how_to)
+            made[name] = make(FIGURES[name], making)
             print(f"{name}: {made[name]}")
             if beside(made[name].with_name("dataset.nc")):
                 failed.append(
@@ -41,7 +43,8 @@ with interruptible():
             failed.append(f"{name}: {error}")
             print(failed[-1], file=sys.stderr)
     if asked.everything:
-        write(folder, made, [Path(file) for file in snakemake.input])
+        studies = verdicts(read_folder(folder / "terena2005"))
+        write(folder, made, studies, [Path(file) for file in snakemake.input])
         for name in (name for name, picture in made.items() if is_placeholder(picture)):
             print(f"{name} is a placeholder, without data: {to_measure(FIGURES[name])}")
         print(f"written: {folder / 'verdicts.csv'}, and the report {folder / 'report.html'}")

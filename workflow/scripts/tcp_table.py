@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
-from tpcsweep.studies.terena2005.outcomes import read
+from tpcsweep.studies.terena2005.runs import read
 from tpcsweep.studies.terena2005.table import markdown, rows
 
 if TYPE_CHECKING:
