@@ -153,3 +153,19 @@ def test_a_commit_is_held_to_what_make_lint_says() -> None:
     # A hook is given files where `make lint` gives a folder, or nothing, which is all.
     for entry, command in zip(entries, lint, strict=True):
         assert command.startswith(entry.removesuffix(" --force-exclude"))
+
+
+def test_every_source_says_its_licence() -> None:
+    names = [ROOT / name for name in git("ls-files")]
+    sources = [
+        file
+        for file in names
+        if file.suffix in (".py", ".smk", ".sh", ".c", ".cc") or file.name in ("Snakefile", "Makefile")
+    ]
+    assert not [
+        str(file.relative_to(ROOT))
+        for file in sources
+        if file.is_file()
+        and f"SPDX-License-Identifier: {PROJECT['license']}"
+        not in "\n".join(file.read_text().splitlines()[:3])
+    ]
