@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tpcsweep.published import NAMES
-from tpcsweep.running.internals import requested
+from tpcsweep.running.internals import Internals, requested
 from tpcsweep.running.targets import Targets
 
 
@@ -75,3 +76,11 @@ def test_what_is_made_of_a_dataset_alone_takes_the_cells_that_are_there(
     targets: list[str], there: bool
 ) -> None:
     assert asked(*targets).of_what_is_there(Path("my results/demo")) is there
+
+
+def test_an_inner_snakemake_has_the_cores_and_testbeds_of_the_outer_one() -> None:
+    testbeds = {"testbed": SimpleNamespace(value=2)}
+    beginning = Internals(SimpleNamespace(global_resources=testbeds, basedir="/here", cores=1)).inner
+    assert beginning[beginning.index("--cores") + 1] == "1"
+    assert beginning[beginning.index("--snakefile") + 1] == "/here/Snakefile"
+    assert "testbed=2" in beginning

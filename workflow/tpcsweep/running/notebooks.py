@@ -46,6 +46,5 @@ def run(notebook: Path, output: Path, values: Mapping[str, Any]) -> None:
     """
     declared = papermill.inspect_notebook(notebook)
     parameters = {name: value for name, value in values.items() if name in declared}
-    write_text(
-        output, nbformat.writes(papermill.execute_notebook(notebook, None, parameters, progress_bar=False))
-    )
+    executed = papermill.execute_notebook(notebook, None, parameters, progress_bar=False)
+    write_text(output, nbformat.writes(executed))  # type: ignore[no-untyped-call]
