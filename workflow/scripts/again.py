@@ -8,7 +8,7 @@ from tpcsweep.running.reporting import reported
 
 settings = load(snakemake.config, Path())
 with reported(snakemake.log[0], *runner.expected(settings), about=settings.name):
-    left_out = runner.end(settings)
+    left_out = runner.finish(settings)
 holes.write(
     left_out,
     len(settings.grid.cells),

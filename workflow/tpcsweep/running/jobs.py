@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from math import prod
-from typing import Protocol
+from typing import Any
 
 from tpcsweep.configuration.loading import Configuration, wanted
 from tpcsweep.configuration.sweep import Group
@@ -13,12 +13,6 @@ from tpcsweep.running import results
 
 DEPLOYMENT = "deployment_"
 """What the names of the rules that measure begin with."""
-
-
-class Wildcards(Protocol):
-    """What a rule's wildcards are here."""
-
-    deployment: str
 
 
 class Jobs:
@@ -32,14 +26,14 @@ class Jobs:
         self.testbed = 0 if configuration.testbed.simulated else 1
         """How much of the resource of that name a job takes: what is computed keeps no testbed from others."""
 
-    def inputs(self, wildcards: Wildcards) -> list[str]:
+    def inputs(self, wildcards: Any) -> list[str]:
         """Give no files; but let the deployment's cells that are there and stale be made anew."""
         cells = self._grid.deployments[wildcards.deployment]
         files = ((self._configuration.cell_file(cell), wanted(self._configuration, cell)) for cell in cells)
         self._force([str(file) for file, spec in files if file.exists() and results.stale(file, spec)])
         return []
 
-    def priority(self, wildcards: Wildcards) -> int:
+    def priority(self, wildcards: Any) -> int:
         """The place of a deployment in the shuffled order, the highest first."""
         return self._grid.rank[wildcards.deployment]
 
