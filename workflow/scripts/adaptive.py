@@ -3,8 +3,9 @@
 import sys
 from pathlib import Path
 
-from tpcsweep.adaptive.rounds import RoundError, Rounds, draw, list_cells
+from tpcsweep.adaptive.rounds import RoundError, Rounds, draw
 from tpcsweep.configuration.loading import load
+from tpcsweep.files import write_json
 from tpcsweep.linux.signals import interruptible
 from tpcsweep.running import inner
 from tpcsweep.running.reporting import reported
@@ -15,7 +16,7 @@ listed = Path(snakemake.log[0]).with_name("adaptive_cells.json").resolve()
 
 def measure(cells):
     """One job a deployment, as in every sweep."""
-    list_cells(listed, cells)
+    write_json(listed, [cell.path for cell in cells])
     inner.make(snakemake.params.inner, {**snakemake.config, "only": listed}, ["cells"])
 
 
