@@ -6,7 +6,8 @@
 # make coverage  which lines the tests in test-machine run
 # make setup     set up what a sweep needs; EXTRAS="kubernetes models" (or all) what other targets need, too
 # make cluster   a Kubernetes cluster on this machine, until Ctrl-C
-# make lint      formatters, linters, types
+# make lint      formatters, linters, types, which package may import which
+# make docs      the picture and the table of docs/architecture.md
 # make lock      pin the Python requirements again
 SHELL := /bin/bash
 BIN := .venv/bin
@@ -18,7 +19,7 @@ print(report if report.exists() else "")
 endef
 export REPORT
 
-.PHONY: sweep test test-fast test-real test-machine test-cluster coverage cluster setup setup-test lint lock
+.PHONY: sweep test test-fast test-real test-machine test-cluster coverage cluster setup setup-test docs lint lock
 .DELETE_ON_ERROR:
 
 sweep: setup
@@ -56,10 +57,14 @@ coverage: setup-test
 cluster: setup-test
 	$(BIN)/python -m tests.cluster.local up
 
+docs: setup-test
+	$(BIN)/python docs/architecture.py
+
 lint: setup-test
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/snakefmt --check Snakefile workflow/rules
 	$(BIN)/snakemake --lint
 

@@ -284,7 +284,9 @@ def test_of_a_job_that_fails_nothing_is_said_of_cells_that_there_were_none_of(tm
     (tmp_path / "mine.yaml").write_text("parameters: {streams: [1, 2]}\n")
     asked = {"sweep": f"{tmp_path}/mine.yaml", "testbed": "simulation", "results": f"{tmp_path}/results"}
     configuration = load(asked, ROOT)
-    (configuration.folder / "logs" / "deployment=only" / "simgrid.log").mkdir(parents=True)  # a log in a job's way
+    (configuration.folder / "logs" / "deployment=only" / "simgrid.log").mkdir(
+        parents=True
+    )  # a log in a job's way
     done = snakemake("cells", "--config", *(f"{key}={value}" for key, value in asked.items()))
     assert done.returncode != 0
     assert "IsADirectoryError" in done.stdout

@@ -1,0 +1,110 @@
+"""The house: floors that imports go down, a picture that is that of the code, and names in texts that exist."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from docs import architecture
+
+ROOT = Path(__file__).parents[2]
+NAME = re.compile(r"\btpcsweep((?:\.[A-Za-z_][A-Za-z_0-9]*)+)")
+TEXTS = [
+    *ROOT.glob("*.md"),
+    *(ROOT / "docs").glob("*.md"),
+    *(ROOT / "notebooks").glob("*.ipynb"),
+    *(ROOT / name / "README.md" for name in ("benchmarks", "config", "examples")),
+]
+
+
+def linted(folder: Path) -> subprocess.CompletedProcess[str]:
+    """What `make lint` says of the imports of a package in a folder, whose settings are those of this project."""
+    return subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-cache", "--no-logo"],
+        cwd=folder,
+        env={"PYTHONPATH": str(folder), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_imports_go_down_the_floors_and_in_no_circle() -> None:
+    done = linted(ROOT)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("module", "imports", "refused"),
+    [
+        ("rates", "tpcsweep.models", "tpcsweep.rates is not allowed to import tpcsweep.models"),
+        (
+            "claims.base",
+            "tpcsweep.studies.terena2005",
+            "tpcsweep.claims is not allowed to import tpcsweep.studies",
+        ),
+        ("linux.commands", "tpcsweep.linux.signals", "No cycles are allowed in tpcsweep.linux"),
+        ("tools.curl", "numpy", "tpcsweep.client is not allowed to import numpy"),
+        ("loose", "json", "loose"),
+    ],
+)
+def test_an_arrow_up_a_circle_and_a_package_without_a_floor_are_refused(
+    tmp_path: Path, module: str, imports: str, refused: str
+) -> None:
+    for path in sorted((ROOT / "workflow" / "tpcsweep").rglob("*.py")):
+        copy = tmp_path / path.relative_to(ROOT / "workflow")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(path.read_bytes())
+    (tmp_path / "pyproject.toml").write_bytes((ROOT / "pyproject.toml").read_bytes())
+    if module == "linux.commands":
+        (tmp_path / "tpcsweep/linux/signals.py").open("a").write("\nimport tpcsweep.linux.commands\n")
+    file = tmp_path / "tpcsweep" / f"{module.replace('.', '/')}.py"
+    with file.open("a") as opened:
+        opened.write(f"\n\ndef late():\n    import {imports}\n")
+    done = linted(tmp_path)
+    assert done.returncode == 1
+    assert refused in done.stdout
+
+
+def test_the_picture_and_the_table_are_those_of_the_code() -> None:
+    stale = [str(file) for file, text in architecture.made().items() if file.read_text() != text]
+    assert not stale, "run make docs"
+
+
+def test_every_package_says_what_it_is_about() -> None:
+    assert [room for floor in architecture.floors() for room in floor if not architecture.about(room)] == []
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_names_in_texts_exist(text: Path) -> None:
+    missing = []
+    for name in sorted({match[0] for match in NAME.finditer(text.read_text())}):
+        try:
+            resolved(name)
+        except (ImportError, AttributeError):
+            missing.append(name)
+    assert not missing
+
+
+def resolved(name: str) -> object:
+    """The module, or what is in one, of a dotted name.
+
+    Raises:
+        ImportError: for a module that is not there.
+        AttributeError: for what a module has not.
+    """
+    parts = name.split(".")
+    for end in range(len(parts), 0, -1):
+        try:
+            value: object = importlib.import_module(".".join(parts[:end]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[end:]:
+            value = getattr(value, part)
+        return value
+    raise ImportError(name)
