@@ -29,11 +29,7 @@ if SETTINGS.comparison is not None:
             *map(str, rules.comparison.input),
             notebook="notebooks/compare.ipynb",
         output:
-            figures=expand(
-                f"{RESULTS}/figures/{{figure}}.{{kind}}",
-                figure=["forest", "ratios"],
-                kind=["png", "svg"],
-            ),
+            *pictures(f"{RESULTS}/figures", "forest", "ratios"),
             notebook=f"{RESULTS}/notebooks/compare.ipynb",
         log:
             f"{RESULTS}/logs/compare.log",

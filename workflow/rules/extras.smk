@@ -3,6 +3,11 @@ import sys
 from tpcsweep.extras import missing
 
 
+def pictures(folder, *names):
+    """The files of figures, as PNG and as SVG."""
+    return expand(f"{folder}/{{name}}.{{kind}}", name=names, kind=["png", "svg"])
+
+
 def need(extras):
     """End with a line for each of the extras of set-up that is not there."""
     # With conda, jobs have an environment of their own, with all extras.

@@ -56,10 +56,8 @@ use rule surface as limits with:
             caption="../report/limits.rst",
             labels={"what": "limits"},
         ),
-        others=expand(
-            f"{RESULTS}/figures/{{figure}}",
-            figure=["limits.svg", "limits_throughput.png", "limits_throughput.svg"],
-        ),
+        svg=f"{RESULTS}/figures/limits.svg",
+        throughput=pictures(f"{RESULTS}/figures", "limits_throughput"),
         notebook=f"{RESULTS}/notebooks/limits.ipynb",
     log:
         f"{RESULTS}/logs/limits.log",

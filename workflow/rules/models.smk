@@ -25,11 +25,7 @@ use rule surface as models_notebook with:
         dataset=DATASET,
         models=MODELS,
     output:
-        figures=expand(
-            f"{RESULTS}/figures/{{figure}}.{{suffix}}",
-            figure=["model_fits", "model_residuals", "model_errors"],
-            suffix=["png", "svg"],
-        ),
+        *pictures(f"{RESULTS}/figures", "model_fits", "model_residuals", "model_errors"),
         notebook=f"{RESULTS}/notebooks/models.ipynb",
     log:
         f"{RESULTS}/logs/models_notebook.log",

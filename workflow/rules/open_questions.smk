@@ -12,11 +12,7 @@ use rule surface as open_questions_notebook with:
     output:
         table=f"{QUESTIONS}/explanations.csv",
         limits=f"{QUESTIONS}/limits.csv",
-        figures=expand(
-            f"{QUESTIONS}/{{figure}}.{{kind}}",
-            figure=["prediction", "against_arithmetic", "over_rtt"],
-            kind=["png", "svg"],
-        ),
+        figures=pictures(QUESTIONS, "prediction", "against_arithmetic", "over_rtt"),
         notebook=f"{QUESTIONS}/open_questions.ipynb",
     log:
         f"{QUESTIONS}/logs/notebook.log",

@@ -84,11 +84,7 @@ use rule surface as terena2005_notebook with:
         simulated=TERENA_SIMULATED,
         measured=TERENA_MEASURED,
     output:
-        figures=expand(
-            f"{TERENA}/figures/{{figure}}.{{kind}}",
-            figure=["utilisation", "recovery", "fairness"],
-            kind=["png", "svg"],
-        ),
+        *pictures(f"{TERENA}/figures", "utilisation", "recovery", "fairness"),
         notebook=f"{TERENA}/notebooks/terena2005.ipynb",
     log:
         f"{TERENA}/logs/notebook.log",

@@ -38,18 +38,14 @@ class Internals:
         """Whether jobs run in conda environments of their own."""
         return "conda" in map(str, self._workflow.deployment_settings.deployment_method)
 
-    @property
-    def inner(self) -> list[str]:
-        """How the command line of a Snakemake begins that runs within a job: as many cores and testbeds as here."""
+    def inner(self, _wildcards: object) -> list[str]:
+        """Give params the beginning of a Snakemake's command line within a job: as many cores and testbeds as here."""
         workflow = self._workflow
+        testbeds = workflow.global_resources["testbed"].value
         snakefile = str(Path(workflow.basedir, "Snakefile"))
         quiet = ("--nolock", "--quiet", "rules", "host", "progress")
-        width = ("--cores", str(workflow.cores), "--resources", f"testbed={self._testbeds}")
+        width = ("--cores", str(workflow.cores), "--resources", f"testbed={testbeds}")
         return [sys.executable, "-m", "snakemake", "--snakefile", snakefile, *quiet, *width]
-
-    @property
-    def _testbeds(self) -> int:
-        return int(self._workflow.global_resources["testbed"].value)
 
     def force(self, files: Iterable[str]) -> None:
         """Make files anew, as if -R had named them, once it is known that they are wanted and stale.
