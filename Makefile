@@ -1,14 +1,3 @@
-# make sweep     set up what is needed, run the configured sweep, print where its report is
-# make test      set everything up, run every test, those on a real Kubernetes too: it is compiled the first time
-# make test-fast     those that need no servers, in a minute or two
-# make test-machine  all but those on Kubernetes
-# make test-cluster  those on Kubernetes
-# make coverage  which lines the tests in test-machine run
-# make setup     set up what a sweep needs; EXTRAS="kubernetes models" (or all) what other targets need, too
-# make cluster   a Kubernetes cluster on this machine, until Ctrl-C
-# make lint      formatters, linters, types, which package may import which
-# make docs      the picture and the table of docs/architecture.md
-# make lock      pin the Python requirements again
 SHELL := /bin/bash
 BIN := .venv/bin
 
@@ -19,48 +8,51 @@ print(report if report.exists() else "")
 endef
 export REPORT
 
-.PHONY: sweep test test-fast test-real test-machine test-cluster coverage cluster setup setup-test docs lint lock
+.PHONY: sweep help setup setup-test test test-fast test-real test-machine test-cluster coverage cluster docs lint lock
 .DELETE_ON_ERROR:
 
-sweep: setup
+sweep: setup ## set up what is needed, run the configured sweep, print where its report is
 	@$(BIN)/snakemake; ended=$$?; $(BIN)/python -c "$$REPORT"; exit $$ended
 
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
 # It is looked whether all is there, for this checkout, this interpreter and these lists; mostly that is all.
-setup:
+setup: ## set up what a sweep needs; EXTRAS="kubernetes models" (or all) what other targets need, too
 	@envs/setup.sh $(EXTRAS)
 
-setup-test:
+setup-test: ## set up what tests and linters need: every extra too
 	@envs/setup.sh test $(EXTRAS)
 
 # Most of the time both wait: for servers, nodes and files.
-test: setup-test
+test: setup-test ## every test, those on a real Kubernetes too: it is compiled the first time
 	$(MAKE) --jobs=2 test-machine test-cluster
 
-test-machine: setup-test
+test-machine: setup-test ## all tests but those on Kubernetes
 	$(MAKE) test-fast
 	$(MAKE) test-real
 
-test-fast: setup-test
+test-fast: setup-test ## the tests that need no servers, in a minute or two
 	$(BIN)/python -m pytest tests/unit --numprocesses=$$(nproc) --maxprocesses=8 --dist=worksteal
 
-test-real: setup-test
+test-real: setup-test ## the tests with real servers, paths and kernels; needs root
 	$(BIN)/python -m pytest tests/real --durations=15 --durations-min=5
 
 # What is compiled is behind everything else in the queue for the CPUs.
-test-cluster: setup-test
+test-cluster: setup-test ## the tests on Kubernetes; needs root and Go
 	$(BIN)/python -m tests.cluster.local.build
 	$(BIN)/python -m pytest tests/cluster --numprocesses=2 --dist=loadfile --durations=15 --durations-min=5
 
-coverage: setup-test
+coverage: setup-test ## which lines the tests in test-machine run
 	$(BIN)/python -m pytest tests/unit tests/real --cov=tpcsweep --cov-report=term
 
-cluster: setup-test
+cluster: setup-test ## a Kubernetes cluster on this machine, until Ctrl-C
 	$(BIN)/python -m tests.cluster.local up
 
-docs: setup-test
+docs: setup-test ## the picture and the table of docs/architecture.md
 	$(BIN)/python docs/architecture.py
 
-lint: setup-test
+lint: setup-test ## formatters, linters, types, which package may import which
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -69,8 +61,10 @@ lint: setup-test
 	$(BIN)/snakemake --lint
 
 # Each is held to the versions of those before it, so that all may be installed together.
-lock: setup
-	for list in installer requirements requirements-kubernetes requirements-models requirements-parquet requirements-test; do \
+lock: setup ## pin the Python requirements again
+	held=(); \
+	for list in installer requirements requirements-{kubernetes,models,parquet,test}; do \
 	  $(BIN)/uv pip compile --quiet --upgrade --generate-hashes --universal --python-version 3.11 --no-header \
-	    envs/$$list.in --output-file envs/$$list.txt || exit; \
+	    "$${held[@]}" envs/$$list.in --output-file envs/$$list.txt || exit; \
+	  held+=(--constraint envs/$$list.txt); \
 	done

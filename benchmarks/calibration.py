@@ -19,8 +19,8 @@ from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.testbeds.simulation import calibrating, engine
-from tpcsweep.testbeds.simulation.course import course
 from tpcsweep.testbeds.simulation.plan import plan
+from tpcsweep.testbeds.simulation.result import course
 
 
 def main(path: str, left_out: list[str]) -> None:

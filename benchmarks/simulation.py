@@ -20,11 +20,9 @@ from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.testbeds.simulation import engine
-from tpcsweep.testbeds.simulation.course import course
-from tpcsweep.testbeds.simulation.draws import spread
-from tpcsweep.testbeds.simulation.fluid import solve
-from tpcsweep.testbeds.simulation.model import cells_of, central
+from tpcsweep.testbeds.simulation.model import cells_of, central, solve, spread
 from tpcsweep.testbeds.simulation.plan import plan
+from tpcsweep.testbeds.simulation.result import course
 
 ROOT = Path(__file__).parents[1]
 

@@ -27,8 +27,7 @@ import sys
 import tarfile
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -36,6 +35,9 @@ from typing import IO, Any
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PACKAGE = ROOT / "workflow/tpcsweep"
+sys.path.insert(0, str(PACKAGE.parent))
+from tpcsweep.files import replacing  # noqa: E402 — not installed for Debian's Python
+
 REQUIREMENTS = tuple(
     ROOT / f"envs/requirements{extra}.txt" for extra in ("", "-kubernetes", "-models", "-parquet")
 )
@@ -236,7 +238,7 @@ def pack(out: Path, name: str, layers: Iterable[Layer], settings: Mapping[str, A
         _blob(digest_of(configuration)): configuration,
     }
     contents |= {_blob(layer.digest): layer.content for layer in layers}
-    with _renamed(out) as file, tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as archive:
+    with replacing(out) as part, tarfile.open(part, mode="w", format=tarfile.GNU_FORMAT) as archive:
         for path, content in contents.items():
             if isinstance(content, bytes):
                 archive.addfile(_entry(path, len(content)), io.BytesIO(content))
@@ -276,49 +278,35 @@ def _architecture() -> str:
     return ARCHITECTURES[machine]
 
 
-@contextmanager
-def _renamed(path: Path) -> Iterator[IO[bytes]]:
-    """A file beside `path` that takes its name once it is whole, and is gone otherwise."""
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        try:
-            yield file
-            file.flush()
-            Path(file.name).chmod(0o644)
-            Path(file.name).replace(path)
-        except BaseException:
-            Path(file.name).unlink(missing_ok=True)
-            raise
-
-
 # Layers that are made each time
 
 
 def package_files() -> dict[str, File]:
     """The package for Debian's Python, with byte code: paths inside the image, and what is there."""
-    found = {
+    files = {
         f"{SITE_PACKAGES}/tpcsweep/{path.relative_to(PACKAGE)}": File(path.read_bytes())
         for path in PACKAGE.rglob("*")
         if path.suffix in (".py", ".c") or path.name == "py.typed"
     }
-    return found | byte_code(found)
+    return files | byte_code(files)
 
 
 def repository_files() -> dict[str, File]:
     """The files that git knows, as they are now, and what makes the virtual environment import the package."""
-    found = {}
+    files = {}
     for name in filter(None, _git("ls-files", "-z").split("\0")):
         path = ROOT / name
         if path.is_symlink():
-            found[f"{HOME}/{name}"] = File(b"", link=str(path.readlink()))
+            files[f"{HOME}/{name}"] = File(b"", link=str(path.readlink()))
         elif path.is_file():
-            found[f"{HOME}/{name}"] = File(path.read_bytes(), 0o755 if os.access(path, os.X_OK) else 0o644)
-    package = {path: file for path, file in found.items() if path.startswith(f"{HOME}/workflow/tpcsweep/")}
+            files[f"{HOME}/{name}"] = File(path.read_bytes(), 0o755 if os.access(path, os.X_OK) else 0o644)
+    package = {path: file for path, file in files.items() if path.startswith(f"{HOME}/workflow/tpcsweep/")}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     libraries = f"{HOME}/.venv/lib/python3.11/site-packages"
     information = f"{libraries}/{project['name']}-{project['version']}.dist-info"
     metadata = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
     return {
-        **found,
+        **files,
         **byte_code(package),
         f"{libraries}/tpcsweep.pth": File(f"/{HOME}/workflow\n".encode()),
         f"{information}/METADATA": File(metadata.encode()),
@@ -374,13 +362,13 @@ def _layer(files: Mapping[str, File], note: str, *more: str) -> Layer:
 def _python() -> str:
     if sys.version_info[:2] == (3, 11):
         return sys.executable
-    found = shutil.which("python3.11")
-    if found is None:
+    python = shutil.which("python3.11")
+    if python is None:
         raise ImageError(
             f"byte code for the image needs Python 3.11, and this is {platform.python_version()}: "
             "run build.py with Debian 12's python3, or put python3.11 on the PATH"
         )
-    return found
+    return python
 
 
 def _git(*arguments: str) -> str:
@@ -482,8 +470,8 @@ def _kept(kind: str, inputs: Any, make: Callable[[IO[bytes]], None], note: str) 
     """
     key = hashlib.sha256(_json([inputs, COMPRESS, EPOCH, _architecture()])).hexdigest()[:16]
     folder = cache()
-    if found := _find(folder, kind, key, note):
-        return found
+    if kept := _find(folder, kind, key, note):
+        return kept
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / "lock").open("w")
@@ -491,8 +479,8 @@ def _kept(kind: str, inputs: Any, make: Callable[[IO[bytes]], None], note: str) 
         raise ImageError(f"cache: {error}; TPCSWEEP_CACHE names another folder") from error
     with lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if found := _find(folder, kind, key, note):
-            return found
+        if kept := _find(folder, kind, key, note):
+            return kept
         _require_machine()
         _say(f"making the layer {kind} ({note[:60]}…)")
         plain, packed = folder / "partial.tar", folder / "partial.tar.zst"
@@ -506,9 +494,9 @@ def _kept(kind: str, inputs: Any, make: Callable[[IO[bytes]], None], note: str) 
         finally:
             plain.unlink(missing_ok=True)
             packed.unlink(missing_ok=True)
-        found = _find(folder, kind, key, note)
-        assert found is not None
-        return found
+        kept = _find(folder, kind, key, note)
+        assert kept is not None
+        return kept
 
 
 def _find(folder: Path, kind: str, key: str, note: str) -> Layer | None:
@@ -533,7 +521,7 @@ def _path(layer: Layer) -> Path:
     return layer.content
 
 
-def _in_private(script: str, environment: Mapping[str, str], out: IO[bytes], what: str) -> None:
+def _in_private(script: str, environment: Mapping[str, str], out: IO[bytes], program: str) -> None:
     """Run a script as root in mount and process namespaces of its own, in an empty folder in memory.
 
     The kernel ends all of it with this process, however that ends: the first process of the namespace is killed
@@ -541,7 +529,7 @@ def _in_private(script: str, environment: Mapping[str, str], out: IO[bytes], wha
     """
     setup = f"umask 022; mount -t tmpfs -o mode=755 tpcsweep {WORK}; cd {WORK}\n"
     namespaces = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "LC_"))}
+    own = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "LC_"))}
     fixed = {"TMPDIR": WORK, "SOURCE_DATE_EPOCH": str(EPOCH), "LANG": "C.UTF-8"}
     with tempfile.TemporaryFile() as said:
         done = subprocess.run(
@@ -549,13 +537,13 @@ def _in_private(script: str, environment: Mapping[str, str], out: IO[bytes], wha
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=said,
-            env={**kept, **fixed, **environment},
+            env={**own, **fixed, **environment},
             check=False,
         )
         said.seek(0)
         last = "\n  ".join(said.read().decode(errors="replace").splitlines()[-15:])
     if done.returncode != 0:
-        raise ImageError(f"{what} failed with {done.returncode}; it said last:\n  {last}")
+        raise ImageError(f"{program} failed with {done.returncode}; it said last:\n  {last}")
 
 
 def _require_machine() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 from kubernetes import client, config
-from tpcsweep.testbeds.kubernetes.api import SELECTOR
+from tpcsweep.testbeds.kubernetes.metadata import SELECTOR
 
 from tests.cluster.local import build
 from tests.support.workflow import Sweep, wait_until

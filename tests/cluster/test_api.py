@@ -7,6 +7,7 @@ import contextlib
 import datetime
 import json
 import os
+import re
 import secrets
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from kubernetes import client
 from tpcsweep.configuration.testbeds import Kubernetes
 from tpcsweep.testbeds.kubernetes import api, leases, state
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError
+from tpcsweep.testbeds.kubernetes.metadata import CELLS, OWNER, SWEEP, Naming, selector
 from tpcsweep.testbeds.kubernetes.watch import PodError, PodWatch
 from urllib3.exceptions import ProtocolError
 
@@ -77,13 +79,12 @@ def until(condition: Callable[[], Any]) -> None:
         time.sleep(0.05)
 
 
-def meta(identifier: str, name: str, **more: Any) -> client.V1ObjectMeta:
-    return client.V1ObjectMeta(
-        name=f"tpc-{identifier}{name}",
-        labels=state.labels(identifier, "origin", "src"),
-        annotations=state.ownership("a sweep", "rtt=20"),
-        **more,
-    )
+def naming(identifier: str, cells: str = "rtt=20") -> Naming:
+    return Naming(identifier, "a sweep", cells)
+
+
+def meta(identifier: str, name: str) -> client.V1ObjectMeta:
+    return naming(identifier).meta(f"tpc-{identifier}{name}", role="origin", side="src")
 
 
 def pod(identifier: str, name: str = "-src1", **spec: Any) -> client.V1Pod:
@@ -105,7 +106,7 @@ def job(identifier: str) -> client.V1Job:
         spec=client.V1JobSpec(
             backoff_limit=0,
             template=client.V1PodTemplateSpec(
-                metadata=client.V1ObjectMeta(labels=state.labels(identifier, "client")), spec=template.spec
+                metadata=naming(identifier).meta("", role="client"), spec=template.spec
             ),
         ),
     )
@@ -122,7 +123,7 @@ def deploy(cluster: Cluster, identifier: str) -> None:
 
 
 def remains(cluster: Cluster, identifier: str) -> list[str]:
-    ours, space = state.selector(identifier), cluster.namespace
+    ours, space = selector(identifier), cluster.namespace
     lists = [
         cluster.batch.list_namespaced_job(space, label_selector=ours),
         cluster.core.list_namespaced_pod(space, label_selector=ours),
@@ -135,8 +136,7 @@ def remains(cluster: Cluster, identifier: str) -> list[str]:
 
 @contextlib.contextmanager
 def holding(cluster: Cluster, names: list[str], identifier: str) -> Iterator[leases.Leases]:
-    labels, notes = state.labels(identifier), state.ownership("a sweep", "rtt=20")
-    with leases.held(cluster, names, identifier, labels, notes) as held:
+    with leases.first_free(cluster, [names], naming(identifier)) as held:
         yield held
 
 
@@ -280,7 +280,7 @@ def test_creation_whose_answer_is_lost(cluster: Cluster, monkeypatch: pytest.Mon
     # The name is taken by then, but by another deployment.
     body = job("aaaaaa")
     assert body.metadata is not None
-    body.metadata.labels = state.labels("bbbbbb")
+    body.metadata.labels = naming("bbbbbb").meta("").labels
     lose_answer(cluster, monkeypatch)
     with pytest.raises(RefusedError, match="already exists") as raised:
         api.create(cluster, body)
@@ -319,16 +319,14 @@ def test_leases_exclude(cluster: Cluster) -> None:
         with holding(cluster, ["c"], "bbbbbb"):  # which the failure above has not kept
             assert leases.holders(cluster) == {"aaaaaa", "bbbbbb"}
         time.sleep(leases.DURATION + 1)  # longer than they last without renewal
-        first.check()
+        assert first.lost() is None
     assert leases.holders(cluster) == set()
 
 
 @pytest.mark.usefixtures("fast")
 def test_the_first_alternative_that_is_free(cluster: Cluster) -> None:
-    notes = state.ownership("a sweep", "rtt=20")
-
     def any_of(identifier: str, *alternatives: list[str]) -> Any:
-        return leases.first_free(cluster, alternatives, identifier, state.labels(identifier), notes)
+        return leases.first_free(cluster, alternatives, naming(identifier))
 
     with any_of("aaaaaa", ["a", "b"], ["c"]) as first, any_of("bbbbbb", ["b", "d"], ["c"]) as second:
         assert (first.index, second.index) == (0, 1)
@@ -344,8 +342,7 @@ def test_many_take_turns(cluster: Cluster) -> None:
 
     def turn(number: int) -> None:
         identifier = f"{number:06x}"
-        labels, notes = state.labels(identifier), state.ownership("a sweep", "")
-        with leases.held(cluster, ["a", "b"], identifier, labels, notes, waiting=lambda _: None):
+        with leases.first_free(cluster, [["a", "b"]], naming(identifier, ""), waiting=lambda _: None):
             inside.append(identifier)
             most.append(len(inside))
             time.sleep(0.1)
@@ -361,11 +358,10 @@ def test_a_dead_holder_is_succeeded(cluster: Cluster) -> None:
     with killed_holder(cluster, "aaaaaa"):
         pass
     words: list[str] = []
-    labels, notes = state.labels("bbbbbb"), state.ownership("a sweep", "rtt=40")
     began = time.monotonic()
-    with leases.held(cluster, ["a"], "bbbbbb", labels, notes, waiting=words.append) as held:
+    with leases.first_free(cluster, [["a"]], naming("bbbbbb", "rtt=40"), waiting=words.append) as held:
         assert time.monotonic() - began > leases.DURATION - 1
-        held.check()
+        assert held.lost() is None
         assert leases.holders(cluster) == {"bbbbbb"}
     assert len(words) == 2
     assert words[0].startswith("aaaaaa: ")
@@ -378,8 +374,7 @@ def test_a_lease_that_cannot_be_renewed_is_lost(cluster: Cluster) -> None:
         host = cluster.http.configuration.host
         cluster.http.configuration.host = "https://127.0.0.1:1"
         until(held.lost)
-        with pytest.raises(leases.LostError, match=r"could not be renewed for .*refused"):
-            held.check()
+        assert re.search(r"could not be renewed for .*refused", held.lost() or "")
         cluster.http.configuration.host = host
         until(lambda: held.lost() is None)  # nobody has taken it in the meantime
 
@@ -446,12 +441,12 @@ def test_reap_takes_the_dead_only(cluster: Cluster) -> None:
     with killed_holder(cluster, "bbbbbb", "b"), holding(cluster, ["c"], "cccccc") as held:
         found = state.leftovers(cluster)
         assert [leftover.identifier for leftover in found] == ["aaaaaa"]
-        assert found[0].sweep == "a sweep"
-        assert found[0].cells == "rtt=20"
-        assert f"pid {os.getpid()}" in found[0].owner
+        assert found[0].notes[SWEEP] == "a sweep"
+        assert found[0].notes[CELLS] == "rtt=20"
+        assert f"pid {os.getpid()}" in found[0].notes[OWNER]
         assert 0 <= found[0].age < 600
         removed = state.reap(cluster)
-        held.check()
+        assert held.lost() is None
     assert [line.split(":")[0] for line in removed] == ["Lease of bbbbbb", "aaaaaa", "bbbbbb"]
     assert [len(remains(cluster, each)) for each in ("aaaaaa", "bbbbbb", "cccccc")] == [0, 0, 6]
     assert state.reap(cluster)[0].startswith("cccccc: rtt=20 of sweep a sweep by ")
@@ -463,7 +458,7 @@ def test_reap_takes_the_dead_only(cluster: Cluster) -> None:
 
 @pytest.fixture
 def watch(cluster: Cluster) -> Iterator[PodWatch]:
-    found = PodWatch(cluster, "aaaaaa")
+    found = PodWatch(cluster, naming("aaaaaa"))
     yield found
     began = time.monotonic()
     found.close()
@@ -558,7 +553,7 @@ def test_leases_survive_a_restart(
     with holding(cluster, ["a"], "aaaaaa") as held:
         control_plane.restart_api_server(2.0)
         time.sleep(3)
-        held.check()
+        assert held.lost() is None
         with pytest.raises(leases.BusyError), holding(cluster, ["a"], "bbbbbb"):
             pass
     assert leases.holders(cluster) == set()
@@ -627,12 +622,11 @@ def killed_holder(cluster: Cluster, identifier: str, name: str = "a") -> Iterato
     """A Lease whose holder has been killed."""
     code = f"""
 import sys, time
-from tests.cluster.test_api import settings, state
+from tests.cluster.test_api import naming, settings
 from tpcsweep.testbeds.kubernetes import api, leases
 leases.DURATION = {leases.DURATION}
 cluster = api.connect(settings(namespace={cluster.namespace!r}))
-own = state.labels({identifier!r}), state.ownership("a sweep", "rtt=20")
-with leases.held(cluster, [{name!r}], {identifier!r}, *own):
+with leases.first_free(cluster, [[{name!r}]], naming({identifier!r})):
     print("held", flush=True)
     time.sleep(600)
 """

@@ -150,7 +150,7 @@ def test_agents_run_with_the_standard_library_alone(run: Callable[..., str]) -> 
     agents = [path.relative_to(image.PACKAGE).with_suffix("") for path in image.PACKAGE.rglob("agent.py")]
     modules = ["tpcsweep.client", *(f"tpcsweep.{'.'.join(agent.parts)}" for agent in agents)]
     said = run("python3", "-v", "-c", f"import {', '.join(modules)}; print(tpcsweep.client.__cached__)")
-    assert "/usr/lib/python3/dist-packages/tpcsweep/__pycache__/client.cpython-311.pyc" in said
+    assert "/usr/lib/python3/dist-packages/tpcsweep/client/__pycache__/__init__.cpython-311.pyc" in said
     assert (
         "code object from '/usr/lib/python3/dist-packages/tpcsweep/client/__main__.py'" not in said
     )  # it was compiled

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 from kubernetes import client
 from tpcsweep.configuration.testbeds import Kubernetes
-from tpcsweep.testbeds.kubernetes import trial
+from tpcsweep.testbeds.kubernetes import api, testbed
 from tpcsweep.testbeds.kubernetes.api import ClusterError
-from tpcsweep.testbeds.kubernetes.trial import require
 
 from tests.cluster import local
 from tests.cluster.sweeps import ONE, RATE, Space, local_testbed, on, space
@@ -80,7 +79,7 @@ def settings(namespace: Space, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any
 
 
 def tried(settings: dict[str, Any]) -> None:
-    require(Kubernetes.model_validate(settings))
+    testbed.require(Kubernetes.model_validate(settings))
 
 
 def test_a_trial_leaves_nothing(namespace: Space, settings: dict[str, Any]) -> None:
@@ -115,7 +114,7 @@ def test_a_right_that_is_lacking_is_named(
     namespace: Space, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pods of Jobs are made by the cluster: the right to make one is asked for by itself."""
-    connect = trial.api.connect
+    connect = api.connect
 
     def impersonating(given: Kubernetes) -> Any:
         cluster = connect(given)
@@ -135,7 +134,7 @@ def test_a_right_that_is_lacking_is_named(
         subjects=[client.RbacV1Subject(kind="User", name="somebody")],
     )
     rights.create_namespaced_role_binding(namespace.name, bound)
-    monkeypatch.setattr(trial.api, "connect", impersonating)
+    monkeypatch.setattr(api, "connect", impersonating)
     with pytest.raises(ClusterError, match=r"somebody lacks the right to create pods .*rbac.yaml"):
         tried(settings)
     assert namespace.left() == {}

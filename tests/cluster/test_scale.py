@@ -19,15 +19,13 @@ from typing import Any
 
 import pytest
 import yaml
-from kubernetes.client import ApiException, V1ConfigMap, V1ObjectMeta
+from kubernetes.client import ApiException, V1ConfigMap
 from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.configuration.testbeds import Kubernetes
 from tpcsweep.linux import signals
 from tpcsweep.testbeds import Request
-from tpcsweep.testbeds.kubernetes import api, deployment, leases, state, testbed
-from tpcsweep.testbeds.kubernetes.api import DEPLOYMENT, SELECTOR
-from tpcsweep.testbeds.kubernetes.objects import Naming
-from tpcsweep.testbeds.kubernetes.state import SIDE
+from tpcsweep.testbeds.kubernetes import api, leases, state, testbed
+from tpcsweep.testbeds.kubernetes.metadata import DEPLOYMENT, SELECTOR, SIDE, Naming
 from tpcsweep.testbeds.kubernetes.watch import PodError
 
 from tests.cluster import local
@@ -110,17 +108,17 @@ class Deployment:
                 self.seconds[what] = time.monotonic() - began - sum(self.seconds.values())
 
             saw("placed")
-            self.identifier = place.identifier
+            self.identifier = place.naming.identifier
             self.sides = {
                 "src": place.pair.source.node_selector["group"],
                 "dst": place.pair.destination.node_selector["group"],
             }
-            with deployment.running(place, self.settings, request) as pods:
+            with testbed.running(place, self.settings, request) as pods:
                 with pods.poked():
                     saw("running")
                 up()
                 assert pods.watch.fault() is None
-                place.held.check()
+                assert place.held.lost() is None
                 saw("up")
             saw("torn down")
 
@@ -178,14 +176,13 @@ def test_more_at_a_time_than_there_is_room_for(own: Space, tmp_path: Path) -> No
 
 def test_one_that_ends_meanwhile_is_not_left_over(own: Space, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = api.connect(settings(own))
-    meta = Naming("aaaaaa", "a sweep", "n=1").meta("tpc-aaaaaa")
+    naming = Naming("aaaaaa", "a sweep", "n=1")
     objects = state._objects
     with contextlib.ExitStack() as life:
-        notes = state.ownership("a sweep", "n=1")
-        life.enter_context(leases.held(cluster, ["a"], "aaaaaa", state.labels("aaaaaa"), notes))
-        api.create(cluster, V1ConfigMap(metadata=meta, data={}))
+        life.enter_context(leases.first_free(cluster, [["a"]], naming))
+        api.create(cluster, V1ConfigMap(metadata=naming.meta(naming.prefix), data={}))
 
-        def and_then_it_ends(*arguments: Any) -> list[V1ObjectMeta]:
+        def and_then_it_ends(*arguments: Any) -> list[Any]:
             found = list(objects(*arguments))
             life.close()
             return found
@@ -216,7 +213,7 @@ def throw(error: Exception) -> None:
 
 
 def test_no_two_have_the_same_identifier() -> None:
-    assert len({deployment.identifier() for _ in range(10_000)}) == 10_000
+    assert len({Naming.new("", "").identifier for _ in range(10_000)}) == 10_000
 
 
 def check_pods(own: Space, of: list[Deployment]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tpcsweep.configuration.testbeds import DISK
-from tpcsweep.measure.received import ReceivedBytes
+from tpcsweep.measure.files import ReceivedBytes
 
 from tests.support.sites import MIB, files, seconds, site_of, whole
 

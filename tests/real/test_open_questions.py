@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 from tpcsweep.studies.open_questions.arithmetic import Setup
-from tpcsweep.studies.open_questions.experiments import Experiment
-from tpcsweep.studies.open_questions.kernel import measure
+from tpcsweep.studies.open_questions.experiments import Experiment, measure
 
 from tests.support.browser import widths
 from tests.support.pictures import embedded, hues

@@ -10,9 +10,7 @@ import numpy as np
 from tpcsweep import dataset
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.testbeds import Simulation
-from tpcsweep.testbeds.simulation.draws import spread
-from tpcsweep.testbeds.simulation.fluid import solve
-from tpcsweep.testbeds.simulation.model import cells_of, central
+from tpcsweep.testbeds.simulation.model import cells_of, central, solve, spread
 from tpcsweep.testbeds.simulation.testbed import Site
 
 

@@ -9,11 +9,10 @@ from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.physics import Estimate, Physics
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.configuration.testbeds import Simulation
-from tpcsweep.testbeds.simulation.course import Course, course
 from tpcsweep.testbeds.simulation.engine import Engine
-from tpcsweep.testbeds.simulation.fluid import solve
-from tpcsweep.testbeds.simulation.model import cells_of, central
+from tpcsweep.testbeds.simulation.model import cells_of, central, solve
 from tpcsweep.testbeds.simulation.plan import plan
+from tpcsweep.testbeds.simulation.result import Course, course
 
 ROOT = Path(__file__).parents[2]
 

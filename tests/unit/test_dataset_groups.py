@@ -17,8 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep import dataset
 from tpcsweep.configuration.parameters import Value
-from tpcsweep.dataset import series, spool, transfers
-from tpcsweep.dataset.slabs import blocks
+from tpcsweep.dataset import groups, series, transfers
 from tpcsweep.variables import ORIGIN_SAMPLES, SAMPLES, TRANSFERS
 
 from tests.support import synthetic
@@ -70,7 +69,7 @@ def written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> tuple[Path, dataset.Folded]:
     if request.param == "in many":
-        monkeypatch.setattr(spool, "IN_MEMORY", 100)
+        monkeypatch.setattr(groups, "IN_MEMORY", 100)
         monkeypatch.setattr(series, "_CHUNK", 3 * LATEST)
         monkeypatch.setattr(transfers, "_SLAB", 4)
     folded = dataset.fold(uneven, AXES)
@@ -140,9 +139,8 @@ def test_a_transfer_without_its_size_is_refused(tmp_path: Path) -> None:
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=4), st.integers(0, 60))
 def test_blocks_cover_a_grid_once_in_its_order(shape: list[int], most: int) -> None:
     grid = np.arange(math.prod(shape)).reshape(shape)
-    found = list(blocks(shape, most))
-    assert [*itertools.chain(*(range(one.first, one.last) for one in found))] == [*range(grid.size)]
-    for block in found:
-        assert block.last - block.first <= max(1, most)
-        assert grid[block.where].ravel().tolist() == [*range(block.first, block.last)]
-        assert grid[block.where].shape == block.shape
+    blocks = list(series.blocks(shape, most))
+    assert [*itertools.chain(*(range(first, last) for first, last, _ in blocks))] == [*range(grid.size)]
+    for first, last, where in blocks:
+        assert last - first <= max(1, most)
+        assert grid[where].ravel().tolist() == [*range(first, last)]

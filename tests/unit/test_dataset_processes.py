@@ -19,7 +19,7 @@ import orjson
 import psutil
 import pytest
 from tpcsweep import dataset
-from tpcsweep.dataset import reading
+from tpcsweep.dataset import cells
 
 from tests.support import synthetic
 
@@ -27,10 +27,10 @@ AXES = {"origins": [1, 2], "streams": [*range(1, 11)], "repetition": [1, 2]}
 ENDLESS = """
 import itertools, sys
 from tpcsweep import dataset
-from tpcsweep.dataset import folding, reading
+from tpcsweep.dataset import folding, cells
 from tpcsweep.linux.signals import interruptible
 
-reading.FEW = 0
+cells.FEW = 0
 folding._Grid.add = lambda *_: None
 with interruptible():
     dataset.fold(itertools.repeat(sys.argv[1]), {"streams": [1], "repetition": [1]}, processes=2)
@@ -41,8 +41,8 @@ with interruptible():
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Files of 40 cells, of which processes take three at a time after the first five."""
-    monkeypatch.setattr(reading, "FEW", 5)
-    monkeypatch.setattr(reading, "_BATCH", 3)
+    monkeypatch.setattr(cells, "FEW", 5)
+    monkeypatch.setattr(cells, "_BATCH", 3)
     return [*synthetic.write_sweep(tmp_path, AXES, missing=[{"streams": 7}], failed=[{"streams": 3}])]
 
 
@@ -124,7 +124,7 @@ def test_few_files_start_no_processes(files: list[Path], monkeypatch: pytest.Mon
         seen.append(len(psutil.Process().children()) - len(before))
 
     for few in (len(files), 5):
-        monkeypatch.setattr(reading, "FEW", few)
+        monkeypatch.setattr(cells, "FEW", few)
         dataset.fold(watched(), AXES, processes=2)
     assert seen == [0, 2]
     assert psutil.Process().children() == before
@@ -134,8 +134,8 @@ def test_a_process_that_dies_is_an_error(files: list[Path], monkeypatch: pytest.
     def dying(*_: Any) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    monkeypatch.setattr(reading.Grid, "_fixed", dying)
-    monkeypatch.setattr(reading, "FEW", 0)
+    monkeypatch.setattr(cells.Reader, "_fixed", dying)
+    monkeypatch.setattr(cells, "FEW", 0)
     with pytest.raises(dataset.DatasetError, match="a process that read cell files died"):
         dataset.fold(files, AXES, processes=2)
 
@@ -175,11 +175,11 @@ def test_what_asks_to_end_while_processes_are_forked_is_heard(tmp_path: Path) ->
 
 
 def test_processes_are_started_from_any_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "FEW", 0)
+    monkeypatch.setattr(cells, "FEW", 0)
     axes = {"streams": [1, 2], "repetition": [1]}
     paths = list(synthetic.write_sweep(tmp_path, axes))
     with ThreadPoolExecutor(1) as threads:
         found = threads.submit(
-            lambda: list(reading.reduced([(path, None) for path in paths], axes, 2))
+            lambda: list(cells.reduced([(path, None) for path in paths], axes, 2))
         ).result()
     assert [one.path for one in found] == paths

@@ -15,9 +15,9 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from tpcsweep import dataset, figures
-from tpcsweep.configuration.notebooks import Notebooks
 from tpcsweep.configuration.parameters import Value
-from tpcsweep.figures.limits import COLOURS
+from tpcsweep.configuration.sweep import Notebooks
+from tpcsweep.figures.maps import LIMIT_COLOURS as COLOURS
 from tpcsweep.flags import FLAGS, graded
 from tpcsweep.variables import LIMITS
 

@@ -24,15 +24,15 @@ def pod(status: dict[str, Any], spec: dict[str, Any] | None = None, **metadata: 
         "imagePullPolicy": "IfNotPresent",
         "resources": {"requests": {"cpu": "2", "memory": "4Gi"}, "limits": {"cpu": "2", "memory": "4Gi"}},
     }
-    found = V1Pod.from_dict(
+    made = V1Pod.from_dict(
         {
             "metadata": {"name": "tpc-0a1b2c-src1", "uid": "u", **metadata},
             "spec": {"containers": [container], "nodeName": "worker1", **(spec or {})},
             "status": status,
         }
     )
-    assert found is not None
-    return found
+    assert made is not None
+    return made
 
 
 def container(restarts: int = 0, last: dict[str, Any] | None = None, **state: Any) -> dict[str, Any]:
@@ -57,11 +57,11 @@ def condition(kind: str, status: str, reason: str = "", message: str = "") -> di
 
 
 def event(reason: str, message: str, kind: str = "Warning") -> CoreV1Event:
-    found = CoreV1Event.from_dict(
+    made = CoreV1Event.from_dict(
         {"metadata": {"name": "e"}, "involvedObject": {}, "reason": reason, "message": message, "type": kind}
     )
-    assert found is not None
-    return found
+    assert made is not None
+    return made
 
 
 RUNNING = {
@@ -120,8 +120,8 @@ def test_images() -> None:
 
 
 def test_configuration_that_is_missing_may_come() -> None:
-    found = diagnose(waiting("CreateContainerConfigError", 'secret "x" not found'))
-    assert text(found, final=False) == (
+    fault = diagnose(waiting("CreateContainerConfigError", 'secret "x" not found'))
+    assert text(fault, final=False) == (
         'CreateContainerConfigError: container xrootd: secret "x" not found (node worker1)'
     )
 
@@ -205,8 +205,8 @@ def test_no_token_is_told(noise: int) -> None:
 
 def test_a_server_that_ends_well_has_ended_all_the_same() -> None:
     ended = container(terminated={"reason": "Completed", "exitCode": 0, **ENDED})
-    found = diagnose(pod({"phase": "Succeeded", "containerStatuses": [ended]}))
-    assert text(found, final=True).startswith("Completed: container xrootd ended with exit code 0")
+    fault = diagnose(pod({"phase": "Succeeded", "containerStatuses": [ended]}))
+    assert text(fault, final=True).startswith("Completed: container xrootd ended with exit code 0")
 
 
 def test_a_container_that_was_started_again() -> None:
@@ -219,8 +219,8 @@ def test_an_init_container_may_end_but_not_fail() -> None:
     spec = {"initContainers": [{"name": "xrootd", "image": "i"}]}
     for code, wrong in ((0, False), (1, True)):
         ended = container(terminated={"exitCode": code, **ENDED})
-        found = diagnose(pod({"phase": "Pending", "initContainerStatuses": [ended]}, spec))
-        assert (found is not None) is wrong
+        fault = diagnose(pod({"phase": "Pending", "initContainerStatuses": [ended]}, spec))
+        assert (fault is not None) is wrong
 
 
 def test_a_node_that_is_not_heard_of() -> None:
@@ -277,8 +277,8 @@ def test_jobs() -> None:
             }
         }
     )
-    found = diagnose_job("tpc-0a1b2c", deadline)
-    assert found == Fault("client", "Job tpc-0a1b2c: DeadlineExceeded: Job was active too long", final=True)
+    fault = diagnose_job("tpc-0a1b2c", deadline)
+    assert fault == Fault("client", "Job tpc-0a1b2c: DeadlineExceeded: Job was active too long", final=True)
     quota = [event("FailedCreate", 'Error creating: pods "x" is forbidden: exceeded quota: q')]
     refused = diagnose_job("tpc-0a1b2c", V1Job.from_dict({"status": {}}), quota)
     assert refused is not None

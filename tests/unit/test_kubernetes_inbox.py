@@ -8,7 +8,7 @@ import socket
 from typing import Any
 
 import pytest
-from tpcsweep.measure.history import MOST
+from tpcsweep.measure.readings import MOST
 from tpcsweep.testbeds.kubernetes.pod.agent import telling_copies
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT, Hub
 from tpcsweep.testbeds.kubernetes.site import Inbox
@@ -24,18 +24,18 @@ def inbox() -> Inbox:
 
 
 def test_times_of_the_client_and_of_copies_become_those_of_this_machine() -> None:
-    found = inbox()
-    found.hear({"client": {"event": "end", "start": 1.0, "end": 2.0, "arrival": [1.5, 7]}})
-    found.hear({"client": {"event": "exhausted"}})
-    found.hear({"copy": ["c.0.0", 1.25, 1.75, 1, 7, 0, "pull"]})
-    lines = found.lines()
+    heard = inbox()
+    heard.hear({"client": {"event": "end", "start": 1.0, "end": 2.0, "arrival": [1.5, 7]}})
+    heard.hear({"client": {"event": "exhausted"}})
+    heard.hear({"copy": ["c.0.0", 1.25, 1.75, 1, 7, 0, "pull"]})
+    lines = heard.lines()
     event = json.loads(next(lines))
     assert (event["start"], event["end"]) == (1001.0, 1002.0)
-    assert found.arrival(event["arrival"]) == (1001.5, 7)
+    assert heard.arrival(event["arrival"]) == (1001.5, 7)
     assert json.loads(next(lines)) == {"event": "exhausted"}
-    [copy] = found.copies()
+    [copy] = heard.copies()
     assert (copy.begin, copy.end, copy.name) == (1001.25, 1001.75, "c.0.0")
-    assert found.copies() == []
+    assert heard.copies() == []
 
 
 def test_a_file_whose_first_byte_nobody_saw_still_has_a_size() -> None:
@@ -43,14 +43,14 @@ def test_a_file_whose_first_byte_nobody_saw_still_has_a_size() -> None:
 
 
 def test_samples_are_thinned_alike_and_forgotten_with_their_cell() -> None:
-    found = inbox()
+    heard = inbox()
     for number in range(MOST + 1):
         for name in ("src1", "dst1"):
-            found.hear({"sample": [float(number)], "of": name})
-    assert found.stride == 2
-    assert {len(kept) for kept in found.samples().values()} == {MOST // 2 + 1}
-    found.forget()
-    assert found.stride == 1
+            heard.hear({"sample": [float(number)], "of": name})
+    assert heard.stride == 2
+    assert {len(kept) for kept in heard.samples().values()} == {MOST // 2 + 1}
+    heard.forget()
+    assert heard.stride == 1
 
 
 def test_events_keep_their_order_though_a_file_takes_long_to_go(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -244,8 +244,8 @@ PATHS = f"the paths in {FILE}"
 def test_what_a_testbed_cannot_do(
     loaded: Loaded, parameters: dict[str, Any], testbed: dict[str, Any], message: str
 ) -> None:
-    found = [str(problem) for problem in check(loaded(parameters, testbed))]
-    assert found == [f"config/sweeps/one.yaml: parameters.{message}"]
+    problems = [str(problem) for problem in check(loaded(parameters, testbed))]
+    assert problems == [f"config/sweeps/one.yaml: parameters.{message}"]
 
 
 @pytest.mark.parametrize(
@@ -380,9 +380,9 @@ OF_NODES = "as pods in the network of their nodes (host_network) cannot set thei
 def test_a_wrong_testbed_is_refused(loaded: Loaded, changes: dict[str, Any], messages: list[str]) -> None:
     with pytest.raises(ConfigurationError) as error:
         loaded({}, NODES | changes)
-    found = str(error.value).splitlines()
-    assert len(found) == len(messages)
-    for line, message in zip(found, messages, strict=True):
+    lines = str(error.value).splitlines()
+    assert len(lines) == len(messages)
+    for line, message in zip(lines, messages, strict=True):
         assert line.startswith(f"{FILE}: {message}")
 
 

@@ -12,11 +12,12 @@ from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.configuration.testbeds import Kubernetes
 from tpcsweep.paths import Path as NetworkPath
 from tpcsweep.testbeds.kubernetes import objects
-from tpcsweep.testbeds.kubernetes.pod.emulation import commands, share
+from tpcsweep.testbeds.kubernetes.metadata import Naming
+from tpcsweep.testbeds.kubernetes.pod.network import commands, share
 from tpcsweep.testbeds.kubernetes.testbed import locks
 from tpcsweep.xrootd import servers as xrootd
 
-NAMING = objects.Naming("abc123", "demo", "origins=2/rtt=20")
+NAMING = Naming("abc123", "demo", "origins=2/rtt=20")
 OWNER = V1Job(metadata=V1ObjectMeta(name="tpc-abc123", uid="u"))
 
 

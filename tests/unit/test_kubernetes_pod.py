@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tpcsweep.linux.cgroups import Hierarchy
 from tpcsweep.measure import threads
-from tpcsweep.testbeds.kubernetes.pod import contained, emulation, places, watched
+from tpcsweep.testbeds.kubernetes.pod import contained, network, places, watched
 
 from tests.support.workflow import wait_until
 
@@ -19,16 +19,16 @@ def test_a_container_hands_over_its_counters_and_its_processes(
     (tmp_path / "cpu.stat").write_text("usage_usec 2500000\nnr_periods 10\nnr_throttled 4\n")
     monkeypatch.setattr(contained, "hierarchy", lambda: Hierarchy(2, tmp_path, tmp_path))
     monkeypatch.setattr(threads, "LOOK", 0.0)
-    for module in (contained, watched):
+    for module in (places, watched):
         monkeypatch.setattr(module, "CONTAINED", tmp_path / "socket")
     server = threading.Thread(target=contained.taken)
     server.start()
-    found = watched.Contained()
+    beside = watched.Contained()
     server.join()
-    assert found.cpu() == 2.5
-    assert found.periods() == (10, 4)
-    assert found.threads()[0] is None  # before there were two looks
-    wait_until(lambda: (found.threads()[0] or 0.0) > 0, "this process has used some CPU")
+    assert beside.cpu() == 2.5
+    assert beside.periods() == (10, 4)
+    assert beside.threads()[0] is None  # before there were two looks
+    wait_until(lambda: (beside.threads()[0] or 0.0) > 0, "this process has used some CPU")
 
 
 def test_credentials_are_taken_whole_though_their_names_come_one_by_one(
@@ -42,12 +42,12 @@ def test_credentials_are_taken_whole_though_their_names_come_one_by_one(
             (data / file).write_text(file)
         (folder / "..data").symlink_to("..1")
         (folder / places.COMPLETE).symlink_to(f"..data/{places.COMPLETE}")  # the first of the names
-        monkeypatch.setattr(contained, name, folder)
-    monkeypatch.setattr(contained, "STATE", tmp_path)
-    monkeypatch.setattr(contained, "PRIVATE", tmp_path / "private")
-    found = contained.credentials()
-    assert (found / "authdb").read_text() == "authdb"
-    assert (found / "ca" / "1.0").read_text() == "ca--1.0"
+        monkeypatch.setattr(places, name, folder)
+    monkeypatch.setattr(places, "STATE", tmp_path)
+    monkeypatch.setattr(places, "PRIVATE", tmp_path / "private")
+    laid_out = contained.credentials()
+    assert (laid_out / "authdb").read_text() == "authdb"
+    assert (laid_out / "ca" / "1.0").read_text() == "ca--1.0"
 
 
 @pytest.mark.parametrize(
@@ -56,4 +56,4 @@ def test_credentials_are_taken_whole_though_their_names_come_one_by_one(
 def test_what_an_emulated_path_drops_for_want_of_room_is_told_apart(
     drops: dict[str, int], expected: tuple[int, int]
 ) -> None:
-    assert emulation.counted(drops) == expected
+    assert network.counted(drops) == expected

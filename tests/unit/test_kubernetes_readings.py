@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.testbeds.kubernetes.pod.places import Sample
-from tpcsweep.testbeds.kubernetes.readings import Parts, combine
+from tpcsweep.testbeds.kubernetes.site import Parts, combine
 
 PARTS = Parts(["src1"], ["dst1"], "client", {"src1": "a", "dst1": "a", "client": "b"})
 
@@ -48,14 +48,14 @@ def test_counters_that_grow_evenly_are_found_whenever_they_were_looked_at(
         name: counting([offset + 0.1 * i for i in range(count)], rate)
         for name, offset in (("src1", source), ("dst1", destination), ("client", client))
     }
-    found = combine(samples, PARTS, 0.1)
-    assert len(found) >= count - 1
-    for reading in found:
+    combined = combine(samples, PARTS, 0.1)
+    assert len(combined) >= count - 1
+    for reading in combined:
         assert np.isclose(reading.payload, rate * reading.time)
         assert np.isclose(reading.source_bytes, rate * reading.time)
         assert np.isclose(reading.destination_cpu[0], rate * reading.time)
         assert np.isclose(reading.busy, rate * reading.time)
-    assert np.allclose(np.diff([reading.time for reading in found]), 0.1)
+    assert np.allclose(np.diff([reading.time for reading in combined]), 0.1)
 
 
 def test_pods_of_one_machine_count_it_once() -> None:
@@ -71,15 +71,19 @@ def test_states_are_means_over_connections_and_nan_without_any() -> None:
     samples = {name: counting(times, 1.0) for name in PARTS.all}
     assert math.isnan(combine(samples, PARTS, 0.1)[-1].rtt_loaded)
     samples["src1"] = counting(times, 1.0, connections=2)
-    found = combine(samples, PARTS, 0.1)[-1]
-    assert (found.rtt_loaded, found.cwnd, found.connections) == (5.0, 10.0, 2)
+    combined = combine(samples, PARTS, 0.1)[-1]
+    assert (combined.rtt_loaded, combined.cwnd, combined.connections) == (5.0, 10.0, 2)
 
 
 def test_the_busiest_thread_is_known_when_all_have_looked_twice() -> None:
     samples = {name: counting([0.0, 0.1, 0.2], 1.0) for name in PARTS.all}
-    found = combine(samples, PARTS, 0.1)
-    assert math.isnan(found[0].source_thread)
-    assert (found[-1].source_thread, found[-1].client_thread, found[-1].destination_waiting) == (0.5, 0.5, 1)
+    combined = combine(samples, PARTS, 0.1)
+    assert math.isnan(combined[0].source_thread)
+    assert (combined[-1].source_thread, combined[-1].client_thread, combined[-1].destination_waiting) == (
+        0.5,
+        0.5,
+        1,
+    )
 
 
 def test_nothing_is_known_before_everybody_has_looked() -> None:

@@ -75,11 +75,11 @@ capacities, rtts = st.floats(0.05, 10), st.floats(5, 200)
 # Where a fifth of what the path holds is two segments at least: what is under way comes in whole ones.
 @given(st.floats(0.2, 10), rtts, st.floats(1.2, 5))
 def test_the_rate_of_a_full_path_is_its_own(capacity: float, rtt: float, offered: float) -> None:
-    found = windows([flow(capacity, rtt, lambda _: offered)], rtt, WARM_UP)
-    assert len(found) >= WINDOWS
-    assert all(window.full for window in found)
-    assert rate_of(found, asked=2 * capacity) == Rate(
-        pytest.approx(capacity, rel=0.01), known=True, windows=len(found), full=len(found)
+    seen = windows([flow(capacity, rtt, lambda _: offered)], rtt, WARM_UP)
+    assert len(seen) >= WINDOWS
+    assert all(window.full for window in seen)
+    assert rate_of(seen, asked=2 * capacity) == Rate(
+        pytest.approx(capacity, rel=0.01), known=True, windows=len(seen), full=len(seen)
     )
 
 
@@ -87,13 +87,13 @@ def test_the_rate_of_a_full_path_is_its_own(capacity: float, rtt: float, offered
 def test_connections_whose_windows_are_too_small_say_nothing_of_a_path(
     capacity: float, rtt: float, offered: float
 ) -> None:
-    found = windows([flow(capacity, rtt, lambda _: offered)], rtt, WARM_UP)
-    assert not any(window.full for window in found)
-    rate = rate_of(found, asked=capacity)
+    seen = windows([flow(capacity, rtt, lambda _: offered)], rtt, WARM_UP)
+    assert not any(window.full for window in seen)
+    rate = rate_of(seen, asked=capacity)
     assert rate.found == pytest.approx(offered * capacity, rel=0.02)
     # Only where it brings what was asked is it known to have that.
     assert rate.known == (rate.found >= 0.95 * capacity)
-    assert not rate_of(found, asked=10 * capacity).known
+    assert not rate_of(seen, asked=10 * capacity).known
 
 
 @given(rtts, st.floats(0.4, 1.9), st.floats(0.03, 0.3))
@@ -103,11 +103,11 @@ def test_windows_in_which_a_sender_had_nothing_to_send_are_left_out(
     def offered(time: float) -> float:
         return 0.0 if begin <= time < begin + length else 2.0
 
-    found = windows([flow(1, rtt, offered, seconds=3)], rtt, WARM_UP)
-    rate = rate_of(found, asked=1)
+    seen = windows([flow(1, rtt, offered, seconds=3)], rtt, WARM_UP)
+    rate = rate_of(seen, asked=1)
     assert rate.found == pytest.approx(1, rel=0.01)
     first = max(WARM_UP, rtt / 1000)
-    for i, window in enumerate(found):
+    for i, window in enumerate(seen):
         opens = first + i * WINDOW
         touched = opens - rtt / 1000 - STEP < begin + length and begin < opens + WINDOW + STEP
         assert window.full or touched
@@ -115,15 +115,15 @@ def test_windows_in_which_a_sender_had_nothing_to_send_are_left_out(
 
 @pytest.mark.parametrize(("late", "full"), [(0.0, 10), (0.02, 10), (0.05, 9)])
 def test_windows_that_nobody_has_seen_all_of_are_left_out(late: float, full: int) -> None:
-    found = windows([flow(1, 5, lambda _: 2.0, seconds=1.31, late=late)], 5, WARM_UP)
-    assert sum(window.full for window in found) == full
+    seen = windows([flow(1, 5, lambda _: 2.0, seconds=1.31, late=late)], 5, WARM_UP)
+    assert sum(window.full for window in seen) == full
 
 
 def test_pairs_that_share_a_path_are_added_up_and_each_must_fill_it() -> None:
     both = [flow(0.5, 20, lambda _: 2.0), flow(0.25, 20, lambda _: 2.0)]
-    found = windows(both, 20, WARM_UP)
-    assert rate_of(found, asked=1).found == pytest.approx(0.75, rel=0.01)
-    assert all(window.full for window in found)
+    seen = windows(both, 20, WARM_UP)
+    assert rate_of(seen, asked=1).found == pytest.approx(0.75, rel=0.01)
+    assert all(window.full for window in seen)
     idle = windows([both[0], flow(0.25, 20, lambda _: 0.5)], 20, WARM_UP)
     assert not any(window.full for window in idle)
 
@@ -134,11 +134,11 @@ def test_ends_that_saw_nothing_say_nothing() -> None:
 
 
 @given(st.lists(st.builds(Window, st.floats(0, 2), st.booleans()), min_size=1, max_size=30))
-def test_too_little_is_held_against_a_path_only_by_windows_in_which_it_was_full(found: list[Window]) -> None:
-    rate = rate_of(found, asked=1)
+def test_too_little_is_held_against_a_path_only_by_windows_in_which_it_was_full(seen: list[Window]) -> None:
+    rate = rate_of(seen, asked=1)
     slow = shortfalls(WANTED, measured(near_to_far=rate))
     if slow:
-        full = [window.rate for window in found if window.full]
+        full = [window.rate for window in seen if window.full]
         assert len(full) >= ENOUGH
         assert min(full) <= rate.found <= max(full)
     assert not (slow and rate.found >= 0.95)
@@ -168,8 +168,8 @@ def test_what_is_under_way_is_neither_acknowledged_nor_lost() -> None:
 
 
 def measured(**changes: Any) -> Measured:
-    found = {"rtt": Rtt(20, 20.1, 20.2, 17), "mtu": 9000, "near_to_far": FITS, "far_to_near": FITS}
-    return Measured(**{**found, "attempts": 1, **changes})
+    seen = {"rtt": Rtt(20, 20.1, 20.2, 17), "mtu": 9000, "near_to_far": FITS, "far_to_near": FITS}
+    return Measured(**{**seen, "attempts": 1, **changes})
 
 
 @pytest.mark.parametrize(
@@ -202,9 +202,9 @@ def test_a_path_whose_queue_is_limited_may_have_less_than_was_asked() -> None:
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[Measured]:
     """What is found of a path of 20 ms and 1 Gbit/s, one look after another; the last for ever."""
-    found: list[Measured] = []
-    monkeypatch.setattr(module, "_measure", lambda *_: found.pop(0) if len(found) > 1 else found[0])
-    return found
+    seen: list[Measured] = []
+    monkeypatch.setattr(module, "_measure", lambda *_: seen.pop(0) if len(seen) > 1 else seen[0])
+    return seen
 
 
 SESSION: Any = None
@@ -215,18 +215,18 @@ def test_a_rate_that_is_not_known_is_neither_refused_nor_called_slow(
     looks: list[Measured], strict: bool
 ) -> None:
     looks.append(measured(near_to_far=UNKNOWN, far_to_near=UNKNOWN))
-    found = verify(SESSION, WANTED, [], strict=strict)
-    assert not found.slow
-    assert found.bandwidth is None
-    assert found.to_dict()["near_to_far"] == {"found": 0.3, "known": False, "windows": 30, "full": 2}
+    seen = verify(SESSION, WANTED, [], strict=strict)
+    assert not seen.slow
+    assert seen.bandwidth is None
+    assert seen.to_dict()["near_to_far"] == {"found": 0.3, "known": False, "windows": 30, "full": 2}
 
 
 @pytest.mark.parametrize("other", [FITS, UNKNOWN], ids=["as asked", "unknown"])
 def test_a_path_that_is_too_slow_is_measured_on_or_refused(looks: list[Measured], other: Rate) -> None:
     looks.append(measured(near_to_far=other, far_to_near=SLOW))
-    found = verify(SESSION, WANTED, [], strict=False)
-    assert found.slow
-    assert found.bandwidth == 0.8
+    seen = verify(SESSION, WANTED, [], strict=False)
+    assert seen.slow
+    assert seen.bandwidth == 0.8
     with pytest.raises(PathError, match=r"from destination to source asked 1 Gbit/s, found 0.8 Gbit/s"):
         verify(SESSION, WANTED, [], strict=True)
 
@@ -286,9 +286,9 @@ ENDS = [
 
 def test_clocks_of_agents_need_not_agree() -> None:
     session: Any = Played(20, 1)
-    found = verify(session, WANTED, ENDS, strict=True)
-    assert found.bandwidth == pytest.approx(1, rel=0.01)
-    assert found.near_to_far.full == found.near_to_far.windows >= ENOUGH
+    seen = verify(session, WANTED, ENDS, strict=True)
+    assert seen.bandwidth == pytest.approx(1, rel=0.01)
+    assert seen.near_to_far.full == seen.near_to_far.windows >= ENOUGH
 
 
 def test_a_path_is_empty_again_before_its_rtt_is_looked_at_again() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.measure import limits
-from tpcsweep.measure.limits import NONE_FOUND, ORDER, RULES, judge, loss_rate, numbers, ramp_seconds
+from tpcsweep.measure.limits import EQUALS, NONE_FOUND, RULES, judge, loss_rate, numbers, ramp_seconds
 from tpcsweep.variables import LIMITS, SUMMARY
 
 NUMBERS = sorted({sign.number for rules in RULES.values() for rule in rules for sign in rule})
@@ -103,7 +103,7 @@ def test_what_binds_alone_is_found(expected: str, cell: dict[str, Any]) -> None:
 
 def test_every_limit_has_rules_a_place_and_a_meaning() -> None:
     assert [*RULES, NONE_FOUND] and {*RULES, NONE_FOUND, "server"} == set(LIMITS)
-    assert sorted(name for equals in ORDER for name in equals) == sorted(RULES)
+    assert set(EQUALS) < set(RULES)
     assert set(NUMBERS) <= set(SUMMARY)
 
 
@@ -148,7 +148,8 @@ def test_the_evidence_explains_the_limit(summary: dict[str, float | None]) -> No
 
 
 def rank(limit: str) -> int:
-    return next((at for at, equals in enumerate(ORDER) if limit in equals), len(ORDER))
+    order = [name for name in [*RULES, NONE_FOUND] if name not in EQUALS[1:]]
+    return order.index(EQUALS[0] if limit in EQUALS else limit)
 
 
 def test_among_equals_the_furthest_beyond_its_threshold_binds() -> None:

@@ -23,15 +23,14 @@ from tpcsweep.linux import uml
 from tpcsweep.paths.plan import SUPER_PACKET, queue_cap
 from tpcsweep.paths.plan import Path as NetworkPath
 from tpcsweep.studies.open_questions import (
+    experiments,
     explanations,
-    exponents,
     inside,
-    kernel,
     observed,
     predictions,
     sources,
 )
-from tpcsweep.studies.open_questions.arithmetic import ABOUT_1, Setup, Span, rtt_exponent
+from tpcsweep.studies.open_questions.arithmetic import ABOUT_1, Setup, rtt_exponent
 from tpcsweep.studies.open_questions.experiments import AMPLE, EXPERIMENTS, PLENTY, Experiment
 
 from tests.support.pictures import hues, pixels
@@ -315,16 +314,11 @@ def test_a_super_packet_has_its_headers_once() -> None:
 
 def test_exponents_have_their_errors() -> None:
     frame = pd.DataFrame({"streams": [4, 32], "throughput": [1.0, 8.0], "error": [0.05, 0.4]})
-    found = exponents.exponent(frame, "streams")
+    found = explanations.exponent(frame, "streams")
     assert found is not None
     assert found.low < 1 < found.high
     assert (found.high - found.low) / 2 == pytest.approx(2 * math.hypot(0.05, 0.05) / math.log(8))
-    assert exponents.exponent(frame[:1], "streams") is None
-
-
-def test_spans_overlap_where_they_touch() -> None:
-    assert Span(1, 2).overlaps(Span(2, 3))
-    assert not Span(1, 2).overlaps(Span(2.1, 3))
+    assert explanations.exponent(frame[:1], "streams") is None
 
 
 @pytest.mark.parametrize("one", EXPERIMENTS)
@@ -350,7 +344,7 @@ def test_what_user_mode_linux_says_is_read(monkeypatch: pytest.MonkeyPatch) -> N
         return "Linux 6.1\n1\n" + "".join(f"{json.dumps(one)}\n" for one in asked)
 
     monkeypatch.setattr(uml, "run", run)
-    found = kernel.measure(EXPERIMENTS[:2])
+    found = experiments.measure(EXPERIMENTS[:2])
     assert found["kernel"] == "Linux 6.1"
     assert [Experiment(**one) for one in found["experiments"]] == list(EXPERIMENTS[:2])
 
@@ -364,20 +358,20 @@ def test_without_user_mode_linux_the_package_is_named(
 
 
 def test_what_is_shipped_is_read_where_nothing_was_measured(tmp_path: Path) -> None:
-    experiments, datasets = sources.there(tmp_path)
-    assert {experiments.parent, *(path.parent for path in datasets)} == {sources.SHIPPED}
-    seen = observed.read(experiments, datasets)
+    file, datasets = sources.there(tmp_path)
+    assert {file.parent, *(path.parent for path in datasets)} == {sources.SHIPPED}
+    seen = observed.read(file, datasets)
     assert len(seen)
     assert seen["source"].str.contains("shipped: examples/open_questions/").all()
 
 
 def test_what_was_measured_comes_before_what_is_shipped(tmp_path: Path) -> None:
-    experiments = sources.experiments(tmp_path)
+    file = sources.experiments(tmp_path)
     dataset = tmp_path / "rivals" / "dataset.nc"
-    for path in (experiments, dataset):
+    for path in (file, dataset):
         path.parent.mkdir(parents=True)
         path.touch()
-    assert sources.there(tmp_path) == (experiments, (dataset,))
+    assert sources.there(tmp_path) == (file, (dataset,))
 
 
 @pytest.mark.parametrize(("measured", "shipped"), [(True, False), (False, False), (False, True)])

@@ -7,7 +7,7 @@ import socket
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.linux.sockets import Connection, SocketDiagnostics
-from tpcsweep.measure.received import ReceivedBytes
+from tpcsweep.measure.files import ReceivedBytes
 
 
 class Seen(SocketDiagnostics):

@@ -29,10 +29,8 @@ from tpcsweep.running import runner
 from tpcsweep.studies.open_questions.arithmetic import Setup
 from tpcsweep.testbeds.simulation import engine
 from tpcsweep.testbeds.simulation import redrawn as simulated
-from tpcsweep.testbeds.simulation.draws import drawn, spread
 from tpcsweep.testbeds.simulation.engine import Engine, SimulationError
-from tpcsweep.testbeds.simulation.fluid import solve
-from tpcsweep.testbeds.simulation.model import HEADERS, TLS, cells_of, central
+from tpcsweep.testbeds.simulation.model import HEADERS, TLS, cells_of, central, drawn, solve, spread
 from tpcsweep.testbeds.simulation.plan import MOST, dealt
 
 from tests.support import synthetic

@@ -21,8 +21,7 @@ from tpcsweep.published.cambridge import flows, rates
 from tpcsweep.published.figures import FIGURES
 from tpcsweep.running import runner
 from tpcsweep.testbeds.simulation.engine import Engine
-from tpcsweep.testbeds.simulation.fluid import solve
-from tpcsweep.testbeds.simulation.model import HEADERS, TLS, cells_of, central
+from tpcsweep.testbeds.simulation.model import HEADERS, TLS, cells_of, central, solve
 
 from tests.support.simulating import ROOT, fixed_point, shipped, simulated_course
 

@@ -16,12 +16,12 @@ from tpcsweep.configuration.checks import check
 from tpcsweep.configuration.loading import Configuration, load, wanted
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.dataset import transfer_table
+from tpcsweep.dataset import tables
 from tpcsweep.running import runner
-from tpcsweep.testbeds.simulation.course import course
 from tpcsweep.testbeds.simulation.engine import Engine, SimulationError
 from tpcsweep.testbeds.simulation.model import cells_of, central, terms
 from tpcsweep.testbeds.simulation.plan import plan
+from tpcsweep.testbeds.simulation.result import course
 from tpcsweep.variables import TRANSFERS
 
 from tests.support.simulating import AT_ONCE, PHYSICS, ROOT, by_simgrid, fixed_point, simulated_course
@@ -212,7 +212,7 @@ def test_single_transfers_reach_the_dataset_and_say_that_they_are_simulated(tmp_
     assert transfers.xrootd_begin.isnull().all()
     assert (transfers.xrootd_direction == "").all()
     assert transfers.rate.values == pytest.approx(8 / transfers.total.values)
-    for table in (transfer_table.of_cell(transfers, 0), transfer_table.per_cell(transfers)):
+    for table in (tables.of_cell(transfers, 0), tables.per_cell(transfers)):
         assert "simulated" in table.to_html()
     summary = made.summary.isel(repetition=0)
     assert summary.transfers.values.tolist() == [6, 120]

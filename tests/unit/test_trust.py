@@ -13,12 +13,10 @@ import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep import dataset
-from tpcsweep.dataset import transfer_table
+from tpcsweep.dataset import tables
 from tpcsweep.measure import transfers, trust
-from tpcsweep.measure.files import Arrival, DestinationFiles
-from tpcsweep.measure.first_bytes import FirstBytes
-from tpcsweep.measure.history import History
-from tpcsweep.measure.readings import Sampler, series
+from tpcsweep.measure.files import Arrival, DestinationFiles, FirstBytes
+from tpcsweep.measure.readings import History, Sampler, series
 from tpcsweep.measure.transfers import Transfers, unfinished
 from tpcsweep.xrootd import monitoring
 from tpcsweep.xrootd.monitoring import Copy, parse
@@ -278,15 +276,15 @@ def test_the_dataset_has_what_follows_from_what_cells_list(groups: dataset.Folde
 
 
 def test_a_table_of_transfers_ends_with_sum_and_mean(groups: dataset.Folded) -> None:
-    cell = transfer_table.fastest(groups.summary, groups.transfers)
+    cell = tables.fastest(groups.summary, groups.transfers)
     assert cell is not None
-    found = transfer_table.of_cell(groups.transfers, cell)
+    found = tables.of_cell(groups.transfers, cell)
     assert list(found.index) == ["1", "2", "sum", "mean"]
     assert found.loc["sum", "size (B)"] == 2**28
     assert found.loc["sum", "rate (Gbit/s)"] == pytest.approx(2**28 * 8e-9 / 4)
     assert found.loc["mean", "total (s)"] == pytest.approx((4 + 4.9) / 2)
     assert found.loc["2", "message"] == "exit code 5"
-    cells = transfer_table.per_cell(groups.transfers)
+    cells = tables.per_cell(groups.transfers)
     assert cells["streams"].tolist() == [1, 2]
     assert cells["transfers"].tolist() == [1, 1]
 
@@ -295,8 +293,8 @@ def test_without_transfers_there_is_no_fastest_cell_and_an_empty_table() -> None
     places = [np.array([0, 1]), np.array([0, 0])]
     axes = {"streams": [1, 2], "repetition": [1]}
     found = dataset.tabulate(axes, places, {"throughput": np.array([1.0, 2.0])}, {}, {}, {})
-    assert transfer_table.fastest(found.summary, found.transfers) is None
-    assert transfer_table.per_cell(found.transfers).empty
+    assert tables.fastest(found.summary, found.transfers) is None
+    assert tables.per_cell(found.transfers).empty
 
 
 def test_the_sum_of_rates_is_that_of_streams_which_ran_at_a_time() -> None:
@@ -307,7 +305,7 @@ def test_the_sum_of_rates_is_that_of_streams_which_ran_at_a_time() -> None:
     made = made.assign(startup=made.first_byte - made.start, sending=made.end - made.first_byte)
     made = made.assign(total=made.end - made.start, cell=("transfer", np.zeros(3, int)))
     made = made.assign(rate=made["size"] * 8e-9 / made.total)
-    assert transfer_table.of_cell(made, 0).loc["sum", "rate (Gbit/s)"] == pytest.approx(8 + 4)
+    assert tables.of_cell(made, 0).loc["sum", "rate (Gbit/s)"] == pytest.approx(8 + 4)
 
 
 def test_a_cell_that_kept_fewer_samples_stands_beside_one_that_kept_all(tmp_path: Path) -> None:

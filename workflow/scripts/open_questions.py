@@ -8,7 +8,7 @@ from tpcsweep.linux.signals import interruptible
 from tpcsweep.linux.uml import UmlError
 from tpcsweep.running import inner
 from tpcsweep.running.reporting import reported
-from tpcsweep.studies.open_questions.kernel import measure
+from tpcsweep.studies.open_questions.experiments import measure
 
 config = {name: value for name, value in snakemake.config.items() if name != "sweep"}
 with reported(snakemake.log[0], UmlError, about=snakemake.rule), interruptible():

@@ -16,8 +16,6 @@ from tpcsweep.running.holes import beside
 asked = snakemake.params
 folder = Path(snakemake.log[0]).parent.parent
 folder.mkdir(parents=True, exist_ok=True)
-
-
 run = partial(inner.make, asked.inner)  # one job a deployment, as in every sweep
 how_to = Making(folder, run, asked.testbed, asked.scale, asked.file, folder.parent)
 made, failed = {}, []

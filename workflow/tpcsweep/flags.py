@@ -44,14 +44,10 @@ FLAGS = {
     ),
     "transfers_failed": Flag("warning", "some transfers failed", "at least one transfer failed"),
     "files_missing": Flag(
-        "invalid",
-        "not all files transferred",
-        "the cell ended before every stream had transferred its files",
+        "invalid", "not all files transferred", "the cell ended before every stream had transferred its files"
     ),
     "counters_disagree": Flag(
-        "warning",
-        "counters disagree",
-        "goodput and the path's counters differ by more than headers explain",
+        "warning", "counters disagree", "goodput and the path's counters differ by more than headers explain"
     ),
     "monitoring_disagrees": Flag(
         "warning",

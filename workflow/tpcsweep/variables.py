@@ -96,23 +96,19 @@ SUMMARY = {
     ),
 }
 
+
+def _summarized(*names: str) -> dict[str, Variable]:
+    return {name: SUMMARY[name] for name in names}
+
+
 SAMPLES = {
     "goodput": Variable("Gbit/s", "payload arriving in the destination's files"),
     "source_throughput": Variable("Gbit/s", "bytes sent by the source side, headers included"),
     "wire_throughput": Variable(
         "Gbit/s", "bytes leaving the path at the destination, as its interface counts"
     ),
-    "source_cpu": SUMMARY["source_cpu"],
-    "destination_cpu": SUMMARY["destination_cpu"],
-    "client_cpu": SUMMARY["client_cpu"],
-    "path_cpu": SUMMARY["path_cpu"],
-    "machine_cpu": SUMMARY["machine_cpu"],
-    "machine_steal": SUMMARY["machine_steal"],
-    "machine_others": SUMMARY["machine_others"],
-    "machine_pressure": SUMMARY["machine_pressure"],
-    "machine_work": SUMMARY["machine_work"],
-    "machine_slowed": SUMMARY["machine_slowed"],
-    "retransmits": SUMMARY["retransmits"],
+    **_summarized("source_cpu", "destination_cpu", "client_cpu", "path_cpu", "machine_cpu", "machine_steal"),
+    **_summarized("machine_others", "machine_pressure", "machine_work", "machine_slowed", "retransmits"),
     "rtt_loaded": Variable("ms", "smoothed RTT of the data connections, mean over connections"),
     "cwnd": Variable("1", "congestion window of the data connections in segments, mean over connections"),
     "connections": Variable("1", "data connections open at the source"),
@@ -121,9 +117,7 @@ SAMPLES = {
     "sndbuf_limited": Variable("1", "data connections that their send buffers kept from sending"),
     "sent": Variable("Gbit/s", "data sent by the data connections, what was sent again included"),
     "resent": Variable("Gbit/s", "data sent again by the data connections"),
-    "source_thread": SUMMARY["source_thread"],
-    "destination_thread": SUMMARY["destination_thread"],
-    "client_thread": SUMMARY["client_thread"],
+    **_summarized("source_thread", "destination_thread", "client_thread"),
     "source_waiting": Variable("1", "threads of the source origins that wait for a disk"),
     "destination_waiting": Variable("1", "threads of the destination origins that wait for a disk"),
 }

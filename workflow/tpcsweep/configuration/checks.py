@@ -5,28 +5,27 @@ What holds on every testbed is here; what one kind of testbed alone knows is in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.parameters import DEPLOYMENT, Value, chosen, show_value
-from tpcsweep.configuration.problems import ConfigurationError, Problem, suggest
+from tpcsweep.configuration.problems import Problem, raise_any, suggest
 from tpcsweep.configuration.sweep import Cell, Grid, Sweep
 from tpcsweep.configuration.units import SIZE, show
 from tpcsweep.extras import EXTRAS
-from tpcsweep.tools import TOOLS
+from tpcsweep.tools import TOOLS, Tool
 
 
 def require(configuration: Configuration) -> None:
-    """Raises ConfigurationError where `check` finds a problem."""
-    if problems := check(configuration):
-        raise ConfigurationError(problems)
+    """Raise ConfigurationError where `check` finds a problem."""
+    raise_any(check(configuration))
 
 
 def check(configuration: Configuration) -> list[Problem]:
-    """Everything that the sweep asks for and the testbed cannot do, by the `limits` of its kind."""
+    """List everything that the sweep asks for and the testbed cannot do, by the `limits` of its kind."""
     # By name, as a testbed's modules import this one, and a run needs those of one kind alone.
     limits = import_module(f"tpcsweep.testbeds.{configuration.testbed.kind}.limits")
     problems: list[Problem] = limits.check(configuration)
@@ -34,7 +33,7 @@ def check(configuration: Configuration) -> list[Problem]:
 
 
 def extras(configuration: Configuration) -> list[str]:
-    """The extras of set-up that measuring the sweep takes: its testbed's, or on this machine those of its tools."""
+    """List the extras of set-up that measuring takes: the testbed's, or on this machine those of the sweep's tools."""
     kind = configuration.testbed.kind
     if kind in EXTRAS:
         return [kind]
@@ -52,7 +51,12 @@ class Rule:
 
 
 def everywhere(memory: int, memory_of: str) -> list[Rule]:
-    """The rules of every testbed. The files of a cell must fit into `memory` bytes; `memory_of` says whose they are."""
+    """Give the rules of every testbed.
+
+    Args:
+        memory: what the files of a cell must fit into, B.
+        memory_of: whose it is.
+    """
 
     def tool(value: str) -> str | None:
         return None if value in TOOLS else suggest(value, TOOLS)
@@ -79,7 +83,7 @@ class Files(NamedTuple):
 
 
 def files_of(layer: str, streams: int, content: str) -> Files:
-    """Of both sides together, without sparse ones, which take no room."""
+    """Count those of both sides together, without sparse ones, which take no room."""
     # Each stream keeps one file at the destination; two more are being written or deleted meanwhile.
     arriving, source = streams + 2, int(content == "random")
     if layer == "memory_to_memory":
@@ -97,50 +101,56 @@ def _source_content(content: str, layer: str) -> str | None:
 
 
 def _of_tools() -> list[Rule]:
-    """What a tool can do. One that is unknown is told by another rule."""
+    """What a tool can do."""
 
-    def tcp_streams(count: int, tool: str, copy_mode: str) -> str | None:
-        most, why = TOOLS[tool].connections(copy_mode) if tool in TOOLS else (count, "")
+    def tcp_streams(count: int, tool: Tool, copy_mode: str) -> str | None:
+        most, why = tool.connections(copy_mode)
         if count <= most:
             return None
         return f"{most if most == 1 else f'at most {most}'}: {why}"
 
-    def copy_mode(value: str, tool: str) -> str | None:
-        modes = TOOLS[tool].copy_modes if tool in TOOLS else (value,)
-        if value in modes:
+    def copy_mode(value: str, tool: Tool) -> str | None:
+        if value in tool.copy_modes:
             return None
         side = {"pull": "destination", "push": "source"}
-        return " or ".join(f"{mode}: the {side[mode]} opens {tool}'s connections" for mode in modes)
+        return " or ".join(
+            f"{mode}: the {side[mode]} opens {tool.name}'s connections" for mode in tool.copy_modes
+        )
 
-    def layer(value: str, tool: str) -> str | None:
-        if tool not in TOOLS or value in TOOLS[tool].layers:
+    def layer(value: str, tool: Tool) -> str | None:
+        if value in tool.layers:
             return None
-        able = [name for name, other in TOOLS.items() if value in other.layers]
-        return f"{' or '.join(TOOLS[tool].layers)} with {tool}; {value} needs the tool {' or '.join(able)}"
+        able = " or ".join(name for name, other in TOOLS.items() if value in other.layers)
+        return f"{' or '.join(tool.layers)} with {tool.name}; {value} needs the tool {able}"
 
-    def origins(count: int, tool: str) -> str | None:
-        place = TOOLS[tool].place if tool in TOOLS else "client"
-        if count == 1 or place == "client":
+    def origins(count: int, tool: Tool) -> str | None:
+        if count == 1 or tool.place == "client":
             return None
-        return f"1: {tool} runs at the {place}, in the network and under the CPU quota of its one origin"
+        return f"1: {tool.name} runs at the {tool.place}, in the network and under the CPU quota of its one origin"
 
-    def endpoint(value: str, tool: str, origins: int) -> str | None:
-        protocol = TOOLS[tool].protocol if tool in TOOLS else "https"
-        if value == "direct" or origins == 1 or protocol in ("https", "root"):
+    def endpoint(value: str, tool: Tool, origins: int) -> str | None:
+        if value == "direct" or origins == 1 or tool.protocol in ("https", "root"):
             return None
-        return f"direct: only XRootD has redirectors, and {tool} speaks {protocol}"
+        return f"direct: only XRootD has redirectors, and {tool.name} speaks {tool.protocol}"
+
+    def rule(of_tool: Callable[..., str | None], *names: str) -> Rule:
+        def allowed(value: Value, name: str, *others: Value) -> str | None:
+            # A tool that is unknown is told by another rule.
+            return of_tool(value, TOOLS[name], *others) if name in TOOLS else None
+
+        return Rule((of_tool.__name__, "tool", *names), allowed)
 
     return [
-        Rule(("tcp_streams", "tool", "copy_mode"), tcp_streams),
-        Rule(("copy_mode", "tool"), copy_mode),
-        Rule(("layer", "tool"), layer),
-        Rule(("origins", "tool"), origins),
-        Rule(("endpoint", "tool", "origins"), endpoint),
+        rule(tcp_streams, "copy_mode"),
+        rule(copy_mode),
+        rule(layer),
+        rule(origins),
+        rule(endpoint, "origins"),
     ]
 
 
 def emulated() -> list[Rule]:
-    """The rules of testbeds that make their paths."""
+    """Give the rules of testbeds that make their paths."""
 
     def queue_limit(packets: int | None, rtt: float) -> str | None:
         if packets is None or rtt > 0:
@@ -151,24 +161,23 @@ def emulated() -> list[Rule]:
 
 
 def broken(rules: Sequence[Rule], configuration: Configuration) -> list[Problem]:
-    """What the cells of a configuration break of the rules, each combination of values once."""
-    grid, file = configuration.grid, configuration.sweep_file
-    return [problem for rule in rules for problem in _broken(rule, grid, file)]
+    """List what the cells of a configuration break of the rules, each combination of values once."""
+    return [problem for rule in rules for problem in _broken(rule, configuration)]
 
 
 def rounded(size: int) -> str:
-    """A size that was found rather than written, rounded down to MiB where it has some."""
+    """Give a size that was found rather than written, rounded down to MiB where it has some."""
     return show(size - size % 2**20 if size > 2**20 else size, SIZE)
 
 
-def _broken(rule: Rule, grid: Grid, file: str) -> Iterable[Problem]:
-    name = rule.names[0]
-    for values in _combinations(grid, rule.names):
-        allowed = rule.allowed(*values)
+def _broken(rule: Rule, configuration: Configuration) -> Iterable[Problem]:
+    name, *names = rule.names
+    for value, *values in _combinations(configuration.grid, rule.names):
+        allowed = rule.allowed(value, *values)
         if allowed is not None:
-            others = [f"{n} {show_value(n, v)}" for n, v in zip(rule.names[1:], values[1:], strict=True)]
-            given = " with ".join([show_value(name, values[0]), *([", ".join(others)] if others else [])])
-            yield Problem(_place(grid.sweep, name, values[0]), given, allowed, file)
+            others = ", ".join(f"{n} {show_value(n, v)}" for n, v in zip(names, values, strict=True))
+            given = show_value(name, value) + (f" with {others}" if others else "")
+            yield Problem(_place(configuration.sweep, name, value), given, allowed, configuration.sweep_file)
 
 
 def _combinations(grid: Grid, names: tuple[str, ...]) -> list[tuple[Value, ...]]:
@@ -187,16 +196,11 @@ def _place(sweep: Sweep, name: str, value: Value) -> str:
     given = chosen(sweep.parameters)
     if name not in given:
         return f"parameters.{name} (left out)"
-    for key, entry in _entries(sweep, given):
-        found: Any = entry.get(name, ())
-        if isinstance(found, tuple) and value in found:
-            return f"{key}.{name}[{found.index(value)}]"
-        if not isinstance(found, tuple) and found == value:
+    includes = {f"include[{index}]": chosen(entry) for index, entry in enumerate(sweep.include)}
+    for key, entry in {"parameters": given, **includes}.items():
+        values = entry.get(name, ())
+        if isinstance(values, tuple) and value in values:
+            return f"{key}.{name}[{values.index(value)}]"
+        if values == value:
             return f"{key}.{name}"
     return f"parameters.{name}"
-
-
-def _entries(sweep: Sweep, given: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
-    yield "parameters", given
-    for index, entry in enumerate(sweep.include):
-        yield f"include[{index}]", chosen(entry)

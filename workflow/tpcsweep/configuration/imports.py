@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from tpcsweep.configuration.parameters import Parameters, Strict, Value, quantity
+from tpcsweep.configuration.parameters import AnyText, Parameters, Strict, Text, Value, quantity
 from tpcsweep.configuration.problems import Fault, refuse
 from tpcsweep.configuration.units import (
     CORES,
@@ -26,28 +26,17 @@ from tpcsweep.variables import ORIGIN_SAMPLES, SAMPLES, SUMMARY
 
 _DIMENSIONS = {"Gbit/s": RATE, "s": DURATION, "ms": RTT, "cores": CORES, "1": FRACTION}
 """The dimension of a variable, by its unit in the dataset."""
-_DATASET = {
-    "status",
-    "flags",
-    "message",
-    "started",
-    "provenance",
-    "provenance_record",
-    "record",
-    "repetition",
-}
-_GROUPS = {"time", "origin", "transfer", "stream", "start", "end", "ok"}
-_TAKEN = {*SUMMARY, *SAMPLES, *ORIGIN_SAMPLES, *_DATASET, *_GROUPS}
+_DATASET = "status flags message started provenance provenance_record record repetition"
+_GROUPS = "time origin transfer stream start end ok"
+_TAKEN = {*SUMMARY, *SAMPLES, *ORIGIN_SAMPLES, *_DATASET.split(), *_GROUPS.split()}
 _BOUNDS = ("throughput_low", "throughput_high")
-
-Text = Annotated[str, Field(strict=True, min_length=1)]
 
 
 class Column(Strict):
     """A column of numbers."""
 
     column: Text = Field(description="name of the column")
-    unit: str = Field(default="", strict=True, description="unit of its numbers")
+    unit: AnyText = Field(default="", description="unit of its numbers")
 
 
 class Axis(Column):
@@ -67,8 +56,8 @@ class Axis(Column):
 class Import(Strict):
     """A table of measurements that others made, a row for each."""
 
-    description: str = Field(default="", strict=True, description="what the data are")
-    citation: str = Field(default="", strict=True, description="how to cite those who measured them")
+    description: AnyText = Field(default="", description="what the data are")
+    citation: AnyText = Field(default="", description="how to cite those who measured them")
     file: Text | None = Field(
         default=None, description="the CSV or Parquet file; null: --config file says it"
     )
@@ -90,7 +79,7 @@ class Import(Strict):
         return self
 
     def tolerance(self, axis: str) -> tuple[float, float]:
-        """How far values of an axis may be apart to become one: as a share, and in base units."""
+        """Say how far values of an axis may be apart to become one: as a share, and in base units."""
         dimension = axis_dimension(axis)
         share = distance = 0.0
         for text in self.axes[axis].groups:
@@ -101,7 +90,7 @@ class Import(Strict):
         return share, distance
 
     def fixed_values(self) -> dict[str, Value]:
-        """The fixed parameters in base units, in the order of `Parameters`, then others."""
+        """Give the fixed parameters in base units, in the order of `Parameters`, then others."""
         order = {name: place for place, name in enumerate(Parameters.model_fields)}
         names = sorted(self.fixed, key=lambda name: order.get(name, len(order)))
         return {name: _fixed(name, self.fixed[name]) for name in names}
@@ -130,17 +119,17 @@ class Import(Strict):
             try:
                 _fixed(name, value)
             except UnitError as error:
-                yield ("fixed", name), repr(value), str(error).partition("allowed: ")[2]
+                yield ("fixed", name), repr(value), error.allowed
 
 
 def axis_dimension(name: str) -> Dimension | None:
-    """The dimension of an axis; None for words, and for what is no parameter."""
+    """Give the dimension of an axis; None for words, and for what is no parameter."""
     known = quantity(name) if name in Parameters.model_fields else None
     return known.dimension if known else None
 
 
 def variable_dimension(name: str) -> Dimension:
-    """The dimension of a variable of the dataset."""
+    """Give the dimension of a variable of the dataset."""
     return _DIMENSIONS[SUMMARY[name].units]
 
 
@@ -179,5 +168,4 @@ def _group_faults(name: str, group: tuple[str, ...]) -> Iterator[Fault]:
         try:
             parse(text, FRACTION if text in shares else dimension or FRACTION)
         except UnitError as error:
-            allowed = str(error).partition("allowed: ")[2]
-            yield place, repr(text), f'a share such as "5 %", or {allowed}'
+            yield place, repr(text), f'a share such as "5 %", or {error.allowed}'

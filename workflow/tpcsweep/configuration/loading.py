@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
 from tpcsweep.configuration import yaml_file
 from tpcsweep.configuration.imports import Import
-from tpcsweep.configuration.parameters import WORD
-from tpcsweep.configuration.problems import ConfigurationError, Problem, from_pydantic, suggest
+from tpcsweep.configuration.parameters import WORD, AnyText, Share, Text
+from tpcsweep.configuration.problems import (
+    ConfigurationError,
+    Problem,
+    from_pydantic,
+    raise_any,
+    refused,
+    suggest,
+    within,
+)
 from tpcsweep.configuration.question import Question
-from tpcsweep.configuration.scale import Factor
 from tpcsweep.configuration.sides import Side, side
-from tpcsweep.configuration.sweep import Cell, Grid, Sweep, expand
+from tpcsweep.configuration.sweep import Cell, Factor, Grid, Sweep, expand
 from tpcsweep.configuration.testbeds import KINDS, Testbed
 from tpcsweep.configuration.units import FRACTION, Quantity
 from tpcsweep.flags import FLAGS
@@ -33,41 +39,30 @@ FORMAT = 1
 CONFIG_FILE = "config/config.yaml or --config"
 """What errors call the workflow's configuration: where its values came from is not known."""
 
-Asked = TypeVar("Asked")
-Found = TypeVar("Found")
+Part = TypeVar("Part")
 Model = TypeVar("Model", bound=BaseModel)
 
 
 class Run(Question):
     """What config/config.yaml and `--config` say. Parameters are for what is asked of fitted models alone."""
 
-    sweep: str = Field(
-        strict=True, description="name of a file in config/sweeps, or a path that ends in .yaml"
-    )
-    testbed: str = Field(
-        strict=True, description="name of a file in config/testbeds, or a path that ends in .yaml"
-    )
-    results: str = Field(default="results", strict=True, min_length=1, description="folder for results")
-    source: str | None = Field(
+    sweep: AnyText = Field(description="name of a file in config/sweeps, or a path that ends in .yaml")
+    testbed: AnyText = Field(description="name of a file in config/testbeds, or a path that ends in .yaml")
+    results: Text = Field(default="results", description="folder for results")
+    source: AnyText | None = Field(
         default=None,
-        strict=True,
         description="data from elsewhere, to be used in place of the sweep's: "
         "name of a file in config/imports, or a path that ends in .yaml",
     )
-    file: str | None = Field(
-        default=None,
-        strict=True,
-        description="the source's CSV or Parquet file, if not the one that it names",
+    file: AnyText | None = Field(
+        default=None, description="the source's CSV or Parquet file, if not the one that it names"
     )
-    base: str | None = Field(
+    base: AnyText | None = Field(
         default=None,
-        strict=True,
         description="what new is compared with: a folder of results, or a path that ends in .nc, "
         "then :axis=value for a part of it",
     )
-    new: str | None = Field(
-        default=None, strict=True, description="what is compared with base, named like it"
-    )
+    new: AnyText | None = Field(default=None, description="what is compared with base, named like it")
     fail_below: Annotated[float | None, Quantity(FRACTION, above=0, at_most=1, null="never")] = Field(
         default=None, description="new over base below which a comparison fails; null: never"
     )
@@ -75,14 +70,11 @@ class Run(Question):
         default=None,
         description="what published figures' bandwidths, cores, files and buffers are multiplied by, such as 1/200",
     )
-    only: str | None = Field(
-        default=None,
-        strict=True,
-        description="JSON file with a list of paths of cells; the grid's others are left out",
+    only: AnyText | None = Field(
+        default=None, description="JSON file with a list of paths of cells; the grid's others are left out"
     )
-    again: str | None = Field(
+    again: AnyText | None = Field(
         default=None,
-        strict=True,
         description="flag: cells that carry it are measured once more, however often they were",
         json_schema_extra={"enum": [None, *FLAGS]},
     )
@@ -92,7 +84,7 @@ class Run(Question):
         description="what is made of a dataset measures the cells first that are not there, "
         "instead of leaving them out",
     )
-    error: Annotated[float, Quantity(FRACTION, above=0, below=1)] = Field(
+    error: Share = Field(
         default=0.05,
         description="`snakemake adaptive` ends at this estimated error, as a share of the surface's range",
     )
@@ -129,16 +121,15 @@ class Configuration:
         return self.source is None and self.comparison is None
 
     def needed_source(self) -> Source:
-        """The source; raises ConfigurationError where there is none."""
+        """Give the source; raises ConfigurationError where there is none."""
         if self.source is None:
-            raise ConfigurationError([Problem("source", "nothing", "this key is needed", CONFIG_FILE)])
+            raise refused("source", "nothing", "this key is needed", CONFIG_FILE)
         return self.source
 
     def needed_comparison(self) -> tuple[Side, Side]:
-        """The two sides of the comparison; raises ConfigurationError where there are none."""
+        """Give the two sides of the comparison; raises ConfigurationError where there are none."""
         if self.comparison is None:
-            needed = "--config base=NAME new=NAME"
-            raise ConfigurationError([Problem("base and new", "nothing", needed, CONFIG_FILE)])
+            raise refused("base and new", "nothing", "--config base=NAME new=NAME", CONFIG_FILE)
         return self.comparison
 
     @property
@@ -178,12 +169,16 @@ class Configuration:
         return {"measurement": self.sweep.measurement.model_dump(), "testbed": testbed}
 
     def cell_file(self, cell: Cell) -> Path:
-        """Where a cell is written."""
+        """Say where a cell is written."""
         return self.folder / "cells" / f"{cell.path}.json"
 
 
 def load(config: Mapping[str, Any], root: Path) -> Configuration:
-    """The configuration that a workflow's `config` names, with files below `root`.
+    """Read the configuration of a run.
+
+    Args:
+        config: the workflow's `config`.
+        root: the folder that files are below.
 
     Raises:
         ConfigurationError: with a line for everything that is wrong in the configuration and both files.
@@ -192,54 +187,33 @@ def load(config: Mapping[str, Any], root: Path) -> Configuration:
     problems: list[Problem] = []
     if run.again is not None and run.again not in FLAGS:
         problems.append(Problem("again", repr(run.again), suggest(run.again, FLAGS), CONFIG_FILE))
-    sweep = _attempt(problems, _sweep, run.sweep, root)
-    testbed = _attempt(problems, _testbed, run.testbed, root)
-    source = None if run.source is None else _attempt(problems, partial(_source, run.file), run.source, root)
-    sides = _attempt(problems, _sides, run, root)
-    if sweep is None or testbed is None or problems:
-        raise ConfigurationError(problems)
-    (name, sweep_file, asked), (testbed_name, testbed_file, settings) = sweep, testbed
-    try:
+    sweep = _attempt(problems, lambda: _read("sweep", run.sweep, root))
+    asked = sweep and _attempt(problems, lambda: _validated(Sweep, sweep.content, sweep.shown))
+    testbed = _attempt(problems, lambda: _read("testbed", run.testbed, root))
+    settings = testbed and _attempt(problems, lambda: _testbed(testbed, root))
+    source = _attempt(problems, lambda: _source(run, root))
+    sides = _attempt(problems, lambda: _sides(run, root))
+    raise_any(problems)
+    assert sweep and asked and testbed and settings
+    with within(sweep.shown):
         grid = expand(asked, settings.defaults())
-    except ConfigurationError as error:
-        raise ConfigurationError([problem.within(sweep_file) for problem in error.problems]) from error
-    if run.only is not None:
-        grid = _only(grid, run.only, root)
     return Configuration(
-        name=name,
+        name=sweep.name,
         sweep=asked,
-        sweep_file=sweep_file,
-        testbed_name=testbed_name,
+        sweep_file=sweep.shown,
+        testbed_name=testbed.name,
         testbed=settings,
-        testbed_file=testbed_file,
+        testbed_file=testbed.shown,
         results=Path(run.results),
-        grid=grid,
+        grid=grid if run.only is None else _only(grid, run.only, root),
         run=run,
         source=source,
         comparison=sides,
     )
 
 
-def _only(grid: Grid, name: str, root: Path) -> Grid:
-    """The cells of a grid that a file lists; its axes stay as they are."""
-    try:
-        paths = json.loads((root / name).read_text())
-    except (OSError, ValueError) as error:
-        allowed = "a JSON file with a list of paths of cells"
-        raise ConfigurationError([Problem("only", f"{name!r} ({error})", allowed, CONFIG_FILE)]) from error
-    if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
-        wrong: Any = paths
-    else:
-        wrong = [path for path in paths if path not in grid.by_path]
-    if wrong or not paths:
-        allowed = f"a list of the sweep's cells, such as {json.dumps([grid.cells[0].path])}"
-        raise ConfigurationError([Problem("only", json.dumps(wrong), allowed, name)])
-    kept = set(paths)
-    return replace(grid, cells=tuple(cell for cell in grid.cells if cell.path in kept))
-
-
 def wanted(configuration: Configuration, cell: Cell) -> dict[str, Any]:
-    """The specification that a cell's file must embed: where it differs, the cell is stale.
+    """Give the specification that a cell's file must embed: where it differs, the cell is stale.
 
     It holds what a measurement depends on and nothing of the grid's shape, so that a new value on an axis
     leaves the cells that there are alone. It is the same after a round trip through JSON.
@@ -253,118 +227,129 @@ def wanted(configuration: Configuration, cell: Cell) -> dict[str, Any]:
     }
 
 
-def _attempt(
-    problems: list[Problem], read: Callable[[Asked, Path], Found], asked: Asked, root: Path
-) -> Found | None:
-    """What `read` returns, or None with its problems kept, so that those of both files are said together."""
-    try:
-        return read(asked, root)
-    except ConfigurationError as error:
-        problems += error.problems
-        return None
+class _File(NamedTuple):
+    """A file of the configuration."""
+
+    name: str
+    """What results are named by."""
+    shown: str
+    """What errors call it."""
+    content: dict[str, Any]
 
 
-def _sweep(name: str, root: Path) -> tuple[str, str, Sweep]:
-    path = _find("sweep", name, root)
-    file = _shown(path, root)
-    return path.stem, file, _validated(Sweep, yaml_file.read(path, file), file)
-
-
-def _testbed(name: str, root: Path) -> tuple[str, str, Testbed]:
-    path = _find("testbed", name, root)
-    file = _shown(path, root)
-    content = _on_base(yaml_file.read(path, file), file, root)
-    kind = content.get("kind")
-    if kind not in list(KINDS):
-        given = repr(kind) if "kind" in content else "nothing"
-        raise ConfigurationError([Problem("kind", given, suggest(str(kind), KINDS), file)])
-    return path.stem, file, _validated(KINDS[kind], content, file)
-
-
-def _on_base(content: dict[str, Any], file: str, root: Path, above: tuple[str, ...] = ()) -> dict[str, Any]:
-    """A simulated testbed's content, over that of its base: parameter by parameter, and the claims of both."""
-    base = content.get("base")
-    if content.get("kind") != "simulation" or not isinstance(base, str):
-        return content
-    try:
-        path = _find("base", base, root, folder="testbeds")
-    except ConfigurationError as error:
-        raise ConfigurationError([replace(p, file=file) for p in error.problems]) from error
-    shown = _shown(path, root)
-    if shown in (file, *above):
-        raise ConfigurationError([Problem("base", repr(base), "a file that is not based on this one", file)])
-    below = _on_base(yaml_file.read(path, shown), shown, root, (file, *above))
-    if below.get("kind") != "simulation":
-        raise ConfigurationError([Problem("base", repr(base), "a testbed of kind simulation", file)])
-    parts = [part.get("parameters") for part in (below, content)]
-    inputs = [part.get("inputs") or [] for part in (below, content)]
-    assumptions = [part.get("assumptions") or {} for part in (below, content)]
-    return {
-        **below,
-        **content,
-        "parameters": {
-            name: value for part in parts if isinstance(part, dict) for name, value in part.items()
-        },
-        "inputs": list(dict.fromkeys(itertools.chain(*inputs))),
-        "assumptions": {claim: why for part in assumptions for claim, why in dict(part).items()},
-    }
-
-
-def _sides(run: Run, root: Path) -> tuple[Side, Side] | None:
-    if run.base is None and run.new is None:
-        return None
-    problems = [
-        Problem(key, "nothing", "base and new, or neither", CONFIG_FILE)
-        for key in ("base", "new")
-        if getattr(run, key) is None
-    ]
-    if run.source is not None:
-        problems.append(Problem("source", repr(run.source), "none with base and new", CONFIG_FILE))
-    if problems:
-        raise ConfigurationError(problems)
-    try:
-        base, new = (side(key, str(getattr(run, key)), root / run.results) for key in ("base", "new"))
-    except ConfigurationError as error:
-        raise ConfigurationError([problem.within(CONFIG_FILE) for problem in error.problems]) from error
-    return base, new
-
-
-def _source(given: str | None, name: str, root: Path) -> Source:
-    path = _find("source", name, root, folder="imports")
-    shown = _shown(path, root)
-    settings = _validated(Import, yaml_file.read(path, shown), shown)
-    # A sweep of that name would be written to the same folder.
-    if (root / "config" / "sweeps" / f"{path.stem}.yaml").exists():
-        raise ConfigurationError([Problem("source", repr(name), "a name that no sweep has", CONFIG_FILE)])
-    file = settings.file if given is None else given
-    if file is None or not (root / file).is_file():
-        found = "nothing" if file is None else repr(file)
-        where = shown if given is None and file is not None else CONFIG_FILE
-        allowed = "the path of a CSV or Parquet file, as in --config file=PATH"
-        raise ConfigurationError([Problem("file", found, allowed, where)])
-    return Source(path.stem, settings, Path(file))
-
-
-def _find(key: str, name: str, root: Path, folder: str | None = None) -> Path:
+def _read(key: str, name: str, root: Path, folder: str | None = None) -> _File:
     """The file that a name or a path means. Its stem names results, and so must be a word."""
     known = root / "config" / (folder or f"{key}s")
     path = root / name if name.endswith(".yaml") else known / f"{name}.yaml"
     if not path.is_file():
         names = sorted(file.stem for file in known.glob("*.yaml"))
         allowed = f"{suggest(name, names)}, or the path of a file that ends in .yaml"
-        raise ConfigurationError([Problem(key, repr(name), allowed, CONFIG_FILE)])
+        raise refused(key, repr(name), allowed, CONFIG_FILE)
     if not re.match(WORD, path.stem):
         allowed = "a file name of letters, digits, '.', '_' and '-'"
-        raise ConfigurationError([Problem(key, repr(name), allowed, CONFIG_FILE)])
-    return path
-
-
-def _shown(path: Path, root: Path) -> str:
-    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+        raise refused(key, repr(name), allowed, CONFIG_FILE)
+    shown = str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+    return _File(path.stem, shown, yaml_file.read(path, shown))
 
 
 def _validated(model: type[Model], content: Mapping[str, Any], file: str) -> Model:
     try:
         return model.model_validate(content)
     except ValidationError as error:
-        raise ConfigurationError([p.within(file) for p in from_pydantic(error, model)]) from error
+        with within(file):
+            raise ConfigurationError(from_pydantic(error, model)) from error
+
+
+def _attempt(problems: list[Problem], read: Callable[[], Part]) -> Part | None:
+    """What `read` returns, or None with its problems kept, so that those of all files are said together."""
+    try:
+        return read()
+    except ConfigurationError as error:
+        problems += error.problems
+        return None
+
+
+def _testbed(file: _File, root: Path) -> Testbed:
+    content = _on_base(file, root)
+    kind = content.get("kind")
+    if kind not in list(KINDS):
+        given = repr(kind) if "kind" in content else "nothing"
+        raise refused("kind", given, suggest(str(kind), KINDS), file.shown)
+    return _validated(KINDS[kind], content, file.shown)
+
+
+def _on_base(file: _File, root: Path, above: tuple[str, ...] = ()) -> dict[str, Any]:
+    """A simulated testbed's content, over that of its base: parameter by parameter, and the claims of both."""
+    content, base = file.content, file.content.get("base")
+    if content.get("kind") != "simulation" or not isinstance(base, str):
+        return content
+    try:
+        below_file = _read("base", base, root, folder="testbeds")
+    except ConfigurationError as error:
+        raise ConfigurationError([replace(p, file=file.shown) for p in error.problems]) from error
+    if below_file.shown in (file.shown, *above):
+        raise refused("base", repr(base), "a file that is not based on this one", file.shown)
+    below = _on_base(below_file, root, (file.shown, *above))
+    if below.get("kind") != "simulation":
+        raise refused("base", repr(base), "a testbed of kind simulation", file.shown)
+
+    def merged(key: str) -> dict[str, Any]:
+        parts = (part.get(key) for part in (below, content))
+        return {name: value for part in parts if isinstance(part, dict) for name, value in part.items()}
+
+    return {
+        **below,
+        **content,
+        "parameters": merged("parameters"),
+        "inputs": list(dict.fromkeys([*(below.get("inputs") or []), *(content.get("inputs") or [])])),
+        "assumptions": merged("assumptions"),
+    }
+
+
+def _source(run: Run, root: Path) -> Source | None:
+    if run.source is None:
+        return None
+    read = _read("source", run.source, root, folder="imports")
+    settings = _validated(Import, read.content, read.shown)
+    # A sweep of that name would be written to the same folder.
+    if (root / "config" / "sweeps" / f"{read.name}.yaml").exists():
+        raise refused("source", repr(run.source), "a name that no sweep has", CONFIG_FILE)
+    file = settings.file if run.file is None else run.file
+    if file is None or not (root / file).is_file():
+        given = "nothing" if file is None else repr(file)
+        where = read.shown if run.file is None and file is not None else CONFIG_FILE
+        raise refused("file", given, "the path of a CSV or Parquet file, as in --config file=PATH", where)
+    return Source(read.name, settings, Path(file))
+
+
+def _sides(run: Run, root: Path) -> tuple[Side, Side] | None:
+    texts = {"base": run.base, "new": run.new}
+    if not any(text is not None for text in texts.values()):
+        return None
+    problems = [
+        Problem(key, "nothing", "base and new, or neither", CONFIG_FILE)
+        for key, text in texts.items()
+        if text is None
+    ]
+    if run.source is not None:
+        problems.append(Problem("source", repr(run.source), "none with base and new", CONFIG_FILE))
+    raise_any(problems)
+    with within(CONFIG_FILE):
+        base, new = (side(key, str(text), root / run.results) for key, text in texts.items())
+    return base, new
+
+
+def _only(grid: Grid, name: str, root: Path) -> Grid:
+    """The cells of a grid that a file lists; its axes stay as they are."""
+    try:
+        paths: Any = json.loads((root / name).read_text())
+    except (OSError, ValueError) as error:
+        allowed = "a JSON file with a list of paths of cells"
+        raise refused("only", f"{name!r} ({error})", allowed, CONFIG_FILE) from error
+    listed = isinstance(paths, list) and all(isinstance(path, str) for path in paths)
+    wrong = [path for path in paths if path not in grid.by_path] if listed else paths
+    if wrong or not paths:
+        allowed = f"a list of the sweep's cells, such as {json.dumps([grid.cells[0].path])}"
+        raise refused("only", json.dumps(wrong), allowed, name)
+    kept = set(paths)
+    return replace(grid, cells=tuple(cell for cell in grid.cells if cell.path in kept))

@@ -13,14 +13,14 @@ from tpcsweep.configuration.sweep import REPETITION, Cell, computing_seconds, ex
 
 
 def summary(configuration: Configuration) -> str:
-    """One line: demo on netns: 32 cells in 8 deployments (…), about 3 to 7 min."""
+    """Say it in one line: demo on netns: 32 cells in 8 deployments (…), about 3 to 7 min."""
     grid = configuration.grid
     axes = " × ".join(f"{len(values)} {name}" for name, values in grid.axes.items() if name != REPETITION)
     cells, deployments = _count(len(grid.cells), "cell"), _count(len(grid.deployments), "deployment")
     parts = [axes] if axes else []
     parts.append(_count(configuration.sweep.repetitions, "repetition"))
-    what = f"{cells} in {deployments} ({', '.join(parts)})"
-    return f"{configuration.name} on {configuration.testbed_name}: {what}, {_expected(configuration)}"
+    grid_text = f"{cells} in {deployments} ({', '.join(parts)})"
+    return f"{configuration.name} on {configuration.testbed_name}: {grid_text}, {_expected(configuration)}"
 
 
 def show(configuration: Configuration) -> None:
@@ -31,7 +31,7 @@ def show(configuration: Configuration) -> None:
 
 
 def table(configuration: Configuration) -> RenderableType:
-    """The summary, the axes with their values, and a row for each deployment with its cells.
+    """Give the summary, the axes with their values, and a row for each deployment with its cells.
 
     Deployments are in the order in which they are measured.
     """
@@ -39,33 +39,28 @@ def table(configuration: Configuration) -> RenderableType:
 
 
 def _axes(configuration: Configuration) -> Table:
-    found = Table("axis", "values")
+    rows = Table("axis", "values")
     for name, values in configuration.grid.axes.items():
-        found.add_row(name, _values(name, values))
-    return found
+        rows.add_row(name, _values(name, values))
+    return rows
 
 
 def _deployments(configuration: Configuration) -> Table:
     grid = configuration.grid
-    order = sorted(grid.deployments, key=lambda path: -grid.rank[path])
-    names = list(next(iter(grid.cells)).deployment.values)
-    found = Table("order", *names, "cells", "with")
-    for place, path in enumerate(order, start=1):
+    rows = Table("order", *grid.cells[0].deployment.values, "cells", "with")
+    for order, path in enumerate(sorted(grid.deployments, key=grid.rank.__getitem__, reverse=True), start=1):
         cells = grid.deployments[path]
-        values = cells[0].deployment.values
-        shown = (show_value(name, values[name]) for name in names)
-        found.add_row(str(place), *shown, str(len(cells)), _settings(cells, grid.axes))
-    return found
+        shown = (show_value(name, value) for name, value in cells[0].deployment.values.items())
+        rows.add_row(str(order), *shown, str(len(cells)), _settings(cells, grid.axes))
+    return rows
 
 
 def _settings(cells: Sequence[Cell], axes: Mapping[str, Sequence[Value]]) -> str:
     """The values that the cells of a deployment have on the other axes, in the order of the axes."""
-    held = {
-        name: {cell.setting.values[name] for cell in cells}
-        for name in axes
-        if name in cells[0].setting.values
-    }
-    shown = (f"{name} {_values(name, [v for v in axes[name] if v in held[name]])}" for name in held)
+    shown = []
+    for name in cells[0].setting.values:
+        held = {cell.setting.values[name] for cell in cells}
+        shown.append(f"{name} {_values(name, (value for value in axes[name] if value in held))}")
     return "; ".join(shown)
 
 
@@ -73,8 +68,8 @@ def _values(name: str, values: Iterable[Value]) -> str:
     return ", ".join(show_value(name, value) for value in values)
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _expected(configuration: Configuration) -> str:

@@ -18,10 +18,9 @@ from pydantic import (
     Tag,
     create_model,
 )
-from pydantic_core import PydanticCustomError
 
-from tpcsweep.configuration.problems import LIST_TAG, VALUE_TAG
-from tpcsweep.configuration.units import CORES, COUNT, FRACTION, RATE, RTT, SIZE, Quantity, show
+from tpcsweep.configuration.problems import LIST_TAG, VALUE_TAG, fault
+from tpcsweep.configuration.units import CORES, COUNT, DURATION, FRACTION, RATE, RTT, SIZE, Quantity, show
 
 Value = str | int | float | None
 """What a parameter holds, in base units."""
@@ -29,7 +28,13 @@ Value = str | int | float | None
 WORD = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 """What a word is made of: words become parts of file names."""
 Word = Annotated[str, StringConstraints(strict=True, pattern=WORD, max_length=64)]
+AnyText = Annotated[str, Field(strict=True)]
+Text = Annotated[str, Field(strict=True, min_length=1)]
 Count = Annotated[int, Quantity(COUNT, at_least=1)]
+Bytes = Annotated[int, Quantity(SIZE, at_least=1)]
+Rate = Annotated[float, Quantity(RATE, above=0)]
+Seconds = Annotated[float, Quantity(DURATION, above=0)]
+Share = Annotated[float, Quantity(FRACTION, above=0, below=1)]
 
 
 class Strict(BaseModel):
@@ -50,9 +55,7 @@ class DeploymentParameters(Strict):
     rtt: Annotated[float, Quantity(RTT, at_least=0)] = Field(
         default=0.0, description="round-trip time that the path adds; 0: none"
     )
-    bandwidth: Annotated[float, Quantity(RATE, above=0)] = Field(
-        default=1.0, description="bandwidth of the path, in each direction"
-    )
+    bandwidth: Rate = Field(default=1.0, description="bandwidth of the path, in each direction")
     loss: Annotated[float, Quantity(FRACTION, at_least=0, below=1)] = Field(
         default=0.0, description="share of packets that the path loses, in each direction"
     )
@@ -88,9 +91,7 @@ class Parameters(DeploymentParameters):
     tcp_streams: Annotated[int, Quantity(COUNT, at_least=1, at_most=100)] = Field(
         default=1, description="TCP connections inside one transfer, as many as the tool can have"
     )
-    file_size: Annotated[int, Quantity(SIZE, at_least=1)] = Field(
-        default=256 * 2**20, description="size of each file"
-    )
+    file_size: Bytes = Field(default=256 * 2**20, description="size of each file")
     source_content: Literal["sparse", "random"] = Field(
         default="sparse", description="content of the source files: holes, or random bytes kept in memory"
     )
@@ -104,13 +105,12 @@ CELL = tuple(name for name in Parameters.model_fields if name not in DEPLOYMENT)
 
 
 def quantity(name: str) -> Quantity | None:
-    """Dimension and bounds of a parameter; None for one that is a word."""
-    found = (item for item in Parameters.model_fields[name].metadata if isinstance(item, Quantity))
-    return next(found, None)
+    """Give dimension and bounds of a parameter; None for one that is a word."""
+    return next((item for item in Parameters.model_fields[name].metadata if isinstance(item, Quantity)), None)
 
 
 def show_value(name: str, value: Value) -> str:
-    """A parameter's value for people; `repetition` is shown too."""
+    """Give a parameter's value for people; `repetition` is shown too."""
     if value is None or isinstance(value, str):
         return "null" if value is None else value
     known = quantity(name) if name in Parameters.model_fields else None
@@ -120,15 +120,11 @@ def show_value(name: str, value: Value) -> str:
 def _unique(values: list[Hashable]) -> tuple[Hashable, ...]:
     twice = [value for index, value in enumerate(values) if value in values[:index]]
     if twice:
-        raise PydanticCustomError(
-            "duplicate",
-            "each value once",
-            {"given": f"{', '.join(map(repr, dict.fromkeys(twice)))} more than once"},
-        )
+        raise fault("each value once", f"{', '.join(map(repr, dict.fromkeys(twice)))} more than once")
     return tuple(values)
 
 
-def _one_or_list(value: object) -> str:
+def _tag(value: object) -> str:
     return LIST_TAG if isinstance(value, list | tuple) else VALUE_TAG
 
 
@@ -137,12 +133,14 @@ def _selection(name: str, doc: str, *, defaults: bool) -> type[Strict]:
     fields: dict[str, Any] = {}
     hints = get_type_hints(Parameters, include_extras=True)
     for parameter, info in Parameters.model_fields.items():
-        one: Any = hints[parameter]
-        many = Annotated[
-            list[one], Field(min_length=1, json_schema_extra={"uniqueItems": True}), AfterValidator(_unique)
+        single: Any = hints[parameter]
+        several = Annotated[
+            list[single],
+            Field(min_length=1, json_schema_extra={"uniqueItems": True}),
+            AfterValidator(_unique),
         ]
         either = Annotated[
-            Annotated[one, Tag(VALUE_TAG)] | Annotated[many, Tag(LIST_TAG)], Discriminator(_one_or_list)
+            Annotated[single, Tag(VALUE_TAG)] | Annotated[several, Tag(LIST_TAG)], Discriminator(_tag)
         ]
         # A factory keeps the default out of the schema where leaving a parameter out means any value.
         default = {"default": info.default} if defaults else {"default_factory": lambda: None}
@@ -155,6 +153,7 @@ Selection = _selection("Selection", "Values of some parameters, by which cells a
 
 
 def chosen(selection: Strict) -> dict[str, Value | tuple[Value, ...]]:
-    """What a `Given` or `Selection` was given, in the order of the fields; lists are tuples."""
-    names = type(selection).model_fields
+    """Give what a `Given` or `Selection` was given, in the order of the fields; lists are tuples."""
+    # Of a `Question`, which has more keys, the parameters alone.
+    names = Parameters.model_fields
     return {name: getattr(selection, name) for name in names if name in selection.model_fields_set}

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import AfterValidator, ConfigDict, Field
-from pydantic_core import PydanticCustomError
 
-from tpcsweep.configuration.parameters import Strict
+from tpcsweep.configuration.parameters import AnyText, Strict, Text
+from tpcsweep.configuration.problems import fault
 
 
 class Estimate(Strict):
@@ -19,20 +19,16 @@ class Estimate(Strict):
     )
     low: float | None = Field(default=None, description="the least that it may be; left out: the value")
     high: float | None = Field(default=None, description="the most that it may be; left out: the value")
-    unit: str = Field(strict=True, description="unit of value, low and high")
-    source: str = Field(
-        strict=True,
-        min_length=1,
-        description="where it comes from: published hardware, a measurement, or an assumption",
+    unit: AnyText = Field(description="unit of value, low and high")
+    source: Text = Field(
+        description="where it comes from: published hardware, a measurement, or an assumption"
     )
 
     @property
     def range(self) -> tuple[float | None, float | None]:
         """From where to where it may be; both ends are the value where nothing else is said."""
-        return (
-            self.value if self.low is None else self.low,
-            self.value if self.high is None else self.high,
-        )
+        low = self.value if self.low is None else self.low
+        return low, self.value if self.high is None else self.high
 
 
 @dataclass(frozen=True)
@@ -47,27 +43,23 @@ class _Check:
     def __call__(self, estimate: Estimate) -> Estimate:
         value, (low, high) = estimate.value, estimate.range
         if estimate.unit != self.unit:
-            _refuse(f"unit {estimate.unit!r}", repr(self.unit))
+            raise fault(repr(self.unit), f"unit {estimate.unit!r}")
         if value is None or low is None or high is None:
             if not self.null:
-                _refuse("null", f"a number of {self.unit}")
+                raise fault(f"a number of {self.unit}", "null")
             if (value, estimate.low, estimate.high) != (None, None, None):
-                _refuse("null with a range", "null alone, or a number in a range")
+                raise fault("null alone, or a number in a range", "null with a range")
             return estimate
         if not low <= value <= high:
-            _refuse(f"{value:g} in a range from {low:g} to {high:g}", "low ≤ value ≤ high")
+            raise fault("low ≤ value ≤ high", f"{value:g} in a range from {low:g} to {high:g}")
         if low < 0 or (self.positive and low == 0) or (self.share and high > 1):
             allowed = "above 0" if self.positive else "at least 0"
-            _refuse(f"{low:g} to {high:g}", f"{allowed} and at most 1" if self.share else allowed)
+            raise fault(f"{allowed} and at most 1" if self.share else allowed, f"{low:g} to {high:g}")
         return estimate
 
 
 def _in(unit: str, **bounds: bool) -> AfterValidator:
     return AfterValidator(_Check(unit, **bounds))
-
-
-def _refuse(given: str, allowed: str) -> None:
-    raise PydanticCustomError("estimate", "{allowed}", {"given": given, "allowed": allowed})
 
 
 _Rate = Annotated[Estimate, _in("Gbit/s", positive=True)]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -43,10 +44,6 @@ class Problem:
         where = ": ".join(part for part in (self.file, self.key) if part)
         return f"{where}: given {self.given}, allowed: {self.allowed}"
 
-    def within(self, file: str) -> Problem:
-        """The same problem, said to be in a file."""
-        return replace(self, file=file)
-
 
 class ConfigurationError(ValueError):
     """Wrong input, found before anything is deployed. Its text has one line for each problem."""
@@ -56,8 +53,28 @@ class ConfigurationError(ValueError):
         super().__init__("\n".join(map(str, problems)))
 
 
+def refused(key: str, given: str, allowed: str, file: str = "") -> ConfigurationError:
+    """Make the error of a single problem."""
+    return ConfigurationError([Problem(key, given, allowed, file)])
+
+
+def raise_any(problems: Iterable[Problem]) -> None:
+    """Raise ConfigurationError with the problems, if there are any."""
+    if problems := list(problems):
+        raise ConfigurationError(problems)
+
+
+@contextmanager
+def within(file: str) -> Iterator[None]:
+    """Say of the problems that are raised meanwhile that they are in a file."""
+    try:
+        yield
+    except ConfigurationError as error:
+        raise ConfigurationError([replace(problem, file=file) for problem in error.problems]) from error
+
+
 def key(place: Iterable[str | int]) -> str:
-    """A place in nested mappings and lists, as people write it: parameters.rtt[1]."""
+    """Give a place in nested mappings and lists, as people write it: parameters.rtt[1]."""
     text = ""
     for part in place:
         if isinstance(part, int):
@@ -68,21 +85,28 @@ def key(place: Iterable[str | int]) -> str:
 
 
 def suggest(given: str, known: Iterable[str]) -> str:
-    """The known words, led by the one that was probably meant."""
+    """List the known words, led by the one that was probably meant."""
     known = list(known)
     close = difflib.get_close_matches(given, known, n=1)
     hint = f"{close[0]}? " if close else ""
     return f"{hint}one of {', '.join(known)}"
 
 
+def fault(allowed: str, given: str | None = None) -> PydanticCustomError:
+    """Make the error of a validator.
+
+    Args:
+        allowed: what may be there.
+        given: what was there; None: the value that is validated.
+    """
+    context = {"allowed": allowed} if given is None else {"allowed": allowed, "given": given}
+    return PydanticCustomError("settings", "{allowed}", context)
+
+
 def refuse(model: type[BaseModel], faults: Iterable[Fault]) -> None:
-    """Raises ValidationError with all the faults, each at its own place rather than at the model's."""
+    """Raise ValidationError with all the faults, if there are any: each at its own place, not at the model's."""
     errors = [
-        InitErrorDetails(
-            type=PydanticCustomError("settings", "{allowed}", {"given": given, "allowed": allowed}),
-            loc=place,
-            input=None,
-        )
+        InitErrorDetails(type=fault(allowed, given), loc=place, input=None)
         for place, given, allowed in faults
     ]
     if errors:
@@ -90,31 +114,28 @@ def refuse(model: type[BaseModel], faults: Iterable[Fault]) -> None:
 
 
 def from_pydantic(error: ValidationError, model: type[BaseModel]) -> list[Problem]:
-    """The problems that pydantic found while it validated `model`."""
+    """Give the problems that pydantic found while it validated a model."""
     schema = model.model_json_schema()
-    errors = error.errors(include_url=False)
+    details = error.errors(include_url=False)
     # A list counts only its valid items, and so is too short for its wrong ones too.
-    around = {found["loc"][:depth] for found in errors for depth in range(len(found["loc"]))}
+    around = {detail["loc"][:depth] for detail in details for depth in range(len(detail["loc"]))}
     return [
-        _problem(found, schema)
-        for found in errors
-        if not (found["type"] == "too_short" and found["loc"] in around)
+        _problem(detail, schema)
+        for detail in details
+        if not (detail["type"] == "too_short" and detail["loc"] in around)
     ]
 
 
-def _problem(found: Mapping[str, Any], schema: Mapping[str, Any]) -> Problem:
-    place, context = found["loc"], found.get("ctx", {})
-    given = repr(found["input"])
-    if found["type"] == "extra_forbidden":
+def _problem(detail: Mapping[str, Any], schema: Mapping[str, Any]) -> Problem:
+    kind, place, context = detail["type"], detail["loc"], detail.get("ctx", {})
+    if kind == "extra_forbidden":
         known = _keys(schema, place[:-1], schema.get("$defs", {})) or []
         return Problem(key(place), "an unknown key", suggest(str(place[-1]), known))
-    if found["type"] == "missing":
+    if kind == "missing":
         return Problem(key(place), "nothing", "this key is needed")
-    if "given" in context:
-        given = context["given"]
-    template = _ALLOWED.get(found["type"])
-    allowed = template.format_map(context).replace("'", "") if template else found["msg"]
-    return Problem(key(place), given, allowed)
+    template = _ALLOWED.get(kind)
+    allowed = template.format_map(context).replace("'", "") if template else detail["msg"]
+    return Problem(key(place), context.get("given", repr(detail["input"])), allowed)
 
 
 def _keys(

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import yaml
 from pydantic import Field, model_validator
 
-from tpcsweep.configuration.parameters import Parameters, Selection, Value, show_value
-from tpcsweep.configuration.problems import ConfigurationError, Problem
+from tpcsweep.configuration.parameters import Selection, Value, chosen, show_value
+from tpcsweep.configuration.problems import refused
 from tpcsweep.configuration.units import FRACTION, RATE, Quantity, show
 
 KNOBS = ("cores", "origins", "streams")
@@ -38,9 +38,7 @@ class Question(Selection):  # type: ignore[misc, valid-type]
     @property
     def given(self) -> Given:
         """The parameters that were given, in the order of `Parameters`."""
-        return {
-            name: getattr(self, name) for name in Parameters.model_fields if name in self.model_fields_set
-        }
+        return chosen(self)
 
     @model_validator(mode="before")
     @classmethod
@@ -48,20 +46,17 @@ class Question(Selection):  # type: ignore[misc, valid-type]
         """Read numbers in lists: of a list on the command line Snakemake makes one of texts."""
         if not isinstance(content, Mapping):
             return content
-        lists = {name: content[name] for name in KNOBS if isinstance(content.get(name), list)}
-        return {
-            **content,
-            **{
-                name: [yaml.safe_load(one) if isinstance(one, str) else one for one in values]
-                for name, values in lists.items()
-            },
+        read = {
+            name: [yaml.safe_load(value) if isinstance(value, str) else value for value in content[name]]
+            for name in KNOBS
+            if isinstance(content.get(name), list)
         }
+        return {**content, **read}
 
     def needed_target(self) -> float:
         """Give the target; raises ConfigurationError where there is none."""
         if self.target is None:
-            allowed = 'this key is needed, as in --config target="100 Gbit/s"'
-            raise ConfigurationError([Problem("target", "nothing", allowed)])
+            raise refused("target", "nothing", 'this key is needed, as in --config target="100 Gbit/s"')
         return self.target
 
     @property
@@ -80,5 +75,5 @@ class Question(Selection):  # type: ignore[misc, valid-type]
         return text.replace(" ", "").replace("/s", "ps").replace("%", "percent")
 
 
-def _text(name: str, value: Value | tuple[Value, ...]) -> str:
-    return "+".join(show_value(name, one) for one in (value if isinstance(value, tuple) else (value,)))
+def _text(name: str, values: Value | tuple[Value, ...]) -> str:
+    return "+".join(show_value(name, v) for v in (values if isinstance(values, tuple) else (values,)))

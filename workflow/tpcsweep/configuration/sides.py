@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tpcsweep.configuration.parameters import Parameters, Value, quantity, show_value
-from tpcsweep.configuration.problems import ConfigurationError, Problem, suggest
-from tpcsweep.configuration.units import Dimension, UnitError, parse
+from tpcsweep.configuration.problems import refused, suggest
+from tpcsweep.configuration.units import UnitError, parse
 
 DATASET = "dataset.nc"
 
@@ -44,25 +44,21 @@ def side(key: str, text: str, results: Path) -> Side:
     where, _, choice = text.partition(":")
     dataset = Path(where) if where.endswith(".nc") else results / where / DATASET
     if not dataset.is_file():
-        known = sorted(found.parent.name for found in results.glob(f"*/{DATASET}"))
-        allowed = (
-            f"{suggest(where, known)} with a dataset in {results}, or the path of a file that ends in .nc"
-        )
-        raise ConfigurationError([Problem(key, repr(text), allowed)])
+        known = suggest(where, sorted(file.parent.name for file in results.glob(f"*/{DATASET}")))
+        allowed = f"{known} with a dataset in {results}, or the path of a file that ends in .nc"
+        raise refused(key, repr(text), allowed)
     chosen: dict[str, Value] = {}
     for part in filter(None, choice.split(",")):
         name, equals, value = (word.strip() for word in part.partition("="))
         if not (name and equals and value):
-            raise ConfigurationError([Problem(key, repr(text), f"{where}:AXIS=VALUE,AXIS=VALUE")])
+            raise refused(key, repr(text), f"{where}:AXIS=VALUE,AXIS=VALUE")
         chosen[name] = _value(key, name, value)
     return Side(key, text, dataset, chosen)
 
 
 def shown(name: str, value: Value) -> str:
-    """A coordinate's value for people, with its unit."""
-    if isinstance(value, float) and math.isinf(value):
-        return "null"
-    return show_value(name, value)
+    """Give a coordinate's value for people, with its unit."""
+    return "null" if isinstance(value, float) and math.isinf(value) else show_value(name, value)
 
 
 def _value(key: str, name: str, text: str) -> Value:
@@ -71,16 +67,10 @@ def _value(key: str, name: str, text: str) -> Value:
         return int(text) if name == "repetition" and text.isdigit() else text
     if text == "null" and known.null:
         return math.inf
+    value: str | float = text
+    if re.fullmatch(r"[0-9]+(?:\.[0-9]+)?", text):  # a bare number: `parse` wants a unit of text
+        value = int(text) if known.dimension.whole and "." not in text else float(text)
     try:
-        return parse(_number(text, known.dimension), known.dimension)
+        return parse(value, known.dimension)
     except UnitError as error:
-        raise ConfigurationError(
-            [Problem(f"{key}, {name}", *str(error)[6:].split(", allowed: ", 1))]
-        ) from error
-
-
-def _number(text: str, dimension: Dimension) -> str | float:
-    """A bare number as a number: `parse` wants a unit of text."""
-    if not re.fullmatch(r"[0-9]+(?:\.[0-9]+)?", text):
-        return text
-    return int(text) if dimension.whole and "." not in text else float(text)
+        raise refused(f"{key}, {name}", error.given, error.allowed) from error

@@ -5,50 +5,43 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BeforeValidator, Field, model_validator
 
-from tpcsweep.configuration.notebooks import Notebooks
 from tpcsweep.configuration.parameters import (
     DEPLOYMENT,
+    AnyText,
     Count,
     Given,
     Parameters,
+    Seconds,
     Selection,
+    Share,
     Strict,
     Value,
+    Word,
     chosen,
     show_value,
 )
-from tpcsweep.configuration.problems import ConfigurationError, Problem
-from tpcsweep.configuration.scale import Scale
+from tpcsweep.configuration.problems import Problem, fault, raise_any
 from tpcsweep.configuration.units import COUNT, DURATION, FRACTION, Quantity, canonical, show
-
-__all__ = [
-    "Cell",
-    "Grid",
-    "Group",
-    "Measurement",
-    "Parameters",
-    "Sweep",
-    "computing_seconds",
-    "expand",
-    "expected_seconds",
-]
 
 ONLY_DEPLOYMENT = "deployment=only"
 """The path of the deployment where no axis changes it: a path must not be empty."""
 
 REPETITION = "repetition"
 
-_Positive = Annotated[float, Quantity(DURATION, above=0)]
-_Share = Annotated[float, Quantity(FRACTION, above=0, below=1)]
+Values = Mapping[str, tuple[Value, ...]]
+"""Values of some parameters, in base units."""
+
+_ONE_OVER = r"1/[1-9][0-9]*"
 
 
 class Measurement(Strict):
@@ -59,9 +52,9 @@ class Measurement(Strict):
         description="when a cell ends: when its throughput is steady and known well enough, after a fixed time, or "
         "when each stream has transferred a number of files",
     )
-    interval: _Positive = Field(default=0.1, description="time between samples")
-    min_time: _Positive = Field(default=4.0, description="shortest time that a cell is measured until steady")
-    max_time: _Positive = Field(
+    interval: Seconds = Field(default=0.1, description="time between samples")
+    min_time: Seconds = Field(default=4.0, description="shortest time that a cell is measured until steady")
+    max_time: Seconds = Field(
         default=20.0,
         description="longest time that a cell is measured until steady or until its files are there",
     )
@@ -71,10 +64,10 @@ class Measurement(Strict):
     files: Annotated[int | None, Quantity(COUNT, at_least=1, null="another rule")] = Field(
         default=None, description="how many files each stream transfers with until: files"
     )
-    precision: _Share = Field(
+    precision: Share = Field(
         default=0.05, description="half-width of the confidence interval over the mean at which a cell ends"
     )
-    confidence: _Share = Field(default=0.95, description="confidence of the interval")
+    confidence: Share = Field(default=0.95, description="confidence of the interval")
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -85,26 +78,19 @@ class Measurement(Strict):
         return (self.min_time if self.until == "steady" else 0.0), self.max_time
 
     @model_validator(mode="after")
-    def _of_its_rule(self) -> Measurement:
+    def _consistent(self) -> Measurement:
         used = _USED[self.until]
         for name in sorted(set().union(*_USED.values())):
             given = name in self.model_fields_set and getattr(self, name) is not None
             if given and name not in used:
-                _refuse_measurement(f"{name} with until: {self.until}", f"only {' and '.join(used)} there")
+                raise fault(f"only {' and '.join(used)} there", f"{name} with until: {self.until}")
             if not given and name in used and self.until != "steady":
-                _refuse_measurement(f"until: {self.until} without {name}", f"{' and '.join(used)} as well")
-        return self
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Measurement:
-        names = ("interval", *_USED[self.until])
-        for small, large in itertools.pairwise(name for name in names if name != "files"):
+                raise fault(f"{' and '.join(used)} as well", f"until: {self.until} without {name}")
+        for small, large in itertools.pairwise(("interval", *(name for name in used if name != "files"))):
             low, high = getattr(self, small), getattr(self, large)
             if low > high:
-                _refuse_measurement(
-                    f"{small} {show(low, DURATION)} and {large} {show(high, DURATION)}",
-                    f"{small} at most {large}",
-                )
+                given_times = f"{small} {show(low, DURATION)} and {large} {show(high, DURATION)}"
+                raise fault(f"{small} at most {large}", given_times)
         return self
 
 
@@ -117,14 +103,73 @@ _USED = {
 """The keys that each rule uses, times from the shortest; what another rule uses is refused rather than ignored."""
 
 
-def _refuse_measurement(given: str, allowed: str) -> None:
-    raise PydanticCustomError("measurement", "{allowed}", {"given": given, "allowed": allowed})
+class Curves(Strict):
+    """Throughput over one axis, a curve for each value of another."""
+
+    x: Word = Field(description="the axis that throughput is drawn over")
+    curve: Word = Field(description="the axis that has a curve for each of its values")
+
+
+class Notebooks(Strict):
+    """The notebooks of a sweep's report, each with the axes that it shows."""
+
+    # A notebook `notebooks/NAME.ipynb` takes a dataset and a folder of figures, and for each field of its model here
+    # the axis that is to have that place; it writes the figure NAME.
+    curves: Curves | None = Field(
+        default=None, description="throughput over one axis, a curve for each value of another"
+    )
+
+    @property
+    def places(self) -> dict[str, dict[str, str]]:
+        """For each notebook that is asked for, which axis has which place."""
+        return self.model_dump(exclude_none=True)
+
+    def problems(self, axes: Iterable[str]) -> Iterator[Problem]:
+        """Give places that are given to what is none of the axes, or to one twice."""
+        known = list(axes)
+        for name, places in self.places.items():
+            free = list(known)
+            for place, axis in places.items():
+                if axis in free:
+                    free.remove(axis)
+                    continue
+                allowed = f"an axis: one of {', '.join(free)}" if free else "another axis, and there is none"
+                yield Problem(f"notebooks.{name}.{place}", axis, allowed)
+
+
+def _factor(text: object) -> object:
+    if not isinstance(text, str) or not re.fullmatch(_ONE_OVER, text):
+        raise fault("one over a whole number, such as 1/200", repr(text))
+    return text
+
+
+Factor = Annotated[str, BeforeValidator(_factor), Field(json_schema_extra={"pattern": f"^{_ONE_OVER}$"})]
+"""What bandwidths, cores, files and buffers are multiplied by: 1/200."""
+
+
+class Scale(Strict):
+    """How a sweep was made of a published one; `tpcsweep.published.scaling` writes it."""
+
+    by: Factor = Field(description="what bandwidths, cores, files and buffers were multiplied by")
+    notes: tuple[str, ...] = Field(
+        default=(), description="what the sweep has not, or has otherwise than by the factor"
+    )
+
+    @property
+    def factor(self) -> Fraction:
+        """The factor as a number."""
+        return Fraction(self.by)
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """What a dataset's attributes say of it."""
+        return {"scale": self.by, **({"scale_notes": "; ".join(self.notes)} if self.notes else {})}
 
 
 class Sweep(Strict):
     """A named grid: axes with values, fixed parameters, how to measure."""
 
-    description: str = Field(default="", strict=True, description="what the sweep is for")
+    description: AnyText = Field(default="", description="what the sweep is for")
     parameters: Given = Field(  # type: ignore[valid-type]
         default_factory=Given, description="parameters: one value, or a list for an axis"
     )
@@ -217,40 +262,45 @@ class Grid:
     """The cells of a sweep."""
 
     sweep: Sweep
-    axes: Mapping[str, tuple[Value, ...]]
+    axes: Values
     """Values of each axis in the order of the sweep, `repetition` last."""
     cells: tuple[Cell, ...]
     """In the order of the axes."""
 
     @cached_property
+    def _held(self) -> dict[str, list[Cell]]:
+        """The cells of each deployment in the order of the grid."""
+        held: dict[str, list[Cell]] = {}
+        for cell in self.cells:
+            held.setdefault(cell.deployment_path, []).append(cell)
+        return held
+
+    @cached_property
     def deployments(self) -> Mapping[str, tuple[Cell, ...]]:
         """The cells of each deployment, in the order in which they are to be measured."""
-        by_path: dict[str, list[Cell]] = {}
-        for cell in self.cells:
-            by_path.setdefault(cell.deployment_path, []).append(cell)
-        seed = self.sweep.seed
         return MappingProxyType(
             {
-                path: tuple(sorted(cells, key=lambda cell: _shuffled(seed, path, cell.cell_path)))
-                for path, cells in by_path.items()
+                path: tuple(sorted(cells, key=lambda cell: self._shuffled(path, cell.cell_path)))
+                for path, cells in self._held.items()
             }
         )
 
     @cached_property
     def rank(self) -> Mapping[str, int]:
         """The place of each deployment in the shuffled order. The highest is first, as job priorities are."""
-        order = sorted(self.deployments, key=lambda path: _shuffled(self.sweep.seed, path), reverse=True)
-        return MappingProxyType({path: len(order) - place for place, path in enumerate(order)})
+        order = sorted(self.deployments, key=self._shuffled)
+        return MappingProxyType({path: rank for rank, path in enumerate(order, start=1)})
+
+    def _shuffled(self, *names: str) -> bytes:
+        """A key to sort by. A name's key is its own, so that a new value leaves the order of the others alone."""
+        return hashlib.sha256("\n".join((str(self.sweep.seed), *names)).encode()).digest()
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
         """The deployments, grouped by the cells that they hold."""
-        held: dict[str, list[str]] = {}
-        for cell in self.cells:
-            held.setdefault(cell.deployment_path, []).append(cell.cell_path)
         alike: dict[tuple[str, ...], list[str]] = {}
-        for path, cells in held.items():
-            alike.setdefault(tuple(cells), []).append(path)
+        for path, cells in self._held.items():
+            alike.setdefault(tuple(cell.cell_path for cell in cells), []).append(path)
         return tuple(Group(tuple(paths), cells) for cells, paths in alike.items())
 
     @cached_property
@@ -260,9 +310,11 @@ class Grid:
 
 
 def expand(sweep: Sweep, defaults: Mapping[str, Value] = MappingProxyType({})) -> Grid:
-    """The grid of a sweep: the product of its axes, less what is excluded, plus what is included.
+    """Make the grid of a sweep: the product of its axes, less what is excluded, plus what is included.
 
-    Parameters that the sweep leaves out have the values of `defaults`, else those of `Parameters`.
+    Args:
+        sweep: what its file says.
+        defaults: values of parameters that the sweep leaves out; others have those of `Parameters`.
 
     Raises:
         ConfigurationError: for too many cells or none, an exclude that matches nothing, an include that adds
@@ -272,40 +324,47 @@ def expand(sweep: Sweep, defaults: Mapping[str, Value] = MappingProxyType({})) -
     axes = {name: values for name, values in given.items() if isinstance(values, tuple)}
     fixed = {name: value for name, value in given.items() if name not in axes}
     others = Parameters().model_copy(update={**defaults, **fixed})
-    includes = [_as_lists(entry) for entry in sweep.include]
-    _refuse(_unknown_axes(includes, axes))
-    merged = _merge(axes, includes)
-    _refuse(_too_many(sweep, axes, includes))
-    _refuse(sweep.notebooks.problems(axes))
+    includes, excludes = (
+        [_as_lists(selection) for selection in selections] for selections in (sweep.include, sweep.exclude)
+    )
+    raise_any(_unknown_axes(includes, axes))
+    raise_any(_too_many(sweep, axes, includes))
+    raise_any(sweep.notebooks.problems(axes))
+    raise_any(_never_matching(excludes, axes, others))
 
-    names = tuple(axes)
-    excludes = [_as_lists(entry) for entry in sweep.exclude]
-    _refuse(_never_matching(excludes, axes, others))
-    kept, matched = _without(itertools.product(*axes.values()), names, excludes)
-    problems = [
-        Problem(f"exclude[{index}]", _text(excludes[index]), "what matches at least one cell of the axes")
-        for index in range(len(excludes))
-        if index not in matched
-    ]
-    points = dict.fromkeys(kept)
+    problems = []
+    points, matched = _without(axes, excludes)
+    for index, entry in enumerate(excludes):
+        if index not in matched:
+            allowed = "what matches at least one cell of the axes"
+            problems.append(Problem(f"exclude[{index}]", _text(entry), allowed))
     for index, entry in enumerate(includes):
         before = len(points)
-        points.update(dict.fromkeys(itertools.product(*(entry.get(name, axes[name]) for name in names))))
+        points |= dict.fromkeys(itertools.product(*(axes | entry).values()))
         if len(points) == before:
             problems.append(Problem(f"include[{index}]", _text(entry), "what adds at least one cell"))
     if not points:
         problems.append(Problem("exclude", "rules that leave no cell", "rules that leave at least one"))
-    _refuse(problems)
-    ordered = _in_order(points, merged) if includes else points
-    cells = tuple(_cells(ordered, names, others, sweep.repetitions))
+    raise_any(problems)
+
+    merged = _merged(axes, includes)
+    ordered: Iterable[tuple[Value, ...]] = points
+    if includes:
+        places = [{value: place for place, value in enumerate(values)} for values in merged.values()]
+        ordered = sorted(points, key=lambda point: [at[v] for at, v in zip(places, point, strict=True)])
+    cells = tuple(_cells(ordered, tuple(axes), others, sweep.repetitions))
     return Grid(sweep, MappingProxyType(merged | {REPETITION: tuple(range(1, sweep.repetitions + 1))}), cells)
 
 
 def expected_seconds(grid: Grid, deploy_seconds: float, cell_seconds: float = 0.0) -> tuple[float, float]:
-    """The shortest and longest duration of a sweep in seconds.
+    """Give the shortest and longest duration of a sweep, s.
 
-    A deployment costs `deploy_seconds` to bring up and tear down, a cell `cell_seconds` beside its measuring. In the
-    longest, as many cells as may be are measured once more, each in a deployment of its own.
+    In the longest, as many cells as may be are measured once more, each in a deployment of its own.
+
+    Args:
+        grid: its cells.
+        deploy_seconds: what a deployment takes to be brought up and torn down, s.
+        cell_seconds: what a cell takes beside its measuring, s.
     """
     cells = len(grid.cells)
     base = computing_seconds(grid, deploy_seconds, cell_seconds)
@@ -315,85 +374,57 @@ def expected_seconds(grid: Grid, deploy_seconds: float, cell_seconds: float = 0.
 
 
 def computing_seconds(grid: Grid, deploy_seconds: float, cell_seconds: float) -> float:
-    """What a sweep takes beside measuring: all of it where cells are computed."""
+    """Give what a sweep takes beside measuring, s: all of it where cells are computed."""
     return len(grid.deployments) * deploy_seconds + len(grid.cells) * cell_seconds
 
 
 def _as_lists(selection: Strict) -> dict[str, tuple[Value, ...]]:
-    return {
-        name: value if isinstance(value, tuple) else (value,) for name, value in chosen(selection).items()
-    }
+    return {name: v if isinstance(v, tuple) else (v,) for name, v in chosen(selection).items()}
 
 
-def _text(entry: Mapping[str, Sequence[Value]]) -> str:
+def _text(entry: Values) -> str:
     """An exclude or include for people: rtt: 5 ms, 20 ms; streams: 4."""
     shown = (f"{name}: {', '.join(show_value(name, v) for v in values)}" for name, values in entry.items())
     return "; ".join(shown) or "nothing"
 
 
-def _refuse(problems: Sequence[Problem]) -> None:
-    if problems:
-        raise ConfigurationError(problems)
+def _unknown_axes(includes: Sequence[Values], axes: Values) -> Iterator[Problem]:
+    allowed = f"one of {', '.join(axes) or 'none'}"
+    for index, entry in enumerate(includes):
+        for name in entry:
+            if name not in axes:
+                yield Problem(f"include[{index}].{name}", "a parameter that is no axis", allowed)
 
 
-def _unknown_axes(includes: Sequence[Mapping[str, Any]], axes: Mapping[str, Any]) -> list[Problem]:
-    return [
-        Problem(
-            f"include[{index}].{name}", "a parameter that is no axis", f"one of {', '.join(axes) or 'none'}"
-        )
-        for index, entry in enumerate(includes)
-        for name in entry
-        if name not in axes
-    ]
-
-
-def _never_matching(
-    excludes: Sequence[Mapping[str, tuple[Value, ...]]],
-    axes: Mapping[str, tuple[Value, ...]],
-    defaults: Parameters,
-) -> list[Problem]:
+def _never_matching(excludes: Sequence[Values], axes: Values, defaults: Parameters) -> Iterator[Problem]:
     """Values of excludes that no cell has: a typo would otherwise go unseen."""
-    problems = []
     for index, entry in enumerate(excludes):
         for name, values in entry.items():
             known = axes.get(name, (getattr(defaults, name),))
-            wrong = [value for value in values if value not in known]
-            if wrong:
+            if wrong := tuple(value for value in values if value not in known):
                 allowed = ", ".join(show_value(name, value) for value in known)
-                problems.append(
-                    Problem(f"exclude[{index}].{name}", _text({name: wrong}), f"one of {allowed}")
-                )
-    return problems
+                yield Problem(f"exclude[{index}].{name}", _text({name: wrong}), f"one of {allowed}")
 
 
-def _too_many(
-    sweep: Sweep, axes: Mapping[str, tuple[Value, ...]], includes: Sequence[Mapping[str, tuple[Value, ...]]]
-) -> list[Problem]:
+def _too_many(sweep: Sweep, axes: Values, includes: Sequence[Values]) -> Iterator[Problem]:
     """Counted before anything is expanded, as the product may be beyond any memory."""
-
-    def size(entry: Mapping[str, tuple[Value, ...]]) -> int:
-        return math.prod(len(entry.get(name, values)) for name, values in axes.items()) * sweep.repetitions
-
-    cells = size({}) + sum(size(entry) for entry in includes)
-    if cells <= sweep.max_cells:
-        return []
-    factors = [f"{len(values)} {name}" for name, values in axes.items()]
-    product = " × ".join([*factors, f"{sweep.repetitions} repetitions"])
-    more = f" and {len(includes)} includes" if includes else ""
-    return [
-        Problem("parameters", f"{cells} cells ({product}{more})", f"at most max_cells, {sweep.max_cells}")
-    ]
+    grids = [axes, *({**axes, **entry} for entry in includes)]
+    cells = sweep.repetitions * sum(math.prod(map(len, values.values())) for values in grids)
+    if cells > sweep.max_cells:
+        factors = [f"{len(values)} {name}" for name, values in axes.items()]
+        product = " × ".join([*factors, f"{sweep.repetitions} repetitions"])
+        more = f" and {len(includes)} includes" if includes else ""
+        given = f"{cells} cells ({product}{more})"
+        yield Problem("parameters", given, f"at most max_cells, {sweep.max_cells}")
 
 
-def _merge(
-    axes: Mapping[str, tuple[Value, ...]], includes: Sequence[Mapping[str, tuple[Value, ...]]]
-) -> dict[str, tuple[Value, ...]]:
+def _merged(axes: Values, includes: Sequence[Values]) -> dict[str, tuple[Value, ...]]:
     """The axes with the values that only includes bring: numbers before the first that is larger."""
     merged = {name: list(values) for name, values in axes.items()}
     for name, new in itertools.chain.from_iterable(entry.items() for entry in includes):
         values = merged[name]
         for value in (value for value in new if value not in values):
-            larger = (i for i, other in enumerate(values) if _is_larger(other, value))
+            larger = (at for at, other in enumerate(values) if _is_larger(other, value))
             values.insert(next(larger, len(values)), value)
     return {name: tuple(values) for name, values in merged.items()}
 
@@ -402,31 +433,22 @@ def _is_larger(other: Value, value: Value) -> bool:
     return isinstance(other, int | float) and isinstance(value, int | float) and other > value
 
 
-def _without(
-    points: Iterable[tuple[Value, ...]],
-    names: Sequence[str],
-    excludes: Sequence[Mapping[str, tuple[Value, ...]]],
-) -> tuple[list[tuple[Value, ...]], set[int]]:
-    """The points that no exclude matches, and the indices of the excludes that matched any."""
+def _without(axes: Values, excludes: Sequence[Values]) -> tuple[dict[tuple[Value, ...], None], set[int]]:
+    """The points that no exclude matches, in order, and the indices of the excludes that matched any."""
     # A key that is no axis holds for every cell or for none; those for none were refused before.
+    names = list(axes)
     rules = [
-        [(names.index(name), frozenset(values)) for name, values in entry.items() if name in names]
+        [(names.index(name), frozenset(values)) for name, values in entry.items() if name in axes]
         for entry in excludes
     ]
-    kept, matched = [], set()
-    for point in points:
+    kept: dict[tuple[Value, ...], None] = {}
+    matched: set[int] = set()
+    for point in itertools.product(*axes.values()):
         hits = [i for i, rule in enumerate(rules) if all(point[at] in values for at, values in rule)]
         matched.update(hits)
         if not hits:
-            kept.append(point)
+            kept[point] = None
     return kept, matched
-
-
-def _in_order(
-    points: Iterable[tuple[Value, ...]], axes: Mapping[str, tuple[Value, ...]]
-) -> list[tuple[Value, ...]]:
-    places = [{value: place for place, value in enumerate(values)} for values in axes.values()]
-    return sorted(points, key=lambda point: [place[v] for place, v in zip(places, point, strict=True)])
 
 
 def _cells(
@@ -442,25 +464,20 @@ def _cells(
         if theirs not in settings:
             setting = _point(names[split:], theirs, "")
             prefix = f"{setting.path}/" if setting.path else ""
-            paths = [f"{prefix}{REPETITION}={n}" for n in range(1, repetitions + 1)]
-            settings[theirs] = (setting, paths)
+            settings[theirs] = setting, [f"{prefix}{REPETITION}={n}" for n in range(1, repetitions + 1)]
         setting, paths = settings[theirs]
         for repetition, path in enumerate(paths, start=1):
             yield Cell(defaults, deployments[ours], setting, repetition, path)
 
 
 def _point(names: Sequence[str], values: Sequence[Value], empty: str) -> Point:
-    parts = (f"{name}={path_text(value)}" for name, value in zip(names, values, strict=True))
-    return Point("/".join(parts) or empty, MappingProxyType(dict(zip(names, values, strict=True))))
+    named = dict(zip(names, values, strict=True))
+    path = "/".join(f"{name}={path_text(value)}" for name, value in named.items())
+    return Point(path or empty, MappingProxyType(named))
 
 
 def path_text(value: Value) -> str:
-    """A value as paths of cells have it: 50, 0.5, none, pull."""
+    """Give a value as paths of cells have it: 50, 0.5, none, pull."""
     if value is None:
         return "none"
     return value if isinstance(value, str) else canonical(value)
-
-
-def _shuffled(seed: int, *names: str) -> bytes:
-    """A key to sort by. A name's key is its own, so that a new value leaves the order of the others alone."""
-    return hashlib.sha256("\n".join((str(seed), *names)).encode()).digest()

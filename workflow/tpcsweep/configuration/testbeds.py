@@ -9,13 +9,12 @@ from ipaddress import ip_interface
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
-from pydantic_core import PydanticCustomError
 
 from tpcsweep.configuration.claim_names import ClaimName
-from tpcsweep.configuration.parameters import Strict, Value, Word
+from tpcsweep.configuration.parameters import AnyText, Bytes, Rate, Seconds, Strict, Text, Value, Word
 from tpcsweep.configuration.physics import Physics
-from tpcsweep.configuration.problems import Fault, refuse
-from tpcsweep.configuration.units import CORES, COUNT, DURATION, RATE, RTT, SIZE, Quantity, show
+from tpcsweep.configuration.problems import Fault, fault, refuse
+from tpcsweep.configuration.units import CORES, COUNT, DURATION, RTT, SIZE, Quantity, show
 
 _DOMAIN = r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::[0-9]+)?"
 _NAME = r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*"
@@ -30,9 +29,7 @@ DISK = "/var/lib/tpcsweep"
 
 def _image(text: str) -> str:
     if not _IMAGE.fullmatch(text):
-        raise PydanticCustomError(
-            "image", "an image such as registry.example.org/tpcsweep:0.1.0, or with @sha256:… behind it"
-        )
+        raise fault("an image such as registry.example.org/tpcsweep:0.1.0, or with @sha256:… behind it")
     return text
 
 
@@ -43,35 +40,56 @@ def _address(text: str) -> str:
             return text
     except ValueError:
         pass
-    raise PydanticCustomError("address", "an address with prefix length, such as 10.1.0.1/24")
+    raise fault("an address with prefix length, such as 10.1.0.1/24")
 
 
-Address = Annotated[str, Field(strict=True), AfterValidator(_address)]
+Address = Annotated[AnyText, AfterValidator(_address)]
 """An IP address with its prefix length."""
+
+PathRule = Annotated[
+    Literal["measure", "strict"],
+    Field(
+        description="a path whose rate alone is below what was asked is measured on and its cells are flagged "
+        "(measure), or it is refused (strict)"
+    ),
+]
 
 
 def _list(values: Iterable[str]) -> str:
     return ", ".join(values) or "nothing"
 
 
-class Netns(Strict):
-    """Network namespaces on this machine."""
+class _Settings(Strict):
+    """What the settings of all kinds of testbeds have."""
 
     simulated: ClassVar[bool] = False
     """Whether cells are computed: at once, side by side, and never to be mixed with measured ones."""
-    deploy_seconds: ClassVar[float] = 6.0
+    deploy_seconds: ClassVar[float]
     """Time to bring a deployment up, verify its path and tear it down, for the expected duration."""
     cell_seconds: ClassVar[float] = 1.0
     """Time that a cell takes beside its measuring."""
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """What of it a cell is measured under, beside its name: nothing where cells say what was found."""
+        return {}
+
+    def defaults(self) -> dict[str, Value]:
+        """Give the parameters that a sweep leaves out, where the testbed says what they are."""
+        return {}
+
+
+class Netns(_Settings):
+    """Network namespaces on this machine."""
+
+    deploy_seconds: ClassVar[float] = 6.0
 
     kind: Literal["netns"] = Field(description="network namespaces on this machine")
     cpus: Annotated[int | None, Quantity(COUNT, at_least=1, null="all")] = Field(
         default=None,
         description="CPUs that both sides together may be given; null: all that this process may use",
     )
-    max_bandwidth: Annotated[float, Quantity(RATE, above=0)] = Field(
-        default=5.0, description="bandwidth that a path can carry on this machine"
-    )
+    max_bandwidth: Rate = Field(default=5.0, description="bandwidth that a path can carry on this machine")
     max_rtt: Annotated[float, Quantity(RTT, above=0)] = Field(
         default=500.0, description="largest RTT that a path can make"
     )
@@ -83,20 +101,7 @@ class Netns(Strict):
         strict=True,
         description="folder on a disk for the files of layers that have one; made where it is missing",
     )
-    path: Literal["measure", "strict"] = Field(
-        default="measure",
-        description="a path whose rate alone is below what was asked is measured on and its cells are flagged "
-        "(measure), or it is refused (strict)",
-    )
-
-    @property
-    def identity(self) -> dict[str, str]:
-        """What of it a cell is measured under, beside its name: nothing, as cells say what was found."""
-        return {}
-
-    def defaults(self) -> dict[str, Value]:
-        """What parameters are that a sweep leaves out, where the testbed says so."""
-        return {}
+    path: PathRule = "measure"
 
 
 class Placement(Strict):
@@ -113,8 +118,8 @@ class Placement(Strict):
     resources: dict[str, str] = Field(
         default_factory=dict, description="extended resources of each pod, such as those of SR-IOV devices"
     )
-    network: str | None = Field(
-        default=None, strict=True, description="paths of kind networks: the network attachment (Multus)"
+    network: AnyText | None = Field(
+        default=None, description="paths of kind networks: the network attachment (Multus)"
     )
     addresses: tuple[Address, ...] = Field(
         default=(),
@@ -122,7 +127,7 @@ class Placement(Strict):
     )
 
     def without_network(self, place: tuple[str | int, ...], why: str) -> Iterator[Fault]:
-        """Faults where a network is given though there is none, which `why` says."""
+        """Give faults where a network is given though there is none, which `why` says."""
         if self.network is not None:
             yield (*place, "network"), repr(self.network), f"nothing: {why}"
         if self.addresses:
@@ -162,7 +167,11 @@ class Paths(Strict):
     def _faults(self) -> Iterator[Fault]:
         for index, pair in enumerate(self.pairs):
             place = ("pairs", index)
-            yield from self._rtt(place, pair.rtt)
+            if self.kind == "netem" and pair.rtt is not None:
+                allowed = "nothing: paths of kind netem have the RTT that a sweep asks for"
+                yield (*place, "rtt"), show(pair.rtt, RTT), allowed
+            if self.kind != "netem" and pair.rtt is None:
+                yield (*place, "rtt"), "nothing", f"the RTT of the path, which those of kind {self.kind} need"
             if self.kind == "networks":
                 yield from _network(place, pair)
             else:
@@ -170,16 +179,6 @@ class Paths(Strict):
                     yield from placement.without_network((*place, side), f"paths are of kind {self.kind}")
             if pair in self.pairs[:index]:
                 yield place, f"the same as pairs[{self.pairs.index(pair)}]", "each pair once"
-
-    def _rtt(self, place: tuple[str | int, ...], rtt: float | None) -> Iterator[Fault]:
-        if self.kind == "netem" and rtt is not None:
-            yield (
-                (*place, "rtt"),
-                show(rtt, RTT),
-                "nothing: paths of kind netem have the RTT that a sweep asks for",
-            )
-        if self.kind != "netem" and rtt is None:
-            yield (*place, "rtt"), "nothing", f"the RTT of the path, which those of kind {self.kind} need"
 
 
 def _network(place: tuple[str | int, ...], pair: Pair) -> Iterator[Fault]:
@@ -199,19 +198,17 @@ def _network(place: tuple[str | int, ...], pair: Pair) -> Iterator[Fault]:
             held.append(host)
 
 
-class Kubernetes(Strict):
+class Kubernetes(_Settings):
     """Pods of a Kubernetes cluster."""
 
-    simulated: ClassVar[bool] = False
     deploy_seconds: ClassVar[float] = 20.0
-    cell_seconds: ClassVar[float] = 1.0
 
     kind: Literal["kubernetes"] = Field(description="pods of a Kubernetes cluster")
-    context: str | None = Field(
-        default=None, strict=True, description="context of the kubeconfig; null: the current one"
+    context: AnyText | None = Field(
+        default=None, description="context of the kubeconfig; null: the current one"
     )
-    namespace: str | None = Field(
-        default=None, strict=True, description="namespace of all objects; null: that of the context"
+    namespace: AnyText | None = Field(
+        default=None, description="namespace of all objects; null: that of the context"
     )
     image: Annotated[str, AfterValidator(_image)] = Field(
         strict=True, description="image of all pods, best by digest"
@@ -221,17 +218,13 @@ class Kubernetes(Strict):
     )
     pull_secrets: tuple[str, ...] = Field(default=(), description="names of secrets to pull the image with")
     paths: Paths = Field(description="the paths between source and destination")
-    bandwidth: Annotated[float, Quantity(RATE, above=0)] = Field(
+    bandwidth: Rate = Field(
         description="bandwidth of the paths; with netem the largest that may be asked for"
     )
     mtu: Annotated[int, Quantity(SIZE, at_least=1280, at_most=65521)] = Field(
         default=1500, description="MTU of the paths"
     )
-    path: Literal["measure", "strict"] = Field(
-        default="measure",
-        description="a path whose rate alone is below what was asked is measured on and its cells are flagged "
-        "(measure), or it is refused (strict)",
-    )
+    path: PathRule = "measure"
     congestion_controls: tuple[Word, ...] = Field(
         default=("cubic",),
         min_length=1,
@@ -240,9 +233,7 @@ class Kubernetes(Strict):
     tcp_buffer: Annotated[int | None, Quantity(SIZE, at_least=4096, null="pods set their own")] = Field(
         default=None, description="largest TCP buffers of the nodes, where pods cannot set their own"
     )
-    memory: Annotated[int, Quantity(SIZE, at_least=1)] = Field(
-        default=4 * 2**30, description="memory for files of each origin"
-    )
+    memory: Bytes = Field(default=4 * 2**30, description="memory for files of each origin")
     qos: Literal["guaranteed", "burstable"] = Field(
         default="guaranteed",
         description="guaranteed: origins request the cores they are limited to; burstable: they request little",
@@ -255,7 +246,7 @@ class Kubernetes(Strict):
     client_memory: Annotated[int, Quantity(SIZE, at_least=2**28)] = Field(
         default=2 * 2**30, description="memory of the client pod"
     )
-    start_time: Annotated[float, Quantity(DURATION, above=0)] = Field(
+    start_time: Seconds = Field(
         default=300.0, description="longest time from creating pods to their running, pulling images included"
     )
     orphan_time: Annotated[float, Quantity(DURATION, at_least=10)] = Field(
@@ -286,22 +277,17 @@ class Kubernetes(Strict):
         if len(controls) > 1:
             yield ("congestion_controls",), _list(controls), f"the one that the nodes use, {cannot}"
 
-    @property
-    def identity(self) -> dict[str, str]:
-        """What of it a cell is measured under, beside its name: nothing, as cells say what was found."""
-        return {}
-
     def defaults(self) -> dict[str, Value]:
-        """What parameters are that a sweep leaves out: those of the first path, where it is a real one."""
-        found: dict[str, Value] = {"mtu": self.mtu, "congestion_control": self.congestion_controls[0]}
+        """Give the parameters that a sweep leaves out: those of the first path, where it is a real one."""
+        values: dict[str, Value] = {"mtu": self.mtu, "congestion_control": self.congestion_controls[0]}
         if self.paths.kind != "netem":
-            found |= {"rtt": self.paths.pairs[0].rtt, "bandwidth": self.bandwidth}
+            values |= {"rtt": self.paths.pairs[0].rtt, "bandwidth": self.bandwidth}
         if self.tcp_buffer is not None:
-            found["tcp_buffer"] = self.tcp_buffer
-        return found
+            values["tcp_buffer"] = self.tcp_buffer
+        return values
 
 
-class Simulation(Strict):
+class Simulation(_Settings):
     """A model of servers and path, computed: nothing is deployed and nothing is measured."""
 
     simulated: ClassVar[bool] = True
@@ -309,9 +295,8 @@ class Simulation(Strict):
     cell_seconds: ClassVar[float] = 0.1
 
     kind: Literal["simulation"] = Field(description="a model of servers and path, computed")
-    base: str | None = Field(
+    base: AnyText | None = Field(
         default=None,
-        strict=True,
         description="testbed of this kind that has what is not given here: a file in config/testbeds, or a path that "
         "ends in .yaml",
     )
@@ -319,7 +304,7 @@ class Simulation(Strict):
         default=(),
         description="claims that values were chosen by: no predictions; those of the base count too",
     )
-    assumptions: dict[ClaimName, Annotated[str, Field(strict=True, min_length=1)]] = Field(
+    assumptions: dict[ClaimName, Text] = Field(
         default={},
         description="claims that follow nearly by hand from something that was assumed, here or in the sweeps made for "
         "this testbed, each with what it is: no predictions either; those of the base count too",
@@ -329,9 +314,7 @@ class Simulation(Strict):
         min_length=1,
         description="tools whose set-up and cost the parameters are those of",
     )
-    memory: Annotated[int, Quantity(SIZE, at_least=1)] = Field(
-        default=4 * 10**12, description="memory for files, of both sides together"
-    )
+    memory: Bytes = Field(default=4 * 10**12, description="memory for files, of both sides together")
     queues: Literal["origin", "path"] = Field(
         default="origin", description="what has a queue with queue_limit of its own: each origin, or the path"
     )
@@ -339,10 +322,6 @@ class Simulation(Strict):
         default=200, description="random parameter sets behind each interval"
     )
     parameters: Physics = Field(description="what servers, set-up and path are like")
-
-    def defaults(self) -> dict[str, Value]:
-        """What parameters are that a sweep leaves out, where the testbed says so."""
-        return {}
 
     @property
     def identity(self) -> dict[str, str]:

@@ -7,19 +7,27 @@ the field writes them, and their case counts: "Mb" or "mib" could mean two thing
 from __future__ import annotations
 
 import math
+import operator
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from pydantic_core import CoreSchema, core_schema
+
+from tpcsweep.configuration.problems import fault
 
 Number = int | float
 
 
 class UnitError(ValueError):
     """A value that is no quantity of the dimension; its text says what was given and what is allowed."""
+
+    def __init__(self, value: object, allowed: str) -> None:
+        super().__init__(f"given {value!r}, allowed: {allowed}")
+        self.given, self.allowed = repr(value), allowed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,7 +45,7 @@ class Dimension:
     whole: bool = False
 
     def describe(self) -> str:
-        """What may be written, without bounds."""
+        """Say what may be written, without bounds."""
         if not self.units:
             return self.name
         number = f"a number of {self.base}" if self.base else "a plain number"
@@ -81,7 +89,7 @@ _TEXT = re.compile(rf"(?P<number>{_NUMBER})\s*(?P<unit>\S*)")
 
 
 def parse(value: object, dimension: Dimension) -> Number:
-    """The value in the dimension's base unit: an int where the dimension is whole, else a float.
+    """Give a value in the dimension's base unit: an int where the dimension is whole, else a float.
 
     Text needs a unit: YAML hands over numbers that it did not recognize, such as 1e3, as text.
 
@@ -89,13 +97,12 @@ def parse(value: object, dimension: Dimension) -> Number:
         UnitError: for a unit that is unknown or of another dimension, no unit, a bool, what is not finite, a
             negative value, or a part of a byte.
     """
-    number = _exact(value, dimension)
-    if number is None or number < 0 or (dimension.whole and number != number.to_integral_value()):
-        raise UnitError(f"given {value!r}, allowed: {dimension.describe()}")
-    result = int(number) if dimension.whole else float(number)
-    if not math.isfinite(result):
-        raise UnitError(f"given {value!r}, allowed: {dimension.describe()}")
-    return result
+    exact = _exact(value, dimension)
+    if exact is not None and exact >= 0 and (not dimension.whole or exact == exact.to_integral_value()):
+        number = int(exact) if dimension.whole else float(exact)
+        if math.isfinite(number):
+            return number
+    raise UnitError(value, dimension.describe())
 
 
 def _exact(value: object, dimension: Dimension) -> Decimal | None:
@@ -104,14 +111,14 @@ def _exact(value: object, dimension: Dimension) -> Decimal | None:
         return None
     if isinstance(value, int | float):
         return Decimal(repr(value)) if math.isfinite(value) else None
-    found = _TEXT.fullmatch(value.strip()) if isinstance(value, str) else None
-    if found is None or found["unit"] not in dimension.units:
+    match = _TEXT.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None or match["unit"] not in dimension.units:
         return None
-    return Decimal(found["number"]) * dimension.units[found["unit"]]
+    return Decimal(match["number"]) * dimension.units[match["unit"]]
 
 
 def show(value: Number, dimension: Dimension) -> str:
-    """The value for people, in the unit that takes the fewest digits; `parse` gives back the same value."""
+    """Give a value for people, in the unit that takes the fewest digits; `parse` gives back the same value."""
     exact = Decimal(repr(value))
     if not dimension.shown:
         return _plain(exact)
@@ -129,7 +136,7 @@ def show(value: Number, dimension: Dimension) -> str:
 
 
 def canonical(value: Number) -> str:
-    """The one text of a number in file names: 50 and 50.0 are both "50", other floats their shortest form."""
+    """Give the one text of a number in file names: 50 and 50.0 are both "50", other floats their shortest form."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return str(int(value))
     return repr(value)
@@ -137,6 +144,15 @@ def canonical(value: Number) -> str:
 
 def _plain(number: Decimal) -> str:
     return f"{number.normalize():f}"
+
+
+_BOUNDS: dict[str, tuple[str, Callable[[Number, Number], bool]]] = {
+    "at_least": ("minimum", operator.ge),
+    "above": ("exclusiveMinimum", operator.gt),
+    "at_most": ("maximum", operator.le),
+    "below": ("exclusiveMaximum", operator.lt),
+}
+"""Of each bound of a quantity the keyword of JSON schemas, and what a value must satisfy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,40 +170,29 @@ class Quantity:
     null: str = ""
     """What null means; empty where null is refused."""
 
+    def _bounds(self) -> dict[str, Number]:
+        return {name: bound for name in _BOUNDS if (bound := getattr(self, name)) is not None}
+
     def allowed(self) -> str:
-        """What may be written in the field, with its bounds."""
-        bounds = {
-            "at least": self.at_least,
-            "above": self.above,
-            "at most": self.at_most,
-            "below": self.below,
-        }
+        """Say what may be written in the field, with its bounds."""
         shown = [
-            f"{word} {show(bound, self.dimension) if bound else 0}"
-            for word, bound in bounds.items()
-            if bound is not None
+            f"{name.replace('_', ' ')} {show(bound, self.dimension) if bound else 0}"
+            for name, bound in self._bounds().items()
         ]
         null = [f"or null for {self.null}"] if self.null else []
         return ", ".join([self.dimension.describe(), *shown, *null])
 
     def read(self, value: object) -> Number | None:
-        """The value in base units; raises PydanticCustomError with what is allowed."""
+        """Give the value in base units; raises PydanticCustomError with what is allowed."""
         if value is None and self.null:
             return None
         try:
             number = parse(value, self.dimension)
         except UnitError:
-            number = math.nan
-        within = (
-            (self.at_least is None or number >= self.at_least)
-            and (self.above is None or number > self.above)
-            and (self.at_most is None or number <= self.at_most)
-            and (self.below is None or number < self.below)
-            and not math.isnan(number)
-        )
-        if not within:
-            raise PydanticCustomError("quantity", "{allowed}", {"allowed": self.allowed()})
-        return number
+            raise fault(self.allowed()) from None
+        if all(_BOUNDS[name][1](number, bound) for name, bound in self._bounds().items()):
+            return number
+        raise fault(self.allowed())
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(self.read)
@@ -195,25 +200,14 @@ class Quantity:
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
+        bounds = self._bounds()
+        if "at_least" not in bounds and "above" not in bounds:
+            bounds = {"at_least": 0, **bounds}
         number: dict[str, Any] = {"type": "integer" if self.dimension.whole else "number"}
-        keywords = {
-            "minimum": self.at_least if self.at_least is not None or self.above is not None else 0,
-            "exclusiveMinimum": self.above,
-            "maximum": self.at_most,
-            "exclusiveMaximum": self.below,
-        }
-        number |= {keyword: bound for keyword, bound in keywords.items() if bound is not None}
-        choices: list[dict[str, Any]] = [number]
+        choices = [number | {_BOUNDS[name][0]: bound for name, bound in bounds.items()}]
         if units := "|".join(self.dimension.units):
             text = {"type": "string", "pattern": rf"^\s*{_NUMBER}\s*({units})\s*$"}
             choices.append(text | {"examples": [self.dimension.example]})
         if self.null:
             choices.append({"type": "null"})
         return choices[0] if len(choices) == 1 else {"anyOf": choices}
-
-
-Bytes = Annotated[int, Quantity(SIZE)]
-Milliseconds = Annotated[float, Quantity(RTT)]
-Seconds = Annotated[float, Quantity(DURATION)]
-GbitPerSecond = Annotated[float, Quantity(RATE)]
-Fraction = Annotated[float, Quantity(FRACTION)]

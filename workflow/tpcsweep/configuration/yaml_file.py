@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from tpcsweep.configuration.problems import ConfigurationError, Problem
+from tpcsweep.configuration.problems import refused
 
 _INT, _FLOAT = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
 
@@ -44,7 +44,11 @@ _Loader.add_implicit_resolver(
 
 
 def read(path: Path, name: str) -> dict[str, Any]:
-    """The mapping that a YAML file holds; `name` is what errors call the file.
+    """Give the mapping that a YAML file holds.
+
+    Args:
+        path: of the file.
+        name: what errors call it.
 
     Raises:
         ConfigurationError: for what is no YAML, a key given twice, and what is no mapping.
@@ -53,15 +57,10 @@ def read(path: Path, name: str) -> dict[str, Any]:
         content = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506 - a SafeLoader
     except yaml.MarkedYAMLError as error:
         line = f"line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise ConfigurationError([Problem(line, str(error.problem), "YAML, each key once", name)]) from error
+        raise refused(line, str(error.problem), "YAML, each key once", name) from error
     except (yaml.YAMLError, ValueError) as error:
-        raise ConfigurationError(
-            [Problem("", str(error).replace("\n", " "), "YAML in UTF-8", name)]
-        ) from error
+        raise refused("", str(error).replace("\n", " "), "YAML in UTF-8", name) from error
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
-        raise ConfigurationError([Problem("", _kind(content), "a mapping with names as keys", name)])
+        given = "an empty file" if content is None else f"a {type(content).__name__}"
+        raise refused("", given, "a mapping with names as keys", name)
     return content
-
-
-def _kind(content: object) -> str:
-    return "an empty file" if content is None else f"a {type(content).__name__}"

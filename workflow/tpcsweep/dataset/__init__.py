@@ -4,7 +4,7 @@
 """
 
 from tpcsweep.dataset.cells import FORMAT, DatasetError
-from tpcsweep.dataset.folding import Folded, fold, tabulate
+from tpcsweep.dataset.folding import Folded, fold, tabulate, write
 from tpcsweep.dataset.labels import (
     IMPORTED,
     SIMULATED,
@@ -15,8 +15,7 @@ from tpcsweep.dataset.labels import (
     flags_in,
     masks_of,
 )
-from tpcsweep.dataset.table import table, write_table
-from tpcsweep.dataset.writing import write
+from tpcsweep.dataset.tables import table, write_table
 
 __all__ = [
     "FORMAT",

@@ -1,61 +1,213 @@
-"""Cells' files read and checked, before they are folded."""
+"""Cells' files read, checked, and reduced to what a dataset keeps of them: the first ones here, many by processes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
+from tpcsweep.configuration.parameters import Value
+from tpcsweep.dataset.labels import REPETITION
+from tpcsweep.dataset.series import Record, record_of
+from tpcsweep.dataset.summary import Row, hole, row_of
+from tpcsweep.dataset.transfers import Columns, columns_of
+from tpcsweep.linux import signals
+from tpcsweep.variables import NOT_MEASURED
+
 FORMAT = 1
 """The version of cell files that this reads."""
+FEW = 500
+"""So many files are read here before processes are started: that is a quarter of a second."""
+_BATCH = 64
+"""Files that a process takes at a time: some megabytes, and some hundredths of a second."""
+
+_Pair = tuple[str | Path, Mapping[str, Any] | None]
 
 
 class DatasetError(ValueError):
     """Cell files that do not fold into one dataset; the text names the file and what to do."""
 
 
-def read(path: Path) -> dict[str, Any]:
-    """Give the content of a cell's file.
+class Reduced(NamedTuple):
+    """What a dataset keeps of a cell's file."""
 
-    Raises:
-        DatasetError: for a file that is no cell file of this format.
-        OSError: for a file that cannot be read.
+    path: Path
+    at: int
+    """The cell's place in the flattened grid."""
+    fixed: dict[str, Any]
+    """What of its specification is on no axis."""
+    row: Row
+    samples: Record | None
+    transfers: Columns | None
+    """Both None of a cell that was not measured."""
+
+
+class Reader:
+    """Reads cells of a grid.
+
+    Args:
+        axes: the values of each axis in order.
     """
+
+    def __init__(self, axes: Mapping[str, Sequence[Value]]) -> None:
+        self._places = {name: {value: at for at, value in enumerate(values)} for name, values in axes.items()}
+
+    def reduce(self, file: str | Path, wanted: Mapping[str, Any] | None) -> Reduced:
+        """Read a cell's file.
+
+        Args:
+            file: its path.
+            wanted: the specification that it must have been measured under, if that is known.
+
+        Raises:
+            DatasetError: for a file that is no cell file of this format, was measured under another specification
+                than the wanted one, or lies off the grid.
+            OSError: for a file that cannot be read.
+        """
+        path = Path(file)
+        cell = _read(path)
+        spec = cell["spec"]
+        if wanted is not None and spec != wanted:
+            raise DatasetError(
+                f"{path}: measured under another specification: {differences(spec, wanted)}; "
+                "delete the file and run snakemake again"
+            )
+        try:
+            place, fixed = self._place(path, spec), self._fixed(spec)
+            if cell.get("status") == NOT_MEASURED:
+                return Reduced(path, place, fixed, hole(cell["message"]), None, None)
+            samples = record_of(cell["samples"], spec["measurement"]["interval"])
+            return Reduced(path, place, fixed, row_of(cell), samples, columns_of(cell["transfers"]))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise DatasetError(f"{path}: not a cell file of format {FORMAT}: {error!r}") from error
+        except ValueError as error:
+            raise error if isinstance(error, DatasetError) else DatasetError(f"{path}: {error}") from error
+
+    def _place(self, path: Path, spec: Mapping[str, Any]) -> int:
+        at = 0
+        for name, places in self._places.items():
+            value = spec[REPETITION] if name == REPETITION else spec["parameters"][name]
+            if value not in places:
+                raise DatasetError(
+                    f"{path}: {name} is {value!r}, and the grid has {', '.join(map(str, places))}"
+                )
+            at = at * len(places) + places[value]
+        return at
+
+    def _fixed(self, spec: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            **spec,
+            "parameters": {k: v for k, v in spec["parameters"].items() if k not in self._places},
+            REPETITION: None if REPETITION in self._places else spec[REPETITION],
+        }
+
+
+def _read(path: Path) -> dict[str, Any]:
     try:
         cell = orjson.loads(path.read_bytes())
     except orjson.JSONDecodeError as error:
         raise DatasetError(f"{path}: not JSON: {error}") from error
     if not isinstance(cell, dict) or cell.get("format") != FORMAT or not isinstance(cell.get("spec"), dict):
-        given = cell.get("format") if isinstance(cell, dict) else None
+        version = cell.get("format") if isinstance(cell, dict) else None
         raise DatasetError(
-            f"{path}: not a cell file of format {FORMAT} (its format is {given!r}): "
+            f"{path}: not a cell file of format {FORMAT} (its format is {version!r}): "
             "delete the file and run snakemake again"
         )
     return cell
 
 
-def check_wanted(path: Path, spec: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    """Raise DatasetError where a cell was measured under another specification than the wanted one."""
-    if spec != wanted:
-        raise DatasetError(
-            f"{path}: measured under another specification: {differences(spec, wanted)}; "
-            "delete the file and run snakemake again"
-        )
-
-
-def differences(found: Mapping[str, Any], wanted: Mapping[str, Any], prefix: str = "") -> str:
-    """Say which keys differ, nested ones with dots: parameters.rtt is 10, not 20."""
+def differences(measured: Mapping[str, Any], wanted: Mapping[str, Any], prefix: str = "") -> str:
+    """Say in which keys two specifications differ, nested ones with dots: parameters.rtt is 10, not 20."""
     texts = []
-    for name in dict.fromkeys((*found, *wanted)):
-        ours, theirs = found.get(name), wanted.get(name)
+    for name in dict.fromkeys((*measured, *wanted)):
+        ours, theirs = measured.get(name), wanted.get(name)
         if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
             texts += [differences(ours, theirs, f"{prefix}{name}.")] if ours != theirs else []
-        elif ours != theirs or (name in found) != (name in wanted):
-            texts.append(f"{prefix}{name} is {_given(found, name)}, not {_given(wanted, name)}")
+        elif ours != theirs or (name in measured) != (name in wanted):
+            texts.append(f"{prefix}{name} is {_json(measured, name)}, not {_json(wanted, name)}")
     return ", ".join(texts)
 
 
-def _given(mapping: Mapping[str, Any], name: str) -> str:
+def _json(mapping: Mapping[str, Any], name: str) -> str:
     return orjson.dumps(mapping[name]).decode() if name in mapping else "absent"
+
+
+def reduced(
+    pairs: Iterable[_Pair], axes: Mapping[str, Sequence[Value]], processes: int
+) -> Generator[Reduced]:
+    """Give what files hold, in their order. To be closed, lest processes go on.
+
+    Args:
+        pairs: files, each with its specification if that is known.
+        axes: the values of each axis in order.
+        processes: how many read where there are more than a few files; with one none are started.
+
+    Raises:
+        DatasetError: see `Reader.reduce`, for the first of the files; also for a process that died.
+        OSError: for a file that cannot be read.
+    """
+    rest = iter(pairs)
+    reader = Reader(axes)
+    for file, wanted in rest if processes == 1 else islice(rest, FEW):
+        yield reader.reduce(file, wanted)
+    with closing(_in_processes(rest, reader, processes)) as batches:
+        for cell in chain.from_iterable(batches):
+            if isinstance(cell, Exception):
+                raise cell
+            yield cell
+
+
+def _in_processes(
+    pairs: Iterator[_Pair], reader: Reader, processes: int
+) -> Generator[list[Reduced | Exception]]:
+    # Forked: a script of Snakemake's, which others would import again, does its work whenever it is imported.
+    # None is started before the first batch is there.
+    pool = ProcessPoolExecutor(
+        processes, multiprocessing.get_context("fork"), initializer=_begin, initargs=(os.getpid(),)
+    )
+    waiting: deque[Future[list[Reduced | Exception]]] = deque()
+    try:
+        for batch in iter(lambda: [*islice(pairs, _BATCH)], []):
+            # The first one forks. What is raised then, in what Python runs after a fork, is printed and forgotten.
+            with signals.held():
+                waiting.append(pool.submit(_reduce, reader, batch))
+            if len(waiting) > 3 * processes:  # what is read and waits for its turn takes memory
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    except BrokenProcessPool as error:
+        raise DatasetError(
+            "a process that read cell files died without a word, as the kernel lets one when memory runs out: "
+            "run snakemake again, with more memory or fewer cores"
+        ) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _begin(starter: int) -> None:
+    """Let whoever started this process end it: Ctrl-C goes to all, and a starter that was killed says nothing."""
+    for number in signals.ENDING:
+        signal.signal(number, signal.SIG_IGN if number == signal.SIGINT else signal.SIG_DFL)
+    threading.Thread(target=signals.watch_starter, args=(starter, threading.Event()), daemon=True).start()
+
+
+def _reduce(reader: Reader, pairs: Sequence[_Pair]) -> list[Reduced | Exception]:
+    """Reduce files up to the first that is refused, with its error in its place: those before may be refused yet."""
+    cells: list[Reduced | Exception] = []
+    for file, wanted in pairs:
+        try:
+            cells.append(reader.reduce(file, wanted))
+        except (DatasetError, OSError) as error:
+            return [*cells, error]
+    return cells

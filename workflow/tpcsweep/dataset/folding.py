@@ -1,30 +1,36 @@
-"""Cell files folded into groups over one grid."""
+"""Cell files folded into groups over one grid, and these written to one file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import repeat
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import netCDF4
 import numpy as np
 import xarray as xr
 
 from tpcsweep.configuration.parameters import Value
-from tpcsweep.dataset.about import about_sweep
-from tpcsweep.dataset.cells import DatasetError, differences
-from tpcsweep.dataset.labels import STATUS, about_group, coordinates
-from tpcsweep.dataset.reading import Reduced, reduced
+from tpcsweep.dataset.cells import DatasetError, Reduced, differences, reduced
+from tpcsweep.dataset.groups import Group
+from tpcsweep.dataset.labels import STATUS, TRANSFERS_GROUP, about_group, coordinates
 from tpcsweep.dataset.series import Series
-from tpcsweep.dataset.slabs import loaded
 from tpcsweep.dataset.summary import Summary
 from tpcsweep.dataset.transfers import Transfers
+from tpcsweep.files import replacing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+_CHUNK_CACHE = 2**20
+"""Bytes for each variable: slabs are whole chunks, and the library's own 64 MB for each would be most of the memory."""
+_COMPRESSED = {"zlib": True, "complevel": 1, "shuffle": True}
+"""Level 4 compresses for twice as long, and makes measured samples a fiftieth smaller."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +45,12 @@ class Folded:
     @property
     def samples(self) -> xr.Dataset:
         """In memory. Dimensions: the axes, then `time` in s since the cell's start; NaN where a cell had ended."""
-        return loaded(self.series)
+        return self.series.load()
 
     @property
     def transfers(self) -> xr.Dataset:
         """In memory. One dimension, `transfer`, over those of all cells; every axis is a variable along it."""
-        return loaded(self.moved)
+        return self.moved.load()
 
 
 def fold(
@@ -56,10 +62,14 @@ def fold(
 ) -> Folded:
     """Fold cell files into one dataset with a dimension for each axis.
 
-    axes: the values of each axis in order, `repetition` among them. Points without a file become NaN with the
-    status "not_measured". wanted: for each file in turn the specification that it must have been measured under.
-    processes: how many read files where there are more than a few.
-    attributes: of the summary, besides what the cells say.
+    Points of the grid without a file become NaN with the status "not_measured".
+
+    Args:
+        files: the cells' files, in any order.
+        axes: the values of each axis in order, `repetition` among them.
+        wanted: for each file in turn the specification that it must have been measured under.
+        processes: how many read files where there are more than a few.
+        attributes: of the summary, besides what the cells say.
 
     Raises:
         DatasetError: for a file that is no cell file of this format, one that was measured under another
@@ -80,7 +90,7 @@ def fold(
         raise DatasetError(f"none of the cells was measured; {grid.first} says why, as all of them do")
     return grid.folded(
         grid.fixed["parameters"],
-        {**about_sweep(grid.fixed, grid.summary), **attributes},
+        {**grid.summary.about(grid.fixed), **attributes},
         grid.fixed["measurement"]["interval"],
     )
 
@@ -95,9 +105,13 @@ def tabulate(
 ) -> Folded:
     """Make a dataset of measurements that have no cell files: one a row, without flags, samples or transfers.
 
-    axes: as of `fold`. places: for each axis the index of each row's value; no two rows are of one cell.
-    figures: for some of `variables.SUMMARY` the value of each row, in its unit. fixed: parameters that are the
-    same for all rows. record: the provenance of all rows. attributes: of the summary.
+    Args:
+        axes: as of `fold`.
+        places: for each axis the index of each row's value; no two rows are of one cell.
+        figures: for some of `variables.SUMMARY` the value of each row, in its unit.
+        fixed: parameters that are the same for all rows.
+        record: the provenance of all rows.
+        attributes: of the summary.
     """
     grid = _Grid(axes)
     at = np.ravel_multi_index(tuple(places), grid.shape)
@@ -145,3 +159,67 @@ class _Grid:
         self.series.attributes = self.moved.attributes = about_group(attributes)
         self.series.interval = interval
         return Folded(self.summary.dataset(known, attributes), self.series, self.moved)
+
+
+def write(folded: Folded, path: str | Path, done: str = "folded from cell files") -> None:
+    """Write the groups to one NetCDF 4 file, whole or not at all.
+
+    Args:
+        folded: the dataset.
+        path: of the file.
+        done: what the dataset's history says of how it came about.
+    """
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    summary = folded.summary.assign_attrs(history=f"{now} tpcsweep: {done}")
+    with replacing(Path(path)) as part:
+        summary.to_netcdf(part, mode="w", engine="netcdf4", encoding=_encoding(summary))
+        _append(part, "samples", folded.series)
+        _append(part, TRANSFERS_GROUP, folded.moved)
+
+
+def _append(path: Path, name: str, group: Group) -> None:
+    """Add a group to a file, a slab at a time, as xarray would write it whole."""
+    outline = group.outline()
+    bare = outline.drop_vars(outline.data_vars)
+    bare.to_netcdf(path, mode="a", engine="netcdf4", group=name, encoding=_encoding(bare))
+    with netCDF4.Dataset(path, "a") as file:
+        target = file[name]
+        for dimension in outline.sizes.keys() - bare.sizes.keys():
+            target.createDimension(str(dimension), outline.sizes[dimension])
+        # Of a group without variables xarray says for the whole group what scalar coordinates it has.
+        scalars = {"coordinates": target.coordinates} if "coordinates" in target.ncattrs() else {}
+        for key in scalars:
+            target.delncattr(key)
+        encodings = _encoding(outline)
+        for variable, values in outline.data_vars.items():
+            encoding = encodings[variable]
+            made = target.createVariable(
+                str(variable),
+                str if values.dtype == object else values.dtype,
+                values.dims,
+                chunksizes=values.encoding["chunksizes"],
+                chunk_cache=_CHUNK_CACHE,
+                fill_value=encoding.pop("_FillValue", None),
+                **encoding,
+            )
+            made.setncatts({**values.attrs, **scalars})
+        for slab in group.slabs():
+            target[slab.name][slab.where] = slab.values
+
+
+def _encoding(content: xr.Dataset) -> dict[Hashable, dict[str, Any]]:
+    """Numbers compressed, gaps in floats as NaN, integers and coordinates without a fill value, texts as they are."""
+    encoding: dict[Hashable, dict[str, Any]] = {}
+    for name, variable in content.variables.items():
+        kind = variable.dtype.kind
+        if kind == "M":
+            encoding[name] = {"units": "seconds since 1970-01-01", "dtype": "float64", "_FillValue": np.nan}
+        elif kind in "if":
+            gaps = kind == "f" and name in content.data_vars
+            encoding[name] = {
+                "_FillValue": np.nan if gaps else None,
+                **(_COMPRESSED if variable.ndim else {}),
+            }
+        else:
+            encoding[name] = {}
+    return encoding

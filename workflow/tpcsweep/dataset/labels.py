@@ -26,12 +26,10 @@ SIMULATED = "simulation"
 """The kind of testbed in datasets that no measurement is in: their files, figures and tables all say so."""
 
 IMPORTED = "imported"
-"""The kind of testbed in datasets of measurements from elsewhere; see `outside`."""
+"""The kind of testbed in datasets of measurements from elsewhere."""
 
 TRANSFERS_GROUP = "transfer_times"
 """The group of single transfers; "transfers" is a figure, and NetCDF has one name for both."""
-
-_OF_GROUPS = ("title", "source", "testbed_kind", "comment")
 
 REPETITION = "repetition"
 _DEFAULT = "default"  # stands for null on an axis of words: NetCDF has no null text
@@ -83,17 +81,16 @@ def describe(name: str) -> Variable:
 
 def coordinates(axes: Mapping[str, Sequence[Value]], fixed: Mapping[str, Value]) -> dict[Hashable, Any]:
     """Give the coordinates of a dataset: each axis along itself, and the fixed parameters without a dimension."""
-    found: dict[Hashable, Any] = {name: (name, *labels(name, values)) for name, values in axes.items()}
+    along: dict[Hashable, Any] = {name: (name, *_coordinate(name, values)) for name, values in axes.items()}
     for name, value in fixed.items():
-        values, about = labels(name, (value,))
-        found[name] = ((), values[0], about)
-    return found
+        values, about = _coordinate(name, (value,))
+        along[name] = ((), values[0], about)
+    return along
 
 
-def labels(name: str, values: Sequence[Value]) -> tuple[NDArray[Any], dict[str, str]]:
-    """Give the coordinate of an axis, without nulls, and its attributes."""
-    about = describe(name)
-    attributes = attributes_of(about)
+def _coordinate(name: str, values: Sequence[Value]) -> tuple[NDArray[Any], dict[str, str]]:
+    """The coordinate of an axis, without nulls, and its attributes."""
+    attributes = attributes_of(describe(name))
     if not all(value is None or isinstance(value, int | float) for value in values):
         words = [_DEFAULT if value is None else str(value) for value in values]
         return np.array(words, dtype=object), attributes
@@ -114,4 +111,18 @@ def attributes_of(variable: Variable, simulated: bool = False) -> dict[str, str]
 
 def about_group(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Give those of a dataset's attributes that its other groups have too: each is opened on its own."""
-    return {name: attributes[name] for name in _OF_GROUPS if name in attributes}
+    names = ("title", "source", "testbed_kind", "comment")
+    return {name: attributes[name] for name in names if name in attributes}
+
+
+def how_made(summary: xr.Dataset) -> str:
+    """Say how the throughput came about: simulated, imported, or measured on which testbed, and at which scale."""
+    about = summary.attrs
+    kind, testbed = about["testbed_kind"], about["testbed"]
+    if kind == IMPORTED:
+        return f"measured elsewhere, imported from {testbed}"
+    made = f"simulated, testbed {testbed}" if kind == SIMULATED else f"measured on {testbed}"
+    if about.get("scale") is None:
+        return made
+    lacks = f"; {about['scale_notes']}" if about.get("scale_notes") else ""
+    return f"{made}, scaled {about['scale']}: bandwidth, cores, files and buffers × {about['scale']}{lacks}"

@@ -1,4 +1,4 @@
-"""The group of what each cell has one of, over the axes."""
+"""The group of what each cell has one of, over the axes, with attributes that say what was measured, where and when."""
 
 from __future__ import annotations
 
@@ -16,17 +16,28 @@ from tpcsweep.variables import LIMITS, SUMMARY
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_THROUGHPUT = {
-    "throughput",
-    "throughput_low",
-    "throughput_high",
-    "throughput_average",
-    "throughput_max",
-}
+_THROUGHPUT = {name for name in SUMMARY if name.startswith("throughput")}
 _SPREAD = {
     f"throughput_{end}": f"{word} end of the throughput's spread over random parameter sets"
     for end, word in (("low", "lower"), ("high", "upper"))
 }
+_ATTRIBUTES: dict[str, dict[str, Any]] = {
+    "status": {
+        "long_name": "whether the cell was measured",
+        "flag_values": np.arange(len(STATUS), dtype=np.int8),
+        "flag_meanings": " ".join(STATUS),
+    },
+    "flags": about_flags(),
+    "limit": {
+        "long_name": "what bound the throughput; empty where there is none or it was not judged",
+        "flag_meanings": " ".join(LIMITS),
+        "comment": "; ".join(f"{limit}: {meaning}" for limit, meaning in LIMITS.items()),
+    },
+    "message": {"long_name": "what the tool said of a failed cell, or why a cell was not measured"},
+    "started": {"long_name": "when the cell was started, UTC"},
+    "provenance": {"long_name": "which of provenance_record the cell was measured under; -1: none"},
+}
+"""Of the variables beside figures, each an attribute of `Summary`."""
 
 
 class Row(NamedTuple):
@@ -44,19 +55,23 @@ class Row(NamedTuple):
 
 
 def hole(message: str) -> Row:
-    """Give what a cell that was not measured has: why."""
+    """Give the row of a cell that was not measured; the message says why."""
     nothing = np.full(len(SUMMARY), np.nan)
     return Row(STATUS.index("not_measured"), message, 0, "", nothing, np.datetime64("NaT", "ns"), None)
 
 
 def row_of(cell: Mapping[str, Any]) -> Row:
-    """Give what a cell's file says. Raises KeyError, TypeError or ValueError for what is no cell."""
-    found = cell["summary"]
-    if unknown := found.keys() - SUMMARY.keys():
+    """Give what a cell's file says.
+
+    Raises:
+        KeyError: for what is no cell; also TypeError and ValueError.
+    """
+    figures = cell["summary"]
+    if unknown := figures.keys() - SUMMARY.keys():
         raise KeyError(*sorted(unknown))
     if cell["status"] == "failed":
         # Bytes that arrived before a cell failed are no throughput that its setting reaches.
-        found = {name: value for name, value in found.items() if name not in _THROUGHPUT}
+        figures = {name: value for name, value in figures.items() if name not in _THROUGHPUT}
     provenance = dict(cell["provenance"])
     started = datetime.fromisoformat(provenance.pop("started"))
     return Row(
@@ -65,7 +80,7 @@ def row_of(cell: Mapping[str, Any]) -> Row:
         sum(MASKS[flag] for flag in cell["flags"]),
         # Failed cells have none, nor have those that were measured before limits were judged.
         cell.get("limit") or "",
-        np.array([found.get(name) for name in SUMMARY], float),  # None: NaN
+        np.array([figures.get(name) for name in SUMMARY], float),  # None: NaN
         np.datetime64(started.astimezone(UTC).replace(tzinfo=None), "ns"),
         _json(provenance),
     )
@@ -84,22 +99,19 @@ class Summary:
         self._all = np.full((len(SUMMARY), size), np.nan)
         self.figures = dict(zip(SUMMARY, self._all, strict=True))
         self.status = np.zeros(size, np.int8)
+        self.flags = np.zeros(size, np.int32)
+        self.limit = np.full(size, "", dtype=object)
+        self.message = np.full(size, "", dtype=object)
         self.started = np.full(size, np.datetime64("NaT"), dtype="datetime64[ns]")
+        self.provenance = np.full(size, -1, np.int32)
         self.records: dict[bytes, int] = {}
         """What cells were measured under, each different one once, in JSON."""
-        self.provenance = np.full(size, -1, np.int32)
-        self._flags = np.zeros(size, np.int32)
-        self._limit = np.full(size, "", dtype=object)
-        self._message = np.full(size, "", dtype=object)
 
     def add(self, at: int, row: Row) -> None:
         """Put a cell in its place."""
-        self.status[at] = row.status
-        self._message[at] = row.message
-        self._flags[at] = row.flags
-        self._limit[at] = row.limit
         self._all[:, at] = row.figures
-        self.started[at] = row.started
+        for name in _ATTRIBUTES.keys() - {"provenance"}:
+            getattr(self, name)[at] = getattr(row, name)
         if row.provenance is not None:
             self.provenance[at] = self._number(row.provenance)
 
@@ -112,40 +124,15 @@ class Summary:
 
     def dataset(self, coordinates: Mapping[Hashable, Any], attributes: Mapping[str, Any]) -> xr.Dataset:
         """Give the group."""
-        content: dict[str, Any] = {
-            name: self._over(values, attributes_of(SUMMARY[name])) for name, values in self.figures.items()
-        }
+        about = {name: attributes_of(variable) for name, variable in SUMMARY.items()}
         if attributes.get("testbed_kind") == SIMULATED:  # tables of labels alone have no attributes
-            content = {
-                name: (*head, about | {"long_name": f"simulated: {_SPREAD.get(name, about['long_name'])}"})
-                for name, (*head, about) in content.items()
-            }
-        content["status"] = self._over(
-            self.status,
-            {
-                "long_name": "whether the cell was measured",
-                "flag_values": np.arange(len(STATUS), dtype=np.int8),
-                "flag_meanings": " ".join(STATUS),
-            },
-        )
-        content["flags"] = self._over(self._flags, about_flags())
-        content["limit"] = self._over(
-            self._limit,
-            {
-                "long_name": "what bound the throughput; empty where there is none or it was not judged",
-                "flag_meanings": " ".join(LIMITS),
-                "comment": "; ".join(f"{limit}: {meaning}" for limit, meaning in LIMITS.items()),
-            },
-        )
-        content["message"] = self._over(
-            self._message,
-            {"long_name": "what the tool said of a failed cell, or why a cell was not measured"},
-        )
-        content["started"] = self._over(self.started, {"long_name": "when the cell was started, UTC"})
-        content["provenance"] = self._over(
-            self.provenance,
-            {"long_name": "which of provenance_record the cell was measured under; -1: none"},
-        )
+            for name, words in about.items():
+                words["long_name"] = f"simulated: {_SPREAD.get(name, words['long_name'])}"
+        variables = self.figures | {name: getattr(self, name) for name in _ATTRIBUTES}
+        content: dict[str, Any] = {
+            name: (self._axes, values.reshape(self._shape), (about | _ATTRIBUTES)[name])
+            for name, values in variables.items()
+        }
         content["provenance_record"] = (
             "record",
             np.array([record.decode() for record in self.records], dtype=object),
@@ -153,5 +140,56 @@ class Summary:
         )
         return xr.Dataset(content, coordinates, attributes)
 
-    def _over(self, values: NDArray[Any], about: Mapping[str, Any]) -> tuple[Any, ...]:
-        return self._axes, values.reshape(self._shape), about
+    def about(self, spec: Mapping[str, Any]) -> dict[str, Any]:
+        """Give attributes that say what was measured, where, when and with what.
+
+        Args:
+            spec: what the specifications of all cells share.
+        """
+        testbed = spec["testbed"]
+        simulated = testbed["kind"] == SIMULATED
+        records = [orjson.loads(record) for record in self.records]
+        known = ~np.isnat(self.started)
+        started = self.started[known]
+        # Seconds that were simulated are not those that it took.
+        lasted = np.nan_to_num(self.figures["duration"][known]) * (not simulated)
+        ended = started + lasted.astype("timedelta64[s]")
+        software: dict[str, set[str]] = {}
+        for record in records:
+            for name, version in (record.get("software") or {}).items():
+                software.setdefault(name, set()).add(str(version))
+        made = "simulated" if simulated else "measured"
+        return {
+            "title": f"Throughput of XRootD HTTP third-party copies, {made}: sweep {spec['sweep']}",
+            "Conventions": "CF-1.11",
+            "source": f"tpcsweep, {made} on testbed {testbed['name']} ({testbed['kind']})",
+            "sweep": spec["sweep"],
+            "testbed": testbed["name"],
+            "testbed_kind": testbed["kind"],
+            **{f"measurement_{name}": v for name, v in spec["measurement"].items() if v is not None},
+            "measured_from": _iso(started.min()),
+            "measured_until": _iso(ended.max()),
+            "software": ", ".join(f"{n} {' and '.join(sorted(v))}" for n, v in sorted(software.items())),
+            **{
+                name: ", ".join(sorted({str(record[name]) for record in records if record.get(name)}))
+                for name in ("host", "kernel", "cpu", "commit")
+            },
+            **(_about_simulation([record["simulation"] for record in records]) if simulated else {}),
+        }
+
+
+def _about_simulation(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Attributes that simulated datasets have besides."""
+    inputs = dict.fromkeys(claim for record in records for claim in record["inputs"])
+    # Datasets of before there were any have none.
+    assumed = {claim: why for record in records for claim, why in record.get("assumptions", {}).items()}
+    return {
+        "comment": "Simulated: computed from a model, not measured. throughput_low and throughput_high span "
+        "random parameter sets within their stated ranges (variable provenance_record); docs/simulation.md.",
+        "claims_used_as_inputs": " ".join(inputs),
+        "claims_that_follow_from_assumptions": orjson.dumps(assumed).decode(),
+    }
+
+
+def _iso(moment: np.datetime64) -> str:
+    return f"{np.datetime_as_string(moment, unit='s')}Z"

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
-from tpcsweep.dataset.labels import SIMULATED, attributes_of
-from tpcsweep.dataset.slabs import Slab, empty
-from tpcsweep.dataset.spool import Spool
+from tpcsweep.dataset.groups import Group, Slab, empty
 from tpcsweep.rates import GBIT
 from tpcsweep.variables import TRANSFERS
 
@@ -42,8 +40,8 @@ def columns_of(transfers: Mapping[str, Sequence[Any]]) -> Columns:
 
     Raises:
         KeyError: for a column that is missing.
-        TypeError, ValueError: for what is no number, nothing where a number must be, what is no text, and columns
-            that differ in length.
+        TypeError: for what is no number, and what is no text.
+        ValueError: for nothing where a number must be, and columns that differ in length.
     """
     columns = [transfers[name] for name in (*_NUMBERS, *_TEXTS)]
     if len({len(values) for values in columns}) > 1:
@@ -58,18 +56,12 @@ def columns_of(transfers: Mapping[str, Sequence[Any]]) -> Columns:
     return Columns(np.array(columns[: len(_NUMBERS)], float), texts)
 
 
-class Transfers:
-    """Transfers of cells in the order in which these are added.
-
-    coordinates and attributes are to be set before any is read.
-    """
+class Transfers(Group):
+    """Transfers of cells, a row for each."""
 
     def __init__(self, axes: Sequence[str], shape: Sequence[int]) -> None:
-        self.coordinates: dict[Hashable, Any] = {}
-        self.attributes: Mapping[str, Any] = {}
-        self._axes, self._shape = tuple(axes), tuple(shape)
         # Of a cell: a row for each of _NUMBERS, then of _TEXTS by their places in _texts.
-        self._records = Spool(np.float64)
+        super().__init__(axes, shape, np.float64)
         self._texts: dict[str, int] = {}
         self._cells = array("l")
         self._counts = array("l")
@@ -87,21 +79,20 @@ class Transfers:
         self._counts.append(count)
 
     def outline(self) -> xr.Dataset:
-        """See `slabs.Group`."""
+        """See `Group`."""
         rows = sum(self._counts)
         chunks = {"chunksizes": (max(1, min(_SLAB, rows)),)}
         content: dict[str, Any] = {}
-        simulated = self.attributes.get("testbed_kind") == SIMULATED
         for name in self._axes:
             _, values, about = self.coordinates[name]
             content[name] = ("transfer", empty((rows,), values.dtype), about, chunks)
         for name, variable in TRANSFERS.items():
             values = empty((rows,), _KINDS.get(name, np.float64))
-            content[name] = ("transfer", values, attributes_of(variable, simulated), chunks)
+            content[name] = ("transfer", values, self._about(variable), chunks)
         return xr.Dataset(content, attrs=self.attributes)
 
     def slabs(self) -> Iterator[Slab]:
-        """See `slabs.Group`: the rows of some cells."""
+        """See `Group`: the rows of some cells."""
         first = cell = 0
         while cell < len(self._cells):
             last, rows = cell, 0
@@ -115,20 +106,17 @@ class Transfers:
     def _columns(self, cells: range) -> dict[str, NDArray[Any]]:
         """Every column of some cells' rows: their places on the axes, what files list, and what follows from it."""
         counts = self._counts[cells.start : cells.stop]
-        records = (self._records[cell].reshape(-1, count) for cell, count in zip(cells, counts, strict=True))
-        found: dict[str, NDArray[Any]] = dict(
-            zip((*_NUMBERS, *_TEXTS), np.concatenate([*records], axis=1), strict=True)
-        )
+        records = [self._records[cell].reshape(-1, count) for cell, count in zip(cells, counts, strict=True)]
+        rows: list[NDArray[Any]] = [*np.concatenate(records, axis=1)]
+        columns = dict(zip((*_NUMBERS, *_TEXTS), rows, strict=True))
         texts = np.array([*self._texts], object)
-        for name in _TEXTS:
-            found[name] = texts[found[name].astype(int)]
-        for name, kind in _WHOLE.items():
-            found[name] = found[name].astype(kind)
-        found["cell"] = np.repeat(np.array(self._cells[cells.start : cells.stop], np.int64), counts)
-        found["startup"] = found["first_byte"] - found["start"]
-        found["sending"] = found["end"] - found["first_byte"]
-        found["total"] = found["end"] - found["start"]
-        found["rate"] = found["size"] * GBIT / np.maximum(found["total"], 1e-9)
-        for name, index in zip(self._axes, np.unravel_index(found["cell"], self._shape), strict=True):
-            found[name] = self.coordinates[name][1][index]
-        return found
+        columns |= {name: texts[columns[name].astype(int)] for name in _TEXTS}
+        columns |= {name: columns[name].astype(kind) for name, kind in _WHOLE.items()}
+        columns["cell"] = np.repeat(np.array(self._cells[cells.start : cells.stop], np.int64), counts)
+        columns["startup"] = columns["first_byte"] - columns["start"]
+        columns["sending"] = columns["end"] - columns["first_byte"]
+        columns["total"] = columns["end"] - columns["start"]
+        columns["rate"] = columns["size"] * GBIT / np.maximum(columns["total"], 1e-9)
+        for name, index in zip(self._axes, np.unravel_index(columns["cell"], self._shape), strict=True):
+            columns[name] = self.coordinates[name][1][index]
+        return columns

@@ -6,11 +6,10 @@ averaged with their spread shown, and what a reader should know of a cell (faile
 
 from tpcsweep.figures.comparisons import forest, ratios
 from tpcsweep.figures.cpu_use import cpu
-from tpcsweep.figures.files import save
-from tpcsweep.figures.heat_maps import heatmap
-from tpcsweep.figures.limits import limits
 from tpcsweep.figures.line_plots import lines
+from tpcsweep.figures.maps import heatmap, limits
 from tpcsweep.figures.marks import MARKS, Mark
+from tpcsweep.figures.panels import save
 from tpcsweep.figures.rounds import rounds
 from tpcsweep.figures.surfaces import surface
 from tpcsweep.figures.time_series import series

@@ -12,7 +12,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch, Rectangle
+from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from tpcsweep.comparing.comparison import (
@@ -26,8 +26,9 @@ from tpcsweep.comparing.comparison import (
     slower_machine,
 )
 from tpcsweep.figures.grid import Grid, place
-from tpcsweep.figures.labels import tick_labels, title_of, value_text, words, wrapped
-from tpcsweep.figures.panels import head, label_axes, lay_out, styled
+from tpcsweep.figures.labels import value_text, words
+from tpcsweep.figures.maps import HATCHED, draw_map, fill_cell
+from tpcsweep.figures.panels import head, lay_out, styled
 
 _LOOK = {FASTER: ("#0072B2", "^"), SLOWER: ("#D55E00", "v"), SAME: ("#777777", "o")}
 _MOST_ROWS = 80
@@ -86,19 +87,12 @@ def ratios(comparison: Comparison) -> Figure:
     with styled():
         figure, panels, notes = lay_out(grid, wide, high)
         for axes, where in panels:
-            values = grid.plane("log_ratio", where)
-            image = np.ma.masked_invalid(values)
-            axes.pcolormesh(image, cmap=_COLOURS, norm=norm, edgecolors="white", linewidth=0.6)
-            verdicts = grid.plane("verdict", where)
+            values, verdicts = grid.plane("log_ratio", where), grid.plane("verdict", where)
+            draw_map(axes, grid, where, np.ma.masked_invalid(values), wide, cmap=_COLOURS, norm=norm)
             for (row, column), value in np.ndenumerate(values):
                 if np.isnan(value):
-                    box = Rectangle(
-                        (column, row), 1, 1, facecolor="#eeeeee", edgecolor="#999999", hatch="///"
-                    )
-                    box.set_linewidth(0)
-                    axes.add_patch(box)
+                    fill_cell(axes, row, column, **HATCHED)
                     continue
-                dark = abs(value) > 0.65 * reach
                 verdict = str(verdicts[row, column])
                 axes.text(
                     column + 0.5,
@@ -108,14 +102,9 @@ def ratios(comparison: Comparison) -> Figure:
                     va="center",
                     fontsize=8,
                     fontweight="normal" if verdict == SAME else "bold",
-                    color="white" if dark else "black",
+                    color="white" if abs(value) > 0.65 * reach else "black",
                     linespacing=1.1,
                 )
-            axes.set_xticks(np.arange(grid.size(grid.x)) + 0.5, tick_labels(grid, grid.x))
-            axes.set_yticks(np.arange(grid.size(grid.y)) + 0.5, tick_labels(grid, grid.y))
-            axes.tick_params(length=0)
-            label_axes(axes, grid.x, grid.y)
-            axes.set_title(wrapped([title_of(where)], int(wide * 11)))
         bar = figure.colorbar(
             ScalarMappable(norm, _COLOURS),
             ax=[axes for axes, _ in panels],
@@ -130,7 +119,7 @@ def ratios(comparison: Comparison) -> Figure:
             Line2D([], [], linestyle="", color="black", marker=_LOOK[verdict][1], label=verdict)
             for verdict in (FASTER, SLOWER)
         ]
-        handles.append(Patch(facecolor="#eeeeee", edgecolor="#999999", hatch="///", label=NOT_COMPARABLE))
+        handles.append(Patch(**HATCHED, label=NOT_COMPARABLE))
         title = f"Throughput of {comparison.new} / {comparison.base}"
         head(figure, title, [*_notes(comparison), *notes, _differences(comparison)], handles)
     return figure

@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 
 from tpcsweep.figures.grid import evenly, values_of
 from tpcsweep.figures.labels import rate_label, title_of
-from tpcsweep.figures.panels import finish, placeholder, styled
+from tpcsweep.figures.panels import finish, placeholder, styled, tiles
 
 _MOST_PANELS = 24
 _MOST_DRAWN = 2000  # points of a panel; more are one picture in an SVG file
@@ -26,17 +26,12 @@ def cpu(summary: xr.Dataset) -> Figure:
     notes = ["Each repetition of a cell is a point."]
     if len(across) < len(every):
         notes.append(f"{len(across)} of {len(every)} values of cores, evenly over them; the dataset has all.")
-    columns = min(4, len(across))
-    rows = math.ceil(len(across) / columns)
     top = float(max(summary[name].fillna(0).max() for name in _SIDES))
     fastest = float(summary["throughput"].fillna(0).max())
     with styled():
-        figure = Figure(figsize=(max(3.1 * columns + 0.4, 5.2), 2.6 * rows), layout="constrained")
-        grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
-        for axes in grid.flat[len(across) :]:
-            axes.set_visible(False)
+        figure, panels = tiles(len(across), 3.1, 2.6)
         quotas = False
-        for axes, value in zip(grid.flat, across, strict=False):
+        for axes, value in zip(panels, across, strict=True):
             part = summary if value is None else summary.sel(cores=value)
             for name, (_, colour, marker) in _SIDES.items():
                 axes.scatter(
@@ -54,12 +49,10 @@ def cpu(summary: xr.Dataset) -> Figure:
                 quotas = True
                 axes.axhline(quota, color="#555555", linestyle=":", linewidth=1)
             axes.set_title(title_of({} if value is None else {"cores": value}))
-            axes.set_xlim(0, 1.06 * fastest or 1)
-            axes.set_ylim(0, 1.1 * top or 1)
-            axes.set_xlabel(rate_label(summary))
+            axes.set(xlim=(0, 1.06 * fastest or 1), ylim=(0, 1.1 * top or 1), xlabel=rate_label(summary))
             axes.grid(visible=True, alpha=0.3)
-        for row in grid:
-            row[0].set_ylabel("CPU of one side (cores)")
+        for axes in panels[::4]:
+            axes.set_ylabel("CPU of one side (cores)")
         handles = [
             Line2D([], [], linestyle="", marker=m, markerfacecolor="none", markeredgecolor=c, label=label)
             for label, c, m in _SIDES.values()

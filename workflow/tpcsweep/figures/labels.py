@@ -79,24 +79,6 @@ def band_note(summary: xr.Dataset, what: str = "Bands and bars") -> str:
     return f"{what}: {confidence(summary)} confidence interval{of}."
 
 
-def how(summary: xr.Dataset) -> str:
-    """Say how the throughput came about: simulated, imported, or measured on which testbed, and at which scale."""
-    kind, testbed = summary.attrs["testbed_kind"], summary.attrs["testbed"]
-    if kind == IMPORTED:
-        return f"measured elsewhere, imported from {testbed}"
-    came = f"simulated, testbed {testbed}" if kind == SIMULATED else f"measured on {testbed}"
-    return f"{came}{_scaled(summary)}"
-
-
-def _scaled(summary: xr.Dataset) -> str:
-    """What a sweep that stands in for a published one was multiplied by, and what it has not."""
-    by, notes = (summary.attrs.get(name) for name in ("scale", "scale_notes"))
-    if by is None:
-        return ""
-    left = f"; {notes}" if notes else ""
-    return f", scaled {by}: bandwidth, cores, files and buffers × {by}{left}"
-
-
 def rate_label(summary: xr.Dataset, what: str = "throughput") -> str:
     """Give the label of an axis with throughputs, which says so where they were not measured."""
     of = "simulated " if summary.attrs["testbed_kind"] == SIMULATED else ""

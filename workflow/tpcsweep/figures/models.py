@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +14,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from tpcsweep.extras import require
+from tpcsweep.figures.grid import evenly
 from tpcsweep.figures.labels import axis_label, title_of, value_text, words
-from tpcsweep.figures.panels import COLOURS, styled
+from tpcsweep.figures.panels import COLOURS, styled, tiles
 from tpcsweep.models.base import Predictor
 from tpcsweep.models.fit import Fit
 from tpcsweep.models.observations import Observations
@@ -42,11 +42,7 @@ class _Layout:
     @classmethod
     def of(cls, observations: Observations) -> _Layout:
         counts = {name: observations.classes(name).nunique() for name in observations.axes}
-        numeric = list(observations.numeric)
-        order = [
-            *(n for n in ("streams", "rtt") if n in numeric),
-            *(n for n in numeric if n not in ("streams", "rtt")),
-        ]
+        order = sorted(observations.numeric, key=lambda name: {"streams": 0, "rtt": 1}.get(name, 2))
         x = next((name for name in order if counts[name] >= _FEW), order[0] if order else None)
         lines = next((name for name in order if name != x), None)
         return cls(x, lines, tuple(n for n in observations.axes if n not in (x, lines)))
@@ -60,23 +56,14 @@ def fitted(observations: Observations, fit: Predictor) -> Figure:
     """
     layout = _Layout.of(observations)
     frame = _classed(observations)
-    settings = _settings(frame, layout.panels)
-    shown = settings[:_MOST_PANELS]
-    values = sorted(frame[layout.lines].unique().tolist()) if layout.lines else [None]
-    values = [
-        values[at] for at in np.unique(np.linspace(0, len(values) - 1, _MOST_LINES).round().astype(int))
-    ]
+    parts = _parts(frame, layout.panels)
+    shown = parts[:_MOST_PANELS]
+    every = sorted(frame[layout.lines].unique().tolist()) if layout.lines else [None]
+    values = [every[at] for at in evenly(len(every), _MOST_LINES)]
     colours = mpl.colormaps[COLOURS](np.linspace(0, 0.85, len(values)))
-    columns = min(len(shown), 4)
-    rows = -(-len(shown) // columns)
     with styled():
-        figure = Figure(figsize=(max(3.1 * columns + 0.4, 6.0), 2.4 * rows + 1.1), layout="constrained")
-        grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
-        for axes, where in itertools.zip_longest(grid.ravel(), shown):
-            if where is None:
-                axes.remove()
-                continue
-            part = _matching(frame, where)
+        figure, panels = tiles(len(shown), 3.1, 2.4, (0.4, 1.1), least=6.0)
+        for axes, (where, part) in zip(panels, shown, strict=True):
             for value, colour in zip(values, colours, strict=True):
                 line = part if value is None else part[part[layout.lines] == value]
                 if len(line):
@@ -86,22 +73,19 @@ def fitted(observations: Observations, fit: Predictor) -> Figure:
             axes.set_ylabel(_rate(observations))
             axes.grid(visible=True, alpha=0.3)
         if layout.x == "streams":
-            first = figure.axes[0]
-            first.set_xscale("log", base=2)
-            first.xaxis.set_major_formatter(mpl.ticker.FuncFormatter(lambda value, _: f"{value:g}"))
-        figure.axes[0].set_ylim(0, 1.1 * float(frame["throughput"].max()))
-        left = [
-            f"the first {len(shown)} of {len(settings)} panels" if len(shown) < len(settings) else "",
-            f"{len(values)} of {frame[layout.lines].nunique()} lines"
-            if layout.lines and len(values) < frame[layout.lines].nunique()
-            else "",
-        ]
+            panels[0].set_xscale("log", base=2)
+            panels[0].xaxis.set_major_formatter(mpl.ticker.FuncFormatter(lambda value, _: f"{value:g}"))
+        panels[0].set_ylim(0, 1.1 * float(frame["throughput"].max()))
+        limited = []
+        if len(shown) < len(parts):
+            limited.append(f"the first {len(shown)} of {len(parts)} panels")
+        if len(values) < len(every):
+            limited.append(f"{len(values)} of {len(every)} lines")
         text = (
             f"{_title(fit)}: {observations.label}\nLines and bands: the model and its 95 % interval, that of "
+            "cells is wider. Points and bars: cells and their standard errors."
         )
-        text += "cells is wider. Points and bars: cells and their standard errors."
-        more = " and ".join(one for one in left if one)
-        _name(figure, text + (f" Shown: {more}." if more else ""))
+        _name(figure, text + (f" Shown: {' and '.join(limited)}." if limited else ""))
         if layout.lines:
             handles = [
                 Line2D(
@@ -147,12 +131,12 @@ def prediction_errors(choice: Mapping[str, Any], label: str) -> Figure:
     with styled():
         figure = Figure(figsize=(7.6, 0.25 * len(scores) + 2.1), layout="constrained")
         axes = figure.subplots()
-        names = [_candidate(row["model"], row["fitted"]) for row in choice["scores"]]
+        names = list(map(_candidate, scores["model"], scores["fitted"]))
         places = np.arange(len(scores))
         axes.barh(places, scores["score"], color="#cccccc", height=0.7, label="mean over what was left out")
         shapes = {"rtt": "o", "streams": "s", "deployment": "D"}
         for (kind, where), part in errors.groupby(["kind", "where"], sort=False):
-            at = [names.index(_candidate(m, f)) for m, f in zip(part["model"], part["fitted"], strict=True)]
+            at = [names.index(name) for name in map(_candidate, part["model"], part["fitted"])]
             face = "#31688e" if where == "interpolation" else "none"
             axes.scatter(
                 part["mean"],
@@ -164,10 +148,8 @@ def prediction_errors(choice: Mapping[str, Any], label: str) -> Figure:
                 zorder=3,
                 label=f"{words(kind)}, {where}",
             )
-        axes.set_yticks(
-            places,
-            [f"{name}{' *' if tied else ''}" for name, tied in zip(names, scores["tied"], strict=True)],
-        )
+        tied = [f"{name}{' *' * bool(tied)}" for name, tied in zip(names, scores["tied"], strict=True)]
+        axes.set_yticks(places, tied)
         axes.invert_yaxis()
         axes.set_xlabel("mean absolute error of cells left out (Gbit/s)")
         axes.grid(visible=True, axis="x", alpha=0.3)
@@ -188,13 +170,11 @@ def interactive_surface(observations: Observations, fit: Predictor) -> go.Figure
     if layout.x is None or layout.lines is None:
         return None
     frame = _classed(observations)
-    settings = _settings(frame, layout.panels)
     x, y = (_dense(frame[name], 24) for name in (layout.x, layout.lines))
     across, along = np.meshgrid(x, y)
     figure, names = go.Figure(), []
     top = 1.05 * float(frame["throughput"].max())
-    for place, where in enumerate(settings):
-        part = _matching(frame, where)
+    for place, (where, part) in enumerate(_parts(frame, layout.panels)):
         table = _table(part, {layout.x: across.ravel(), layout.lines: along.ravel()})
         names.append(title_of(where) or "all cells")
         figure.add_surface(
@@ -232,20 +212,14 @@ def interactive_surface(observations: Observations, fit: Predictor) -> go.Figure
 def parameter_table(fit: Fit) -> pd.DataFrame:
     """Give a row for each parameter: value with interval, or why the data do not determine it."""
     rows = []
-    for one in fit.model.parameters:
-        known = fit.determined[one.name]
-        interval = f"{fit.low[one.name]:.3g} to {fit.high[one.name]:.3g}" if known else "not determined"
-        rows.append(
-            {
-                "parameter": one.name,
-                "value": f"{fit.values[one.name]:.3g}" if known else "",
-                "95 % interval": interval,
-                "unit": one.unit,
-                "meaning": one.description,
-                "note": fit.reasons.get(one.name, ""),
-            }
-        )
-    return pd.DataFrame(rows)
+    for parameter in fit.model.parameters:
+        name = parameter.name
+        value, interval = "", "not determined"
+        if fit.determined[name]:
+            value, interval = f"{fit.values[name]:.3g}", f"{fit.low[name]:.3g} to {fit.high[name]:.3g}"
+        about = parameter.unit, parameter.description, fit.reasons.get(name, "")
+        rows.append((name, value, interval, *about))
+    return pd.DataFrame(rows, columns=["parameter", "value", "95 % interval", "unit", "meaning", "note"])
 
 
 def _draw_line(axes: Axes, line: pd.DataFrame, x: str | None, fit: Predictor, colour: Any) -> None:
@@ -266,18 +240,13 @@ def _classed(observations: Observations) -> pd.DataFrame:
     return observations.frame.assign(**{name: observations.classes(name) for name in observations.axes})
 
 
-def _settings(frame: pd.DataFrame, names: Sequence[str]) -> list[dict[str, Any]]:
+def _parts(frame: pd.DataFrame, names: Sequence[str]) -> list[tuple[dict[str, Any], pd.DataFrame]]:
+    """The rows of each setting of some axes, with its values."""
     if not names:
-        return [{}]
-    unique = frame[list(names)].drop_duplicates().sort_values(list(names))
-    return [dict(zip(names, row, strict=True)) for row in unique.itertuples(index=False)]
-
-
-def _matching(frame: pd.DataFrame, where: Mapping[str, Any]) -> pd.DataFrame:
-    match = np.ones(len(frame), bool)
-    for name, value in where.items():
-        match &= (frame[name] == value).to_numpy()
-    return frame[match]
+        return [({}, frame)]
+    return [
+        (part[list(names)].iloc[:1].to_dict("records")[0], part) for _, part in frame.groupby(list(names))
+    ]
 
 
 def _dense(values: pd.Series, count: int) -> Any:

@@ -7,6 +7,7 @@ import math
 import textwrap
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
@@ -15,8 +16,9 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from tpcsweep.dataset.labels import how_made
 from tpcsweep.figures.grid import Grid, evenly
-from tpcsweep.figures.labels import axis_label, how, value_text, words
+from tpcsweep.figures.labels import axis_label, value_text, words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,33 +31,67 @@ _MOST_COLUMNS = 8  # of them, where there are several rows
 def lay_out(
     grid: Grid, wide: float, high: float, projection: str | None = None
 ) -> tuple[Figure, list[tuple[Axes, dict[str, Any]]], list[str]]:
-    """Make a figure with a panel for every value of the axes that are not x or y; say what is left out."""
+    """Make a figure with a panel for every value of the axes that are not x or y.
+
+    Args:
+        grid: what is drawn.
+        wide: width of a panel, inches.
+        high: height of a panel, inches.
+        projection: of the panels, as matplotlib names them.
+
+    Returns:
+        The figure, its panels, each with its values of the axes, and notes on what is left out.
+    """
     rows = grid.panels()
     if len(set(map(len, rows))) > 1:  # where panels have no cell, rows are no table
         rows = [list(itertools.chain.from_iterable(rows))]
     rows, notes = _few(rows)
     if len(rows) == 1 and len(rows[0]) > 4:  # a single long row reads better wrapped
         rows = [rows[0][at : at + 4] for at in range(0, len(rows[0]), 4)]
-    columns = max(map(len, rows))
-    size = (max(wide * columns + 0.9, 5.2), high * len(rows))
+    size = (max(wide * len(rows[0]) + 0.9, 5.2), high * len(rows))
+    figure, panels = _panels(size, list(map(len, rows)), subplot_kw={"projection": projection})
+    return figure, list(zip(panels, itertools.chain.from_iterable(rows), strict=True)), notes
+
+
+def tiles(
+    count: int,
+    wide: float,
+    high: float,
+    margin: tuple[float, float] = (0.4, 0.0),
+    least: float = 5.2,
+    sharey: bool = True,
+) -> tuple[Figure, list[Axes]]:
+    """Make a figure with so many panels, four in a row, that have one scale of x.
+
+    Args:
+        count: how many.
+        wide: width of a panel, inches.
+        high: height of a panel, inches.
+        margin: what the figure is wider and higher than its panels, inches.
+        least: the least width of the figure, inches.
+        sharey: whether they have one scale of y too.
+    """
+    rows = [min(4, count - first) for first in range(0, count, 4)]
+    size = (max(wide * rows[0] + margin[0], least), high * len(rows) + margin[1])
+    return _panels(size, rows, sharex=True, sharey=sharey)
+
+
+def _panels(size: tuple[float, float], rows: Sequence[int], **settings: Any) -> tuple[Figure, list[Axes]]:
     figure = Figure(figsize=size, layout="constrained")
-    keywords = {"projection": projection} if projection else {}
-    axes = figure.subplots(len(rows), columns, squeeze=False, subplot_kw=keywords)
-    panels: list[tuple[Axes, dict[str, Any]]] = []
-    for at, row in enumerate(rows):
-        panels += zip(axes[at], row, strict=False)
-        for unused in axes[at, len(row) :]:
+    every = figure.subplots(len(rows), max(rows), squeeze=False, **settings)
+    for axes, count in zip(every, rows, strict=True):
+        for unused in axes[count:]:
             unused.remove()
-    return figure, panels, notes
+    return figure, [panel for axes, count in zip(every, rows, strict=True) for panel in axes[:count]]
 
 
 def _few(rows: list[list[dict[str, Any]]]) -> tuple[list[list[dict[str, Any]]], list[str]]:
     """Of more panels than can be read some, evenly over rows and columns; and say so."""
     columns = evenly(len(rows[0]), _MOST_PANELS if len(rows) == 1 else _MOST_COLUMNS)
     kept = evenly(len(rows), max(1, _MOST_PANELS // columns.size))
-    shown, there = kept.size * columns.size, sum(map(len, rows))
-    notes = [f"{shown} of {there} panels, evenly over their values; the dataset has all."]
-    return [[rows[row][column] for column in columns] for row in kept], notes if shown < there else []
+    shown, every = kept.size * columns.size, sum(map(len, rows))
+    notes = [f"{shown} of {every} panels, evenly over their values; the dataset has all."]
+    return [[rows[row][column] for column in columns] for row in kept], notes if shown < every else []
 
 
 def label_axes(axes: Axes, x: str | None, y: str | None) -> None:
@@ -65,10 +101,10 @@ def label_axes(axes: Axes, x: str | None, y: str | None) -> None:
 
 
 def finish(
-    figure: Figure, summary: xr.Dataset, what: str, notes: Sequence[str], handles: Sequence[Any] = ()
+    figure: Figure, summary: xr.Dataset, topic: str, notes: Sequence[str], handles: Sequence[Any] = ()
 ) -> None:
     """Add title, what all cells have in common, notes and one legend; the figure grows by their height."""
-    title = f"{what}: sweep {summary.attrs['sweep']}, {how(summary)}"
+    title = f"{topic}: sweep {summary.attrs['sweep']}, {how_made(summary)}"
     head(figure, title, [in_common(summary), *notes], handles)
 
 
@@ -117,14 +153,14 @@ def head(figure: Figure, title: str, notes: Sequence[str], handles: Sequence[Any
         )
 
 
-def placeholder(summary: xr.Dataset, what: str, text: str) -> Figure:
+def placeholder(summary: xr.Dataset, topic: str, text: str) -> Figure:
     """Make a figure that says why there is none."""
     with styled():
         figure = Figure(figsize=(6.4, 3.0), layout="constrained")
         axes = figure.subplots()
         axes.set_axis_off()
         axes.text(0.5, 0.5, textwrap.fill(text, 60), ha="center", va="center", fontsize=11)
-        finish(figure, summary, what, [])
+        finish(figure, summary, topic, [])
     return figure
 
 
@@ -147,3 +183,12 @@ def styled() -> AbstractContextManager[None]:
             "axes.spines.right": False,
         }
     )
+
+
+def save(figure: Figure, folder: str | Path, name: str) -> None:
+    """Write `name`.png (150 dpi) and `name`.svg into a folder; the same dataset gives the same files."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with mpl.rc_context({"svg.hashsalt": "tpcsweep"}):
+        figure.savefig(folder / f"{name}.png", dpi=150, metadata={"Software": None})
+        figure.savefig(folder / f"{name}.svg", metadata={"Date": None})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,14 +14,16 @@ from tpcsweep.dataset import STATUS, flagged
 from tpcsweep.figures.grid import evenly
 from tpcsweep.figures.labels import confidence, rate_label, title_of, wrapped
 from tpcsweep.figures.marks import MARKS
-from tpcsweep.figures.panels import finish, placeholder, styled
+from tpcsweep.figures.panels import finish, placeholder, styled, tiles
 from tpcsweep.flags import FLAGS, graded
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
 _MOST_SERIES = 24
 _LOUD = graded(FLAGS, "warning", "invalid")
+_FAILED = STATUS.index("failed")
 
 
 def series(summary: xr.Dataset, samples: xr.Dataset) -> Figure:
@@ -32,53 +33,29 @@ def series(summary: xr.Dataset, samples: xr.Dataset) -> Figure:
     figure says so.
     """
     dimensions = [str(name) for name in summary["throughput"].dims]
-    sampled = samples["goodput"].load()  # a file's other series may be more than memory holds
-    measured = np.argwhere(sampled.notnull().any("time").values)
+    goodput = samples["goodput"].load()  # a file's other series may be more than memory holds
+    measured = np.argwhere(goodput.notnull().any("time").values)
     if not measured.size:
         return placeholder(summary, "Goodput over time", "No cell has samples.")
-    noted = summary["status"].values == STATUS.index("failed")
+    noted = summary["status"].values == _FAILED
     for name in _LOUD:
         noted |= flagged(summary, name).values
     chosen = _select(measured, noted[tuple(measured.T)], _MOST_SERIES)
     varying = [name for name in dimensions if summary.sizes[name] > 1]
-    count = len(chosen)
-    columns = min(4, count)
-    rows = math.ceil(count / columns)
-    time = samples["time"].values
     with styled():
-        figure = Figure(figsize=(max(2.9 * columns + 0.3, 5.2), 1.75 * rows + 0.2), layout="constrained")
-        grid = figure.subplots(rows, columns, squeeze=False, sharex=True)
-        for axes in grid.flat[count:]:
-            axes.set_visible(False)
-        for axes, index in zip(grid.flat, chosen, strict=False):
-            where = dict(zip(dimensions, (int(i) for i in index), strict=True))
-            one, goodput = summary.isel(where), sampled.isel(where).values
-            warmup, mean = float(one["warmup"]), float(one["throughput"])
-            there = np.isfinite(goodput)  # a long cell has fewer samples than a short one beside it
-            axes.plot(time[there], goodput[there], color="#0072B2", linewidth=0.8)
-            if warmup > 0:
-                axes.axvspan(0, warmup, color="#999999", alpha=0.35, linewidth=0)
-            axes.fill_between(
-                [warmup, time[-1]],
-                float(one["throughput_low"]),
-                float(one["throughput_high"]),
-                color="#E69F00",
-                alpha=0.4,
-                linewidth=0,
-            )
-            axes.hlines(mean, warmup, time[-1], color="#D55E00", linewidth=1.2)
-            axes.set_ylim(bottom=0)
-            axes.set_xlim(0, time[-1])
-            axes.grid(visible=True, alpha=0.3)
-            flags = [MARKS[name].meaning for name in _LOUD if bool(flagged(one, name))]
-            if int(one["status"]) == STATUS.index("failed"):
+        figure, panels = tiles(len(chosen), 2.9, 1.75, (0.3, 0.2), sharey=False)
+        for axes, index in zip(panels, chosen, strict=True):
+            where = dict(zip(dimensions, map(int, index), strict=True))
+            cell = summary.isel(where)
+            _draw(axes, cell, samples["time"].values, goodput.isel(where).values)
+            flags = [MARKS[name].meaning for name in _LOUD if bool(flagged(cell, name))]
+            if int(cell["status"]) == _FAILED:
                 flags.insert(0, MARKS["failed"].meaning)
-            place = {name: one[name].item() for name in varying}
-            axes.set_title(wrapped([title_of(place), *flags], 34), fontsize=7.5)
-        for row in grid:
-            row[0].set_ylabel(rate_label(summary, "goodput"))
-        for column in range(columns):
-            lowest = grid[(count - 1 - column) // columns, column]
+            title = title_of({name: cell[name].item() for name in varying})
+            axes.set_title(wrapped([title, *flags], 34), fontsize=7.5)
+        for axes in panels[::4]:
+            axes.set_ylabel(rate_label(summary, "goodput"))
+        for lowest in panels[-4:]:  # of each column, as there are four where there are rows
             lowest.tick_params(labelbottom=True)
             lowest.set_xlabel("time since the cell's start (s)")
         handles = [
@@ -88,13 +65,28 @@ def series(summary: xr.Dataset, samples: xr.Dataset) -> Figure:
             Patch(color="#E69F00", alpha=0.4, label=f"{confidence(summary)} interval"),
         ]
         notes = []
-        if len(measured) > count:
+        if len(measured) > len(chosen):
             notes = [
-                f"{count} of {len(measured)} measured cells: those with warnings and invalid ones first, the "
+                f"{len(chosen)} of {len(measured)} measured cells: those with warnings and invalid ones first, the "
                 "others evenly over the grid. The dataset has all."
             ]
         finish(figure, summary, "Goodput over time", notes, handles)
     return figure
+
+
+def _draw(axes: Axes, cell: xr.Dataset, time: NDArray[np.float64], goodput: NDArray[np.float32]) -> None:
+    warmup, mean, low, high = (
+        float(cell[name]) for name in ("warmup", "throughput", "throughput_low", "throughput_high")
+    )
+    sampled = np.isfinite(goodput)  # a long cell has fewer samples than a short one beside it
+    axes.plot(time[sampled], goodput[sampled], color="#0072B2", linewidth=0.8)
+    if warmup > 0:
+        axes.axvspan(0, warmup, color="#999999", alpha=0.35, linewidth=0)
+    axes.fill_between([warmup, time[-1]], low, high, color="#E69F00", alpha=0.4, linewidth=0)
+    axes.hlines(mean, warmup, time[-1], color="#D55E00", linewidth=1.2)
+    axes.set_ylim(bottom=0)
+    axes.set_xlim(0, time[-1])
+    axes.grid(visible=True, alpha=0.3)
 
 
 def _select(measured: NDArray[np.int64], first: NDArray[np.bool_], count: int) -> NDArray[np.int64]:

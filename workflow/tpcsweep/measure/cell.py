@@ -5,21 +5,24 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
 
 from tpcsweep.broken import BROKEN, BrokenError
 from tpcsweep.client.handle import Client, Event, RefusedError
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
+from tpcsweep.files import number
 from tpcsweep.measure import limits, trust
 from tpcsweep.measure.files import Arrival
-from tpcsweep.measure.readings import Reading, Readings, Series, goodput, mean, series
+from tpcsweep.measure.readings import Readings, Series, goodput, mean, series
 from tpcsweep.measure.steady import Steady, analyse, enough
-from tpcsweep.measure.transfers import Columns, Transfers, unfinished
+from tpcsweep.measure.transfers import Transfers, unfinished
 from tpcsweep.xrootd.monitoring import Copy
 
 LOOK = 1.0
@@ -36,6 +39,24 @@ SILENCE = 1.0
 """Seconds without a byte at a cell's end after which servers and path must show that they still answer."""
 COUNTING = 1.005
 """Two counters that are read a millisecond apart differ by this much."""
+DIGITS = 6
+"""Significant ones of a figure in a cell's file."""
+MEANS = (
+    "wire_throughput",
+    "source_cpu",
+    "destination_cpu",
+    "client_cpu",
+    "path_cpu",
+    "machine_cpu",
+    "machine_steal",
+    "machine_pressure",
+    "machine_work",
+    "machine_slowed",
+    "rtt_loaded",
+)
+"""Samples whose means after the warm-up are in the summary as they are."""
+
+Summary = dict[str, float | int | None]
 
 
 class Site(Protocol):
@@ -61,195 +82,259 @@ class Site(Protocol):
     def ready(self) -> None: ...
 
 
-@dataclass
-class Breakage:
-    """What of a deployment has broken while a cell was measured: the cell says so, and is data."""
+def measure(
+    site: Site,
+    wanted: Parameters,
+    measurement: Measurement,
+    prefix: str,
+    show: Callable[[Steady, float], None],
+) -> dict[str, Any]:
+    """Measure a cell in a deployment that is up.
 
-    site: Site
-    why: str = ""
+    A tool that cannot transfer is data: its cell has `status: failed`. So is a deployment that breaks in the midst of
+    the cell; one that breaks afterwards, when transfers are being ended, leaves the figure as it is. Either way the
+    cell has the flag BROKEN, and the deployment must be replaced.
+
+    Args:
+        site: the deployment.
+        wanted: the cell's parameters.
+        measurement: when the cell ends, and how it is sampled.
+        prefix: begins the names of the destination files.
+        show: called at every look with the figures so far and the seconds spent.
+
+    Returns:
+        `status`, `message`, `flags`, `limit`, `evidence`, `summary`, `samples`, `transfers` of the cell's file.
+
+    Raises:
+        BrokenError: where the deployment was broken before anything was measured.
+    """
+    cell = _Cell(site, wanted, measurement, prefix)
+    cell.transfer(show)
+    cell.stop()
+    cell.ask_the_silent()
+    return cell.result()
+
+
+class _Cell:
+    """A cell in the order of its life: its transfers, their end, and what its file has of them."""
+
+    def __init__(self, site: Site, wanted: Parameters, measurement: Measurement, prefix: str) -> None:
+        self._site, self._wanted, self._measurement, self._prefix = site, wanted, measurement, prefix
+        self._source = site.add_source(wanted.file_size, wanted.source_content, wanted.streams)
+        self._client = site.client_of(wanted.tool)
+        self._before = self._after = site.totals()
+        self._sampler = site.sampler(measurement.interval)
+        self._failure = ""
+        """Why there is no figure, whatever was seen."""
+        self._broken = ""
+        """What of the deployment has broken: the cell says so, and is data."""
 
     @contextlib.contextmanager
-    def noted(self) -> Iterator[None]:
+    def _breakage_noted(self) -> Iterator[None]:
         """Take note of what breaks, instead of raising it."""
         try:
             yield
         except BrokenError as error:
-            self.why = self.site.explain(error)
+            self._broken = self._site.explain(error)
 
+    def transfer(self, show: Callable[[Steady, float], None]) -> None:
+        """Run the streams and sample, until the cell may end or something is wrong."""
+        wanted = self._wanted
+        with self._breakage_noted(), self._sampler:
+            self._began = self._sampler.readings()[0].time
+            self._transfers = Transfers(self._prefix, self._began)
+            try:
+                self._client.run(
+                    tool=wanted.tool,
+                    streams=wanted.streams,
+                    pairs=self._site.pairs(wanted.endpoint),
+                    file_name=self._source,
+                    folders=self._site.folders,
+                    prefix=self._prefix,
+                    copy_mode=wanted.copy_mode,
+                    tcp_streams=wanted.tcp_streams,
+                    files=self._measurement.files,
+                )
+                self._watch(show)
+                self._site.check()
+            except RefusedError as error:
+                self._failure = str(error)
+        self._readings, self._interval = self._sampler.readings(), self._sampler.interval
+        if not self._readings:
+            raise BrokenError(self._broken)
+        self._failure = self._failure or self._broken
 
-class Seen(NamedTuple):
-    """What a cell has shown, before anything is made of it."""
-
-    readings: list[Reading]
-    interval: float
-    """Seconds between readings."""
-    transfers: Transfers
-    rest: Columns
-    """Those that had not ended."""
-    heard: float
-    """Until when XRootD's monitoring was heard, s since the cell's start."""
-    totals: Mapping[str, int | None]
-    failure: str
-    """Why there is no figure, whatever was seen."""
-    broken: str
-    """What of the deployment has broken."""
-
-
-def measure(
-    site: Site,
-    wanted: Parameters,
-    how: Measurement,
-    prefix: str,
-    show: Callable[[Steady, float], None],
-) -> dict[str, Any]:
-    """Measure a cell in a deployment that is up; returns `status`, `message`, `flags`, `limit`, `evidence`,
-    `summary`, `samples`, `transfers` of the cell's file.
-
-    A tool that cannot transfer is data: its cell has `status: failed`. So is a deployment that breaks in the midst of
-    the cell; one that breaks afterwards, when transfers are being ended, leaves the figure as it is. Either way the
-    cell has the flag BROKEN, and the deployment must be replaced. `prefix` begins the names of the destination files.
-    `show` is called at every look with the figures so far and the seconds spent.
-
-    Raises BrokenError where the deployment was broken before anything was measured.
-    """
-    seen = _gather(site, wanted, how, prefix, show)
-    result = _on_path(_result(seen, wanted, how, site.rtt_idle), site)
-    return _marked(result, seen.broken) if seen.broken else result
-
-
-def _gather(
-    site: Site,
-    wanted: Parameters,
-    how: Measurement,
-    prefix: str,
-    show: Callable[[Steady, float], None],
-) -> Seen:
-    """Run the transfers of a cell and end them, and see whether the deployment is still whole."""
-    name = site.add_source(wanted.file_size, wanted.source_content, wanted.streams)
-    client = site.client_of(wanted.tool)
-    before = after = site.totals()
-    broken = Breakage(site)
-    failure = ""
-    sampler = site.sampler(how.interval)
-    with broken.noted(), sampler:
-        began = sampler.readings()[0].time
-        transfers = Transfers(prefix, began)
-        try:
-            client.run(
-                tool=wanted.tool,
-                streams=wanted.streams,
-                pairs=site.pairs(wanted.endpoint),
-                file_name=name,
-                folders=site.folders,
-                prefix=prefix,
-                copy_mode=wanted.copy_mode,
-                tcp_streams=wanted.tcp_streams,
-                files=how.files,
-            )
-            _watch(site, client, sampler, how, transfers, show)
-            site.check()
-        except RefusedError as error:
-            failure = str(error)
-    readings, interval = sampler.readings(), sampler.interval
-    if not readings:
-        raise BrokenError(broken.why)
-    failure = failure or broken.why
-    ended = readings[-1].time
-    rest, heard = unfinished({}, prefix, began, ended), ended - began
-    if not broken.why:
-        with broken.noted():
-            for event in client.stop():
-                _take(site, transfers, event)
-            rest = unfinished(site.present(), prefix, began, ended)
-            after = site.totals()
-            heard = _hear_out(site, transfers) - began
-            site.settle()
-            site.check()
-    last = goodput(readings, interval)[-math.ceil(SILENCE / interval) :]
-    silent = not (transfers.finished or last.any())
-    # With more time every stream would have given up.
-    transfers.exhausted |= silent and transfers.stuck(wanted.streams)
-    # Who lives may yet not answer, nor may the path.
-    if (silent or transfers.in_vain(wanted.streams)) and not broken.why:
-        with broken.noted():
-            site.ready()
-    if silent:
-        failure = failure or broken.why
-    return Seen(readings, interval, transfers, rest, heard, _grown(before, after), failure, broken.why)
-
-
-def _marked(result: dict[str, Any], broken: str) -> dict[str, Any]:
-    """A cell's result, with what of its deployment has broken."""
-    said = result["message"]
-    message = said if broken in said else "; ".join(text for text in (broken, said) if text)
-    return result | {"message": message, "flags": [*result["flags"], BROKEN]}
-
-
-def _on_path(result: dict[str, Any], site: Site) -> dict[str, Any]:
-    """A cell's result, with what was found of the path's bandwidth before any cell."""
-    found = None if site.bandwidth_found is None else _number(site.bandwidth_found)
-    slow = ["path_slow"] if site.path_slow and result["status"] == "ok" else []
-    summary = result["summary"] | {"bandwidth_found": found}
-    return result | {"flags": [*result["flags"], *slow], "summary": summary}
-
-
-def _watch(
-    site: Site,
-    client: Client,
-    sampler: Readings,
-    how: Measurement,
-    transfers: Transfers,
-    show: Callable[[Steady, float], None],
-) -> None:
-    """Until the cell's rule says that it is over, time is up, or every stream has given up."""
-    began = sampler.readings()[0].time
-    shortest, longest = how.bounds
-    looks: list[Steady] = []
-    due = began + LOOK
-    while not (transfers.exhausted or transfers.finished):
-        site.check()
-        now = time.monotonic()
-        for event in client.events():
-            _take(site, transfers, event)
-        _hear(site, transfers)
-        if now >= due:
-            due += max(LOOK, (now - began) / LOOKS)
-            looks.append(_look(sampler, how.confidence))
-            show(looks[-1], now - began)
-            if how.until == "steady" and now - began >= shortest and enough(looks, how.precision):
+    def _watch(self, show: Callable[[Steady, float], None]) -> None:
+        """Watch until the cell's rule says that it is over, time is up, or every stream has given up."""
+        measurement, transfers = self._measurement, self._transfers
+        shortest, longest = measurement.bounds
+        looks: list[Steady] = []
+        due = self._began + LOOK
+        while not (transfers.exhausted or transfers.finished):
+            self._site.check()
+            now = time.monotonic()
+            for event in self._client.events():
+                self._take(event)
+            self._hear()
+            spent = now - self._began
+            if now >= due:
+                due += max(LOOK, spent / LOOKS)
+                looks.append(self._look())
+                show(looks[-1], spent)
+                steady = measurement.until == "steady" and spent >= shortest
+                if steady and enough(looks, measurement.precision):
+                    return
+            if spent >= longest:
                 return
-        if now - began >= longest:
+            time.sleep(min(measurement.interval, 0.1))
+
+    def _look(self) -> Steady:
+        """What is known of the goodput so far."""
+        readings, interval = self._sampler.readings(), self._sampler.interval
+        return analyse(goodput(readings, interval), interval, self._measurement.confidence)
+
+    def _take(self, event: Event) -> None:
+        """Take an event of the client in. A file that has arrived makes room at once."""
+        self._transfers.add(event, self._site.received(event) if event["event"] == "end" else None)
+
+    def _hear(self) -> None:
+        """Take in what XRootD's monitoring has said."""
+        for copy in self._site.copies():
+            self._transfers.copied(copy)
+
+    def stop(self) -> None:
+        """End the transfers, count what they brought, and see whether the deployment is still whole."""
+        ended = self._readings[-1].time
+        self._unfinished = unfinished({}, self._prefix, self._began, ended)
+        self._heard = ended - self._began
+        """Until when XRootD's monitoring was heard, s since the cell's start."""
+        if self._broken:
             return
-        time.sleep(min(how.interval, 0.1))
+        with self._breakage_noted():
+            for event in self._client.stop():
+                self._take(event)
+            self._unfinished = unfinished(self._site.present(), self._prefix, self._began, ended)
+            self._after = self._site.totals()
+            self._hear_out()
+            self._site.settle()
+            self._site.check()
 
+    def _hear_out(self) -> None:
+        """Hear what XRootD's monitoring has still to say, before `settle`, which may start servers anew.
 
-def _look(sampler: Readings, confidence: float) -> Steady:
-    """What is known of the goodput so far."""
-    readings, interval = sampler.readings(), sampler.interval
-    return analyse(goodput(readings, interval), interval, confidence)
+        Records are a second or two late. They are waited for where each stream has ended by itself, with the files
+        that were wanted; of cells that are cut off the last ones are not worth as much time in each.
+        """
+        self._hear()
+        while self._transfers.finished and time.monotonic() < self._transfers.overdue:
+            time.sleep(POLL)
+            self._hear()
+        self._heard = time.monotonic() - self._began
 
+    def ask_the_silent(self) -> None:
+        """Have servers and path show that they answer, where nothing arrived: who lives may yet not answer."""
+        last = goodput(self._readings, self._interval)[-math.ceil(SILENCE / self._interval) :]
+        silent = not (self._transfers.finished or last.any())
+        # With more time every stream would have given up.
+        self._transfers.exhausted |= silent and self._transfers.stuck(self._wanted.streams)
+        if (silent or self._transfers.in_vain(self._wanted.streams)) and not self._broken:
+            with self._breakage_noted():
+                self._site.ready()
+        if silent:
+            self._failure = self._failure or self._broken
 
-def _take(site: Site, transfers: Transfers, event: Event) -> None:
-    """Take an event of the client in. A file that has arrived makes room at once."""
-    transfers.add(event, site.received(event) if event["event"] == "end" else None)
+    def result(self) -> dict[str, Any]:
+        """What the cell's file has."""
+        samples = series(self._readings, self._interval)
+        steady = analyse(samples["goodput"], self._interval, self._measurement.confidence)
+        means = limits.means(samples, steady.warmup_samples) | {"rtt_idle": self._site.rtt_idle}
+        summary = self._summary(samples, steady, means)
+        nothing = steady.mean == 0 or not math.isfinite(steady.mean)
+        message = self._failure or _most_frequent(self._transfers.messages())
+        if nothing and not message:
+            message = f"no byte arrived within {_duration(samples):.1f} s"
+        if self._broken not in message:
+            message = "; ".join(text for text in (self._broken, message) if text)
+        failed = bool(self._failure) or self._transfers.in_vain(self._wanted.streams) or nothing
+        limit, evidence = (None, {}) if failed else limits.judge(summary)
+        flags = [] if self._failure else self._flags(samples, steady, means, summary)
+        bandwidth = self._site.bandwidth_found
+        return {
+            "status": "failed" if failed else "ok",
+            "message": message,
+            "flags": [
+                *flags,
+                *(["path_slow"] if self._site.path_slow and not failed else []),
+                *([BROKEN] if self._broken else []),
+            ],
+            "limit": limit,
+            "evidence": evidence,
+            "summary": summary
+            | {"bandwidth_found": None if bandwidth is None else number(bandwidth, DIGITS)},
+            "samples": {name: _rounded(values) for name, values in samples.items()},
+            "transfers": self._transfers.listed(),
+        }
 
+    def _summary(self, samples: Series, steady: Steady, means: Mapping[str, float]) -> Summary:
+        """The cell in figures; `means` are those of the samples, and `rtt_idle`."""
+        totals = _grown(self._before, self._after)
+        figures = {
+            "throughput": steady.mean,
+            "throughput_low": steady.low,
+            "throughput_high": steady.high,
+            "throughput_average": mean(samples["goodput"]),
+            "throughput_max": _largest_mean(samples["goodput"], max(1, round(1 / self._interval))),
+            "duration": _duration(samples),
+            "warmup": steady.warmup,
+            **{name: means[name] for name in ("rtt_idle", *MEANS)},
+            # Clock ticks, by which the machine counts, may lag behind what the deployment used.
+            "machine_others": float(np.maximum(means["machine_others"], 0.0)),
+        }
+        for side in ("source", "destination"):
+            origins = samples[f"{side}_origin_cpu"][:, steady.warmup_samples :]
+            periods, throttled = totals[f"{side}_periods"], totals[f"{side}_throttled"]
+            figures[f"{side}_cpu_busiest"] = max(map(mean, origins), default=math.nan)
+            figures[f"{side}_throttled"] = throttled / periods if periods and throttled else 0.0
+        counts = {"retransmits": round(samples["retransmits"].sum()), "path_drops": totals["path_drops"]}
+        summary: Summary = _figures(figures) | counts | self._of_transfers(steady)
+        signs = limits.numbers(self._wanted, summary, means, totals, self._transfers.seconds())
+        return summary | _figures(signs)
 
-def _hear(site: Site, transfers: Transfers) -> None:
-    for copy in site.copies():
-        transfers.copied(copy)
+    def _of_transfers(self, steady: Steady) -> Summary:
+        """What the summary has of transfers."""
+        ended, duration = self._transfers.columns(), self._readings[-1].time - self._readings[0].time
+        ok = ended["ok"] > 0
+        shares = trust.stream_bytes(ended, self._unfinished, self._wanted.streams, steady.warmup, duration)
+        return {
+            "fairness": number(trust.fairness(shares), DIGITS),
+            "transfers": int(ok.sum()),
+            "transfers_failed": int((~ok).sum()),
+            "xrootd_transfers": int((ended["xrootd_code"] == 0).sum()),
+            "xrootd_share": number(trust.monitored_share(ended, self._heard), DIGITS),
+        }
 
-
-def _hear_out(site: Site, transfers: Transfers) -> float:
-    """Hear what XRootD's monitoring has still to say, before `settle`, which may start servers anew; until when.
-
-    Records are a second or two late. They are waited for where each stream has ended by itself, with the files that
-    were wanted; of cells that are cut off the last ones are not worth as much time in each.
-    """
-    _hear(site, transfers)
-    while transfers.finished and time.monotonic() < transfers.overdue:
-        time.sleep(POLL)
-        _hear(site, transfers)
-    return time.monotonic()
+    def _flags(
+        self, samples: Series, steady: Steady, means: Mapping[str, float], summary: Summary
+    ) -> list[str]:
+        measurement, streams = self._measurement, self._wanted.streams
+        # Of the whole cell: after the warm-up more may be written than arrives, from the buffers that filled before.
+        more = samples["goodput"].sum() > samples["wire_throughput"].sum() * COUNTING
+        less = means["goodput"] < PAYLOAD_SHARE * means["wire_throughput"]
+        files = None if measurement.files is None else measurement.files * streams
+        flags = {
+            "not_steady": not steady.steady,
+            "wide_interval": not steady.half_width <= measurement.precision * steady.mean,  # NaN is wide
+            "autocorrelated": steady.autocorrelated,
+            "transfers_failed": summary["transfers_failed"] != 0,
+            "files_missing": files is not None and (summary["transfers"] or 0) < files,
+            "counters_disagree": more or less,
+            "monitoring_disagrees": trust.disagrees(summary["xrootd_share"]),
+            "machine_saturated": means["machine_cpu"] + means["machine_steal"] >= BUSY,
+            "disturbed": trust.disturbed(
+                summary["machine_others"], summary["machine_steal"], summary["machine_slowed"]
+            ),
+        }
+        return [name for name, raised in flags.items() if raised]
 
 
 def _grown(before: Mapping[str, int | None], after: Mapping[str, int | None]) -> dict[str, int | None]:
@@ -258,153 +343,29 @@ def _grown(before: Mapping[str, int | None], after: Mapping[str, int | None]) ->
     return {name: None if old is None or new is None else new - old for name, old, new in pairs}
 
 
-def _result(seen: Seen, wanted: Parameters, how: Measurement, rtt_idle: float) -> dict[str, Any]:
-    """What the cell's file has of what was seen. Pure."""
-    transfers, streams, failure = seen.transfers, wanted.streams, seen.failure
-    found = series(seen.readings, seen.interval)
-    steady = analyse(found["goodput"], seen.interval, how.confidence)
-    duration = seen.readings[-1].time - seen.readings[0].time
-    summary = _summary(rtt_idle, seen.interval, found, steady, seen.totals)
-    summary |= _of_transfers(transfers.columns(), seen.rest, streams, steady.warmup, duration, seen.heard)
-    sampled = limits.means(found, steady.warmup_samples) | {"rtt_idle": rtt_idle}
-    signs = limits.numbers(wanted, summary, sampled, seen.totals, transfers.seconds())
-    summary |= {name: _number(value) for name, value in signs.items()}
-    message = failure or _most_frequent(transfers.messages())
-    nothing = steady.mean == 0 or not math.isfinite(steady.mean)
-    if nothing and not message:
-        message = f"no byte arrived within {found['time'][-1] if found['time'].size else 0:.1f} s"
-    failed = bool(failure) or transfers.in_vain(streams) or nothing
-    limit, evidence = (None, {}) if failed else limits.judge(summary)
-    return {
-        "status": "failed" if failed else "ok",
-        "message": message,
-        "flags": [] if failure else _flags(how, streams, found, steady, summary),
-        "limit": limit,
-        "evidence": evidence,
-        "summary": summary,
-        "samples": {name: _rounded(values) for name, values in found.items()},
-        "transfers": transfers.listed(),
-    }
+def _duration(samples: Series) -> float:
+    """Seconds until the last sample."""
+    return float(samples["time"][-1]) if samples["time"].size else 0.0
 
 
-def _of_transfers(
-    ended: Columns, rest: Columns, streams: int, warmup: float, duration: float, heard: float
-) -> dict[str, float | int | None]:
-    """What the summary has of transfers; times in s since the cell's start."""
-    ok = ended["ok"] > 0
-    shares = trust.stream_bytes(ended, rest, streams, warmup, duration)
-    return {
-        "fairness": _number(trust.fairness(shares)),
-        "transfers": int(ok.sum()),
-        "transfers_failed": int((~ok).sum()),
-        "xrootd_transfers": int((ended["xrootd_code"] == 0).sum()),
-        "xrootd_share": _number(trust.monitored_share(ended, heard)),
-    }
+def _most_frequent(messages: Counter[str]) -> str:
+    for message, times in messages.most_common(1):
+        return f"{times} × {message}" if times > 1 else message
+    return ""
 
 
-def _summary(
-    rtt_idle: float,
-    interval: float,
-    found: Series,
-    steady: Steady,
-    totals: Mapping[str, int | None],
-) -> dict[str, float | int | None]:
-    kept = {name: values[..., steady.warmup_samples :] for name, values in found.items()}
-    second = max(1, round(1 / interval))
-    rates = {
-        "throughput": steady.mean,
-        "throughput_low": steady.low,
-        "throughput_high": steady.high,
-        "throughput_average": mean(found["goodput"]),
-        "throughput_max": _largest_mean(found["goodput"], second),
-        "duration": found["time"][-1] if found["time"].size else 0.0,
-        "warmup": steady.warmup,
-        "rtt_idle": rtt_idle,
-    }
-    means = (
-        "wire_throughput",
-        "source_cpu",
-        "destination_cpu",
-        "client_cpu",
-        "path_cpu",
-        "machine_cpu",
-        "machine_steal",
-        "machine_pressure",
-        "machine_work",
-        "machine_slowed",
-        "rtt_loaded",
-    )
-    rates |= {name: mean(kept[name]) for name in means}
-    # Clock ticks, by which the machine counts, may lag behind what the deployment used.
-    rates["machine_others"] = float(np.maximum(mean(kept["machine_others"]), 0.0))
-    for side in ("source", "destination"):
-        rates[f"{side}_cpu_busiest"] = max(
-            (mean(each) for each in kept[f"{side}_origin_cpu"]), default=math.nan
-        )
-        periods, throttled = totals[f"{side}_periods"], totals[f"{side}_throttled"]
-        rates[f"{side}_throttled"] = throttled / periods if periods and throttled else 0.0
-    counts = {
-        "retransmits": round(found["retransmits"].sum()),
-        "path_drops": totals["path_drops"],
-    }
-    return {name: _number(value) for name, value in rates.items()} | counts
-
-
-def _flags(
-    how: Measurement,
-    streams: int,
-    found: Series,
-    steady: Steady,
-    summary: Mapping[str, float | int | None],
-) -> list[str]:
-    kept = {name: values[..., steady.warmup_samples :] for name, values in found.items()}
-    half_width = (steady.high - steady.low) / 2
-    flags = {
-        "not_steady": not steady.steady,
-        "wide_interval": not half_width <= how.precision * steady.mean,  # NaN is wide
-        "autocorrelated": steady.autocorrelated,
-        "transfers_failed": summary["transfers_failed"] != 0,
-        "files_missing": how.files is not None and (summary["transfers"] or 0) < how.files * streams,
-        "counters_disagree": _disagree(found, kept),
-        "monitoring_disagrees": trust.disagrees(summary["xrootd_share"]),
-        "machine_saturated": mean(kept["machine_cpu"]) + mean(kept["machine_steal"]) >= BUSY,
-        "disturbed": trust.disturbed(*(summary[f"machine_{name}"] for name in ("others", "steal", "slowed"))),
-    }
-    return [name for name, raised in flags.items() if raised]
-
-
-def _disagree(found: Series, kept: Series) -> bool:
-    """Whether more arrived in files than crossed the path, or much less.
-
-    The first is asked of the whole cell: after the warm-up more may be written than arrives, from the buffers that
-    filled before.
-    """
-    more = found["goodput"].sum() > found["wire_throughput"].sum() * COUNTING
-    return bool(more or mean(kept["goodput"]) < PAYLOAD_SHARE * mean(kept["wire_throughput"]))
-
-
-def _most_frequent(messages: Mapping[str, int]) -> str:
-    if not messages:
-        return ""
-    message, times = max(messages.items(), key=lambda item: item[1])
-    return f"{times} × {message}" if times > 1 else message
-
-
-def _largest_mean(values: np.ndarray[Any, np.dtype[np.float64]], length: int) -> float:
+def _largest_mean(values: NDArray[np.float64], length: int) -> float:
     """The largest mean of `length` values in a row; of all of them where there are fewer."""
     if values.size == 0:
         return math.nan
-    length = min(length, values.size)
-    sums = np.cumsum(np.concatenate(([0.0], values)))
-    return float((sums[length:] - sums[:-length]).max() / length)
+    return float(sliding_window_view(values, min(length, values.size)).mean(axis=-1).max())
 
 
-def _number(value: float) -> float | None:
-    """JSON knows no NaN."""
-    return float(f"{value:.6g}") if math.isfinite(value) else None
+def _figures(values: Mapping[str, float]) -> Summary:
+    return {name: number(value, DIGITS) for name, value in values.items()}
 
 
-def _rounded(values: np.ndarray[Any, np.dtype[np.float64]]) -> list[Any]:
+def _rounded(values: NDArray[np.float64]) -> list[Any]:
     if values.ndim > 1:
         return [_rounded(row) for row in values]
-    return [_number(value) for value in values.tolist()]
+    return [number(value, DIGITS) for value in values.tolist()]

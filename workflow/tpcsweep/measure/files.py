@@ -1,47 +1,31 @@
-"""Files that arrive at the destination, and how many bytes ever did."""
+"""Files at the source and at the destination, and what ever arrived, in files or without."""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import mmap
 import os
+import struct
 import sys
 import threading
+import time
+from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, TypeAlias
 
-from tpcsweep.measure.first_bytes import FirstBytes
+from tpcsweep.linux.sockets import SocketDiagnostics
 
 _GET_FLAGS, _SET_FLAGS, _SYNC = 0x80086601, 0x40086602, 0x8
 """FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FS_SYNC_FL on 64-bit machines (linux/fs.h)."""
 _HELD = 1 << 20
 """Bytes, of which one page is kept."""
+_MODIFY, _CREATE, _IGNORED, _ONESHOT = 0x2, 0x100, 0x8000, 0x80000000  # linux/inotify.h
+_EVENT = struct.Struct("iIII")
+_BLOCK = 1 << 16
 
-
-class Arrival(NamedTuple):
-    """What came of a transfer into its file."""
-
-    first_byte: float | None
-    """Seconds of CLOCK_MONOTONIC; None where nobody saw it."""
-    size: int
-    """Bytes."""
-
-
-class Arrivals(Protocol):
-    """What counts the payload that arrives at the destination."""
-
-    def arrived(self) -> int:
-        """Bytes of payload that ever arrived."""
-
-    def present(self) -> dict[str, Arrival]:
-        """What had arrived for transfers that have not ended, by the names of their files."""
-
-    def remove(self, name: str, /) -> Arrival:
-        """Remove the file of a transfer that has ended, where there is one; what had come into it."""
-
-    def clear(self, keep: str = "", /) -> None:
-        """Remove what arrived but for the file `keep`, between cells."""
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def add_source(folder: Path, size: int, content: str, suffix: str = "") -> str:
@@ -81,19 +65,18 @@ def forget(folder: Path) -> None:
 
     Pages that are not yet on the disk stay.
     """
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            file = os.open(entry.path, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
-            finally:
-                os.close(file)
+    for path in folder.iterdir():
+        with path.open("rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def write_through(folder: Path) -> None:
     """Have every file made in a folder from now on be written to the disk with each write, as with O_SYNC.
 
-    That is the attribute S of chattr(1), which new files take over. Raises OSError where the file system has none.
+    That is the attribute S of chattr(1), which new files take over.
+
+    Raises:
+        OSError: where the file system has none.
     """
     directory = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -103,6 +86,15 @@ def write_through(folder: Path) -> None:
         fcntl.ioctl(directory, _SET_FLAGS, value.to_bytes(4, sys.byteorder) + bytes(4))
     finally:
         os.close(directory)
+
+
+class Arrival(NamedTuple):
+    """What came of a transfer into its file."""
+
+    first_byte: float | None
+    """Seconds of CLOCK_MONOTONIC; None where nobody saw it."""
+    size: int
+    """Bytes."""
 
 
 class DestinationFiles:
@@ -129,12 +121,12 @@ class DestinationFiles:
             return self._gone + sum(self._sizes.values())
 
     def present(self) -> dict[str, Arrival]:
-        """The files that have not been removed, as large as they were when last looked at."""
+        """What arrived in the files that have not been removed, as large as they were when last looked at."""
         with self._lock:
             return {name: self._arrival(name, size) for name, size in self._sizes.items()}
 
     def remove(self, name: str) -> Arrival:
-        """Remove a file whose transfer has ended; what had come into it."""
+        """Remove the file of a transfer that has ended, where there is one; what had come into it."""
         path = self._folder / name
         with self._lock:
             with contextlib.suppress(FileNotFoundError):
@@ -157,3 +149,116 @@ class DestinationFiles:
 
     def _see(self, name: str, size: int) -> None:
         self._sizes[name] = max(size, self._sizes.get(name, 0))
+
+
+class FirstBytes:
+    """When the first byte of each new file of a folder is written, by inotify(7), until closed.
+
+    A sampler that looks ten times a second sees a file up to a tenth of a second late, and one that is small never.
+    The kernel tells at once: of a file's making, and once of a first write to it; a file costs two wake-ups.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Begin to watch. Raises OSError where the kernel grants no more watches."""
+        self._path = folder
+        self._fd = _checked(_libc.inotify_init1(os.O_CLOEXEC), folder)
+        self._folder = self._watch(folder, _CREATE)
+        self._names: dict[int, str] = {}
+        """Files without a byte so far, by their watches."""
+        self._times: dict[str, float] = {}
+        self._thread = threading.Thread(target=self._listen, name="first bytes", daemon=True)
+        self._thread.start()
+
+    def when(self, name: str) -> float | None:
+        """When a file got its first byte, CLOCK_MONOTONIC; None where that was not seen."""
+        return self._times.get(name)
+
+    def forget(self, name: str) -> None:
+        """Drop what is known of a file that has been removed."""
+        self._times.pop(name, None)
+
+    def close(self) -> None:
+        """End the watching."""
+        _libc.inotify_rm_watch(self._fd, self._folder)  # the thread hears of it, and ends
+        self._thread.join()
+
+    def _watch(self, path: Path, mask: int) -> int:
+        return _checked(_libc.inotify_add_watch(self._fd, os.fsencode(path), ctypes.c_uint32(mask)), path)
+
+    def _listen(self) -> None:
+        try:
+            while True:
+                for watch, mask, name in _events(os.read(self._fd, _BLOCK)):
+                    if watch == self._folder and mask & _IGNORED:
+                        return
+                    if mask & _CREATE:
+                        self._created(name)
+                    else:  # the first write, or that the file is gone
+                        known = self._names.pop(watch, None)
+                        if known is not None and mask & _MODIFY:
+                            self._times[known] = time.monotonic()
+        finally:
+            os.close(self._fd)
+
+    def _created(self, name: str) -> None:
+        path = self._path / name
+        with contextlib.suppress(FileNotFoundError):  # gone again
+            self._names[self._watch(path, _MODIFY | _ONESHOT)] = name
+            if path.stat().st_size:  # it was written to before it was watched
+                self._times.setdefault(name, time.monotonic())
+
+
+def _events(data: bytes) -> Iterator[tuple[int, int, str]]:
+    """Watch, mask and name of each event of one read."""
+    offset = 0
+    while offset < len(data):
+        watch, mask, _, length = _EVENT.unpack_from(data, offset)
+        offset += _EVENT.size + length
+        yield watch, mask, os.fsdecode(data[offset - length : offset].rstrip(b"\0"))
+
+
+def _checked(answer: int, path: Path) -> int:
+    if answer < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"inotify: {os.strerror(code)}", str(path))
+    return int(answer)
+
+
+class ReceivedBytes:
+    """Counts the payload of TCP connections where there are no files, those included that have ended since.
+
+    A connection's bytes are those in order, without headers and without what came twice (tcp_info.tcpi_bytes_received;
+    RFC 4898, tcpEStatsAppHCThruOctetsReceived). What one receives after it was last seen is not counted, so this is
+    for connections that are much longer than the time between two looks.
+    """
+
+    def __init__(self, diagnostics: SocketDiagnostics, remotes: Collection[str]) -> None:
+        """Of the connections that `diagnostics` sees, those from the addresses `remotes` count."""
+        self._diagnostics = diagnostics
+        self._remotes = frozenset(remotes)
+        self._received: dict[int, int] = {}
+
+    def arrived(self) -> int:
+        """Bytes of payload that ever arrived. Raises OSError."""
+        for connection in self._diagnostics.connections():
+            if connection.remote in self._remotes:
+                self._received[connection.cookie] = connection.received
+        return sum(self._received.values())
+
+    def present(self) -> dict[str, Arrival]:
+        """Nothing: what a transfer has brought is not told apart."""
+        return {}
+
+    def remove(self, _name: str) -> Arrival:
+        """Nothing of a transfer that has ended."""
+        return Arrival(None, 0)
+
+    def clear(self, keep: str = "") -> None:
+        """Nothing: there are no files to remove."""
+
+    def close(self) -> None:
+        """Close the diagnostics socket."""
+        self._diagnostics.close()
+
+
+Arrivals: TypeAlias = DestinationFiles | ReceivedBytes

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from operator import attrgetter
+from typing import Any
 
 from tpcsweep.linux.sockets import Connection
 
@@ -24,36 +26,28 @@ class Flows:
     """Bytes, like the next."""
     resent: int = 0
 
-    def grown(self, since: Flows, now: Flows) -> Flows:
-        """These and what one connection has added between two looks."""
-        return Flows(
-            self.busy + now.busy - since.busy,
-            self.rwnd_limited + now.rwnd_limited - since.rwnd_limited,
-            self.sndbuf_limited + now.sndbuf_limited - since.sndbuf_limited,
-            self.sent + now.sent - since.sent,
-            self.resent + now.resent - since.resent,
-        )
 
-
-_NOTHING = Flows()
+_counters = attrgetter(*(field.name for field in fields(Flows)))
+_NOTHING = _counters(Flows())
 
 
 class Followed:
     """Follows connections by their cookies from look to look."""
 
     def __init__(self) -> None:
-        self._flows = _NOTHING
-        self._last: dict[int, Flows] = {}
+        self._sums: list[Any] = [*_NOTHING]
+        self._last: dict[int, Any] = {}
 
     def look(self, connections: Sequence[Connection]) -> Flows:
         """Take in the connections that there are now; the sums until now."""
-        now = {
-            c.cookie: Flows(c.busy, c.rwnd_limited, c.sndbuf_limited, c.sent, c.resent) for c in connections
-        }
-        for cookie, flows in now.items():
-            self._flows = self._flows.grown(self._last.get(cookie, _NOTHING), flows)
+        now = {connection.cookie: _counters(connection) for connection in connections}
+        for cookie, counters in now.items():
+            last = self._last.get(cookie, _NOTHING)
+            self._sums = [
+                total + new - old for total, new, old in zip(self._sums, counters, last, strict=True)
+            ]
         self._last = now
-        return self._flows
+        return Flows(*self._sums)
 
 
 def means(connections: Sequence[Connection]) -> tuple[float, float]:

@@ -1,7 +1,7 @@
 """What bound a cell's throughput, and the numbers that say so. Pure.
 
 Of every limit there are signs: numbers with a threshold each. A limit is reached when all signs of one of its rules
-are; the first reached in the order of `ORDER` is the cell's limit. docs/limits.md says why the order is this one, and
+are; the first reached in the order of `RULES` is the cell's limit. docs/limits.md says why the order is this one, and
 how often the rules are right on cells that were built to have a known limit.
 """
 
@@ -15,49 +15,14 @@ from typing import Any, NamedTuple
 from tpcsweep import tcp
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.measure.readings import Series, mean
-from tpcsweep.rates import BYTES
+from tpcsweep.rates import GBIT_PER_MS
+
+Summary = Mapping[str, float | int | None]
 
 NONE_FOUND = "none_found"
-
-PATH_FULL = 0.9
-"""Share of the path's bandwidth, in bytes on the wire, from which on the path binds: whatever else is improved, no
-more than a ninth can be gained. Full paths had 0.95 to 1.00 here, verified paths may be 5 % slow (paths/verify.py)."""
-QUOTA_USED = 0.9
-"""Share of its quota that an origin uses when the quota binds it: the kernel gives a quota in slices, of which some
-are lost (Documentation/scheduler/sched-bwc.rst)."""
-THROTTLED = 0.5
-"""Share of the scheduling periods in which the quota ran out, from which on it binds though less is used on average:
-what is throttled waits for the rest of a period (the same source)."""
-ONE_THREAD = 0.9
-"""Cores that the busiest thread uses when it binds: one thread moves the bytes of a transfer, and none gets more than
-one core."""
-WAITS_FOR_DISK = 0.5
-"""Threads that wait for a disk, for each stream: from here on a stream waits most of its time."""
-WINDOW_LIMITED = 0.5
-"""Share of the streams' time in which a window kept a connection from sending, by the kernel's own account (struct
-tcp_info: tcpi_rwnd_limited, tcpi_sndbuf_limited; Linux commit 05b055e89121, 2016): most of it."""
-WINDOW_USED = 0.25
-"""Data under way of a busy connection (its rate × RTT) over the largest TCP buffer, from which on the buffer and not
-its reader binds. The kernel makes a window of half a buffer (tcp_adv_win_scale), less overhead: 0.6 to 0.75 of the
-buffer in the end, and less until it has grown. A slow reader on a short path left a thousandth here."""
-WINDOW_FULL = 0.5
-"""The same, from which on it binds whatever the kernel's account says: that was 0.2 of the time here for a sender that
-polled for room in its send buffer (pushing) and 0.73 for one that waited in it (pulling), at the same 0.6."""
 RAMP = 0.5
 """Share of a transfer's time that its handshakes and slow start take at least, from which on files are too small for
 the path."""
-NETWORK_LIMITED = 0.5
-"""Share of the streams' time in which a connection sent as fast as the network let it, that is what is left of the
-kernel's account (as for WINDOW_LIMITED): most of it."""
-LOSS_USED = 0.4
-"""Throughput over what the losses leave by Mathis and others or by CUBIC's law, from which on losses bind. It was 0.6
-to 1.2 where random loss bound, and 3 to 3.8 where a small queue did; what loses less than binds it has less."""
-QUEUE_DROPS = 0.5
-"""Share of the dropped packets that found a queue full, from which on it is the queue that loses them."""
-MACHINE_USED = 0.95
-"""Share of the machine's CPU time, what the hypervisor took included, from which on the machine itself may bind."""
-EMULATOR_USED = 0.9
-"""Cores that the path's emulator uses when it may bind."""
 
 ROUND_TRIPS = {"pull": 6, "push": 4}
 """Round trips of a transfer of one byte, by copy_mode: connections, requests and answers. Found: at 100 ms such
@@ -73,128 +38,144 @@ class Sign(NamedTuple):
     number: str
     threshold: float
 
+    def beyond(self, summary: Summary) -> float:
+        """How often the number is its threshold; 0 where it is not known."""
+        value = summary[self.number]
+        return 0.0 if value is None else value / self.threshold
 
-Rule = tuple[Sign, ...]
+    def evidence(self, summary: Summary) -> dict[str, Any]:
+        """The sign as a cell's file has it."""
+        value = summary[self.number]
+        reached = value is not None and value >= self.threshold
+        return {"number": self.number, "value": value, "threshold": self.threshold, "reached": reached}
 
-RULES: Mapping[str, tuple[Rule, ...]] = {
-    "bandwidth": ((Sign("path_used", PATH_FULL),),),
-    **{
-        f"cpu_{side}": (
-            (Sign(f"{side}_quota_used", QUOTA_USED),),
-            (Sign(f"{side}_throttled", THROTTLED),),
-            (Sign(f"{side}_thread", ONE_THREAD),),
-        )
-        for side in ("source", "destination")
-    },
-    "client": ((Sign("client_throttled", THROTTLED),), (Sign("client_thread", ONE_THREAD),)),
-    "disk": ((Sign("disk_wait", WAITS_FOR_DISK),),),
-    "window": (
-        (Sign("window_limited", WINDOW_LIMITED), Sign("window_used", WINDOW_USED)),
-        (Sign("window_used", WINDOW_FULL),),
+
+def _signs(**thresholds: float) -> tuple[Sign, ...]:
+    return tuple(Sign(number, threshold) for number, threshold in thresholds.items())
+
+
+RULES: Mapping[str, tuple[tuple[Sign, ...], ...]] = {
+    # Whatever else is improved, no more than a ninth can be gained. Verified paths may be 5 % slow.
+    "bandwidth": (_signs(path_used=0.9),),
+    # A quota is given in slices, of which some are lost; and one thread moves the bytes of a transfer.
+    "cpu_source": (
+        _signs(source_quota_used=0.9),
+        _signs(source_throttled=0.5),
+        _signs(source_thread=0.9),
     ),
-    "slow_start": ((Sign("ramp", RAMP),),),
-    "path_queue": (
-        (
-            Sign("network_limited", NETWORK_LIMITED),
-            Sign("loss_used", LOSS_USED),
-            Sign("queue_drops", QUEUE_DROPS),
-        ),
+    "cpu_destination": (
+        _signs(destination_quota_used=0.9),
+        _signs(destination_throttled=0.5),
+        _signs(destination_thread=0.9),
     ),
-    "loss": ((Sign("network_limited", NETWORK_LIMITED), Sign("loss_used", LOSS_USED)),),
-    "machine": ((Sign("machine_used", MACHINE_USED),), (Sign("path_cpu", EMULATOR_USED),)),
+    "client": (_signs(client_throttled=0.5), _signs(client_thread=0.9)),
+    "disk": (_signs(disk_wait=0.5),),
+    # The kernel's own account, unless it is a slow reader that closes windows; or windows as full as they get.
+    "window": (_signs(window_limited=0.5, window_used=0.25), _signs(window_used=0.5)),
+    "slow_start": (_signs(ramp=RAMP),),
+    "path_queue": (_signs(network_limited=0.5, loss_used=0.4, queue_drops=0.5),),
+    "loss": (_signs(network_limited=0.5, loss_used=0.4),),
+    "machine": (_signs(machine_used=0.95), _signs(path_cpu=0.9)),
 }
-"""Every limit with its rules."""
+"""Every limit with its rules; who goes before whom. docs/limits.md says where the thresholds are from."""
 
-ORDER: Sequence[Sequence[str]] = (
-    ("bandwidth",),
-    ("cpu_source", "cpu_destination", "client"),
-    ("disk",),
-    ("window",),
-    ("slow_start",),
-    ("path_queue",),
-    ("loss",),
-    ("machine",),
-)
-"""Who goes before whom. Among equals the one whose signs are furthest beyond their thresholds."""
+EQUALS = ("cpu_source", "cpu_destination", "client")
+"""Of these the one binds whose signs are furthest beyond their thresholds."""
 
 
-def means(found: Series, warmup: int) -> dict[str, float]:
-    """Means over time of samples: after so many of warm-up, but of `sent` and `resent` all, as windows remember losses.
+def means(samples: Series, warmup: int) -> dict[str, float]:
+    """Means over time of samples; NaN where nothing is known.
 
-    NaN where nothing is known.
+    Args:
+        samples: by name, (samples,) or (origins, samples).
+        warmup: how many are left out; of `sent` and `resent` none, as windows remember losses.
     """
-    first = {name: 0 if name in ("sent", "resent") else warmup for name in found}
-    return {name: mean(values[..., first[name] :]) for name, values in found.items()}
+    first = {name: 0 if name in ("sent", "resent") else warmup for name in samples}
+    return {name: mean(values[..., first[name] :]) for name, values in samples.items()}
 
 
 def numbers(
     wanted: Parameters,
-    summary: Mapping[str, float | int | None],
+    summary: Summary,
     means: Mapping[str, float],
     totals: Mapping[str, int | None],
     transfers: Sequence[float],
 ) -> dict[str, float]:
     """The numbers that `RULES` ask for and a summary has not yet; NaN for what is not known.
 
-    summary: what else is known of the cell. means: of its samples, and `rtt_idle`. totals: what was counted over the
-    cell. transfers: seconds that each took which ended well; of none, the cell's duration is the least that one takes.
+    Args:
+        wanted: the cell's parameters.
+        summary: what else is known of the cell.
+        means: those of its samples, and `rtt_idle`.
+        totals: what was counted over the cell.
+        transfers: seconds that each took which ended well; of none, the cell's duration is the least that one takes.
     """
     rtt, goodput = means["rtt_idle"], means["goodput"]
     streams = wanted.streams * wanted.tcp_streams
-    lengths = transfers or [_known(summary["duration"])]
-    found = {
+    quota = wanted.cores / wanted.origins if wanted.cores else math.nan
+    waited = means["rwnd_limited"] + means["sndbuf_limited"]
+    signs = {
         "path_used": means["wire_throughput"] / wanted.bandwidth,
         **{
-            f"{side}_quota_used": _known(summary[f"{side}_cpu_busiest"]) / wanted.cores * wanted.origins
-            if wanted.cores
-            else math.nan
+            f"{side}_quota_used": _known(summary[f"{side}_cpu_busiest"]) / quota
             for side in ("source", "destination")
         },
         "client_throttled": _ratio(totals["client_throttled"], totals["client_periods"]),
         **{name: means[name] for name in ("source_thread", "destination_thread", "client_thread")},
         "disk_wait": max(means["source_waiting"], means["destination_waiting"]) / wanted.streams,
         "connections_busy": means["busy"] / streams,
-        "window_limited": (means["rwnd_limited"] + means["sndbuf_limited"]) / streams,
-        "network_limited": (means["busy"] - means["rwnd_limited"] - means["sndbuf_limited"]) / streams,
-        "window_used": _over(goodput * rtt * 125_000, means["busy"] * wanted.tcp_buffer),
-        "ramp": min(1.0, _over(ramp_seconds(wanted, rtt), median(lengths))),
+        "window_limited": waited / streams,
+        "network_limited": (means["busy"] - waited) / streams,
+        "window_used": _over(goodput * rtt, GBIT_PER_MS * means["busy"] * wanted.tcp_buffer),
+        "ramp": min(
+            1.0, _over(ramp_seconds(wanted, rtt), median(transfers or [_known(summary["duration"])]))
+        ),
         "loss_seen": _over(means["resent"], means["sent"]),
         "queue_drops": _ratio(totals["path_queue_drops"], totals["path_drops"]),
         "machine_used": means["machine_cpu"] + means["machine_steal"],
     }
     loaded = means["rtt_loaded"] if math.isfinite(means["rtt_loaded"]) else rtt
-    leaves = means["busy"] * loss_rate(wanted, found["loss_seen"], max(rtt, loaded))
-    return found | {"loss_used": _over(goodput, leaves)}
+    leaves = means["busy"] * loss_rate(wanted, signs["loss_seen"], max(rtt, loaded))
+    return signs | {"loss_used": _over(goodput, leaves)}
 
 
-def judge(summary: Mapping[str, float | int | None]) -> tuple[str, dict[str, Any]]:
+def judge(summary: Summary) -> tuple[str, dict[str, Any]]:
     """The limit of a cell that went well, and the evidence: for every limit whether it was reached, and its signs.
 
-    summary: with what `numbers` found. The evidence is JSON-ready: `signs` has, rule by rule, the number's name, its
-    value (null where it is not known), its threshold, and whether it is reached.
+    Args:
+        summary: with the `numbers`.
+
+    Returns:
+        The limit, and the evidence as a cell's file has it: `signs` are, rule by rule, the number's name, its value
+        (null where it is not known), its threshold, and whether it is reached.
     """
-    evidence: dict[str, Any] = {}
-    beyond: dict[str, float] = {}
-    for limit, rules in RULES.items():
-        beyond[limit] = max(min(_beyond(sign, summary) for sign in rule) for rule in rules)
-        evidence[limit] = {
+    beyond = {
+        limit: max(min(sign.beyond(summary) for sign in rule) for rule in rules)
+        for limit, rules in RULES.items()
+    }
+    evidence = {
+        limit: {
             "reached": beyond[limit] >= 1,
-            "signs": [[_evidence(sign, summary) for sign in rule] for rule in rules],
+            "signs": [[sign.evidence(summary) for sign in rule] for rule in rules],
         }
-    for equals in ORDER:
-        if reached := [limit for limit in equals if beyond[limit] >= 1]:
-            return max(reached, key=beyond.__getitem__), evidence
-    return NONE_FOUND, evidence
+        for limit, rules in RULES.items()
+    }
+    first = next((limit for limit in RULES if beyond[limit] >= 1), NONE_FOUND)
+    return max(EQUALS, key=beyond.__getitem__) if first in EQUALS else first, evidence
 
 
 def ramp_seconds(wanted: Parameters, rtt: float) -> float:
-    """What handshakes and slow start of one transfer take at least on a path with an RTT in ms.
+    """What handshakes and slow start of one transfer take at least on a path.
 
     After the first `INITIAL_WINDOW`, which goes with the handshakes, the window doubles each round trip (RFC 5681)
     until the file is sent, or the TCP buffer or a connection's share of the path is full.
+
+    Args:
+        wanted: the cell's parameters.
+        rtt: ms.
     """
     connections = wanted.streams * wanted.tcp_streams
-    share = wanted.bandwidth * BYTES * rtt / 1000 / connections
+    share = wanted.bandwidth * rtt / GBIT_PER_MS / connections
     most = min(wanted.file_size / wanted.tcp_streams, wanted.tcp_buffer, share)
     doublings = max(0.0, float(tcp.slow_start(most, tcp.INITIAL_WINDOW * tcp.payload(wanted.mtu))) - 1)
     asks = wanted.origins > 1 and wanted.endpoint == "redirector" and wanted.copy_mode == "pull"
@@ -202,9 +183,14 @@ def ramp_seconds(wanted: Parameters, rtt: float) -> float:
 
 
 def loss_rate(wanted: Parameters, loss: float, rtt: float) -> float:
-    """The rate in Gbit/s at which a connection sends under a share of packets lost, at an RTT in ms.
+    """The rate in Gbit/s at which a connection sends that loses packets; inf without loss.
 
-    NaN where no law is known for the congestion control; inf without loss.
+    NaN where no law is known for the congestion control.
+
+    Args:
+        wanted: the cell's parameters.
+        loss: share of packets.
+        rtt: ms.
     """
     if wanted.congestion_control not in ("cubic", "reno") or math.isnan(loss):
         return math.nan
@@ -215,18 +201,6 @@ def loss_rate(wanted: Parameters, loss: float, rtt: float) -> float:
     if wanted.congestion_control == "cubic":  # never slower than Reno: RFC 9438, section 4.3
         rate = max(rate, tcp.cubic(payload, rtt, loss))
     return rate
-
-
-def _beyond(sign: Sign, summary: Mapping[str, float | int | None]) -> float:
-    """How often a number is its threshold; 0 where it is not known."""
-    value = summary[sign.number]
-    return 0.0 if value is None else value / sign.threshold
-
-
-def _evidence(sign: Sign, summary: Mapping[str, float | int | None]) -> dict[str, Any]:
-    value = summary[sign.number]
-    reached = value is not None and value >= sign.threshold
-    return {"number": sign.number, "value": value, "threshold": sign.threshold, "reached": reached}
 
 
 def _known(value: float | int | None) -> float:

@@ -72,7 +72,7 @@ class Speed:
     """How long a piece of work takes, now and then, and how much longer than when the machine was fastest."""
 
     def __init__(self, piece: Callable[[], float] | None = None) -> None:
-        """piece: does the work and gives the CPU seconds that it took."""
+        """Begin without a look; `piece` does a piece of work and gives the CPU seconds that it took."""
         self._piece = piece or _piece
         self._last = math.nan
         self._due = -math.inf
@@ -105,14 +105,13 @@ def pressure(text: bytes) -> float:
 
 def _pressure_file() -> CounterFile | None:
     """None where the kernel has none (before 4.20) or keeps none (psi=0): then it cannot be opened, or not read."""
+    file = None
     try:
         file = CounterFile(PRESSURE)
-    except OSError:
-        return None
-    try:
         file.read()
     except OSError:
-        file.close()
+        if file:
+            file.close()
         return None
     return file
 

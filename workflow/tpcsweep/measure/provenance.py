@@ -34,10 +34,10 @@ def machine() -> dict[str, Any]:
 
 def software(tools: Iterable[str]) -> dict[str, str]:
     """Versions of the servers and of the tools asked for, where they are installed."""
-    found = package_versions("xrootd-server", "xrootd-server-plugins", "iproute2")
+    versions = package_versions("xrootd-server", "xrootd-server-plugins", "iproute2")
     for tool in tools:
-        found |= TOOLS[tool].versions()
-    return found
+        versions |= TOOLS[tool].versions()
+    return versions
 
 
 def workflow(site: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What is read ten times a second while a cell runs, and the series that come of it. Pure but for `Sampler`."""
+"""What is read ten times a second while a cell runs, the series that come of it, and how many of it are kept."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, Self
+from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tpcsweep.measure.history import MOST, History
 from tpcsweep.rates import GBIT
 
 Series = dict[str, NDArray[np.float64]]
+Entry = TypeVar("Entry")
 
+MOST = 10_000
+"""Entries that a history holds at most: 1000 s at ten samples a second, and from then on never fewer than 5000."""
 STATES = (
     "rtt_loaded",
     "cwnd",
@@ -87,13 +89,21 @@ class Reading(NamedTuple):
 
 
 def series(readings: list[Reading], interval: float) -> Series:
-    """Rates and states every `interval` seconds, and `time`, s since the first reading: arrays of one length.
+    """Rates and states at even moments.
 
     Counters are interpolated between readings, and states are those of the last one. A busy machine leaves the
     sampler waiting, and the rate over the instant between two readings that were late would count as much as that
-    over the wait before. Throughputs are Gbit/s, CPU is in cores, the machine's in shares, retransmits a count for
-    each interval, and `busy`, `rwnd_limited` and `sndbuf_limited` how many connections were so, on average over an
-    interval. `source_origin_cpu` and `destination_origin_cpu` have a row for each origin.
+    over the wait before.
+
+    Args:
+        readings: at least one.
+        interval: seconds between the moments.
+
+    Returns:
+        `time` in s since the first reading, and the others by name, (samples,); `source_origin_cpu` and
+        `destination_origin_cpu` are (origins, samples). Throughputs are Gbit/s, CPU is in cores, the machine's in
+        shares, retransmits a count for each interval; `busy`, `rwnd_limited` and `sndbuf_limited` are how many
+        connections were so, on average over an interval.
     """
     columns = {
         name: np.array([getattr(reading, name) for reading in readings], dtype=float)
@@ -113,8 +123,8 @@ def series(readings: list[Reading], interval: float) -> Series:
         "goodput": step["payload"] * GBIT / interval,
         "source_throughput": step["source_bytes"] * GBIT / interval,
         "wire_throughput": step["wire_bytes"] * GBIT / interval,
-        **_cores("source", step["source_cpu"], interval),
-        **_cores("destination", step["destination_cpu"], interval),
+        **_cores("source", step["source_cpu"].T / interval),
+        **_cores("destination", step["destination_cpu"].T / interval),
         "client_cpu": step["client_cpu"] / interval,
         "path_cpu": step["path_cpu"] / interval,
         "machine_cpu": step["machine_busy"] / total,
@@ -149,16 +159,43 @@ def _even(read: NDArray[np.float64], interval: float) -> NDArray[np.float64]:
 def _between(
     times: NDArray[np.float64], read: NDArray[np.float64], counter: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """A counter at other times than it was read; counter: (readings,) or (readings, origins)."""
+    """A counter, (readings,) or (readings, origins), at other times than it was read."""
     if counter.ndim == 1:
         return np.asarray(np.interp(times, read, counter))
-    return np.stack([np.interp(times, read, one) for one in counter.T], axis=1)
+    return np.stack([np.interp(times, read, column) for column in counter.T], axis=1)
 
 
-def _cores(side: str, seconds: NDArray[np.float64], interval: float) -> Series:
-    """CPU of a side: together, and of each of its origins. seconds: (intervals, origins)."""
-    each = seconds.T / interval
-    return {f"{side}_cpu": each.sum(axis=0), f"{side}_origin_cpu": each}
+def _cores(side: str, origins: NDArray[np.float64]) -> Series:
+    """CPU of a side: together, and of each of its origins, (origins, samples)."""
+    return {f"{side}_cpu": origins.sum(axis=0), f"{side}_origin_cpu": origins}
+
+
+class History(Generic[Entry]):
+    """Keeps every entry until there are more than `most`; then every second, later every fourth, and so on.
+
+    Of counters that only grow nothing is lost but resolution: a rate between two kept readings is the exact mean
+    over the time between them. The first entry is always kept.
+    """
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._kept: list[Entry] = []
+        self._seen = 0
+        self.stride = 1
+        """How many entries came for each that is kept: a power of two."""
+
+    def add(self, entry: Entry) -> None:
+        """Take the next entry in; it is kept if its turn has come."""
+        if self._seen % self.stride == 0:
+            self._kept.append(entry)
+            if len(self._kept) > self._most:
+                self._kept = self._kept[::2]
+                self.stride *= 2
+        self._seen += 1
+
+    def entries(self) -> list[Entry]:
+        """A copy of those that are kept, oldest first."""
+        return list(self._kept)
 
 
 class Readings(Protocol):
@@ -200,11 +237,10 @@ class Sampler:
 
     @property
     def interval(self) -> float:
-        """Seconds between the readings that are kept."""
+        """As of `Readings`, like the next."""
         return self._interval * self._history.stride
 
     def readings(self) -> list[Reading]:
-        """Those so far that are kept. Raises what the reading thread met, if it met something."""
         if self._failure:
             raise self._failure
         return self._history.entries()

@@ -53,19 +53,18 @@ _NARROW_CHECKS_TO_STOP = 3
 
 @dataclass(frozen=True)
 class Steady:
-    """What a series of throughput samples says once its warm-up is cut.
-
-    `mean`, `low` and `high` are in the unit of the samples; `low` and `high` are NaN where there are too few
-    samples for an interval. `warmup` is in seconds and `warmup_samples` counts the samples cut.
-    `batch` is the length of a batch in seconds, `batches` their number; zero without an interval.
-    """
+    """What a series of throughput samples says once its warm-up is cut."""
 
     mean: float
+    """In the unit of the samples, like the next two."""
     low: float
+    """NaN where there are too few samples for an interval, like the next."""
     high: float
     warmup: float
+    """Seconds."""
     warmup_samples: int
     batch: float
+    """Seconds; zero without an interval, like the next."""
     batches: int
     steady: bool
     autocorrelated: bool
@@ -79,11 +78,18 @@ class Steady:
 def analyse(goodput: Sequence[float] | NDArray[np.float64], interval: float, confidence: float) -> Steady:
     """Cut the warm-up of a series and give the mean of the rest with its confidence interval.
 
-    goodput: rates in any unit, one sample every `interval` seconds. confidence: between 0 and 1.
     Not steady is a series whose best cut lies in its second half, or which is too short to tell (fewer than
     ten batches of five); its mean and interval are then those after the best cut in the first half.
-    Takes time proportional to the number of samples. Raises ValueError for samples that are not finite or
-    not one-dimensional, and for an interval or a confidence out of range.
+    Takes time proportional to the number of samples.
+
+    Args:
+        goodput: rates in any unit, (samples,).
+        interval: seconds between them.
+        confidence: between 0 and 1.
+
+    Raises:
+        ValueError: for samples that are not finite or not one-dimensional, and for an interval or a confidence out
+            of range.
     """
     samples = np.asarray(goodput, dtype=np.float64)
     if samples.ndim != 1:
@@ -133,7 +139,9 @@ def narrow(steady: Steady, precision: float) -> bool:
 def enough(analyses: Sequence[Steady], precision: float) -> bool:
     """Whether a cell may stop: narrow with many batches, at each of the last three looks.
 
-    analyses: of the growing series, oldest first, one per look.
+    Args:
+        analyses: of the growing series, oldest first, one per look.
+        precision: as of `narrow`.
     """
     last = analyses[-_NARROW_CHECKS_TO_STOP:]
     return len(last) == _NARROW_CHECKS_TO_STOP and all(
@@ -166,11 +174,10 @@ def _batch_size(samples: NDArray[np.float64]) -> tuple[int, bool]:
     """Give the smallest batch whose means pass for independent, and whether none passed."""
     size = max(1, math.ceil(samples.size / _MOST_BATCHES))
     size = min(size, samples.size // _FEWEST_BATCHES) or 1
-    while True:
-        dependent = _dependent(_batch_means(samples, size))
-        if not dependent or samples.size // (2 * size) < _FEWEST_BATCHES:
-            return size, dependent
-        size *= 2
+    sizes = _doublings(size, samples.size)
+    independent = (each for each in sizes if not _dependent(_batch_means(samples, each)))
+    chosen = next(independent, None)
+    return chosen or sizes[-1], chosen is None
 
 
 def _doublings(size: int, samples: int) -> list[int]:
@@ -212,5 +219,4 @@ def _dependent(means: NDArray[np.float64]) -> bool:
 def _batch_means(samples: NDArray[np.float64], size: int) -> NDArray[np.float64]:
     """Means of consecutive groups of `size` samples; a remainder at the end belongs to no group."""
     count = samples.size // size
-    means: NDArray[np.float64] = samples[: count * size].reshape(count, size).mean(axis=1)
-    return means
+    return np.asarray(samples[: count * size].reshape(count, size).mean(axis=1))

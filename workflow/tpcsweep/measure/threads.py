@@ -11,6 +11,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import NamedTuple
 
 from tpcsweep.linux.counters import TICKS
@@ -31,7 +32,7 @@ class ThreadStat(NamedTuple):
 
 
 class Busiest(NamedTuple):
-    """What the last look found."""
+    """What the last look showed."""
 
     cores: float
     """CPU used by the busiest thread since the look before, cores; NaN before there were two looks."""
@@ -39,9 +40,9 @@ class Busiest(NamedTuple):
     """Threads that wait for a disk."""
 
 
-def together(found: Iterable[Busiest]) -> Busiest:
+def together(servers: Iterable[Busiest]) -> Busiest:
     """Of several servers: the busiest thread of any, and all that wait. NaN as long as one has not looked twice."""
-    cores, waiting = zip(*found, strict=True)
+    cores, waiting = zip(*servers, strict=True)
     return Busiest(math.nan if any(map(math.isnan, cores)) else max(cores), sum(waiting))
 
 
@@ -49,47 +50,43 @@ class Threads:
     """Watches the threads of processes that come and go."""
 
     def __init__(self, proc: int, pids: Callable[[], Iterable[int]]) -> None:
-        """`proc` is an open descriptor of a /proc, which may be another container's; it stays the caller's."""
-        self._proc = proc
+        """Watch them from the first look on.
+
+        Args:
+            proc: an open descriptor of a /proc, which may be another container's; it stays the caller's.
+            pids: tells the processes that there are at the moment.
+        """
+        self._proc = f"/proc/self/fd/{proc}"
         self._pids = pids
         self._ticks: dict[str, int] = {}
         self._when = self._due = -math.inf
-        self._found = Busiest(math.nan, math.nan)
+        self._busiest = Busiest(math.nan, math.nan)
 
     def look(self) -> Busiest:
-        """What was found at the last look; looks again where that was LOOK seconds ago, or longer (see SHARE)."""
+        """What the last look showed; looks again where that was LOOK seconds ago, or longer (see SHARE)."""
         now = time.monotonic()
         if now >= self._due:
             began = time.thread_time()
-            seen = self._stats()
+            stats = self._stats()
             took = time.thread_time() - began
-            used = (stat.ticks - self._ticks.get(thread, 0) for thread, stat in seen.items())
+            used = (stat.ticks - self._ticks.get(thread, 0) for thread, stat in stats.items())
             first = math.isinf(self._when)
             cores = math.nan if first else max(used, default=0) / TICKS / (now - self._when)
-            self._found = Busiest(cores, sum(stat.waits for stat in seen.values()))
-            self._ticks = {thread: stat.ticks for thread, stat in seen.items()}
+            self._busiest = Busiest(cores, sum(stat.waits for stat in stats.values()))
+            self._ticks = {thread: stat.ticks for thread, stat in stats.items()}
             self._when, self._due = now, now + max(LOOK, took / SHARE)
-        return self._found
+        return self._busiest
 
     def _stats(self) -> dict[str, ThreadStat]:
-        """By the threads' places under /proc."""
-        found = {}
+        """By the threads' files, of those that do not end meanwhile."""
+        stats = {}
         for pid in self._pids():
-            try:
-                folder = os.open(
-                    f"{pid}/task", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._proc
-                )
-            except (FileNotFoundError, ProcessLookupError):
-                continue  # it has ended
-            try:
-                for thread in os.listdir(folder):  # noqa: PTH208, a descriptor has no path
-                    if text := _read(f"{thread}/stat", folder):
-                        found[f"{pid}/{thread}"] = parse_stat(text)
-            except FileNotFoundError:
-                pass  # it ended meanwhile
-            finally:
-                os.close(folder)
-        return found
+            with suppress(FileNotFoundError, ProcessLookupError):
+                for thread in os.scandir(f"{self._proc}/{pid}/task"):
+                    name = f"{thread.path}/stat"
+                    with suppress(FileNotFoundError, ProcessLookupError), open(name, "rb", 0) as file:  # noqa: PTH123
+                        stats[name] = parse_stat(file.read())
+        return stats
 
 
 def numbered(proc: int) -> list[int]:
@@ -101,17 +98,3 @@ def parse_stat(text: bytes) -> ThreadStat:
     """From the text of /proc/pid/task/tid/stat. The name in it may hold spaces and brackets."""
     fields = text[text.rindex(b")") + 2 :].split(None, 13)
     return ThreadStat(fields[0] == b"D", int(fields[11]) + int(fields[12]))
-
-
-def _read(path: str, folder: int) -> bytes:
-    """The text of a thread's file; nothing where the thread has ended."""
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
-    except (FileNotFoundError, ProcessLookupError):
-        return b""
-    try:
-        return os.read(file, 1024)
-    except ProcessLookupError:
-        return b""
-    finally:
-        os.close(file)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from array import array
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,7 +33,12 @@ class Transfers:
     """Rows of the transfers that have ended, in columns: 104 bytes each, as an hour may have 10⁵ of them."""
 
     def __init__(self, prefix: str, began: float) -> None:
-        """`prefix` begins the names of the cell's files; `began` is when the cell did, CLOCK_MONOTONIC."""
+        """Begin without any.
+
+        Args:
+            prefix: begins the names of the cell's files.
+            began: when the cell did, s of CLOCK_MONOTONIC.
+        """
         self._prefix = f"{prefix}."
         self._began = began
         self._columns = {name: array("d") for name in COLUMNS}
@@ -54,7 +60,7 @@ class Transfers:
             self._end(event, arrival or Arrival(None, 0))
 
     def _end(self, event: Event, arrival: Arrival) -> None:
-        row = len(self)
+        row = len(self._columns["stream"])
         values = {
             **dict.fromkeys(COLUMNS, math.nan),
             "stream": event["stream"],
@@ -130,16 +136,14 @@ class Transfers:
         start, end, ok = (self._columns[name] for name in ("start", "end", "ok"))
         return [last - first for first, last, well in zip(start, end, ok, strict=True) if well]
 
-    def messages(self) -> dict[str, int]:
+    def messages(self) -> Counter[str]:
         """Why transfers failed, and how often."""
-        counted: dict[str, int] = {}
-        for message in self._failures.values():
-            counted[message] = counted.get(message, 0) + 1
-        return counted
+        return Counter(self._failures.values())
 
     def listed(self) -> dict[str, list[Any]]:
         """What a cell's file has under `transfers`: lists of one length, null for what nobody said."""
-        rows = range(0, len(self), max(1, math.ceil(len(self) / MOST_ROWS)))
+        count = len(self._columns["stream"])
+        rows = range(0, count, max(1, math.ceil(count / MOST_ROWS)))
         listed: dict[str, list[Any]] = {
             name: [_number(values[row], name) for row in rows] for name, values in self._columns.items()
         }
@@ -149,18 +153,18 @@ class Transfers:
         listed["message"] = [self._failures.get(row, "") for row in rows]
         return listed
 
-    def __len__(self) -> int:
-        return len(self._columns["stream"])
-
     def _since(self, moment: float) -> float:
         return round(moment - self._began, 4)
 
 
 def unfinished(present: Mapping[str, Arrival], prefix: str, began: float, end: float) -> Columns:
-    """Rows of the transfers that had not ended when the cell did: `stream`, `first_byte`, `end` and `size`.
+    """Rows of the transfers that had not ended when the cell did: `stream`, `first_byte`, `end` and `size`. Pure.
 
-    `present` are the files that were there, of this cell where their names begin with `prefix`; `began` and `end`, s
-    of CLOCK_MONOTONIC, are the cell's. Pure.
+    Args:
+        present: the files that were there, of this cell where their names begin with its prefix.
+        prefix: that prefix.
+        began: when the cell did, s of CLOCK_MONOTONIC.
+        end: when it ended.
     """
     rows = [
         (

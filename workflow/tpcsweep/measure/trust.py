@@ -19,8 +19,6 @@ from tpcsweep.xrootd.monitoring import LATE
 MONITORED = 0.01
 """XRootD's sum of bytes and that of the files may differ by this share: both count payload, so that they are equal
 unless a record is lost."""
-
-
 TAKEN = 0.1
 """Share of the machine's CPU time, by others or the hypervisor, from which on a cell is disturbed."""
 SLOWED = 0.5
@@ -40,28 +38,37 @@ def fairness(rates: Sequence[float] | NDArray[np.float64]) -> float:
 def stream_bytes(
     ended: Columns, unfinished: Columns, streams: int, begin: float, end: float
 ) -> NDArray[np.float64]:
-    """Bytes that each stream brought to the destination between two moments: an array of `streams`.
+    """Bytes that each stream brought to the destination between two moments, (streams,).
 
-    ended, unfinished: transfers with `stream`, `first_byte`, `end` (s) and `size` (bytes). A transfer's bytes count as
-    spread evenly from its first byte to its end, which matters only for those that begin or end the span; where
-    nobody saw the first byte, from its `start`, or from `begin` on.
+    A transfer's bytes count as spread evenly from its first byte to its end, which matters only for those that begin
+    or end the span; where nobody saw the first byte, from its `start`, or from `begin` on.
+
+    Args:
+        ended: transfers with `stream`, `start`, `first_byte`, `end` (s) and `size` (bytes).
+        unfinished: the same without `start`.
+        streams: how many there are.
+        begin: of the span, s.
+        end: of the span, s.
     """
-    found = np.zeros(streams)
+    brought = np.zeros(streams)
     for rows in (ended, unfinished):
         first, last = rows["first_byte"], rows["end"]
         first = np.where(np.isnan(first), rows.get("start", np.full(first.shape, begin)), first)
         inside = np.minimum(last, end) - np.maximum(first, begin)
         share = np.clip(inside / np.maximum(last - first, 1e-9), 0.0, 1.0)
-        np.add.at(found, rows["stream"].astype(int), rows["size"] * share)
-    return found
+        np.add.at(brought, rows["stream"].astype(int), rows["size"] * share)
+    return brought
 
 
 def monitored_share(ended: Columns, heard: float) -> float:
     """Bytes of the transfers that ended well by XRootD's monitoring, over the bytes counted in their files.
 
-    ended: with `ok`, `end`, `size` and `xrootd_size`. heard: s since the cell's start until which records were heard;
-    transfers whose record may have been still to come count on neither side, one that should have come as nothing.
+    Transfers whose record may have been still to come count on neither side, one that should have come as nothing.
     NaN where none came at all: of tools that are no third-party copies by HTTP.
+
+    Args:
+        ended: transfers with `ok`, `end`, `size` and `xrootd_size`.
+        heard: s since the cell's start until which records were heard.
     """
     told = np.isfinite(ended["xrootd_size"])
     counts = (ended["ok"] > 0) & (told | (ended["end"] <= heard - LATE))

@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.dataset import SIMULATED
+from tpcsweep.dataset.labels import how_made
 from tpcsweep.figures import save
-from tpcsweep.figures.labels import how
 from tpcsweep.figures.panels import in_common, styled
 from tpcsweep.files import write_json
 from tpcsweep.published.base import Data, PublishedFigure, Shown
@@ -94,7 +94,7 @@ def command(figure: PublishedFigure) -> str:
 
 def judged(figure: PublishedFigure, data: Data) -> Shown:
     """What a figure says of its data: how they came about, at which scale, and the verdicts on its claims."""
-    title = f"{figure.title}; {how(data.summary)}"
+    title = f"{figure.title}; {how_made(data.summary)}"
     claims = carried(data.summary, figure.claims, _draws(data))
     simulated = data.summary.attrs["testbed_kind"] == SIMULATED
     own = [figure.when_simulated] if simulated and figure.when_simulated else []

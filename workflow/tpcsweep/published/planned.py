@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tpcsweep.configuration.checks import check
 from tpcsweep.configuration.loading import Configuration, load
-from tpcsweep.configuration.problems import ConfigurationError
+from tpcsweep.configuration.problems import ConfigurationError, within
 from tpcsweep.configuration.sweep import expand
 from tpcsweep.published.base import PublishedFigure
 from tpcsweep.published.scaling import scaled
@@ -26,10 +26,8 @@ def planned(figure: PublishedFigure, results: Path, testbed: str | None, scale: 
     found = load({"sweep": sweep, "testbed": testbed or figure.testbed, "results": str(results)}, Path())
     if scale is None:
         return found
-    try:
+    with within(sweep):
         smaller = scaled(found.sweep, scale, found.testbed.kind)
-    except ConfigurationError as error:
-        raise ConfigurationError([problem.within(sweep) for problem in error.problems]) from error
     name = f"{figure.name}_scaled_{scale.replace('/', '_')}"
     return replace(
         found,

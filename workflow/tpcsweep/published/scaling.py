@@ -12,8 +12,7 @@ from typing import Any
 
 from tpcsweep.configuration.parameters import Value, chosen, show_value
 from tpcsweep.configuration.problems import ConfigurationError, Problem
-from tpcsweep.configuration.scale import Scale
-from tpcsweep.configuration.sweep import Sweep
+from tpcsweep.configuration.sweep import Scale, Sweep
 
 RATES = ("bandwidth", "cores")
 SIZES = ("file_size", "tcp_buffer")

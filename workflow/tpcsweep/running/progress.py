@@ -68,6 +68,7 @@ class Progress:
     """Lines on standard error: one a cell, and on a terminal one that keeps changing."""
 
     def __init__(self, sweep: str, folder: Path) -> None:
+        """`folder` is that of the results of the sweep of that name."""
         self._sweep = sweep
         self._folder = folder
         with _noted(folder) as self._run:

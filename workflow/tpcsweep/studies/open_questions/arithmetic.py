@@ -17,9 +17,7 @@ With more connections packets shrink until they have two segments, and the cap n
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -40,14 +38,6 @@ class Span(NamedTuple):
     low: float
     high: float
 
-    def times(self, other: Span) -> Span:
-        """Products of positive spans."""
-        return Span(self.low * other.low, self.high * other.high)
-
-    def overlaps(self, other: Span) -> bool:
-        """Whether they have anything in common."""
-        return self.low <= other.high and other.low <= self.high
-
 
 RATIO = Span(1.2, 2.0)
 """Pacing rate over a connection's own: congestion avoidance, slow start."""
@@ -62,18 +52,18 @@ ABOUT_1 = Span(1 / 1.5, 1.5)
 
 @dataclass(frozen=True)
 class Setup:
-    """A path with a packet limit, as far as it is known.
-
-    delay: ms that netem holds a packet of data, the whole RTT where it is on the sender's side alone, half of it
-    where both sides have one. limit: packets of each queue. queues: how many data leave through. mtu: bytes.
-    offloads: whether senders make super-packets.
-    """
+    """A path with a packet limit, as far as it is known."""
 
     delay: float
+    """ms that netem holds a packet of data: the RTT where it is on the sender's side alone, half of it on both."""
     mtu: int = 9000
+    """Bytes."""
     offloads: bool = True
+    """Whether senders make super-packets."""
     limit: int = DEFAULT_LIMIT
+    """Packets of each queue."""
     queues: int = 1
+    """How many data leave through."""
 
     @property
     def packets(self) -> Span:
@@ -105,28 +95,25 @@ class Setup:
         """
         smallest, largest = self.packets
         fullest = smallest if streams > self.crossover.high else largest
-        payload = Span(1 - HEADERS / smallest, 1 - HEADERS / fullest)
-        return self.cap(streams).times(payload).times(REACHED)
+        least, most = self.cap(streams)
+        return Span(
+            least * (1 - HEADERS / smallest) * REACHED.low, most * (1 - HEADERS / fullest) * REACHED.high
+        )
 
 
 def rtt_exponent(near: Span, far: Span, rtts: tuple[float, float], other: float = math.inf) -> Span:
-    """Exponents of RTT that the caps of two RTTs may make, where nothing passes more than `other` Gbit/s.
+    """Exponents of RTT that the caps of two RTTs may make.
 
-    near, far: the caps at the shorter and at the longer of `rtts`, to which delays are proportional. The steepest is
-    from the largest packets to the smallest; the flattest from the largest of the far path to the same, as packets
-    are no smaller on the near one.
+    The steepest is from the largest packets to the smallest; the flattest from the largest of the far path to the
+    same, as packets are no smaller on the near one.
+
+    Args:
+        near: the cap at the shorter RTT, Gbit/s.
+        far: that at the longer one.
+        rtts: both, to which delays are proportional.
+        other: Gbit/s that something else lets through.
     """
     longer = rtts[1] / rtts[0]
     steepest = min(far.low, other) / min(near.high, other)
     flattest = min(far.high, other) / min(far.high * longer, other)
     return Span(math.log(steepest, longer), math.log(flattest, longer))
-
-
-def published() -> Iterable[tuple[str, float, int, bool, int]]:
-    """What is not known of the published set-up, in all combinations.
-
-    Where the delay was set, ms of it for each ms of RTT, MTU, offloads, and the interfaces with a queue.
-    """
-    sides = (("one side", 1.0), ("half on each side", 0.5))
-    for (side, share), mtu, offloads, queues in itertools.product(sides, (1500, 9000), (True, False), (1, 2)):
-        yield side, share, mtu, offloads, queues

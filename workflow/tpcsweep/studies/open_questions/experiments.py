@@ -1,9 +1,16 @@
-"""The experiments that a kernel with netem runs, in user-mode-linux: one knob each. Pure."""
+"""The experiments that a kernel with netem runs, in user-mode-linux: one knob each."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
 
+from tpcsweep.linux import uml
 from tpcsweep.studies.open_questions.arithmetic import DEFAULT_LIMIT
 
 AMPLE = 20_000
@@ -16,34 +23,41 @@ PLENTY = 100_000
 SECONDS = 5
 OMITTED = 3
 """Seconds before the measurement, for slow start and what follows its first losses."""
+NEEDED = ("veth", "sch_netem", "sch_ingress", "cls_matchall", "act_police")
+"""Kernel modules."""
+EACH = 3 * (SECONDS + OMITTED) + 10
+"""Seconds that an experiment may take on a busy machine."""
+BOOT = 120
+"""Seconds that the kernel and Python may take to start there."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A path from a sender to a receiver, and TCP connections over it.
-
-    rtt: ms, all of it in netem at the sender's interface, as the shortest tc command has it. limit: netem's, packets.
-    mtu, tcp_buffer: bytes. tcp_pages: the last of net.ipv4.tcp_mem's three, in pages of 4 KiB. policer: Gbit/s above
-    which packets are dropped on arrival; None: none. loss: fraction of packets.
-    """
+    """A path from a sender to a receiver, and TCP connections over it."""
 
     explanation: str
     streams: int = 16
     rtt: float = 120.0
+    """ms, all of it in netem at the sender's interface, as the shortest tc command has it."""
     limit: int = AMPLE
+    """Packets, of netem."""
     mtu: int = 9000
+    """Bytes."""
     offloads: bool = True
     tcp_buffer: int = LARGE
+    """Bytes."""
     tcp_pages: int = PLENTY
+    """The last of net.ipv4.tcp_mem's three, in pages of 4 KiB."""
     policer: float | None = None
+    """Gbit/s above which packets are dropped on arrival; None: none."""
     loss: float = 0.0
+    """Share of packets."""
 
 
-def corners(one: Experiment) -> tuple[Experiment, ...]:
+def corners(experiment: Experiment) -> tuple[Experiment, ...]:
     """The three experiments that show how throughput goes with streams and with RTT."""
-    return tuple(
-        replace(one, streams=streams, rtt=rtt) for streams, rtt in ((4, 120.0), (32, 120.0), (32, 30.0))
-    )
+    places = ((4, 120.0), (32, 120.0), (32, 30.0))
+    return tuple(replace(experiment, streams=streams, rtt=rtt) for streams, rtt in places)
 
 
 NONE = Experiment("none")
@@ -65,3 +79,30 @@ EXPERIMENTS = (
     *(replace(LIMITED, rtt=rtt) for rtt in (10.0, 20.0, 40.0, 60.0, 120.0)),
     *(replace(NONE, rtt=rtt) for rtt in (10.0, 60.0)),
 )
+
+
+def measure(experiments: Sequence[Experiment] = EXPERIMENTS) -> dict[str, Any]:
+    """Run experiments on a kernel with netem: what was found of each, with the kernel. Takes about 10 s for each.
+
+    Raises:
+        UmlError: with what went wrong.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        asked = folder / "experiments.json"
+        asked.write_text(json.dumps([asdict(experiment) for experiment in experiments]))
+        script = (
+            f"{sys.executable} {uml.MODULES} {' '.join(NEEDED)} || exit 1\n"
+            "uname -sr\nnproc\n"
+            f"{sys.executable} -m {__package__}.inside {asked} 2>/run/error || {{ cat /run/error; exit 1; }}\n"
+        )
+        kernel, cpus, *lines = uml.run(script, folder, BOOT + EACH * len(experiments)).splitlines()
+    return {
+        "testbed": "netem in user-mode-linux",
+        "kernel": kernel,
+        "cpus": int(cpus),
+        "tool": "iperf3",
+        "seconds": SECONDS,
+        "omitted": OMITTED,
+        "experiments": [json.loads(line) for line in lines],
+    }

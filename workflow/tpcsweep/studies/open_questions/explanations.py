@@ -6,7 +6,7 @@ streams, about 1 Gbit/s. What is expected of an experiment is a range of exponen
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,6 @@ from tpcsweep.claims.effects import Interval, Region
 from tpcsweep.models.ranges import RANGE
 from tpcsweep.paths.plan import held
 from tpcsweep.studies.open_questions.arithmetic import Setup, Span
-from tpcsweep.studies.open_questions.exponents import corners, exponent
 from tpcsweep.studies.open_questions.predictions import first
 
 FLAT = Region(-0.3, 0.3)
@@ -41,9 +40,8 @@ class Explanation:
     name: str
     title: str
     first: str
-    """What it predicts for question (1)."""
+    """What it predicts for question (1), and the next for question (2)."""
     second: str
-    """What it predicts for question (2)."""
     apart: str
     """An observable that tells it apart, with the command."""
     streams: Region
@@ -139,61 +137,99 @@ def explanations() -> tuple[Explanation, ...]:
     )
 
 
-def table(seen: pd.DataFrame, found: Sequence[Explanation] | None = None) -> pd.DataFrame:
-    """A row for each explanation: what it predicts, what tells it apart, what was seen; `seen`: see `observed.read`."""
+def table(seen: pd.DataFrame) -> pd.DataFrame:
+    """A row for each explanation: what it predicts, what tells it apart, what was seen.
+
+    Args:
+        seen: rows of `observed.read`.
+    """
     return pd.DataFrame(
         {
-            "explanation": one.title,
-            "predicts (1): 1 Gbit/s whatever the streams": one.first,
-            "predicts (2): no 1/RTT": one.second,
-            "what tells it apart": one.apart,
-            "seen": verdict(one, seen),
+            "explanation": explanation.title,
+            "predicts (1): 1 Gbit/s whatever the streams": explanation.first,
+            "predicts (2): no 1/RTT": explanation.second,
+            "what tells it apart": explanation.apart,
+            "seen": verdict(explanation, seen),
         }
-        for one in (found if found is not None else explanations())
+        for explanation in explanations()
     )
 
 
-def verdict(one: Explanation, seen: pd.DataFrame) -> str:
+def verdict(explanation: Explanation, seen: pd.DataFrame) -> str:
     """What experiments with an explanation's knob showed, of each source: exponents, and whether as expected.
 
     With a limit only of cells whose packets are as small as they get; the others have no exponent of their own.
+
+    Args:
+        explanation: the one that is judged.
+        seen: rows of `observed.read`.
     """
     said = []
-    for source, rows in seen[seen["explanation"] == one.name].groupby("source"):
+    for source, rows in seen[seen["explanation"] == explanation.name].groupby("source"):
         settled = rows[rows["settled"].astype(bool)]
-        parts = [_inside(rows)]
+        limited = limits(rows)
+        parts = (
+            [f"{limited['inside'].sum()} of {len(limited)} cells as by arithmetic"] if len(limited) else []
+        )
         if len(settled):
             along_streams, along_rtt = corners(settled)
-            parts.append(_compare(exponent(along_streams, "streams"), one.streams, "streams"))
-            parts.append(_compare(exponent(along_rtt, "rtt"), one.rtt, "RTT"))
+            parts.append(_compare(exponent(along_streams, "streams"), explanation.streams, "streams"))
+            parts.append(_compare(exponent(along_rtt, "rtt"), explanation.rtt, "RTT"))
         prefix = "SIMULATED, " if rows["simulated"].any() else ""
         said.append(f"{prefix}{source}: {'; '.join(filter(None, parts)) or 'too few cells'}")
     return ". ".join(said) or f"not measured: {MEASURE}"
 
 
-def _inside(rows: pd.DataFrame) -> str:
-    """How many cells have what the arithmetic gives, of those for which there is arithmetic."""
-    found = limits(rows)
-    return f"{found['inside'].sum()} of {len(found)} cells as by arithmetic" if len(found) else ""
-
-
-def _compare(found: Span | None, wanted: Region, axis: str) -> str:
-    if found is None:
+def _compare(seen: Span | None, expected: Region, axis: str) -> str:
+    if seen is None:
         return ""
-    middle = (found.low + found.high) / 2
-    decided = wanted.decide(Interval(middle, found.low, found.high))
-    words = {True: "as expected", False: "not as expected", None: "across an end of what is expected"}[
-        decided
-    ]
-    return (
-        f"{axis} to the {middle:.2f} ± {found.high - middle:.2f}, {words} ({wanted.low:g} to {wanted.high:g})"
+    middle = (seen.low + seen.high) / 2
+    words = {True: "as expected", False: "not as expected", None: "across an end of what is expected"}
+    decided = words[expected.decide(Interval(middle, seen.low, seen.high))]
+    return f"{axis} to the {middle:.2f} ± {seen.high - middle:.2f}, {decided} ({expected.low:g} to {expected.high:g})"
+
+
+def exponent(rows: pd.DataFrame, axis: str) -> Span | None:
+    """The exponent e of throughput ~ axis^e between its ends, all else in these rows equal, within 2 standard errors.
+
+    None where there are no two values.
+    """
+    levels = rows.groupby(axis).agg(
+        throughput=("throughput", "mean"),
+        error=("error", lambda errors: np.sqrt((errors**2).sum()) / len(errors)),
     )
+    if len(levels) < 2:
+        return None
+    ends = levels.iloc[[0, -1]]
+    wide = math.log(ends.index[1] / ends.index[0])
+    middle = math.log(ends["throughput"].iloc[1] / ends["throughput"].iloc[0]) / wide
+    error = math.hypot(*(ends["error"] / ends["throughput"])) / wide
+    return Span(middle - 2 * error, middle + 2 * error)
+
+
+def corners(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Of rows of one source and explanation those along streams at the longest RTT, and along RTT at the most streams.
+
+    Of several settings those that have the most rows.
+    """
+
+    def reach(group: pd.DataFrame) -> tuple[int, int]:
+        return min(group["streams"].nunique(), 2) * min(group["rtt"].nunique(), 2), len(group)
+
+    alike = ["limit", "mtu", "offloads", "bandwidth"]
+    rows = max((group for _, group in rows.groupby(alike, dropna=False)), key=reach)
+    return rows[rows["rtt"] == rows["rtt"].max()], rows[rows["streams"] == rows["streams"].max()]
 
 
 def limits(seen: pd.DataFrame) -> pd.DataFrame:
     """The rows with a packet limit beside the arithmetic, and whether both overlap within two standard errors.
 
-    of_law: throughput over limit × packet / delay with the packets that were seen, where they were.
+    Args:
+        seen: rows of `observed.read`.
+
+    Returns:
+        Their columns, `inside`, and `of_law`: throughput over limit × packet / delay with the packets that were seen,
+        where they were.
     """
     rows = seen[np.isfinite(seen["limit"].astype(float))].copy()
     rows["inside"] = (rows["throughput"] + 2 * rows["error"] >= rows["least"]) & (

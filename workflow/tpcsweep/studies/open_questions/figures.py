@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,36 +13,45 @@ from matplotlib.figure import Figure
 
 from tpcsweep.figures.panels import styled
 from tpcsweep.studies.open_questions.arithmetic import ABOUT_1, Setup
-from tpcsweep.studies.open_questions.predictions import curve
+from tpcsweep.studies.open_questions.predictions import RTT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 _MARKERS = "osD^vP"
+_STREAMS = range(1, 521)
 
 
-def prediction(rtt: float = 120, streams: Sequence[int] = tuple(range(1, 521))) -> Figure:
-    """Goodput over streams by arithmetic, at an RTT in ms: a band for each MTU, with and without offloads.
+@contextmanager
+def _drawn(width: float, height: float) -> Iterator[tuple[Figure, Axes]]:
+    """A figure and its axes, which get their grid at the end."""
+    with styled():
+        figure = Figure(figsize=(width, height), layout="constrained")
+        axes = figure.add_subplot()
+        yield figure, axes
+        axes.grid(visible=True, alpha=0.3)
+
+
+def prediction() -> Figure:
+    """Goodput over streams by arithmetic at 120 ms: a band for each MTU, with and without offloads.
 
     Bands go from all of the delay on one side to half on each; they are faint where packets may have any size.
     """
-    with styled():
-        figure = Figure(figsize=(6.4, 3.8), layout="constrained")
-        axes = figure.add_subplot()
+    with _drawn(6.4, 3.8) as (figure, axes):
         settings = [(mtu, offloads) for mtu in (9000, 1500) for offloads in (True, False)]
         for colour, (mtu, offloads) in zip(_COLOURS, settings, strict=False):
-            setups = [Setup(share * rtt, mtu, offloads) for share in (1, 0.5)]
-            one, half = (curve(setup, streams) for setup in setups)
-            settled = one["streams"] > setups[1].crossover.high
+            whole, half = (Setup(share * RTT, mtu, offloads) for share in (1, 0.5))
+            settled = np.array(_STREAMS) > half.crossover.high
             label = f"MTU {mtu}, offloads {'on' if offloads else 'off'}"
-            look = {"x": streams, "y1": one["least"], "y2": half["most"], "color": colour}
+            least = [whole.goodput(count).low for count in _STREAMS]
+            most = [half.goodput(count).high for count in _STREAMS]
+            look: dict[str, Any] = {"x": _STREAMS, "y1": least, "y2": most, "color": colour}
             axes.fill_between(**look, where=settled, alpha=0.5, linewidth=1, label=label)
             axes.fill_between(**look, where=~settled, alpha=0.1, linewidth=0)
         axes.axhspan(*ABOUT_1, color="#555555", alpha=0.15, label="about 1 Gbit/s, as published")
         axes.set(xscale="log", yscale="log", xlabel="streams", ylabel="goodput (Gbit/s), by arithmetic")
-        axes.set_title(f"By arithmetic, not measured: what 1000 packets leave at {rtt:g} ms")
-        axes.grid(visible=True, alpha=0.3)
+        axes.set_title(f"By arithmetic, not measured: what 1000 packets leave at {RTT:g} ms")
         axes.legend(fontsize="small")
     return figure
 
@@ -49,9 +59,7 @@ def prediction(rtt: float = 120, streams: Sequence[int] = tuple(range(1, 521))) 
 def against_arithmetic(seen: pd.DataFrame) -> Figure:
     """Throughput of everything with a packet limit against what the arithmetic gives, from the least to the most."""
     rows = seen[np.isfinite(seen["limit"].astype(float))]
-    with styled():
-        figure = Figure(figsize=(6.4, 4.4), layout="constrained")
-        axes = figure.add_subplot()
+    with _drawn(6.4, 4.4) as (figure, axes):
         for place, (source, group) in enumerate(rows.groupby("source")):
             middle = np.sqrt(group["least"] * group["most"])
             axes.errorbar(
@@ -64,18 +72,15 @@ def against_arithmetic(seen: pd.DataFrame) -> Figure:
                 markersize=4,
                 linewidth=0.8,
                 alpha=0.8,
-                label=_source(source, group),
+                label=f"SIMULATED: {source}" if group["simulated"].any() else source,
             )
         if len(rows):
-            ends = np.array(
-                [rows[["least", "throughput"]].min().min(), rows[["most", "throughput"]].max().max()]
-            )
+            ends = [rows[["least", "throughput"]].min().min(), rows[["most", "throughput"]].max().max()]
             axes.plot(ends, ends, color="#555555", linestyle=":", linewidth=1, label="as by arithmetic")
             axes.set(xscale="log", yscale="log")
             axes.legend(fontsize="small")
         axes.set(xlabel="by arithmetic, least to most (Gbit/s)", ylabel="throughput (Gbit/s)")
         axes.set_title("Throughput with a packet limit, and what the limit leaves by arithmetic")
-        axes.grid(visible=True, alpha=0.3)
     return figure
 
 
@@ -113,7 +118,3 @@ def _over_rtt(axes: Axes, key: tuple[object, ...], rows: pd.DataFrame, place: in
     axes.plot(
         rows["rtt"], inverse, color=colour, linestyle=":", linewidth=1, label="1/RTT" if not place else None
     )
-
-
-def _source(source: str, rows: pd.DataFrame) -> str:
-    return f"SIMULATED: {source}" if rows["simulated"].any() else source

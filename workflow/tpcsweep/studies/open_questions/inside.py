@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,13 +24,13 @@ COUNTERS = ("TCPMemoryPressures", "PruneCalled", "TCPTimeouts", "TCPRetransFail"
 
 def main() -> None:
     """Run all, and say of each what it was and what was found."""
-    for given in json.loads(Path(sys.argv[1]).read_text()):
-        experiment = Experiment(**given)
+    for fields in json.loads(Path(sys.argv[1]).read_text()):
+        experiment = Experiment(**fields)
         pages = experiment.tcp_pages
         TCP_MEM.write_text(f"{pages // 2} {3 * pages // 4} {pages}")
         with path(experiment):
-            found = measure(experiment)
-        sys.stdout.write(json.dumps({**given, **found}) + "\n")
+            measured = measure(experiment)
+        sys.stdout.write(json.dumps({**fields, **measured}) + "\n")
         sys.stdout.flush()
 
 
@@ -86,8 +87,10 @@ def path(experiment: Experiment) -> Iterator[None]:
 def measure(experiment: Experiment) -> dict[str, Any]:
     """What iperf3, the queue and the kernel's counters say of an experiment whose path is up.
 
-    throughput: Gbit/s that the sender's connections had acknowledged after the first seconds; rates: that of each
-    second. limited packets: mean in the queue, and bytes of one, over time. drops: by queue and by policer.
+    Returns:
+        `throughput` in Gbit/s that the sender's connections had acknowledged after the first seconds, and `rates`, that
+        of each second; `packets_held`, how many the queue had on average, and `packet`, bytes of one; `drops` by the
+        queue and `drops_policer`; `retransmits`, `counters` of the kernel, and `qdisc`, what tc showed at the end.
     """
     server = subprocess.Popen(
         ["ip", "netns", "exec", RECEIVER, "iperf3", "-s", "-1"], stdout=subprocess.DEVNULL
@@ -95,10 +98,20 @@ def measure(experiment: Experiment) -> dict[str, Any]:
     try:
         _listening()
         before = _counters()
-        with _sampled() as samples:
-            report = json.loads(
-                inside(SENDER, "iperf3", "-J", "-c", ADDRESS[RECEIVER], *_options(experiment))
-            )
+        command = (
+            f"iperf3 -J -c {ADDRESS[RECEIVER]} -P {experiment.streams} -t {SECONDS} -O {OMITTED} "
+            "--connect-timeout 5000"
+        )
+        with ThreadPoolExecutor(1) as pool:
+            iperf3 = pool.submit(inside, SENDER, *command.split())
+            samples: list[dict[str, Any]] = []
+            pause: float = OMITTED + 1
+            while not wait([iperf3], pause).done:
+                samples.append(_queue(SENDER, "netem"))
+                pause = SAMPLING
+        # The last ones are of the end, when connections are closed.
+        del samples[-2:]
+        report = json.loads(iperf3.result())
     finally:
         server.terminate()
         server.wait()
@@ -108,9 +121,9 @@ def measure(experiment: Experiment) -> dict[str, Any]:
         "throughput": report["end"]["sum_received"]["bits_per_second"] / 1e9,
         # The last interval may be a few milliseconds.
         "rates": [
-            one["sum"]["bits_per_second"] / 1e9
-            for one in report["intervals"]
-            if not one["sum"]["omitted"] and one["sum"]["seconds"] > 0.5
+            together["bits_per_second"] / 1e9
+            for together in (interval["sum"] for interval in report["intervals"])
+            if not together["omitted"] and together["seconds"] > 0.5
         ],
         "retransmits": report["end"]["sum_sent"]["retransmits"],
         "packets_held": waiting / len(samples) if samples else None,
@@ -122,65 +135,29 @@ def measure(experiment: Experiment) -> dict[str, Any]:
     }
 
 
-def _options(experiment: Experiment) -> tuple[str, ...]:
-    return (
-        "-P",
-        str(experiment.streams),
-        "-t",
-        str(SECONDS),
-        "-O",
-        str(OMITTED),
-        "--connect-timeout",
-        "5000",
-    )
-
-
 def _listening() -> None:
     for _ in range(100):
         if ":5201" in inside(RECEIVER, "ss", "-Hltn"):
             return
-        threading.Event().wait(0.05)
+        time.sleep(0.05)
     raise TimeoutError("iperf3 -s does not listen after 5 s")
 
 
-@contextmanager
-def _sampled() -> Iterator[list[dict[str, Any]]]:
-    """What the queue holds, again and again after the first seconds."""
-    samples: list[dict[str, Any]] = []
-    over = threading.Event()
-
-    def sample() -> None:
-        pause: float = OMITTED + 1
-        while not over.wait(pause):
-            samples.append(_queue(SENDER, "netem"))
-            pause = SAMPLING
-
-    thread = threading.Thread(target=sample)
-    thread.start()
-    try:
-        yield samples
-    finally:
-        over.set()
-        thread.join()
-    # The last ones are of the end, when connections are closed.
-    del samples[-2:]
-
-
 def _queue(namespace: str, kind: str) -> dict[str, Any]:
-    shown = json.loads(inside(namespace, "tc", "-s", "-j", "qdisc", "show", "dev", DEVICE))
-    return next((one for one in shown if one["kind"] == kind), {})
+    queues = json.loads(inside(namespace, "tc", "-s", "-j", "qdisc", "show", "dev", DEVICE))
+    return next((queue for queue in queues if queue["kind"] == kind), {})
 
 
 def _counters() -> dict[str, int]:
     """Of both ends together, as nstat(8) names them."""
-    found = dict.fromkeys(COUNTERS, 0)
+    counters = dict.fromkeys(COUNTERS, 0)
     for namespace in ADDRESS:
         lines = inside(namespace, "cat", "/proc/net/netstat").splitlines()
         for names, values in zip(lines[::2], lines[1::2], strict=True):
             for name, value in zip(names.split(), values.split(), strict=True):
-                if name in found:
-                    found[name] += int(value)
-    return found
+                if name in counters:
+                    counters[name] += int(value)
+    return counters
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from scipy import stats
 
 from tpcsweep.claims.cells import UNTRUSTED
 from tpcsweep.dataset import flagged
-from tpcsweep.figures.labels import how
+from tpcsweep.dataset.labels import how_made
 from tpcsweep.studies.open_questions.arithmetic import Setup
 from tpcsweep.studies.open_questions.experiments import AMPLE
 from tpcsweep.studies.open_questions.sources import SHIPPED
@@ -93,7 +93,7 @@ def of_dataset(ds: xr.Dataset) -> list[Mapping[str, Any]]:
     cells = ds[[name for name in (*names, "trusted") if name in ds]].to_dataframe().reset_index()
     cells = cells[cells["throughput"].notna() & (cells["rtt"] > 0)]
     tools = ", ".join(sorted(set(cells["tool"])))
-    source = f"XRootD ({tools}), sweep {ds.attrs['sweep']}, {how(ds)}"
+    source = f"XRootD ({tools}), sweep {ds.attrs['sweep']}, {how_made(ds)}"
     wide = 2 * stats.norm.ppf((1 + ds.attrs["measurement_confidence"]) / 2)
     return [
         {

@@ -17,18 +17,13 @@ def experiments(results: Path) -> Path:
 
 def there(results: Path) -> tuple[Path, tuple[Path, ...]]:
     """Give experiments and datasets to read: those that were measured on this machine, or else the shipped ones."""
-    made = experiments(results)
-    found = tuple(path for path in datasets(results) if path.exists())
-    sweeps = {path.parent.name for path in found}
-    shipped = (path for path in sorted(SHIPPED.glob("*.nc")) if path.stem not in sweeps)
-    return made if made.exists() else SHIPPED / made.name, (*found, *shipped)
-
-
-def datasets(results: Path) -> tuple[Path, ...]:
-    """Where the datasets of the sweeps are or would be, on this machine and on every other testbed."""
-    elsewhere = (sorted(results.glob(f"{sweep}@*/dataset.nc")) for sweep in SWEEPS)
-    return tuple(
+    own = experiments(results)
+    datasets = [
         path
-        for sweep, others in zip(SWEEPS, elsewhere, strict=True)
-        for path in (results / sweep / "dataset.nc", *others)
-    )
+        for sweep in SWEEPS
+        for name in (sweep, f"{sweep}@*")  # on this machine, and on every other testbed
+        for path in sorted(results.glob(f"{name}/dataset.nc"))
+    ]
+    sweeps = {path.parent.name for path in datasets}
+    shipped = (path for path in sorted(SHIPPED.glob("*.nc")) if path.stem not in sweeps)
+    return own if own.exists() else SHIPPED / own.name, (*datasets, *shipped)

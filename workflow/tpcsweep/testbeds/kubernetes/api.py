@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import datetime
+import itertools
 import json
 import logging
 import os
@@ -12,7 +13,6 @@ import re
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,11 +26,8 @@ from kubernetes.config import kube_config
 from urllib3.exceptions import HTTPError
 
 from tpcsweep.configuration.testbeds import Kubernetes
+from tpcsweep.testbeds.kubernetes.metadata import deployment_of, name_of
 
-DEPLOYMENT = "tpcsweep/deployment"
-"""The label whose value is a deployment's identifier."""
-SELECTOR = "app.kubernetes.io/managed-by=tpcsweep"
-"""Selects all objects of all deployments."""
 TIMEOUT = (5.0, 30.0)
 """Seconds to connect and to wait for an answer, of calls that do not say."""
 PATIENCE = 60.0
@@ -40,16 +37,17 @@ BUSY = 5
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where a pod finds its own credentials."""
 
+KINDS: dict[type, tuple[str, str]] = {
+    client.V1Job: ("batch", "job"),
+    client.V1Pod: ("core", "pod"),
+    client.V1Secret: ("core", "secret"),
+    client.V1ConfigMap: ("core", "config_map"),
+    client.V1NetworkPolicy: ("networking", "network_policy"),
+    client.V1Lease: ("coordination", "lease"),
+}
+"""What deployments consist of: of each kind the part of the API, and its name in that part's functions."""
+
 T = TypeVar("T")
-Created = TypeVar(
-    "Created",
-    client.V1Job,
-    client.V1Pod,
-    client.V1Secret,
-    client.V1ConfigMap,
-    client.V1NetworkPolicy,
-    client.V1Lease,
-)
 
 
 class ClusterError(Exception):
@@ -57,12 +55,11 @@ class ClusterError(Exception):
 
 
 class RefusedError(ClusterError):
-    """The API server has answered, and the answer is no: `status` is HTTP's, `reason` is Kubernetes' word for it."""
+    """The API server has answered, and the answer is no: `status` is HTTP's."""
 
     def __init__(self, error: ApiException) -> None:
         super().__init__(explain_error(error))
         self.status = int(error.status or 0)
-        self.reason = str(_said(error).get("reason") or "")
 
 
 class Client(ApiClient):
@@ -78,18 +75,11 @@ class Client(ApiClient):
         with self._lock:
             self.requests += 1
 
-    def call_api(
-        self,
-        method: Any,
-        url: Any,
-        header_params: Any = None,
-        body: Any = None,
-        post_params: Any = None,
-        _request_timeout: Any = None,
-    ) -> Any:
+    def call_api(self, *arguments: Any, **options: Any) -> Any:
         """One request."""
         self.count()
-        return super().call_api(method, url, header_params, body, post_params, _request_timeout or TIMEOUT)
+        options["_request_timeout"] = options.get("_request_timeout") or TIMEOUT
+        return super().call_api(*arguments, **options)
 
     def response_deserialize(self, response_data: Any, response_types_map: Any = None) -> ApiResponse[Any]:
         """The answer as an object.
@@ -107,23 +97,29 @@ class Client(ApiClient):
         return super().response_deserialize(response_data, response_types_map)
 
 
-@dataclass(frozen=True)
 class Cluster:
     """A namespace of a cluster, and the parts of its API that deployments use. Thread-safe."""
 
-    http: Client
-    core: client.CoreV1Api
-    batch: client.BatchV1Api
-    coordination: client.CoordinationV1Api
-    networking: client.NetworkingV1Api
-    namespace: str
-    name: str
-    """The cluster in messages: the kubeconfig's context and the server's address."""
+    def __init__(self, configuration: Configuration, namespace: str, name: str) -> None:
+        """`name` is the cluster in messages: the kubeconfig's context and the server's address."""
+        self.http = Client(configuration)
+        self.core = client.CoreV1Api(self.http)
+        self.batch = client.BatchV1Api(self.http)
+        self.coordination = client.CoordinationV1Api(self.http)
+        self.networking = client.NetworkingV1Api(self.http)
+        self.namespace = namespace
+        self.name = name
 
     @property
     def requests(self) -> int:
         """Requests to the API server so far."""
         return self.http.requests
+
+    def verb(self, verb: str, kind: type) -> Callable[..., Any]:
+        """The API's function that does something, such as `list`, with objects of one of KINDS in a namespace."""
+        part, name = KINDS[kind]
+        function: Callable[..., Any] = getattr(getattr(self, part), f"{verb}_namespaced_{name}")
+        return function
 
     def streaming(self) -> client.CoreV1Api:
         """An API object for one `kubernetes.stream.stream`, which turns every request of its client into its own."""
@@ -135,7 +131,10 @@ def connect(settings: Kubernetes) -> Cluster:
     """The cluster that the settings mean, after it has answered once.
 
     It is that of `$TPCSWEEP_KUBECONFIG`, else of `$KUBECONFIG` or ~/.kube/config, else the one that this process
-    runs in. Raises ClusterError where none is found, it does not answer or it refuses.
+    runs in.
+
+    Raises:
+        ClusterError: None is found, it does not answer or it refuses.
     """
     # The client is told to try nothing again by itself, so what urllib3 warns of is reported here, or is over.
     logging.getLogger("urllib3").setLevel(logging.ERROR)
@@ -144,18 +143,10 @@ def connect(settings: Kubernetes) -> Cluster:
     configuration.retries = False
     configuration.keep_alive = True  # a watch over a connection that is dead says nothing, for ever
     configuration.connection_pool_maxsize = 32
-    api = Client(configuration)
-    cluster = Cluster(
-        http=api,
-        core=client.CoreV1Api(api),
-        batch=client.BatchV1Api(api),
-        coordination=client.CoordinationV1Api(api),
-        networking=client.NetworkingV1Api(api),
-        namespace=settings.namespace or namespace or "default",
-        name=f"{name} ({configuration.host})",
-    )
+    space = settings.namespace or namespace or "default"
+    cluster = Cluster(configuration, space, f"{name} ({configuration.host})")
     try:
-        call(lambda: cluster.coordination.list_namespaced_lease(cluster.namespace, limit=1), seconds=10)
+        call(cluster.coordination.list_namespaced_lease, space, limit=1, seconds=10)
     except RefusedError as error:
         expiry = _expiry(configuration) if error.status == 401 else ""
         raise ClusterError(f"{cluster.name}: {error}{expiry}") from error
@@ -164,22 +155,33 @@ def connect(settings: Kubernetes) -> Cluster:
     return cluster
 
 
-def call(operation: Callable[[], T], seconds: float = PATIENCE) -> T:
-    """Run one API call, and again while the server does not answer or is busy, for `seconds` (0: once).
+def call(operation: Callable[..., T], *arguments: Any, seconds: float = PATIENCE, **options: Any) -> T:
+    """Make one API call, and again while the server does not answer or is busy.
 
     For calls that may be made twice: reading, deleting, replacing one version of an object; `create` is for the
-    others. Raises RefusedError for an answer that trying again does not change, and ClusterError for none.
+    others.
+
+    Args:
+        operation: Makes the call when it is given `arguments` and `options`.
+        arguments: Positional ones.
+        seconds: For how long it is tried again; 0: it is tried once.
+        options: Named ones.
+
+    Raises:
+        RefusedError: An answer that trying again does not change.
+        ClusterError: No answer.
     """
     give_up = time.monotonic() + seconds
     pause = 0.1
     while True:
         try:
-            return operation()
+            return operation(*arguments, **options)
         except ApiException as error:
-            if not _passing(error):
-                raise RefusedError(error) from error
             failure: ClusterError = RefusedError(error)
-            wait = max(pause, _retry_after(error))
+            if not _passing(error):
+                raise failure from error
+            asked = (error.headers or {}).get("Retry-After", "")
+            wait = max(pause, float(asked) if asked.isdigit() else 0.0)
         except HTTPError as error:
             failure = ClusterError(f"the API server does not answer: {_words(error)}")
             wait = pause
@@ -191,38 +193,40 @@ def call(operation: Callable[[], T], seconds: float = PATIENCE) -> T:
         pause = min(2 * pause, 5.0)
 
 
-def create(cluster: Cluster, body: Created) -> Created:
+def create(cluster: Cluster, body: T) -> T:
     """Create an object that has a name and our labels, just once, even where the answer to the first request is lost.
 
     What comes back then has what the server adds only where it is a Job or a Lease.
 
-    Raises RefusedError, status 409 where the name is taken by another's, and ClusterError.
+    Raises:
+        RefusedError: Status 409 where the name is taken by another's.
+        ClusterError: No answer.
     """
-    make, read = _verbs(cluster, body)
-    tried = False
+    attempts = itertools.count()
 
-    def once() -> Created:
-        nonlocal tried
-        again, tried = tried, True
+    def attempt() -> Any:
+        again = next(attempts) > 0
         try:
-            return make(cluster.namespace, body)
+            return cluster.verb("create", type(body))(cluster.namespace, body)
         except ApiException as error:
-            if not (again and error.status == 409 and _said(error).get("reason") == "AlreadyExists"):
+            if not (again and error.status == 409 and _status(error).get("reason") == "AlreadyExists"):
                 raise
-            if read is None:
+            # All other names have the identifier of a Job that is there already, and nobody needs the right to read.
+            if not isinstance(body, client.V1Job | client.V1Lease):
                 return body
-            there = read(_meta(body).name, cluster.namespace)
-            if _identifier(there) != _identifier(body):
+            present = cluster.verb("read", type(body))(name_of(body), cluster.namespace)
+            if deployment_of(present) != deployment_of(body):
                 raise
-            return there
+            return present
 
-    return call(once)
+    created: T = call(attempt)
+    return created
 
 
 def explain_error(error: ApiException) -> str:
     """What the API server has refused and why, in one line."""
-    said = _said(error)
-    message = " ".join(str(said.get("message") or error.reason or "no reason given").split())
+    status = _status(error)
+    message = " ".join(str(status.get("message") or error.reason or "no reason given").split())
     if error.status == 401:
         return "the API server does not accept the credentials (401): token or certificate invalid or expired"
     if right := RIGHT.search(message):
@@ -235,7 +239,7 @@ def explain_error(error: ApiException) -> str:
         return f"{security[1]} violates {security[2]}"
     if error.status == 0 and "CERTIFICATE_VERIFY_FAILED" in message:
         return f"the API server's certificate is not trusted by the kubeconfig's certificate authority: {message}"
-    reason = said.get("reason") or error.reason
+    reason = status.get("reason") or error.reason
     return f"{'' if reason in (None, message) else f'{reason}: '}{message} ({error.status})"
 
 
@@ -275,8 +279,8 @@ def _from_file(files: str, context: str | None) -> tuple[Configuration, str, str
         contexts = {entry["name"]: entry["context"] for entry in merged["contexts"]}
         current = context or merged.safe_get("current-context")
         if current not in contexts:
-            what = f"context {current}" if current else "current context"
-            raise ClusterError(f"{files} has no {what}; it has {', '.join(sorted(contexts)) or 'none'}")
+            lacking = f"context {current}" if current else "current context"
+            raise ClusterError(f"{files} has no {lacking}; it has {', '.join(sorted(contexts)) or 'none'}")
         root.addHandler(listener)
         config.load_kube_config(files, context=current, client_configuration=configuration)
     except (config.ConfigException, yaml.YAMLError, OSError, TypeError) as error:
@@ -299,40 +303,13 @@ def _from_pod() -> tuple[Configuration, str, str | None]:
     return configuration, "this pod's cluster", namespace
 
 
-def _verbs(
-    cluster: Cluster, body: Created
-) -> tuple[Callable[[str, Created], Created], Callable[[str | None, str], Created] | None]:
-    """How to create an object of that kind, and how to read it where somebody else may have one of that name.
-
-    All other names have the identifier of a Job that is there already, and nobody needs the right to read them.
-    """
-    core, batch, coordination = cluster.core, cluster.batch, cluster.coordination
-    verbs: dict[type, tuple[Any, Any]] = {
-        client.V1Lease: (coordination.create_namespaced_lease, coordination.read_namespaced_lease),
-        client.V1Job: (batch.create_namespaced_job, batch.read_namespaced_job),
-        client.V1Pod: (core.create_namespaced_pod, None),
-        client.V1Secret: (core.create_namespaced_secret, None),
-        client.V1ConfigMap: (core.create_namespaced_config_map, None),
-        client.V1NetworkPolicy: (cluster.networking.create_namespaced_network_policy, None),
-    }
-    return verbs[type(body)]
-
-
-def _meta(body: Any) -> client.V1ObjectMeta:
-    return body.metadata or client.V1ObjectMeta()
-
-
-def _identifier(body: Any) -> str | None:
-    return (_meta(body).labels or {}).get(DEPLOYMENT)
-
-
-def _said(error: ApiException) -> dict[str, Any]:
+def _status(error: ApiException) -> dict[str, Any]:
     """The Status that an answer is made of; empty where a proxy or nobody has answered."""
     try:
-        said = json.loads(error.body or "")
+        status = json.loads(error.body or "")
     except ValueError:
         return {}
-    return said if isinstance(said, dict) else {}
+    return status if isinstance(status, dict) else {}
 
 
 def _passing(error: ApiException) -> bool:
@@ -341,14 +318,8 @@ def _passing(error: ApiException) -> bool:
     if status == 0:  # TLS: a server may die in the middle of a handshake, but a wrong certificate stays wrong
         return "CERTIFICATE_VERIFY_FAILED" not in str(error.reason)
     # Pods created at the same time count against a quota at the same time, and the count lets one of them win.
-    counting = status == 409 and _said(error).get("details", {}).get("kind") == "resourcequotas"
+    counting = status == 409 and _status(error).get("details", {}).get("kind") == "resourcequotas"
     return status == 429 or status >= 500 or counting
-
-
-def _retry_after(error: ApiException) -> float:
-    """Seconds that the server asks to wait."""
-    value = (error.headers or {}).get("Retry-After", "")
-    return float(value) if value.isdigit() else 0.0
 
 
 def _words(error: Exception) -> str:

@@ -7,6 +7,7 @@ from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.problems import Problem, suggest
 from tpcsweep.configuration.testbeds import Kubernetes
 from tpcsweep.configuration.units import RATE, RTT, SIZE, show
+from tpcsweep.testbeds.rules import at_most, one_of
 from tpcsweep.tools import TOOLS
 
 LARGEST_RTT = 2000.0
@@ -24,39 +25,19 @@ def check(configuration: Configuration) -> list[Problem]:
 
 def _emulated(testbed: Kubernetes, file: str) -> list[Rule]:
     """Paths of kind netem: whatever netem makes on the network that is there."""
-
-    def rtt(value: float) -> str | None:
-        return None if value <= LARGEST_RTT else f"at most {show(LARGEST_RTT, RTT)}"
-
-    def bandwidth(value: float) -> str | None:
-        limit = testbed.bandwidth
-        return None if value <= limit else f"at most {show(limit, RATE)} (bandwidth in {file})"
-
-    return [Rule(("rtt",), rtt), Rule(("bandwidth",), bandwidth), *emulated()]
+    return [
+        at_most("rtt", LARGEST_RTT, RTT),
+        at_most("bandwidth", testbed.bandwidth, RATE, f" (bandwidth in {file})"),
+        *emulated(),
+    ]
 
 
 def _real(testbed: Kubernetes, file: str) -> list[Rule]:
     """Paths of kind nodes and networks: those that exist, as they are."""
     paths = testbed.paths
-    known = list(dict.fromkeys(pair.rtt for pair in paths.pairs if pair.rtt is not None))
-
-    def rtt(value: float) -> str | None:
-        if value in known:
-            return None
-        return f"one of {', '.join(show(rtt, RTT) for rtt in known)}, the paths in {file}"
-
-    def bandwidth(value: float) -> str | None:
-        if value == testbed.bandwidth:
-            return None
-        return f"{show(testbed.bandwidth, RATE)}, as the paths have it (bandwidth in {file})"
-
-    def loss(value: float) -> str | None:
-        return f"0 %: paths of kind {paths.kind} lose what they lose ({file})" if value else None
-
-    def queue_limit(packets: int | None) -> str | None:
-        return (
-            None if packets is None else f"null: paths of kind {paths.kind} have queues of their own ({file})"
-        )
+    rtts = list(dict.fromkeys(pair.rtt for pair in paths.pairs if pair.rtt is not None))
+    known = ", ".join(show(rtt, RTT) for rtt in rtts)
+    bandwidth = show(testbed.bandwidth, RATE)
 
     def origins(count: int, rtt: float) -> str | None:
         # Any pair of this RTT may be the one that is free.
@@ -72,10 +53,10 @@ def _real(testbed: Kubernetes, file: str) -> list[Rule]:
         return None
 
     rules = [
-        Rule(("rtt",), rtt),
-        Rule(("bandwidth",), bandwidth),
-        Rule(("loss",), loss),
-        Rule(("queue_limit",), queue_limit),
+        one_of("rtt", rtts, f"one of {known}, the paths in {file}"),
+        one_of("bandwidth", [testbed.bandwidth], f"{bandwidth}, as the paths have it (bandwidth in {file})"),
+        one_of("loss", [0], f"0 %: paths of kind {paths.kind} lose what they lose ({file})"),
+        one_of("queue_limit", [None], f"null: paths of kind {paths.kind} have queues of their own ({file})"),
     ]
     return [*rules, Rule(("origins", "rtt"), origins)] if paths.kind == "networks" else rules
 
@@ -83,34 +64,26 @@ def _real(testbed: Kubernetes, file: str) -> list[Rule]:
 def _servers(testbed: Kubernetes, file: str) -> list[Rule]:
     """What the nodes set, or let pods set."""
 
-    def mtu(value: int) -> str | None:
-        return None if value == testbed.mtu else f"{show(testbed.mtu, SIZE)} (mtu in {file})"
-
-    def tcp_buffer(value: int) -> str | None:
-        limit = testbed.tcp_buffer
-        return None if limit is None or value == limit else f"{show(limit, SIZE)} (tcp_buffer in {file})"
-
     def congestion_control(value: str) -> str | None:
         known = testbed.congestion_controls
         return None if value in known else f"{suggest(value, known)} (congestion_controls in {file})"
 
     def tool(value: str) -> str | None:
-        known = TOOLS.get(value)
-        if known is None or (known.place == "client" and known.protocol == "https"):
+        able = [
+            name for name, known in TOOLS.items() if known.place == "client" and known.protocol == "https"
+        ]
+        if value in able or value not in TOOLS:
             return None
-        able = [name for name, each in TOOLS.items() if each.place == "client" and each.protocol == "https"]
-        why = (
-            f"runs at the {known.place}" if known.place != "client" else f"needs servers of {known.protocol}"
-        )
+        place, protocol = TOOLS[value].place, TOOLS[value].protocol
+        why = f"runs at the {place}" if place != "client" else f"needs servers of {protocol}"
         return f"one of {', '.join(able)}: {value} {why}, and pods have XRootD's alone, for HTTP"
 
-    def layer(value: str) -> str | None:
-        return None if value == "memory_to_memory" else "memory_to_memory: the files of pods are in memory"
-
-    return [
+    rules = [
         Rule(("tool",), tool),
-        Rule(("layer",), layer),
-        Rule(("mtu",), mtu),
-        Rule(("tcp_buffer",), tcp_buffer),
-        Rule(("congestion_control",), congestion_control),
+        one_of("layer", ["memory_to_memory"], "memory_to_memory: the files of pods are in memory"),
+        one_of("mtu", [testbed.mtu], f"{show(testbed.mtu, SIZE)} (mtu in {file})"),
     ]
+    if testbed.tcp_buffer is not None:
+        size = show(testbed.tcp_buffer, SIZE)
+        rules.append(one_of("tcp_buffer", [testbed.tcp_buffer], f"{size} (tcp_buffer in {file})"))
+    return [*rules, Rule(("congestion_control",), congestion_control)]

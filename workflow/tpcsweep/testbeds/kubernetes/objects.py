@@ -9,15 +9,13 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from kubernetes import client as k8s
 
 from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.configuration.testbeds import Kubernetes, Placement
-from tpcsweep.testbeds.kubernetes import state
-from tpcsweep.testbeds.kubernetes.api import DEPLOYMENT
+from tpcsweep.testbeds.kubernetes.metadata import DEPLOYMENT, SIDE, Naming
 from tpcsweep.testbeds.kubernetes.pod import places
 from tpcsweep.xrootd import servers as xrootd
 
@@ -45,59 +43,16 @@ NETWORK = "net1"
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
 
 
-@dataclass(frozen=True)
-class Naming:
-    """Whose objects these are."""
-
-    identifier: str
-    sweep: str
-    deployment: str
-
-    @property
-    def prefix(self) -> str:
-        """What all names begin with, and the Job's own."""
-        return state.prefix(self.identifier)
-
-    def meta(
-        self,
-        name: str,
-        owner: k8s.V1Job | None = None,
-        role: str | None = None,
-        side: str | None = None,
-        annotations: Mapping[str, str] | None = None,
-    ) -> k8s.V1ObjectMeta:
-        """Metadata of an object: whose it is, and what goes with what."""
-        references = None
-        if owner and owner.metadata:
-            references = [
-                k8s.V1OwnerReference(
-                    api_version="batch/v1",
-                    kind="Job",
-                    name=owner.metadata.name or "",
-                    uid=owner.metadata.uid or "",
-                )
-            ]
-        return k8s.V1ObjectMeta(
-            name=name,
-            labels=state.labels(self.identifier, role, side),
-            annotations={**state.ownership(self.sweep, self.deployment), **(annotations or {})},
-            owner_references=references,
-        )
-
-
 def job(naming: Naming, settings: Kubernetes, deadline: float) -> k8s.V1Job:
     """The owner of everything else; its pod has the client and the hub. It ends after `deadline` seconds."""
     placed = settings.client
-    cpu, memory = f"{settings.client_cores:g}", str(settings.client_memory)
-    mounts = _mounts()
+    client = (f"{settings.client_cores:g}", str(settings.client_memory))
     hub = [f"{seconds:g}" for seconds in (settings.start_time, settings.orphan_time)]
     containers = [
-        _container("client", settings, ["client"], (cpu, memory), mounts, placed.resources),
-        _container("hub", settings, ["hub", *hub], AGENT, mounts),
+        _container("client", settings, ["client"], client, placed.resources),
+        _container("hub", settings, ["hub", *hub], AGENT),
     ]
-    volumes = [_in_memory("state", STATE_SIZE), *_filled_later(naming, "client")]
     annotations = attachment(placed, 0)
-    spec = _pod_spec(settings, placed, containers, volumes)
     return k8s.V1Job(
         metadata=naming.meta(naming.prefix),
         spec=k8s.V1JobSpec(
@@ -105,7 +60,8 @@ def job(naming: Naming, settings: Kubernetes, deadline: float) -> k8s.V1Job:
             active_deadline_seconds=round(deadline),
             ttl_seconds_after_finished=FINISHED_SECONDS,
             template=k8s.V1PodTemplateSpec(
-                metadata=naming.meta("", role="client", annotations=annotations), spec=spec
+                metadata=naming.meta("", role="client", annotations=annotations),
+                spec=_pod_spec(settings, placed, containers, _volumes(naming, "client")),
             ),
         ),
     )
@@ -123,36 +79,28 @@ def server_pod(
     """The pod of a server: its own container, and the agent's. `number` is its place among its side's addresses."""
     origin = server.role == "server"
     side = server.name[:3]
-    mounts = [*_mounts(), _mount("files", places.FILES)]
-    if origin:
-        cores = None if wanted.cores is None else f"{wanted.cores / wanted.origins:.3f}"
-        limits = (cores, str(settings.memory + SERVER_MEMORY))
-    else:
-        limits = REDIRECTOR
-    programs = [server.name, server.role, *server.programs]
+    cores = None if wanted.cores is None else f"{wanted.cores / wanted.origins:.3f}"
+    limits = (cores, str(settings.memory + SERVER_MEMORY)) if origin else REDIRECTOR
+    command = ["servers", server.name, server.role, *server.programs]
+    files = [_mount("files", places.FILES)]
+    servers = _container("servers", settings, command, limits, placed.resources if origin else {}, files)
     ports = [xrootd.PORT, xrootd.CMSD_PORT, places.AGENT_PORT, places.PROBE_PORT]
-    servers = _container(
-        "servers", settings, ["servers", *programs], limits, mounts, placed.resources if origin else {}
-    )
     servers.ports = [k8s.V1ContainerPort(container_port=port) for port in ports]
-    agent = _container("agent", settings, ["agent"], AGENT, mounts)
-    if settings.paths.kind == "netem" and origin:
-        agent.security_context = _may_emulate()
-        agent.command = [*AS_USER, *(agent.command or [])]
-    spec = _pod_spec(
-        settings,
-        placed,
-        [servers, agent],
-        [
-            _in_memory("state", STATE_SIZE),
-            _in_memory("files", str(settings.memory)),
-            *_filled_later(naming, "servers"),
-        ],
-    )
+    emulates = settings.paths.kind == "netem" and origin
+    agent = _container("agent", settings, ["agent"], AGENT, mounts=files, emulates=emulates)
+    volumes = [*_volumes(naming, "servers"), _in_memory("files", str(settings.memory))]
+    spec = _pod_spec(settings, placed, [servers, agent], volumes)
     assert spec.security_context
     spec.security_context.sysctls = sysctls(settings, wanted)
-    if not placed.affinity:
-        spec.topology_spread_constraints = [_spread(naming, side)]
+    if not placed.affinity:  # the origins of a side on as many nodes as there are
+        siblings = k8s.V1LabelSelector(match_labels={DEPLOYMENT: naming.identifier, SIDE: side})
+        spread = k8s.V1TopologySpreadConstraint(
+            max_skew=1,
+            topology_key="kubernetes.io/hostname",
+            when_unsatisfiable="ScheduleAnyway",
+            label_selector=siblings,
+        )
+        spec.topology_spread_constraints = [spread]
     return k8s.V1Pod(
         metadata=naming.meta(
             f"{naming.prefix}-{server.name}",
@@ -170,9 +118,8 @@ def secret(naming: Naming, of: str, files: Mapping[str, bytes], owner: k8s.V1Job
     data: dict[str, bytes | str] = {
         name: base64.b64encode(content).decode() for name, content in files.items()
     }
-    return k8s.V1Secret(
-        metadata=naming.meta(f"{naming.prefix}-{of}", owner), type="Opaque", immutable=True, data=data
-    )
+    metadata = naming.meta(f"{naming.prefix}-{of}", owner)
+    return k8s.V1Secret(metadata=metadata, type="Opaque", immutable=True, data=data)
 
 
 def config_map(naming: Naming, files: Mapping[str, str], owner: k8s.V1Job) -> k8s.V1ConfigMap:
@@ -212,8 +159,10 @@ def attachment(placed: Placement, number: int) -> dict[str, str]:
     if placed.network is None:
         return {}
     namespace, _, name = placed.network.rpartition("/")
-    one: dict[str, Any] = {"name": name, "interface": NETWORK, "ips": [placed.addresses[number]]}
-    return {NETWORKS: json.dumps([{**one, "namespace": namespace} if namespace else one])}
+    network: dict[str, Any] = {"name": name, "interface": NETWORK, "ips": [placed.addresses[number]]}
+    if namespace:
+        network["namespace"] = namespace
+    return {NETWORKS: json.dumps([network])}
 
 
 def _pod_spec(
@@ -249,63 +198,58 @@ def _container(
     settings: Kubernetes,
     command: Sequence[str],
     limits: tuple[str | None, str],
-    mounts: list[k8s.V1VolumeMount],
     extended: Mapping[str, str] | None = None,
+    mounts: Sequence[k8s.V1VolumeMount] = (),
+    *,
+    emulates: bool = False,
 ) -> k8s.V1Container:
+    """A container of any pod; `command` is a module of `pod` and its arguments.
+
+    One that `emulates` begins as root, with the rights to become another user and to keep NET_ADMIN, for AS_USER.
+    """
     cpu, memory = limits
     limited = {"memory": memory, **({"cpu": cpu} if cpu else {}), **(extended or {})}
     little = {"cpu": SMALL_CPU, "memory": SMALL_MEMORY, **(extended or {})}
+    added = ["NET_ADMIN", "SETGID", "SETUID"] if emulates else None
+    run = ["/usr/bin/python3", "-m", f"{POD}.{command[0]}", *command[1:]]
     return k8s.V1Container(
         name=name,
         image=settings.image,
         image_pull_policy=settings.pull_policy,
-        command=["/usr/bin/python3", "-m", f"{POD}.{command[0]}", *command[1:]],
+        command=[*AS_USER, *run] if emulates else run,
         resources=k8s.V1ResourceRequirements(
             limits=limited, requests=limited if settings.qos == "guaranteed" else little
         ),
-        volume_mounts=mounts,
+        volume_mounts=[
+            _mount("state", places.STATE),
+            # XRootD writes there, whatever it is told.
+            k8s.V1VolumeMount(name="state", mount_path="/tmp", sub_path="tmp"),  # noqa: S108
+            _mount("credentials", places.CREDENTIALS, read_only=True),
+            _mount("configuration", places.CONFIGURATION, read_only=True),
+            *mounts,
+        ],
         termination_message_policy="FallbackToLogsOnError",
         security_context=k8s.V1SecurityContext(
+            run_as_user=0 if emulates else None,
+            run_as_non_root=False if emulates else None,
             allow_privilege_escalation=False,
             read_only_root_filesystem=True,
-            capabilities=k8s.V1Capabilities(drop=["ALL"]),
+            capabilities=k8s.V1Capabilities(drop=["ALL"], add=added),
         ),
     )
 
 
-def _may_emulate() -> k8s.V1SecurityContext:
-    """What `AS_USER` needs: it begins as root, with the right to become another and the one that it keeps."""
-    return k8s.V1SecurityContext(
-        run_as_user=0,
-        run_as_non_root=False,
-        allow_privilege_escalation=False,
-        read_only_root_filesystem=True,
-        capabilities=k8s.V1Capabilities(drop=["ALL"], add=["NET_ADMIN", "SETGID", "SETUID"]),
-    )
+def _volumes(naming: Naming, of: str) -> list[k8s.V1Volume]:
+    """Those of every pod.
 
-
-def _mounts() -> list[k8s.V1VolumeMount]:
+    Certificates and configuration hold the pods' addresses, so they come when the pods are there already.
+    """
+    secret = k8s.V1SecretVolumeSource(secret_name=f"{naming.prefix}-{of}", optional=True, default_mode=0o440)
+    configuration = k8s.V1ConfigMapVolumeSource(name=naming.prefix, optional=True)
     return [
-        _mount("state", places.STATE),
-        # XRootD writes there, whatever it is told.
-        k8s.V1VolumeMount(name="state", mount_path="/tmp", sub_path="tmp"),  # noqa: S108
-        _mount("credentials", places.CREDENTIALS, read_only=True),
-        _mount("configuration", places.CONFIGURATION, read_only=True),
-    ]
-
-
-def _filled_later(naming: Naming, of: str) -> list[k8s.V1Volume]:
-    """Certificates and configuration hold the pods' addresses, so they come when the pods are there already."""
-    return [
-        k8s.V1Volume(
-            name="credentials",
-            secret=k8s.V1SecretVolumeSource(
-                secret_name=f"{naming.prefix}-{of}", optional=True, default_mode=0o440
-            ),
-        ),
-        k8s.V1Volume(
-            name="configuration", config_map=k8s.V1ConfigMapVolumeSource(name=naming.prefix, optional=True)
-        ),
+        _in_memory("state", STATE_SIZE),
+        k8s.V1Volume(name="credentials", secret=secret),
+        k8s.V1Volume(name="configuration", config_map=configuration),
     ]
 
 
@@ -315,13 +259,3 @@ def _in_memory(name: str, size: str) -> k8s.V1Volume:
 
 def _mount(name: str, path: Any, *, read_only: bool = False) -> k8s.V1VolumeMount:
     return k8s.V1VolumeMount(name=name, mount_path=str(path), read_only=read_only or None)
-
-
-def _spread(naming: Naming, side: str) -> k8s.V1TopologySpreadConstraint:
-    """The origins of a side on as many nodes as there are."""
-    return k8s.V1TopologySpreadConstraint(
-        max_skew=1,
-        topology_key="kubernetes.io/hostname",
-        when_unsatisfiable="ScheduleAnyway",
-        label_selector=k8s.V1LabelSelector(match_labels={DEPLOYMENT: naming.identifier, state.SIDE: side}),
-    )

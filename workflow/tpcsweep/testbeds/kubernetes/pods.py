@@ -9,21 +9,23 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kubernetes.client import V1Job, V1Pod
+from kubernetes.client import V1Pod
 
 from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.configuration.testbeds import Kubernetes, Pair
 from tpcsweep.testbeds.kubernetes import objects
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call, create
-from tpcsweep.testbeds.kubernetes.objects import Naming
+from tpcsweep.testbeds.kubernetes.faults import spec_of
+from tpcsweep.testbeds.kubernetes.leases import Leases
+from tpcsweep.testbeds.kubernetes.metadata import ROLE, Naming, meta_of, name_of
 from tpcsweep.testbeds.kubernetes.pod import places
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.testbeds.kubernetes.site import Side
-from tpcsweep.testbeds.kubernetes.state import ROLE
 from tpcsweep.testbeds.kubernetes.watch import PodWatch
 from tpcsweep.xrootd import credentials
 from tpcsweep.xrootd import servers as xrootd
@@ -39,40 +41,49 @@ SECRETS: Mapping[str, Callable[[str], bool]] = {
 """Which credentials the client has, and which the servers."""
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a deployment goes: the pair whose nodes it holds."""
+
+    cluster: Cluster
+    pair: Pair
+    held: Leases
+    naming: Naming
+
+
 class Pods:
     """The pods of one deployment, by the names of their servers, and `client`."""
 
     def __init__(
-        self,
-        cluster: Cluster,
-        settings: Kubernetes,
-        pair: Pair,
-        wanted: DeploymentParameters,
-        naming: Naming,
-        deadline: float,
+        self, place: Place, settings: Kubernetes, wanted: DeploymentParameters, deadline: float
     ) -> None:
         """Make the Job, which ends after `deadline` seconds, and all that can be made before pods have addresses.
 
         Raises ClusterError.
         """
-        self._cluster = cluster
+        self._cluster = place.cluster
         self._settings = settings
         self._wanted = wanted
-        self._naming = naming
-        self._placed = {"src": pair.source, "dst": pair.destination}
-        self._owner: V1Job = create(cluster, objects.job(naming, settings, deadline))
-        self.watch = PodWatch(cluster, naming.identifier)
-        bodies: list[Any] = [objects.network_policy(naming, self._owner)]
+        self._naming = place.naming
+        self._placed = {"src": place.pair.source, "dst": place.pair.destination}
+        self._owner = create(self._cluster, objects.job(self._naming, settings, deadline))
+        self.watch = PodWatch(self._cluster, self._naming)
+        bodies: list[Any] = [objects.network_policy(self._naming, self._owner)]
         for side, placed in self._placed.items():
-            for number, server in enumerate(self._blank(side).servers):
-                pod = objects.server_pod(naming, settings, placed, server, number, wanted, self._owner)
-                bodies.append(pod)
+            bodies += [
+                objects.server_pod(self._naming, settings, placed, server, number, wanted, self._owner)
+                for number, server in enumerate(self._blank(side).servers)
+            ]
         self._create(bodies)
         self._by_name: dict[str, V1Pod] = {}
         self.sides: dict[str, Side] = {}
 
     def run(self) -> None:
-        """Wait until all run, then give them what holds their addresses. Raises ClusterError with what is wrong."""
+        """Wait until all run, then give them what holds their addresses.
+
+        Raises:
+            ClusterError: What keeps them from running.
+        """
         count = 1 + sum(len(self._blank(side).servers) for side in self._placed)
         running = self.watch.running(count, self._settings.start_time).values()
         self._by_name = {_name(pod, self._naming): pod for pod in running}
@@ -100,30 +111,35 @@ class Pods:
         https://kubernetes.io/docs/tasks/configure-pod-container/configure-pod-configmap/
         """
         ended = threading.Event()
-        names = [_full_name(pod) for pod in self._by_name.values()]
+        names = [name_of(pod) for pod in self._by_name.values()]
 
         def poke() -> None:
             with ThreadPoolExecutor(PARALLEL) as pool:
                 for count in itertools.count(1):
-                    list(pool.map(partial(_poke, self._cluster, {POKED: str(count)}), names))
+                    list(pool.map(partial(self._annotate, {POKED: str(count)}), names))
                     if ended.wait(POKE_SECONDS):
                         return
 
-        thread = threading.Thread(target=poke, name="poking", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
+        with ThreadPoolExecutor(1) as poking:
+            poking.submit(poke)
+            try:
+                yield
+            finally:
+                ended.set()
 
     def close(self, logs: Path) -> None:
         """Look no more, and save what the containers have said. They are still there."""
         pods = self.watch.pods().values()
         self.watch.close()
-        containers = [(pod, each.name) for pod in pods if pod.spec for each in pod.spec.containers]
+        containers = [(pod, container.name) for pod in pods for container in spec_of(pod).containers]
         with ThreadPoolExecutor(PARALLEL) as pool:
-            list(pool.map(lambda one: self._save_log(logs, *one), containers))
+            list(pool.map(lambda container: self._save_log(logs, *container), containers))
+
+    def _annotate(self, annotations: dict[str, str], pod: str) -> None:
+        """Whatever is wrong with a pod is noticed elsewhere."""
+        body = {"metadata": {"annotations": annotations}}
+        with contextlib.suppress(ClusterError):
+            call(self._cluster.core.patch_namespaced_pod, pod, self._cluster.namespace, body, seconds=5)
 
     def _create(self, bodies: list[Any]) -> None:
         with ThreadPoolExecutor(PARALLEL) as pool:
@@ -133,7 +149,7 @@ class Pods:
         """Those of an attached network, or those of the pods."""
         blank = self._blank(side).servers
         attached = [address.partition("/")[0] for address in self._placed[side].addresses]
-        return (attached or [ip(self[server.name]) for server in blank])[: len(blank)]
+        return (attached or [address_of(self[server.name]) for server in blank])[: len(blank)]
 
     def _blank(self, side: str) -> Side:
         """A side's servers before they have addresses."""
@@ -147,7 +163,7 @@ class Pods:
     def _fill(self) -> None:
         """Make Secrets and ConfigMap."""
         servers, naming, owner = self.servers, self._naming, self._owner
-        addresses = {server.address for server in servers} | {ip(pod) for _, pod in self.items()}
+        addresses = {server.address for server in servers} | {address_of(pod) for _, pod in self.items()}
         files = {places.COMPLETE: b"", **_credentials(sorted(addresses))}
         configurations = {
             f"{server.name}.cfg": xrootd.configuration(server, places.PRIVATE) for server in servers
@@ -160,10 +176,9 @@ class Pods:
 
     def _save_log(self, logs: Path, pod: V1Pod, container: str) -> None:
         """What a container has said, without the tokens that servers log."""
-        name = _full_name(pod)
-        read = self._cluster.core.read_namespaced_pod_log
+        read, space = self._cluster.core.read_namespaced_pod_log, self._cluster.namespace
         try:
-            text = call(lambda: read(name, self._cluster.namespace, container=container), seconds=0)
+            text = call(read, name_of(pod), space, container=container, seconds=0)
         except ClusterError:
             return  # it has never run, or its node is gone
         if text:
@@ -172,32 +187,16 @@ class Pods:
             path.write_text(xrootd.without_secrets(text))
 
 
-def ip(pod: V1Pod) -> str:
+def address_of(pod: V1Pod) -> str:
     """A pod's address."""
     assert pod.status
     return pod.status.pod_ip or ""
 
 
-def node(pod: V1Pod) -> str:
-    """The node that a pod is on."""
-    return (pod.spec and pod.spec.node_name) or ""
-
-
-def _full_name(pod: V1Pod) -> str:
-    return (pod.metadata and pod.metadata.name) or ""
-
-
 def _name(pod: V1Pod, naming: Naming) -> str:
     """The name of a pod's server; the Job makes up the name of the client's pod."""
-    labels = (pod.metadata and pod.metadata.labels) or {}
-    return CLIENT if labels.get(ROLE) == CLIENT else _full_name(pod).removeprefix(f"{naming.prefix}-")
-
-
-def _poke(cluster: Cluster, annotations: dict[str, str], pod: str) -> None:
-    """Whatever is wrong with a pod is noticed elsewhere."""
-    body = {"metadata": {"annotations": annotations}}
-    with contextlib.suppress(ClusterError):
-        call(lambda: cluster.core.patch_namespaced_pod(pod, cluster.namespace, body), seconds=5)
+    role = (meta_of(pod).labels or {}).get(ROLE)
+    return CLIENT if role == CLIENT else name_of(pod).removeprefix(f"{naming.prefix}-")
 
 
 def _credentials(addresses: list[str]) -> dict[str, bytes]:

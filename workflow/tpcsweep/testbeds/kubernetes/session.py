@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import queue
@@ -39,9 +40,13 @@ class Session:
     def __init__(
         self, cluster: Cluster, pod: str, longest: float, heard: Callable[[Mapping[str, Any]], None]
     ) -> None:
-        """`longest` is for how many seconds the cluster may be out of reach.
+        """Begin the conversation.
 
-        `heard` is called, in a thread of the session's, with every message that is no answer.
+        Args:
+            cluster: Where the pod is.
+            pod: The one with the hub.
+            longest: Seconds for which the cluster may be out of reach.
+            heard: Is called, in a thread of the session's, with every message that is no answer.
         """
         self._cluster = cluster
         self._pod = pod
@@ -59,7 +64,11 @@ class Session:
         self._thread.start()
 
     def ask(self, verb: str, seconds: float = ANSWER_SECONDS, /, **arguments: object) -> Any:
-        """Raises SessionError with the words of whoever refused, or when no answer comes in time."""
+        """Ask the hub, and wait for its answer.
+
+        Raises:
+            SessionError: The words of whoever refused, or that no answer has come within `seconds`.
+        """
         return self.start(verb, seconds, **arguments)()
 
     def start(self, verb: str, seconds: float = ANSWER_SECONDS, /, **arguments: object) -> Callable[[], Any]:
@@ -86,8 +95,8 @@ class Session:
 
     def tell(self, to: list[str], verb: str, /, **arguments: object) -> dict[str, Any]:
         """Ask agents, all at once; their answers by name."""
-        found: dict[str, Any] = self.ask("tell", to=to, verb=verb, arguments=arguments)
-        return found
+        answers: dict[str, Any] = self.ask("tell", to=to, verb=verb, arguments=arguments)
+        return answers
 
     def close(self) -> None:
         """End the conversation; the hub waits for the next one."""
@@ -95,20 +104,17 @@ class Session:
         self._thread.join()
 
     def _run(self) -> None:
-        give_up = time.monotonic() + self.longest
+        self._heard_at = time.monotonic()
         while not self._ended.is_set():
             why = "it ended"
             try:
-                connection = self._connect()
-                try:
-                    give_up = self._converse(connection, give_up)
-                finally:
-                    connection.close()
+                with contextlib.closing(self._connect()) as connection:
+                    self._converse(connection)
             except ApiException as error:
                 why = explain_error(error)
             except (WebSocketException, OSError, HTTPError, ClusterError) as error:
                 why = str(error) or type(error).__name__
-            if time.monotonic() > give_up:
+            if time.monotonic() - self._heard_at > self.longest:
                 self._lose(f"{self._pod} is out of reach for {self.longest:g} s: {why}")
                 return
             self._ended.wait(PAUSE)
@@ -123,7 +129,6 @@ class Session:
             stdin=True,
             stdout=True,
             stderr=True,
-            tty=False,
             binary=True,
             _preload_content=False,
         )
@@ -133,8 +138,8 @@ class Session:
                 connection.write_stdin(line)
         return connection
 
-    def _converse(self, connection: WSClient, give_up: float) -> float:
-        """Until the connection ends; returns when to give up reconnecting."""
+    def _converse(self, connection: WSClient) -> None:
+        """Until the connection ends."""
         text = b""
         told = time.monotonic()
         while connection.is_open() and not self._ended.is_set():
@@ -143,13 +148,12 @@ class Session:
                 *lines, text = (text + connection.read_stdout()).split(b"\n")
                 for line in lines:
                     self._take(json.loads(line))
-                give_up = time.monotonic() + self.longest
+                self._heard_at = time.monotonic()
             while not self._outgoing.empty():
                 connection.write_stdin(self._outgoing.get())
             if time.monotonic() - told > KEEP_ALIVE:
                 told = time.monotonic()
                 connection.write_stdin(json.dumps({"from": self._next}).encode() + b"\n")
-        return give_up
 
     def _take(self, message: dict[str, Any]) -> None:
         number = message.pop("number")

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import json
+import math
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tpcsweep.broken import BrokenError, FaultError
 from tpcsweep.client.handle import Client, Event
 from tpcsweep.measure.files import Arrival
-from tpcsweep.measure.history import History
-from tpcsweep.measure.readings import Reading
+from tpcsweep.measure.readings import History, Reading
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
+from tpcsweep.testbeds.kubernetes.pod.places import Sample
 from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER
-from tpcsweep.testbeds.kubernetes.readings import Parts, combine
 from tpcsweep.testbeds.kubernetes.session import Session
 from tpcsweep.xrootd.monitoring import Copy
 from tpcsweep.xrootd.servers import Server
@@ -34,6 +36,9 @@ NOTICE_SECONDS = 5.0
 """Seconds in which the API tells of something that was noticed by others first."""
 GONE_SECONDS = 60.0
 """The same, of a pod that is heard of no more: controllers miss a node after 50 s (node-monitor-grace-period)."""
+_AT = {name: place for place, name in enumerate(Sample._fields)}
+_STATES = ("rtt", "cwnd", "connections", "thread", "waiting", "work", "slowed")
+_DATA = ("busy", "rwnd_limited", "sndbuf_limited", "sent", "resent")
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,27 @@ class Side:
         return [origin.address for origin in self.origins]
 
 
+@dataclass(frozen=True)
+class Parts:
+    """Who is what: names of agents."""
+
+    sources: Sequence[str]
+    destinations: Sequence[str]
+    client: str
+    machines: Mapping[str, str]
+    """The machine of each, by an identifier: pods may share one, whose counters count once."""
+
+    @property
+    def servers(self) -> list[str]:
+        """Those of both sides."""
+        return [*self.sources, *self.destinations]
+
+    @property
+    def all(self) -> list[str]:
+        """Everyone who sends samples."""
+        return [*self.servers, self.client]
+
+
 class SettleError(BrokenError):
     """Transfers of the last cell do not end."""
 
@@ -67,6 +93,7 @@ class Inbox:
     """What the hub says unasked, sorted: samples by agent, copies, lines of the client."""
 
     def __init__(self, fault: Callable[[], str | None]) -> None:
+        """`fault` says what has broken, as Kubernetes sees it."""
         self._fault = fault
         self.ahead = 0.0
         """Seconds that this machine's clock is ahead of the hub's."""
@@ -85,7 +112,9 @@ class Inbox:
             copy = Copy(*message["copy"])
             self._copies.put(copy._replace(begin=copy.begin + self.ahead, end=copy.end + self.ahead))
         elif "client" in message:
-            self._client.put(json.dumps(self._here(message["client"])).encode())
+            event = message["client"]
+            times = {name: event[name] + self.ahead for name in ("start", "end") if name in event}
+            self._client.put(json.dumps(event | times).encode())
         else:
             self._gone.append(message.get("lost") or f"{message['gone']} is gone")
             self._client.put(None)
@@ -94,10 +123,6 @@ class Inbox:
         """What the client says, until it or anything else is gone."""
         while (line := self._client.get()) is not None:
             yield line
-
-    def _here(self, event: dict[str, Any]) -> dict[str, Any]:
-        """An event of the client in this machine's time."""
-        return event | {name: event[name] + self.ahead for name in ("start", "end") if name in event}
 
     def arrival(self, told: list[Any]) -> Arrival:
         """What the hub says of a file, in this machine's time."""
@@ -141,9 +166,9 @@ class Inbox:
         if why := self._fault():
             raise FaultError(why)
         if self._gone:
-            error = FaultError("; ".join(self._gone))
-            self.blame(error)
-            raise error
+            gone = FaultError("; ".join(self._gone))
+            self.blame(gone)
+            raise gone
 
 
 class WatchedClient(Client):
@@ -184,7 +209,7 @@ class RemoteSampler:
         theirs = self._session.ask("clock")
         # The hub's clock is another machine's; whoever measures compares times with this one's.
         self._inbox.ahead = (before + time.monotonic()) / 2 - theirs
-        self._session.ask("watch", to=self._servers, interval=self._interval)
+        self._session.ask("watch", to=self._parts.servers, interval=self._interval)
         give_up = time.monotonic() + FIRST_SECONDS
         while not self.readings():
             self._inbox.check()
@@ -193,11 +218,9 @@ class RemoteSampler:
             time.sleep(POLL)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
-            self._session.ask("unwatch", to=self._servers)
+            self._session.ask("unwatch", to=self._parts.servers)
 
     @property
     def interval(self) -> float:
@@ -206,15 +229,8 @@ class RemoteSampler:
 
     def readings(self) -> list[Reading]:
         """Those so far, in this machine's time."""
-        found = self._inbox.samples()
-        if not all(name in found for name in self._parts.all):
-            return []
-        combined = combine(found, self._parts, self.interval)
-        return [reading._replace(time=reading.time + self._inbox.ahead) for reading in combined]
-
-    @property
-    def _servers(self) -> list[str]:
-        return [*self._parts.sources, *self._parts.destinations]
+        readings = combine(self._inbox.samples(), self._parts, self.interval)
+        return [reading._replace(time=reading.time + self._inbox.ahead) for reading in readings]
 
 
 @dataclass
@@ -262,17 +278,18 @@ class Site:
 
     def totals(self) -> dict[str, int | None]:
         """Counters that are looked at only before and after a cell: packets dropped, periods, throttled periods."""
-        told = self.session.ask("totals", to=[*self.sides["src"].names, *self.sides["dst"].names])
-        groups = {name: self.sides[side].names for name, side in SIDES.items()}
-        found: dict[str, int | None] = {}
-        for name, members in (*groups.items(), (CLIENT, [CLIENT])):
-            found[f"{name}_periods"] = sum(told[member][0] for member in members)
-            found[f"{name}_throttled"] = sum(told[member][1] for member in members)
-        dropped = [told[member][2:] for members in groups.values() for member in members]
-        for name, drops in zip(("path_drops", "path_queue_drops"), zip(*dropped, strict=True), strict=True):
+        servers = self.parts.servers
+        told = self.session.ask("totals", to=servers)
+        groups = {name: self.sides[side].names for name, side in SIDES.items()} | {CLIENT: [CLIENT]}
+        totals: dict[str, int | None] = {}
+        for name, members in groups.items():
+            totals[f"{name}_periods"] = sum(told[member][0] for member in members)
+            totals[f"{name}_throttled"] = sum(told[member][1] for member in members)
+        for place, name in ((2, "path_drops"), (3, "path_queue_drops")):
+            drops = [told[server][place] for server in servers]
             # Real networks do not say what they drop.
-            found[name] = None if None in drops else sum(drops)
-        return found
+            totals[name] = None if None in drops else sum(drops)
+        return totals
 
     def received(self, event: Event) -> Arrival:
         """What had arrived in the file of a transfer that has ended; the hub removed it when it heard of that."""
@@ -290,11 +307,13 @@ class Site:
         """After the client has stopped: end what the servers still copy and remove what arrived.
 
         A server notices only at its next marker, up to 5 s later, that its client has gone. Cutting its connections
-        from outside takes a privilege that pods do not have; starting it anew cuts them in 0.2 s. Raises SettleError.
+        from outside takes a privilege that pods do not have; starting it anew cuts them in 0.2 s.
+
+        Raises:
+            SettleError: Who still has connections.
         """
-        everyone = [*self.sides["src"].names, *self.sides["dst"].names]
         give_up = time.monotonic() + SETTLE_SECONDS
-        while busy := self._busy(everyone):
+        while busy := self._busy(self.parts.servers):
             if time.monotonic() > give_up:
                 self._restart(busy)
                 break
@@ -328,3 +347,88 @@ class Site:
         for side in self.sides.values():
             redirector = side.redirector.address if side.redirector else None
             self.session.ask("ready", redirector=redirector, origins=side.addresses)
+
+
+def combine(
+    samples: Mapping[str, Sequence[Sequence[float | None]]], parts: Parts, interval: float
+) -> list[Reading]:
+    """Readings from when all have begun to send until the last moment that all know. Pure.
+
+    Agents look at their pods each by its own timer, at times that the hub has turned into its own. A reading is what
+    all of them would have shown at one moment: counters are interpolated between two samples, states are those of
+    the last.
+
+    Args:
+        samples: By the names of agents; none, or no such name, where nothing has come yet.
+        parts: Who is what.
+        interval: Seconds between readings.
+    """
+    if not all(samples.get(name) for name in parts.all):
+        return []
+    columns = {name: np.array(samples[name], dtype=float) for name in parts.all}
+    first = max(table[0, 0] for table in columns.values())
+    last = min(table[-1, 0] for table in columns.values())
+    # A rounding error must not cost the last reading.
+    times = first + interval * np.arange(math.floor((last - first) / interval + 1e-6) + 1)
+    at = {name: _at(table, times) for name, table in columns.items()}
+    machines = list({machine: name for name, machine in parts.machines.items() if name in at}.values())
+
+    def each(names: Sequence[str], field: str) -> NDArray[np.float64]:
+        return np.stack([at[name][field] for name in names], axis=1)
+
+    def total(names: Sequence[str], field: str) -> NDArray[np.float64]:
+        return np.asarray(each(names, field).sum(axis=1))
+
+    source_cpu, destination_cpu = each(parts.sources, "cpu"), each(parts.destinations, "cpu")
+    connections = total(parts.sources, "connections")
+    sources = [at[name] for name in parts.sources]
+    columns_of = {
+        "payload": total(parts.destinations, "payload"),
+        "source_bytes": total(parts.sources, "sent"),
+        "wire_bytes": total(parts.destinations, "received"),
+        "client_cpu": at[parts.client]["cpu"],
+        "machine_busy": total(machines, "busy"),
+        "machine_steal": total(machines, "steal"),
+        "machine_total": total(machines, "total"),
+        "machine_pressure": total(machines, "pressure") / len(machines),
+        "machine_work": total(machines, "work") / len(machines),
+        "machine_slowed": np.fmax.reduce(each(machines, "slowed"), axis=1),
+        "retransmits": total(parts.sources, "retransmits"),
+        **{field: total(parts.sources, f"data_{field}") for field in _DATA},
+        "source_thread": each(parts.sources, "thread").max(axis=1),
+        "destination_thread": each(parts.destinations, "thread").max(axis=1),
+        "client_thread": at[parts.client]["thread"],
+        "source_waiting": total(parts.sources, "waiting"),
+        "destination_waiting": total(parts.destinations, "waiting"),
+        "rtt_loaded": _mean(sources, "rtt"),
+        "cwnd": _mean(sources, "cwnd"),
+    }
+    return [
+        Reading(
+            time=float(times[i]),
+            source_cpu=tuple(map(float, source_cpu[i])),
+            destination_cpu=tuple(map(float, destination_cpu[i])),
+            path_cpu=math.nan,
+            connections=int(connections[i]),
+            **{name: float(values[i]) for name, values in columns_of.items()},  # type: ignore[arg-type]
+        )
+        for i in range(len(times))
+    ]
+
+
+def _at(table: NDArray[np.float64], times: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    """The columns of one agent at other times."""
+    before = np.clip(np.searchsorted(table[:, 0], times + 1e-9, side="right") - 1, 0, None)
+    return {
+        name: table[before, place] if name in _STATES else np.interp(times, table[:, 0], table[:, place])
+        for name, place in _AT.items()
+    }
+
+
+def _mean(sources: Sequence[Mapping[str, NDArray[np.float64]]], field: str) -> NDArray[np.float64]:
+    """The mean over all connections of all origins; NaN where there is none."""
+    weights = np.stack([source["connections"] for source in sources])
+    values = np.nan_to_num(np.stack([source[field] for source in sources]))
+    count = weights.sum(axis=0)
+    with np.errstate(invalid="ignore"):
+        return np.asarray((values * weights).sum(axis=0) / np.where(count, count, np.nan))

@@ -1,41 +1,97 @@
-"""The kubernetes testbed: deployments on the nodes of a cluster, side by side where the testbed has several pairs."""
+"""The kubernetes testbed: deployments on the nodes of a cluster, side by side where the testbed has several pairs.
+
+A deployment is brought up, handed over and taken down here, from its first object to its last.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
 
-from tpcsweep.broken import FaultError
+from kubernetes.client import V1Pod, VersionApi
+
+from tpcsweep.broken import BrokenError
 from tpcsweep.client.handle import ClientError
 from tpcsweep.configuration.testbeds import Kubernetes, Pair, Placement
+from tpcsweep.linux import signals
 from tpcsweep.measure.cell import measure as measure
-from tpcsweep.paths import PathError
+from tpcsweep.paths import Path, PathError, describe_limit
 from tpcsweep.testbeds import Request
-from tpcsweep.testbeds.kubernetes import api, deployment, leases, state
-from tpcsweep.testbeds.kubernetes.deployment import Place
-from tpcsweep.testbeds.kubernetes.session import SessionError
-from tpcsweep.testbeds.kubernetes.site import SettleError, Site
-from tpcsweep.testbeds.kubernetes.trial import require as require
+from tpcsweep.testbeds.kubernetes import api, leases, objects, state
+from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError, call, create
+from tpcsweep.testbeds.kubernetes.faults import IMAGE
+from tpcsweep.testbeds.kubernetes.metadata import Naming, name_of, node_of
+from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
+from tpcsweep.testbeds.kubernetes.pod.network import share
+from tpcsweep.testbeds.kubernetes.pods import Place, Pods, address_of
+from tpcsweep.testbeds.kubernetes.session import Session, SessionError
+from tpcsweep.testbeds.kubernetes.site import Inbox, Site, WatchedClient
+from tpcsweep.testbeds.kubernetes.verify import Ends, Measured, verify
+from tpcsweep.testbeds.kubernetes.watch import PodError, PodWatch
 
-EXPECTED = (
-    api.ClusterError,
-    FaultError,
-    PathError,
-    SessionError,
-    SettleError,
-    ClientError,
-    state.TeardownError,
-)
+EXPECTED = (ClusterError, BrokenError, PathError, state.TeardownError)
+DEADLINE_MARGIN = 900.0
+"""Seconds that a deployment's Job may last beside its cells and its start."""
+OTHERS = (("src", "dst"), ("dst", "src"))
+"""Each side, and the other one."""
+TRIAL = "trial of the image"
+"""What the trial is called where others see it."""
+TRIAL_MARGIN = 60.0
+"""Seconds that the trial's Job may last beside its start, if nobody removes it."""
+RIGHTS = "config/kubernetes/rbac.yaml has the rights that sweeps need"
+
+
+def require(settings: Kubernetes) -> None:
+    """Start and remove one client pod, to see whether deployments can come up at all.
+
+    Raises:
+        ClusterError: What keeps every deployment from coming up, and what to do about it: the cluster cannot be
+            found or reached, the namespace is missing, a right is lacking, or the image does not run within
+            `start_time`.
+        TeardownError: The trial does not go.
+    """
+    cluster = api.connect(settings)
+    try:
+        _try(cluster, settings)
+    except RefusedError as error:
+        if error.status == 404:
+            missing = f"there is no namespace {cluster.namespace}"
+            advice = f"kubectl create namespace {cluster.namespace}, or correct `namespace` of the testbed"
+            raise ClusterError(f"{cluster.name}: {missing}: {advice}") from error
+        advice = f"; {RIGHTS}" if "lacks the right" in str(error) else ""
+        raise ClusterError(f"{cluster.name}: {error}{advice}") from error
 
 
 @contextlib.contextmanager
 def deployed(settings: Kubernetes, request: Request) -> Iterator[Site]:
-    """Wait for nodes, remove what dead owners left, deploy. Raises what is in EXPECTED."""
+    """A deployment that is up, verified and ready, for the length of a `with`; nothing stays behind.
+
+    Waits for nodes, and removes what dead owners have left. Raises what is in EXPECTED.
+    """
     with placed(settings, request) as place:
         request.stage(f"deploying {request.deployment}")
-        with deployment.deployed(place, settings, request) as site:
-            yield site
+        cluster, before, began = place.cluster, place.cluster.requests, time.monotonic()
+        with running(place, settings, request) as pods, contextlib.ExitStack() as undo:
+            inbox = Inbox(lambda: pods.watch.fault() or place.held.lost())
+            session = Session(cluster, name_of(pods[CLIENT]), settings.orphan_time / 2, inbox.hear)
+            undo.callback(session.close)
+            undo.callback(signals.ignore)
+            try:
+                site = _up(settings, request, pods, session, inbox, began)
+                site.provenance["deployment"] = place.naming.identifier
+                site.provenance["kubernetes"] |= {
+                    "version": call(VersionApi(cluster.http).get_code).git_version,
+                    "namespace": cluster.namespace,
+                    "requests": cluster.requests - before,
+                }
+                yield site
+            except (SessionError, ClientError) as error:
+                inbox.blame(error)  # in Kubernetes' words, where it knows why nothing is heard of the pods
+                raise
 
 
 @contextlib.contextmanager
@@ -43,31 +99,185 @@ def placed(settings: Kubernetes, request: Request) -> Iterator[Place]:
     """Hold the nodes of the first pair that is free, without what dead owners left, for the length of a `with`."""
     cluster = api.connect(settings)
     pairs = [pair for pair in settings.paths.pairs if pair.rtt in (None, request.parameters.rtt)]
-    identifier = deployment.identifier()
+    naming = Naming.new(request.sweep, request.deployment)
     with leases.first_free(
         cluster,
         [locks(pair) for pair in pairs],
-        identifier,
-        state.labels(identifier),
-        state.ownership(request.sweep, request.deployment),
-        waiting=lambda holder: request.stage(f"waiting for {holder}"),
+        naming,
+        lambda holder: request.stage(f"waiting for {holder}"),
     ) as held:
         for leftover in state.leftovers(cluster):
-            request.stage(f"removing what is left of {state.describe(leftover)}")
+            request.stage(f"removing what is left of {leftover}")
             state.teardown(cluster, leftover.identifier)
-        yield Place(cluster, pairs[held.index], held, identifier)
+        yield Place(cluster, pairs[held.index], held, naming)
+
+
+@contextlib.contextmanager
+def running(place: Place, settings: Kubernetes, request: Request) -> Iterator[Pods]:
+    """The objects of a deployment, its pods running, for the length of a `with`.
+
+    Raises:
+        ClusterError: They do not come up.
+        TeardownError: They do not go.
+    """
+
+    def torn_down() -> None:
+        for line in state.teardown(place.cluster, place.naming.identifier):
+            request.stage(line)
+
+    with contextlib.ExitStack() as undo:  # the last registered is the first to be done
+        undo.callback(torn_down)
+        undo.callback(signals.ignore)
+        deadline = settings.start_time + request.seconds + DEADLINE_MARGIN
+        pods = Pods(place, settings, request.parameters, deadline)
+        undo.callback(pods.close, request.logs)
+        undo.callback(signals.ignore)
+        pods.run()
+        yield pods
 
 
 def reap(settings: Kubernetes) -> list[str]:
-    """Remove what dead owners have left in the namespace. Raises ClusterError, TeardownError."""
+    """Remove what dead owners have left in the namespace; returns what it was. Raises ClusterError, TeardownError."""
     return state.reap(api.connect(settings))
 
 
 def locks(pair: Pair) -> set[str]:
     """The names of the Leases that keep others off a pair's nodes: one for each way of choosing nodes. Pure."""
-    return {leases.name_of(_nodes(placed)) for placed in (pair.source, pair.destination)}
+
+    def nodes(placed: Placement) -> str:
+        """The same text for the same nodes."""
+        return json.dumps([placed.node_selector, placed.affinity.get("nodeAffinity")], sort_keys=True)
+
+    return {leases.name_for(nodes(placed)) for placed in (pair.source, pair.destination)}
 
 
-def _nodes(placed: Placement) -> str:
-    """What says which nodes a side gets, the same text for the same nodes."""
-    return json.dumps([placed.node_selector, placed.affinity.get("nodeAffinity")], sort_keys=True)
+def _try(cluster: Cluster, settings: Kubernetes) -> None:
+    """A Job like a deployment's, as long as its Lease shows that it is alive, until its pod runs."""
+    naming = Naming.new("", TRIAL)
+    job = objects.job(naming, settings, settings.start_time + TRIAL_MARGIN)
+    assert job.spec
+    # The cluster makes the pods of Jobs; those of servers are made with the rights of whoever runs the sweep.
+    pod = V1Pod(metadata=naming.meta(f"{naming.prefix}-src1"), spec=job.spec.template.spec)
+    call(cluster.core.create_namespaced_pod, cluster.namespace, pod, dry_run="All")
+    with contextlib.ExitStack() as undo:
+        lock = leases.name_for(naming.identifier)
+        undo.enter_context(leases.first_free(cluster, [[lock]], naming))
+        undo.callback(state.teardown, cluster, naming.identifier)
+        create(cluster, job)
+        watch = undo.enter_context(contextlib.closing(PodWatch(cluster, naming, patient=False)))
+        try:
+            watch.running(1, settings.start_time)
+        except PodError as error:
+            of_image = any(reason in str(error) for reason in IMAGE)
+            advice = "; correct `image`, `pull_policy` or `pull_secrets` of the testbed" if of_image else ""
+            raise PodError(f"the client pod does not come up: {error}{advice}") from error
+
+
+def _up(
+    settings: Kubernetes, request: Request, pods: Pods, session: Session, inbox: Inbox, began: float
+) -> Site:
+    """From pods that run to servers that deliver: agents, path, servers, client."""
+    wanted, sides = request.parameters, pods.sides
+    ran = time.monotonic()
+    agents = {server.name: address_of(pods[server.name]) for server in pods.servers}
+    with pods.poked():
+        described = {
+            CLIENT: session.ask(
+                "connect", servers=agents, destinations=sides["dst"].names, tools=list(request.tools)
+            )
+        }
+    for side, other in OTHERS:
+        described |= session.tell(sides[side].names, "describe", peers=sides[other].addresses)
+    _require_congestion_control(described, wanted.congestion_control)
+    connected = time.monotonic()
+    emulated: dict[str, Any] = {"emulator": "none", "qdiscs": {}}
+    if settings.paths.kind == "netem":
+        path = Path(wanted.rtt, wanted.bandwidth, wanted.loss, wanted.mtu, wanted.queue_limit)
+        emulated = {"emulator": "netem", "qdiscs": {}, **describe_limit(path)}
+        share_of_origin = asdict(share(path, wanted.origins))
+        for side, other in OTHERS:
+            peers = sides[other].addresses
+            emulated["qdiscs"] |= session.tell(sides[side].names, "emulate", peers=peers, **share_of_origin)
+    origins = zip(sides["src"].origins, sides["dst"].origins, strict=True)
+    measured = verify(session, wanted, [Ends(*pair) for pair in origins], strict=settings.path == "strict")
+    verified = time.monotonic()
+    for role in ("manager", "server"):  # redirectors first, or origins look for them again ten seconds later
+        session.tell([server.name for server in pods.servers if server.role == role], "start")
+    site = Site(
+        session,
+        inbox,
+        WatchedClient(session, inbox),
+        sides,
+        machines={name: description["boot"] for name, description in described.items()},
+        provenance={},
+        rtt_idle=measured.rtt.median,
+        bandwidth_found=measured.bandwidth,
+        path_slow=measured.slow,
+    )
+    site.ready()
+    inbox.check()
+    seconds = {
+        "pods": ran - began,
+        "agents": connected - ran,
+        "path": verified - connected,
+        "servers": time.monotonic() - verified,
+    }
+    site.provenance = _provenance(pods, described, emulated, measured, seconds)
+    return site
+
+
+def _require_congestion_control(described: Mapping[str, Any], wanted: str) -> None:
+    for name, description in described.items():
+        in_force = description.get("sysctls", {}).get("net.ipv4.tcp_congestion_control", wanted)
+        if in_force != wanted:
+            raise PathError(
+                f"{name}: congestion_control is {in_force}, asked for {wanted}: "
+                "name what the nodes use first in congestion_controls of the testbed's file"
+            )
+
+
+def _provenance(
+    pods: Pods,
+    described: Mapping[str, Any],
+    emulated: Mapping[str, Any],
+    measured: Measured,
+    seconds: Mapping[str, float],
+) -> dict[str, Any]:
+    """The fields that every testbed has, of the first origin of a side where they are one machine's, and our own."""
+    first = {side: described[pods.sides[side].names[0]] for side in pods.sides}
+    nodes = {name: node_of(pod) for name, pod in pods.items()}
+    return {
+        **first["src"]["machine"],
+        "host": nodes[pods.sides["src"].names[0]],
+        "software": described[CLIENT]["software"],
+        "path": {
+            "measured": measured.to_dict(),
+            "mtu_bytes": measured.mtu,
+            **emulated,
+        },
+        "sysctls": {
+            f"{side}.{key}": value
+            for side, description in first.items()
+            for key, value in description["sysctls"].items()
+        },
+        "seconds": {name: round(value, 3) for name, value in seconds.items()},
+        "kubernetes": {
+            "pods": {name: _describe(pod) for name, pod in sorted(pods.items())},
+            "machines": {
+                name: {**description["machine"], "host": nodes[name]}
+                for name, description in sorted(described.items())
+            },
+        },
+    }
+
+
+def _describe(pod: V1Pod) -> dict[str, Any]:
+    """What is worth knowing of a pod later."""
+    assert pod.status
+    statuses = pod.status.container_statuses or []
+    return {
+        "node": node_of(pod),
+        "address": pod.status.pod_ip,
+        "image": next((status.image_id for status in statuses), None),
+        "qos": pod.status.qos_class,
+    }

@@ -13,7 +13,7 @@ import itertools
 import math
 import statistics
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
@@ -127,8 +127,11 @@ class Measured:
 def verify(session: Session, wanted: DeploymentParameters, ends: list[Ends], *, strict: bool) -> Measured:
     """Measure the path and refuse it if it is not what was asked for, by CALM_LOOKS calm looks or after PATIENCE.
 
-    One that is too slow and nothing else is refused only where that is `strict`.
-    Raises PathError, SessionError.
+    A path that is too slow and nothing else is refused only where that is `strict`.
+
+    Raises:
+        PathError: What was asked and what was found.
+        SessionError: Agents do not answer.
     """
     give_up = time.monotonic() + PATIENCE
     calm = 0
@@ -148,21 +151,21 @@ def verify(session: Session, wanted: DeploymentParameters, ends: list[Ends], *, 
     return replace(measured, slow=True)
 
 
-def complaints(wanted: DeploymentParameters, found: Measured) -> list[str]:
+def complaints(wanted: DeploymentParameters, measured: Measured) -> list[str]:
     """What no path may be, with both figures: of another RTT or MTU, or too fast; empty where it is none. Pure."""
-    wrong = []
-    if not rtt_fits(wanted.rtt, found.rtt.median):
+    wrong, rtt = [], measured.rtt
+    if not rtt_fits(wanted.rtt, rtt.median):
         wrong.append(
-            f"rtt asked {wanted.rtt:g} ms, found {found.rtt.median:.3g} ms (median of {found.rtt.samples}, "
-            f"{found.rtt.min:.3g} to {found.rtt.max:.3g}), allowed ±{allowed_rtt(wanted.rtt):.2g} ms"
+            f"rtt asked {wanted.rtt:g} ms, found {rtt.median:.3g} ms (median of {rtt.samples}, "
+            f"{rtt.min:.3g} to {rtt.max:.3g}), allowed ±{allowed_rtt(wanted.rtt):.2g} ms"
         )
-    if found.mtu != wanted.mtu:
-        wrong.append(f"mtu asked {wanted.mtu}, found {found.mtu}")
+    if measured.mtu != wanted.mtu:
+        wrong.append(f"mtu asked {wanted.mtu}, found {measured.mtu}")
     most = wanted.bandwidth * (1 + BANDWIDTH_TOLERANCE[1])
-    return wrong + [_off(wanted, *one) for one in _rates(found) if one[1].found > most]
+    return wrong + _off(wanted, measured, lambda rate: rate.found > most)
 
 
-def shortfalls(wanted: DeploymentParameters, found: Measured) -> list[str]:
+def shortfalls(wanted: DeploymentParameters, measured: Measured) -> list[str]:
     """Directions that are known to have less than was asked, with both figures. Pure.
 
     A queue_limit may keep the rate down by as much as it likes.
@@ -170,7 +173,7 @@ def shortfalls(wanted: DeploymentParameters, found: Measured) -> list[str]:
     least = wanted.bandwidth * (1 + BANDWIDTH_TOLERANCE[0])
     if wanted.queue_limit is not None:
         return []
-    return [_off(wanted, *one) for one in _rates(found) if one[1].known and one[1].found < least]
+    return _off(wanted, measured, lambda rate: rate.known and rate.found < least)
 
 
 def connections(wanted: DeploymentParameters, sources: int) -> int:
@@ -187,35 +190,38 @@ def fillable(wanted: DeploymentParameters, sources: int) -> bool:
 
 
 def windows(flows: Sequence[Flow], rtt: float, warm_up: float) -> list[Window]:
-    """The windows that all flows have in common, after `warm_up` s. rtt: of the empty path, ms. Pure."""
-    ends = [series for flow in flows for series in (flow.looks, flow.counts)]
-    if not all(ends):
+    """The windows that all flows have in common. Pure.
+
+    Args:
+        flows: Of all pairs of origins at the same time.
+        rtt: Of the empty path, ms.
+        warm_up: Seconds at the start of the flows that no window may have.
+    """
+    every = [series for flow in flows for series in (flow.looks, flow.counts)]
+    if not all(every):
         return []
-    first = max(series[0][0] for series in ends) + max(warm_up, rtt / 1000)
-    last = min(series[-1][0] for series in ends)
+    first = max(series[0][0] for series in every) + max(warm_up, rtt / 1000)
+    last = min(series[-1][0] for series in every)
     # A rounding error must not cost the last one.
     number = max(0, math.floor((last - first) / WINDOW + 1e-6))
-    return [_window(flows, first + WINDOW * i, rtt) for i in range(number)]
+    shares = [[_share(flow, first + WINDOW * i, rtt) for flow in flows] for i in range(number)]
+    return [Window(sum(share.rate for share in each), all(share.full for share in each)) for each in shares]
 
 
-def rate_of(found: Sequence[Window], asked: float) -> Rate:
-    """What is known of the rate from the windows of a look or several; asked: Gbit/s. Pure.
+def rate_of(looked_at: Sequence[Window], asked: float) -> Rate:
+    """What is known of the rate from the windows of a look or several. Pure.
 
-    A path that was never full and brought what was asked has it.
+    A path that was never full and brought what was asked, in Gbit/s, has it.
     """
-    full = [window.rate for window in found if window.full]
+    full = [window.rate for window in looked_at if window.full]
     enough = len(full) >= ENOUGH
-    rates = full if enough else [window.rate for window in found]
+    rates = full if enough else [window.rate for window in looked_at]
     median = statistics.median(rates) if rates else 0.0
-    return Rate(median, enough or median >= asked * (1 + BANDWIDTH_TOLERANCE[0]), len(found), len(full))
+    known = enough or median >= asked * (1 + BANDWIDTH_TOLERANCE[0])
+    return Rate(median, known, len(looked_at), len(full))
 
 
-def _window(flows: Sequence[Flow], begin: float, rtt: float) -> Window:
-    found = [_share(flow, begin, rtt) for flow in flows]
-    return Window(sum(rate for rate, _ in found), all(full for _, full in found))
-
-
-def _share(flow: Flow, begin: float, rtt: float) -> tuple[float, bool]:
+def _share(flow: Flow, begin: float, rtt: float) -> Window:
     """Gbit/s of a flow in a window, and whether more was under way at every look than an empty path holds of that."""
     end = begin + WINDOW
     counts, looks = np.array(flow.counts, float), np.array(flow.looks, float)
@@ -228,7 +234,7 @@ def _share(flow: Flow, begin: float, rtt: float) -> tuple[float, bool]:
     punctual = max(_gap(seen[:, 0]), _gap(_during(counts, begin, end)[:, 0])) <= LATE
     waiting = (seen[:, 1].min() - HELD_BACK * flow.connections) * (flow.mss + flow.header)
     empty = wire / WINDOW * (rtt + allowed_rtt(rtt)) / 1000
-    return wire * GBIT / WINDOW, bool(punctual and waiting > empty)
+    return Window(wire * GBIT / WINDOW, bool(punctual and waiting > empty))
 
 
 def _during(series: np.ndarray[Any, Any], begin: float, end: float) -> np.ndarray[Any, Any]:
@@ -248,28 +254,26 @@ def _held(wanted: DeploymentParameters) -> float:
     return wanted.bandwidth * BYTES * wanted.rtt / 1000
 
 
-def _rates(found: Measured) -> Iterable[tuple[str, Rate]]:
-    return zip(DIRECTIONS, found.rates, strict=True)
-
-
-def _off(wanted: DeploymentParameters, direction: str, rate: Rate) -> str:
+def _off(wanted: DeploymentParameters, measured: Measured, refused: Callable[[Rate], bool]) -> list[str]:
+    """Directions whose rates are refused, with both figures."""
     low, high = BANDWIDTH_TOLERANCE
-    return (
+    return [
         f"bandwidth from {direction} asked {wanted.bandwidth:g} Gbit/s, found {rate.found:.4g} Gbit/s, "
         f"allowed {low:+.0%} to {high:+.0%}"
-    )
+        for direction, rate in zip(DIRECTIONS, measured.rates, strict=True)
+        if refused(rate)
+    ]
 
 
 def _measure(session: Session, wanted: DeploymentParameters, ends: list[Ends], attempt: int) -> Measured:
-    times: list[float] = []
+    rtts: list[float] = []
     mtus = []
     for source, destination in ends:
-        [(found, mtu)] = session.tell(
-            [source.name], "round_trips", address=destination.address, count=max(3, COUNT // len(ends))
-        ).values()
-        times += found
+        asked = {"address": destination.address, "count": max(3, COUNT // len(ends))}
+        [(rtts_of_pair, mtu)] = session.tell([source.name], "round_trips", **asked).values()
+        rtts += rtts_of_pair
         mtus.append(mtu)
-    rtt = Rtt(min(times), statistics.median(times), max(times), len(times))
+    rtt = Rtt(min(rtts), statistics.median(rtts), max(rtts), len(rtts))
     near_to_far = _rate(session, wanted, ends, rtt.median)
     far_to_near = _rate(session, wanted, [Ends(*reversed(pair)) for pair in ends], rtt.median)
     return Measured(rtt, min(mtus), near_to_far, far_to_near, attempt)
@@ -277,10 +281,10 @@ def _measure(session: Session, wanted: DeploymentParameters, ends: list[Ends], a
 
 def _rate(session: Session, wanted: DeploymentParameters, ends: list[Ends], rtt: float) -> Rate:
     """Look at one direction until its rate is known, LOOKS times at most; the path is left empty."""
-    found: list[Window] = []
+    looked_at: list[Window] = []
     for _ in range(LOOKS if fillable(wanted, len(ends)) else 1):
-        found += _look(session, wanted, ends, rtt)
-        rate = rate_of(found, wanted.bandwidth)
+        looked_at += _look(session, wanted, ends, rtt)
+        rate = rate_of(looked_at, wanted.bandwidth)
         if rate.known:
             break
     return rate
@@ -293,29 +297,31 @@ def _look(session: Session, wanted: DeploymentParameters, ends: list[Ends], rtt:
     seconds = warm_up + 2 * wanted.rtt / 1000 + (WINDOWS + 1) * WINDOW
     number = connections(wanted, len(ends))
     behind = session.ask("synchronise")
-    answers = []
-    for here, there in ends:
-        pour = {"address": there.address, "connections": number, "seconds": seconds}
-        arriving = {"address": here.address, "seconds": seconds}
-        answers.append(
-            (
-                session.start("tell", to=[here.name], verb="pour", arguments=pour),
-                session.start("tell", to=[there.name], verb="arriving", arguments=arriving),
-            )
+
+    def begin(agent: Server, verb: str, **arguments: object) -> Callable[[], Any]:
+        arguments["seconds"] = seconds
+        return session.start("tell", to=[agent.name], verb=verb, arguments=arguments)
+
+    answers = [
+        (
+            begin(source, "pour", address=destination.address, connections=number),
+            begin(destination, "arriving", address=source.address),
         )
+        for source, destination in ends
+    ]
     flows = []
-    for (here, there), both in zip(ends, answers, strict=True):
+    for (source, destination), both in zip(ends, answers, strict=True):
         [sent], [received] = (answer().values() for answer in both)
         flows.append(
             Flow(
-                [(at + behind[here.name], segments) for at, segments in sent["looks"]],
-                [(at + behind[there.name], size, packets) for at, size, packets in received],
+                [(at + behind[source.name], segments) for at, segments in sent["looks"]],
+                [(at + behind[destination.name], size, packets) for at, size, packets in received],
                 number,
                 sent["mss"],
                 sent["header"],
             )
         )
     empty = {"rtt": rtt + allowed_rtt(rtt), "seconds": EMPTY_SECONDS}
-    for here, there in ends:
-        session.tell([here.name], "emptied", address=there.address, **empty)
+    for source, destination in ends:
+        session.tell([source.name], "emptied", address=destination.address, **empty)
     return windows(flows, rtt, warm_up)

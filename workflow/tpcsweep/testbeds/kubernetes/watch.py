@@ -5,35 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from kubernetes.client import (
-    ApiException,
-    CoreV1Event,
-    V1Pod,
-)
+from kubernetes.client import ApiException, CoreV1Event, V1Pod
 from kubernetes.watch import Watch
 from urllib3.exceptions import HTTPError
 
-from tpcsweep.testbeds.kubernetes.api import DEPLOYMENT, PATIENCE, Cluster, ClusterError, RefusedError, call
-from tpcsweep.testbeds.kubernetes.faults import (
-    Fault,
-    containers_of,
-    diagnose,
-    diagnose_job,
-    exit_code,
-    gone,
-    message_of,
-    meta_of,
-    name_of,
-    one_line,
-    progress,
-    ready,
-    requested,
-    room,
-    spec_of,
-    unpulled,
-)
+from tpcsweep.testbeds.kubernetes import faults
+from tpcsweep.testbeds.kubernetes.api import PATIENCE, Cluster, ClusterError, RefusedError, call
+from tpcsweep.testbeds.kubernetes.metadata import Naming, meta_of, name_of, selector
 from tpcsweep.xrootd.servers import without_secrets
 
 WATCH_SECONDS = 60
@@ -48,7 +28,6 @@ LOG_LINES = 5
 REFUSED_SECONDS = 10.0
 """An API server that has just been started may refuse what it has not yet read that it should allow."""
 
-
 T = TypeVar("T")
 
 
@@ -59,16 +38,19 @@ class PodError(ClusterError):
 class PodWatch:
     """The pods of a deployment as they are now, followed by a thread. Close it before they are deleted on purpose."""
 
-    def __init__(self, cluster: Cluster, identifier: str, *, patient: bool = True) -> None:
-        """`patient`: wait for an image that cannot be pulled now. Raises ClusterError where pods cannot be listed."""
+    def __init__(self, cluster: Cluster, naming: Naming, *, patient: bool = True) -> None:
+        """Look for the first time. Raises ClusterError where pods cannot be listed.
+
+        An image that cannot be pulled now is waited for if that is to be `patient`.
+        """
         self._cluster = cluster
-        self._identifier = identifier
+        self._job = naming.prefix
         self._patient = patient
-        self._selector = f"{DEPLOYMENT}={identifier}"
+        self._selector = selector(naming.identifier)
         self._changed = threading.Condition()
         self._pods: dict[str, V1Pod] = {}
         self._ran: set[str] = set()
-        self._first: tuple[Fault, V1Pod] | None = None
+        self._first: tuple[faults.Fault, V1Pod] | None = None
         self._told: str | None = None
         self._refused: tuple[float, str] | None = None
         self._version: str | None = None
@@ -91,12 +73,13 @@ class PodWatch:
     def running(self, count: int, seconds: float) -> dict[str, V1Pod]:
         """Wait until so many pods run and are ready, and return them.
 
-        Raises PodError when the time is over, or as soon as something has gone wrong that no waiting heals.
+        Raises:
+            PodError: The time is over, or something has gone wrong that no waiting heals.
         """
         give_up = time.monotonic() + seconds
 
         def settled(pods: dict[str, V1Pod]) -> bool:
-            return self._first is not None or sum(map(ready, pods.values())) >= count
+            return self._first is not None or sum(map(faults.ready, pods.values())) >= count
 
         pause = LOOK_SECONDS
         while not self.wait_for(settled, min(pause, max(0.0, give_up - time.monotonic()))):
@@ -146,25 +129,21 @@ class PodWatch:
                     self._version = None
                 elif status in (401, 403):
                     since = self._refused[0] if self._refused else time.monotonic()
-                    self._refused = since, f"pods cannot be watched: {_refusal(error)}"
+                    text = RefusedError(error) if isinstance(error, ApiException) else error
+                    self._refused = since, f"pods cannot be watched: {text}"
                 self._ended.wait(pause)
                 pause = min(2 * pause, 2.0)
 
     def _list(self, seconds: float) -> None:
-        found = call(
-            lambda: self._cluster.core.list_namespaced_pod(
-                self._cluster.namespace, label_selector=self._selector
-            ),
-            seconds,
-        )
-        there = {name_of(pod): pod for pod in found.items}
+        space, ours = self._cluster.namespace, self._selector
+        pods = call(self._cluster.core.list_namespaced_pod, space, label_selector=ours, seconds=seconds)
         with self._changed:
-            for name in set(self._pods) - set(there):
+            for name in set(self._pods) - set(map(name_of, pods.items)):
                 self._lose(self._pods[name])
-            for pod in there.values():
+            for pod in pods.items:
                 self._see(pod)
             self._changed.notify_all()
-        self._version = found.metadata.resource_version if found.metadata else None
+        self._version = meta_of(pods).resource_version
 
     def _follow(self) -> None:
         """Follow the pods until the connection ends, in whatever way."""
@@ -190,29 +169,28 @@ class PodWatch:
     def _see(self, pod: V1Pod) -> None:
         """Take note of a pod's state; the lock is held."""
         known = self._pods.get(name_of(pod))
-        if (
-            known and meta_of(known).uid != meta_of(pod).uid
-        ):  # another of the same name: the first one went unseen
+        # Another of the same name: the first one went unseen.
+        if known and meta_of(known).uid != meta_of(pod).uid:
             self._lose(known)
         self._pods[name_of(pod)] = pod
-        found = diagnose(pod)
+        fault = faults.diagnose(pod)
         # Before a pod has run, there is time for what may heal; afterwards nothing may be wrong.
-        hopeless = (found and found.final) or (unpulled(pod) and not self._patient)
-        if found and (hopeless or meta_of(pod).uid in self._ran):
-            self._blame(found, pod)
-        elif ready(pod):
+        hopeless = (fault and fault.final) or (faults.unpulled(pod) and not self._patient)
+        if fault and (hopeless or meta_of(pod).uid in self._ran):
+            self._blame(fault, pod)
+        elif faults.ready(pod):
             self._ran.add(meta_of(pod).uid or "")
 
     def _lose(self, pod: V1Pod) -> None:
         """Take note of a pod's end; the lock is held."""
         self._pods.pop(name_of(pod), None)
-        self._blame(gone(pod), pod)
+        self._blame(faults.gone(pod), pod)
 
-    def _blame(self, fault: Fault, pod: V1Pod) -> None:
+    def _blame(self, fault: faults.Fault, pod: V1Pod) -> None:
         if self._first is None:
             self._first = (fault, pod)
 
-    def _explain(self, fault: Fault, pod: V1Pod) -> str:
+    def _explain(self, fault: faults.Fault, pod: V1Pod) -> str:
         """A fault with what else the API knows about it."""
         parts = [str(fault)]
         if log := self._log(pod):
@@ -225,75 +203,54 @@ class PodWatch:
         """Why the pods that do not run do not, when the time is over."""
         alike: dict[str, list[V1Pod]] = {}
         for pod in sorted(pods.values(), key=name_of):
-            if not ready(pod):
+            if not faults.ready(pod):
                 events = self._events("Pod", name_of(pod))
-                found = diagnose(pod, events)
-                alike.setdefault(found.text if found else progress(pod, events), []).append(pod)
+                fault = faults.diagnose(pod, events)
+                alike.setdefault(fault.text if fault else faults.progress(pod, events), []).append(pod)
         texts = []
-        for text, those in alike.items():
-            names = ", ".join(map(name_of, those))
-            nodes = f"; {self._room(those[0])}" if text.startswith("Unschedulable") else ""
-            texts.append(f"{'pods' if len(those) > 1 else 'pod'} {names}: {text}{nodes}")
+        for text, members in alike.items():
+            names = ", ".join(map(name_of, members))
+            nodes = f"; {self._room(members[0])}" if text.startswith("Unschedulable") else ""
+            texts.append(f"{'pods' if len(members) > 1 else 'pod'} {names}: {text}{nodes}")
         if len(pods) < count:
             texts.append(f"{count - len(pods)} of {count} pods do not exist")
         return "; ".join(texts)
 
     def _room(self, pod: V1Pod) -> str:
         """What the nodes have on which a pod may run."""
-        chosen = ",".join(
-            f"{key}={value}" for key, value in sorted((spec_of(pod).node_selector or {}).items())
-        )
+        labels = sorted((faults.spec_of(pod).node_selector or {}).items())
+        chosen = ",".join(f"{key}={value}" for key, value in labels)
         try:
-            found = call(
-                lambda: self._cluster.core.list_node(label_selector=chosen, _request_timeout=ASK), seconds=0
-            )
+            nodes = call(self._cluster.core.list_node, label_selector=chosen, _request_timeout=ASK, seconds=0)
         except ClusterError as error:
             return f"nodes cannot be listed: {error}"
-        return room(found.items, requested(pod))
+        return faults.room(nodes.items, faults.requested(pod))
 
-    def _job_problem(self) -> Fault | None:
+    def _job_problem(self) -> faults.Fault | None:
         """What is wrong with the Job, or with its making of its pod."""
-        name = f"tpc-{self._identifier}"
-        job = self._ask(
-            lambda: self._cluster.batch.read_namespaced_job(
-                name, self._cluster.namespace, _request_timeout=ASK
-            )
-        )
-        return diagnose_job(name, job, self._events("Job", name))
+        job = self._ask(self._cluster.batch.read_namespaced_job, self._job, self._cluster.namespace)
+        return faults.diagnose_job(self._job, job, self._events("Job", self._job))
 
     def _events(self, kind: str, name: str) -> list[CoreV1Event]:
         """What is said of an object, as far as that may be read."""
         of = f"involvedObject.kind={kind},involvedObject.name={name}"
-        found = self._ask(
-            lambda: self._cluster.core.list_namespaced_event(
-                self._cluster.namespace, field_selector=of, _request_timeout=ASK
-            )
-        )
-        return found.items if found else []
+        core, space = self._cluster.core, self._cluster.namespace
+        events = self._ask(core.list_namespaced_event, space, field_selector=of)
+        return events.items if events else []
 
     def _log(self, pod: V1Pod) -> str:
         """What a container that failed has said last, unless that is known already."""
-        silent = [each.name for each in containers_of(pod) if exit_code(each) and not message_of(each)]
+        ends = [(container.name, faults.terminated(container)) for container in faults.containers_of(pod)]
+        silent = [name for name, end in ends if end and end.exit_code and not end.message]
         if not silent:
             return ""
-        log = self._ask(
-            lambda: self._cluster.core.read_namespaced_pod_log(
-                name_of(pod),
-                self._cluster.namespace,
-                container=silent[0],
-                tail_lines=LOG_LINES,
-                _request_timeout=ASK,
-            )
-        )
-        return one_line(without_secrets(log or ""))
+        read, space = self._cluster.core.read_namespaced_pod_log, self._cluster.namespace
+        log = self._ask(read, name_of(pod), space, container=silent[0], tail_lines=LOG_LINES)
+        return faults.one_line(without_secrets(log or ""))
 
-    def _ask(self, question: Callable[[], T]) -> T | None:
+    def _ask(self, question: Callable[..., T], *arguments: str, **options: Any) -> T | None:
         """An answer that only makes a message better, and that may be missing."""
         try:
-            return call(question, seconds=0)
+            return call(question, *arguments, seconds=0, _request_timeout=ASK, **options)
         except ClusterError:
             return None
-
-
-def _refusal(error: Exception) -> ClusterError | Exception:
-    return RefusedError(error) if isinstance(error, ApiException) else error

@@ -23,9 +23,14 @@ from tpcsweep.linux.commands import Commands
 from tpcsweep.linux.namespaces import entered, socket_inside
 from tpcsweep.linux.sockets import SocketDiagnostics
 from tpcsweep.measure import provenance
-from tpcsweep.measure.files import Arrivals, DestinationFiles, hold, write_through
-from tpcsweep.measure.first_bytes import FirstBytes
-from tpcsweep.measure.received import ReceivedBytes
+from tpcsweep.measure.files import (
+    Arrivals,
+    DestinationFiles,
+    FirstBytes,
+    ReceivedBytes,
+    hold,
+    write_through,
+)
 from tpcsweep.paths import Link, Measured, connect, segmenting, verify
 from tpcsweep.paths import Path as NetworkPath
 from tpcsweep.testbeds.netns import servers, state, topology

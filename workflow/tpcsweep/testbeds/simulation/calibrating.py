@@ -21,8 +21,7 @@ from tpcsweep.dataset import SIMULATED
 from tpcsweep.models.base import Model, Parameter, Points
 from tpcsweep.models.fit import RESAMPLES, Fit, fit
 from tpcsweep.models.observations import Observations, observe
-from tpcsweep.testbeds.simulation.fluid import solve
-from tpcsweep.testbeds.simulation.model import WORDED, WORDS, Cells, worded
+from tpcsweep.testbeds.simulation.model import WORDED, WORDS, Cells, solve, worded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

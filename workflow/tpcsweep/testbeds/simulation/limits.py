@@ -14,8 +14,7 @@ from tpcsweep.configuration.problems import Problem
 from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.configuration.units import CORES, show
 from tpcsweep.rates import GBIT
-from tpcsweep.testbeds.simulation.fluid import solve
-from tpcsweep.testbeds.simulation.model import DISKS, cells_of, central
+from tpcsweep.testbeds.simulation.model import DISKS, cells_of, central, solve
 from tpcsweep.testbeds.simulation.plan import MOST
 from tpcsweep.tools import TOOLS
 
@@ -46,15 +45,15 @@ def _axes(configuration: Configuration) -> Iterator[Problem]:
 
 def _long(configuration: Configuration, testbed: Simulation) -> Iterator[Problem]:
     """The cell whose time or files take the most transfers to simulate, where these are too many."""
-    how, cells = (
-        configuration.sweep.measurement,
-        cells_of(cell.parameters for cell in configuration.grid.cells),
-    )
-    if how.until == "steady":
+    measurement = configuration.sweep.measurement
+    if measurement.until == "steady":
         return
+    cells = cells_of(cell.parameters for cell in configuration.grid.cells)
     throughput = solve(cells, central(testbed.parameters), testbed.queues)[0]
-    each = how.bounds[1] * throughput / (cells.file_size * GBIT) / cells.streams
-    transfers = np.minimum(cells.streams, MOST) * (each if how.files is None else np.minimum(each, how.files))
+    each = measurement.bounds[1] * throughput / (cells.file_size * GBIT) / cells.streams
+    transfers = np.minimum(cells.streams, MOST) * (
+        each if measurement.files is None else np.minimum(each, measurement.files)
+    )
     transfers = transfers * (1 - cells.endless)
     if transfers.max() > MOST_TRANSFERS:
         most = int(transfers.argmax())
@@ -64,13 +63,18 @@ def _long(configuration: Configuration, testbed: Simulation) -> Iterator[Problem
         allowed = (
             f"at most {MOST_TRANSFERS:.2g} in a cell: a shorter time, fewer files, or larger ones (file_size)"
         )
-        yield Problem(f"measurement.{how.until}", given, allowed, configuration.sweep_file)
+        yield Problem(f"measurement.{measurement.until}", given, allowed, configuration.sweep_file)
 
 
 def _known_by(tool: str) -> str | None:
     """What the model knows of a tool: whether it encrypts, and whether it moves files."""
     protocol = TOOLS[tool].protocol if tool in TOOLS else None
     return protocol if protocol in ("https", "iperf3") else None
+
+
+def _only(name: str, known: object, allowed: str) -> Rule:
+    """The rule of a parameter of which the model knows one value."""
+    return Rule((name,), lambda value: None if value == known else allowed)
 
 
 def _rules(testbed: Simulation, file: str) -> list[Rule]:
@@ -82,12 +86,6 @@ def _rules(testbed: Simulation, file: str) -> list[Rule]:
         if value is None or value <= most:
             return None
         return f"at most {show(most, CORES)} (host_cores in {file})"
-
-    def loss(value: float) -> str | None:
-        return None if value == 0 else "0: lost packets are not modelled"
-
-    def congestion_control(value: str) -> str | None:
-        return None if value == "cubic" else "cubic: others are not modelled"
 
     def layer(value: str) -> str | None:
         rates = {"disk_read_rate": physics.disk_read_rate, "disk_write_rate": physics.disk_write_rate}
@@ -102,14 +100,11 @@ def _rules(testbed: Simulation, file: str) -> list[Rule]:
             return None
         return f"{' or '.join(testbed.tools)}: the set-up and cost of others are not those of {file} (tools)"
 
-    def tcp_streams(value: int) -> str | None:
-        return None if value == 1 else "1: several connections in one transfer are not modelled"
-
     return [
         Rule(("cores",), cores),
-        Rule(("loss",), loss),
-        Rule(("congestion_control",), congestion_control),
+        _only("loss", 0, "0: lost packets are not modelled"),
+        _only("congestion_control", "cubic", "cubic: others are not modelled"),
         Rule(("layer",), layer),
         Rule(("tool",), tool),
-        Rule(("tcp_streams",), tcp_streams),
+        _only("tcp_streams", 1, "1: several connections in one transfer are not modelled"),
     ]

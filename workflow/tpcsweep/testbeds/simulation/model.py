@@ -1,7 +1,7 @@
-"""The model of a cell: what a transfer takes and what each part of site and path lets through. Pure, over arrays.
+"""The model of a cell: what a transfer takes, what each part of site and path lets through, and its fixed point. Pure.
 
-Throughputs are in Gbit/s, sizes in Gbit, times in s; docs/simulation.md derives every formula. Cells and parameters
-are arrays that broadcast: (cells,) beside (draws, 1).
+Throughputs are in Gbit/s, sizes in Gbit, times in s; docs/simulation.md derives every formula. Columns of cells have
+the shape (cells,). `p` is the model's parameters by name: arrays without dimensions, or (draws, 1), which broadcast.
 """
 
 from __future__ import annotations
@@ -27,6 +27,10 @@ WORDS = ("origins", "endpoint", "tool", "layer")
 """Parameters that `worded` takes, in its order."""
 WORDED = ("redirected", "encrypted", "endless", "reads", "writes")
 """Fields of `Cells` that it gives: the last ones."""
+ROUNDS = 12
+"""Of iteration for the fixed point. As more throughput costs more a byte, and by less than in proportion, each round
+shrinks the relative error by (√(1+γ) − 1)/(√(1+γ) + 1) at least, a sixth for a spill γ of 1: 10⁻⁹ is left."""
+SEED = 2023
 DISKS = {"memory_to_disk": (False, True), "disk_to_disk": (True, True)}
 """Of layers with files on disks: whether the source's are, and the destination's."""
 
@@ -76,18 +80,14 @@ class Terms(NamedTuple):
 
 def cells_of(parameters: Iterable[Parameters]) -> Cells:
     """Columns of some cells."""
-
-    def limit(value: float | None) -> float:
-        return np.inf if value is None else value
-
-    found = [*parameters]
-    numbers = [[limit(getattr(one, name)) for one in found] for name in Cells._fields[: -len(WORDED)]]
-    words = ([getattr(one, name) for one in found] for name in WORDS)
+    cells = [*parameters]
+    numbers = [[_number(getattr(cell, name)) for cell in cells] for name in Cells._fields[: -len(WORDED)]]
+    words = ([getattr(cell, name) for cell in cells] for name in WORDS)
     return Cells(*np.array(numbers, dtype=float), *worded(*words))
 
 
 def worded(origins: Words, endpoint: Words, tool: Words, layer: Words) -> Iterator[Array]:
-    """Columns of `Cells` that words tell, in their order: of `WORDED`, by columns of the parameters in `WORDS`."""
+    """Columns of `Cells` that words tell: those of `WORDED`, in its order, by columns of the parameters in `WORDS`."""
     redirects = (np.asarray(endpoint) == "redirector") & (np.asarray(origins) > 1)
     yield redirects.astype(float)
     yield np.array([float(TOOLS[name].protocol == "https") for name in tool])
@@ -98,12 +98,16 @@ def worded(origins: Words, endpoint: Words, tool: Words, layer: Words) -> Iterat
 
 def central(physics: Physics) -> dict[str, Array]:
     """The values of parameters, each an array without dimensions; null is inf."""
-    found = {name: getattr(physics, name).value for name in Physics.model_fields}
-    return {name: np.array(np.inf if value is None else value, dtype=float) for name, value in found.items()}
+    return {name: np.array(_number(getattr(physics, name).value)) for name in Physics.model_fields}
+
+
+def _number(value: float | None) -> float:
+    """A number, where None stands for no limit."""
+    return np.inf if value is None else float(value)
 
 
 def round_trip(cells: Cells, p: Mapping[str, Array]) -> Array:
-    """RTT in s: never below what the site has without any emulation."""
+    """RTT in s, which is never below what the site has without any emulation."""
     return np.maximum(cells.rtt, p["base_rtt"]) / 1000
 
 
@@ -149,17 +153,24 @@ def spilling(throughput: Array, cells: Cells, p: Mapping[str, Array]) -> Array:
 
 
 def core_rate(side: str, cost: Array, cells: Cells, p: Mapping[str, Array]) -> Array:
-    """Gbit/s of a core, with what each file costs spread over its bytes; cost: of `spilling`."""
+    """Gbit/s of a core of one side, with what each file costs spread over its bytes; `cost` is that of `spilling`."""
     return 1 / (cost / p[f"core_rate_{side}"] + p["setup_cpu"] / file(cells))
 
 
 def terms(throughput: Array, cells: Cells, p: Mapping[str, Array], queues: str) -> Terms:
-    """What bounds cells while they have a throughput, which decides how much of their data leaves the cache."""
+    """What bounds cells while they have a throughput, which decides how much of their data leaves the cache.
+
+    Args:
+        throughput: Gbit/s, (cells,) or (draws, cells).
+        cells: their parameters.
+        p: the model's.
+        queues: whether each origin has the queue of a queue limit ("origin"), or the path has one.
+    """
     rtt, share, used = round_trip(cells, p), payload_share(cells, p), used_origins(cells)
     cores, cost, moved = instance_cores(cells, p), spilling(throughput, cells, p), file(cells)
     rates = {side: core_rate(side, cost, cells, p) for side in ("source", "destination")}
     window = p["window_share"] * cells.tcp_buffer * GBIT / rtt
-    one = np.minimum(1, cores)
+    one_core = np.minimum(1, cores)
     packet = p["queue_segments"] * (cells.mtu - HEADERS)
     queue = p["queue_use"] * cells.queue_limit * packet * GBIT / (p["queue_delay"] * rtt)
     pool = cores / slowdown(cells, p)
@@ -176,14 +187,14 @@ def terms(throughput: Array, cells: Cells, p: Mapping[str, Array], queues: str) 
     }
     (each if queues == "origin" else shared)["path_queue"] = queue
     # One core moves the bytes of a stream (its set-up takes time of its own), and nothing on its way lets more through.
-    core = one * np.minimum(p["core_rate_source"], p["core_rate_destination"]) / cost
+    core = one_core * np.minimum(p["core_rate_source"], p["core_rate_destination"]) / cost
     passed = [value for name, value in {**each, **shared}.items() if not name.startswith("cpu")]
     stream = np.minimum.reduce(np.broadcast_arrays(window, core, *passed))
     files = (
         p["setup_time"]
         + p["setup_rtts"] * rtt
         + cells.redirected * (p["redirector_time"] + p["redirector_rtts"] * rtt)
-        + p["setup_cpu"] / one
+        + p["setup_cpu"] / one_core
     )
     setup = np.where(cells.endless > 0, rtt, files)  # a connection alone
     first = p["initial_window"] * (cells.mtu - HEADERS) * GBIT
@@ -193,3 +204,59 @@ def terms(throughput: Array, cells: Cells, p: Mapping[str, Array], queues: str) 
     demand = cells.streams / ((setup + rounds * rtt - ramp / stream) / moved + 1 / stream)
     ceilings = {**{name: used * value for name, value in each.items()}, **shared}
     return Terms(setup, rounds, ramp, stream, window, demand, ceilings)
+
+
+def least(at: Terms) -> Array:
+    """What is left of the streams' demand under all ceilings."""
+    return np.asarray(np.minimum.reduce(np.broadcast_arrays(at.demand, *at.ceilings.values())))
+
+
+def solve(cells: Cells, p: Mapping[str, Array], queues: str) -> tuple[Array, Terms]:
+    """The model's mean-field fixed point: throughput of all cells in Gbit/s, and what bounds them at it.
+
+    It is T = min(what the streams demand, every ceiling), where the cost of a byte depends on T. No transfer is
+    simulated. The shape is (cells,), or (draws, cells) under parameters with draws.
+    """
+    throughput = np.zeros(
+        np.broadcast_shapes(cells.streams.shape, *(np.shape(value) for value in p.values()))
+    )
+    for _ in range(ROUNDS if np.any(p["spill"]) else 0):  # without spill nothing depends on T
+        throughput = least(terms(throughput, cells, p, queues))
+    at = terms(throughput, cells, p, queues)
+    return least(at), at
+
+
+def drawn(physics: Physics, count: int) -> dict[str, Array]:
+    """Random parameter sets, each parameter (count, 1), or without dimensions where its range is a point.
+
+    Independent, uniform between low and high, of the logarithm where low is above 0: most are known to a factor.
+    The same for all cells and sweeps, so that what differs between cells differs within a set.
+    """
+    generator = np.random.default_rng(SEED)
+    values = central(physics)
+    for name in values:
+        share = generator.uniform(size=(count, 1))
+        low, high = getattr(physics, name).range
+        if low is None or high is None or low == high:
+            continue
+        values[name] = low * (high / low) ** share if low > 0 else low + (high - low) * share
+    return values
+
+
+def spread(cells: Cells, physics: Physics, queues: str, count: int, confidence: float) -> tuple[Array, Array]:
+    """Between which factors of the throughput a share of the parameter sets lies: two arrays (cells,).
+
+    Each factor is one of the fixed point, for what is simulated otherwise too; 1 is always within.
+
+    Args:
+        cells: their parameters.
+        physics: the model's.
+        queues: as of `terms`.
+        count: how many sets are drawn.
+        confidence: the share of them.
+    """
+    middle = solve(cells, central(physics), queues)[0]
+    throughput = solve(cells, drawn(physics, count), queues)[0]
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(np.broadcast_to(throughput, (count, middle.size)), [tail, 1 - tail], axis=0)
+    return np.minimum(low / middle, 1), np.maximum(high / middle, 1)

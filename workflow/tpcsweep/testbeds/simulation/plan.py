@@ -11,12 +11,12 @@ from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.physics import Physics
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.rates import GBIT
-from tpcsweep.testbeds.simulation.fluid import least
 from tpcsweep.testbeds.simulation.model import (
     Terms,
     cells_of,
     central,
     instance_cores,
+    least,
     round_trip,
     slowdown,
     terms,
@@ -26,8 +26,6 @@ from tpcsweep.testbeds.simulation.model import (
 MOST = 32
 """Streams that are simulated one by one; of more, origins that are alike are simulated once, and their streams in
 groups that move together."""
-
-
 CPU_SECONDS = 120
 """Of one cell at most: it takes a tenth of a second, and one of an hour some seconds."""
 ENDLESS = 10.0
@@ -36,8 +34,15 @@ SIMULATED = 6
 """Transfers of each stream in a cell whose end is not given: there is no noise to wait for."""
 
 
-def plan(wanted: Parameters, physics: Physics, queues: str, how: Measurement) -> dict[str, Any]:
-    """A cell for `simulate`: rates in Gbit/s, sizes in Gbit, times in s."""
+def plan(wanted: Parameters, physics: Physics, queues: str, measurement: Measurement) -> dict[str, Any]:
+    """A cell for `simulate`: rates in Gbit/s, sizes in Gbit, times in s.
+
+    Args:
+        wanted: the cell's parameters.
+        physics: the model's.
+        queues: as of `model.terms`.
+        measurement: when the cell ends.
+    """
     cells, p = cells_of([wanted]), central(physics)
     begin = least(terms(np.zeros(1), cells, p, queues))
     at = terms(begin, cells, p, queues)
@@ -79,16 +84,21 @@ def plan(wanted: Parameters, physics: Physics, queues: str, how: Measurement) ->
         "guess": throughput,
         "cycle": wanted.streams * file / throughput,
         "cpu_seconds": CPU_SECONDS,
-        "interval": how.interval,
-        "turns": SIMULATED if how.until == "steady" else None,
-        "files": None if endless else how.files,
-        "seconds": how.bounds[1],
-        "listed": how.until == "files" and weight * times == 1 and not endless,
+        "interval": measurement.interval,
+        "turns": SIMULATED if measurement.until == "steady" else None,
+        "files": None if endless else measurement.files,
+        "seconds": measurement.bounds[1],
+        "listed": measurement.until == "files" and weight * times == 1 and not endless,
     }
 
 
 def dealt(streams: int, used: int) -> tuple[int, list[int], float]:
-    """How many origins are simulated, the origin of each simulated stream, and how many real ones each stands for."""
+    """How many origins are simulated, the origin of each simulated stream, and how many real ones each stands for.
+
+    Args:
+        streams: of the cell.
+        used: origins that have one.
+    """
     if streams <= MOST:
         return used, [number % used for number in range(streams)], 1.0
     each = min(MOST, math.ceil(streams / used))
@@ -99,17 +109,16 @@ def dealt(streams: int, used: int) -> tuple[int, list[int], float]:
 def _phases(at: Terms, rtt: float, file: float) -> list[dict[str, float]]:
     """Set-up, slow start up to its last round trip, that round trip, and the rest at whatever rate there is (0 s)."""
     rounds, ramp = float(at.rounds[0]), float(at.ramp[0])
-    found = [{"seconds": float(at.setup[0]), "gbit": 0.0}]
-    last = 0.0
+    phases = [{"seconds": float(at.setup[0]), "gbit": 0.0}]
     if rounds > 1:  # half of the last window, and so half of all with the first
         last = ramp / 2 * (1 + 1 / (2**rounds - 1))
-        found.append({"seconds": (rounds - 1) * rtt, "gbit": ramp - last})
-        found.append({"seconds": rtt, "gbit": last})
+        phases.append({"seconds": (rounds - 1) * rtt, "gbit": ramp - last})
+        phases.append({"seconds": rtt, "gbit": last})
     elif ramp > 0:
-        found.append({"seconds": rounds * rtt, "gbit": ramp})
+        phases.append({"seconds": rounds * rtt, "gbit": ramp})
     if file - ramp > 1e-6 * file:
-        found.append({"seconds": 0.0, "gbit": file - ramp})
-    return found
+        phases.append({"seconds": 0.0, "gbit": file - ramp})
+    return phases
 
 
 def _finite(value: float) -> float:

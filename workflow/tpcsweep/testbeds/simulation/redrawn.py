@@ -13,9 +13,15 @@ from numpy.typing import NDArray
 from tpcsweep.configuration.physics import UNITS
 from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.dataset import SIMULATED, STATUS
-from tpcsweep.testbeds.simulation.draws import drawn
-from tpcsweep.testbeds.simulation.fluid import solve
-from tpcsweep.testbeds.simulation.model import WORDS, Cells, instance_cores, used_origins, worded
+from tpcsweep.testbeds.simulation.model import (
+    WORDS,
+    Cells,
+    drawn,
+    instance_cores,
+    solve,
+    used_origins,
+    worded,
+)
 
 
 def datasets(summary: xr.Dataset) -> Iterator[xr.Dataset]:

@@ -7,20 +7,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tpcsweep.broken import BrokenError
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.physics import Physics
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.testbeds import Request
-from tpcsweep.testbeds.simulation import engine, model
-from tpcsweep.testbeds.simulation.course import course
-from tpcsweep.testbeds.simulation.draws import spread
+from tpcsweep.testbeds.simulation import engine
 from tpcsweep.testbeds.simulation.engine import Engine, SimulationError
 from tpcsweep.testbeds.simulation.plan import plan
-from tpcsweep.testbeds.simulation.result import Around, result
+from tpcsweep.testbeds.simulation.result import course, result
 
 if TYPE_CHECKING:
     from tpcsweep.measure.steady import Steady
@@ -38,13 +34,13 @@ class Site:
     @property
     def provenance(self) -> Mapping[str, Any]:
         """What cells are computed with. No host, kernel or CPU: they have no part in it."""
-        known = self.settings.parameters
+        physics = self.settings.parameters
         return {
             "software": {"simgrid": self.engine.version},
             "simulation": {
                 **self.settings.model_dump(mode="json", include={"inputs", "assumptions", "queues", "draws"}),
                 "parameters": {
-                    name: [getattr(known, name).value, *getattr(known, name).range]
+                    name: [getattr(physics, name).value, *getattr(physics, name).range]
                     for name in Physics.model_fields
                 },
             },
@@ -69,25 +65,14 @@ def deployed(settings: Simulation, request: Request) -> Iterator[Site]:
 def measure(
     site: Site,
     wanted: Parameters,
-    how: Measurement,
+    measurement: Measurement,
     _prefix: str,
     _show: Callable[[Steady, float], None],
 ) -> dict[str, Any]:
     """Simulate a cell; see `measure.cell.measure` for what is returned. Raises SimulationError."""
     settings = site.settings
-    physics, queues = settings.parameters, settings.queues
-    cells, p = model.cells_of([wanted]), model.central(physics)
-    planned = plan(wanted, physics, queues, how)
-    found = course(planned, site.engine.simulate(planned))
-    at = model.terms(np.array([found.throughput]), cells, p, queues)
-    low, high = spread(cells, physics, queues, settings.draws, how.confidence)
-    around = Around(
-        cores=float(model.used_origins(cells)[0] * model.instance_cores(cells, p)[0]),
-        share=float(model.payload_share(cells, p)[0]),
-        rtt=float(model.round_trip(cells, p)[0]) * 1000,
-        spread=(float(low[0]), float(high[0])),
-    )
-    return result(wanted, found, at, around)
+    cell = plan(wanted, settings.parameters, settings.queues, measurement)
+    return result(wanted, course(cell, site.engine.simulate(cell)), settings, measurement.confidence)
 
 
 def require(_settings: Simulation) -> None:

@@ -10,19 +10,17 @@ import json
 import socket
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tpcsweep.measure import provenance
-from tpcsweep.measure.files import Arrival
-from tpcsweep.paths import Path as NetworkPath
-from tpcsweep.testbeds.kubernetes.pod import contained, emulation, network
-from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, Verb, answer, encoded
+from tpcsweep.testbeds.kubernetes.pod import contained, network
+from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, answer, encoded, start
 from tpcsweep.testbeds.kubernetes.pod.places import AGENT_PORT, PROBE_PORT
-from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER, Contained, Watched
+from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER, Contained, Watched, repeat
 from tpcsweep.xrootd import servers as xrootd
 from tpcsweep.xrootd.monitoring import Monitor
 
@@ -39,75 +37,53 @@ class Agent:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Obey until the connection ends."""
-        verbs: dict[str, Verb] = {
-            "ping": self.ping,
+
+        def threaded(function: Callable[..., Any]) -> Callable[..., Any]:
+            return partial(asyncio.to_thread, function)
+
+        verbs: dict[str, Callable[..., Any]] = {
+            "ping": time.monotonic,
             "describe": self.describe,
-            "emulate": self.emulate,
-            "round_trips": self.round_trips,
-            "pour": self.pour,
-            "arriving": self.arriving,
-            "emptied": self.emptied,
+            "emulate": threaded(network.emulate),
+            "round_trips": threaded(network.round_trips),
+            "pour": threaded(network.pour),
+            "arriving": threaded(network.arriving),
+            "emptied": threaded(network.emptied),
             "start": partial(self.servers, "start"),
             "restart": partial(self.servers, "restart"),
             "add_source": partial(self.servers, "add_source"),
-            "remove": self.remove,
-            "present": self.present,
-            "clear": self.clear,
+            "remove": lambda name: self._look().files.remove(name),
+            "present": lambda: self._look().files.present(),
+            # Servers that are started anew are asked for the ready file again.
+            "clear": lambda: self._look().files.clear(keep=xrootd.READY_FILE),
             "totals": self.totals,
-            "busy": self.busy,
-            "watch": lambda interval: self.watch(interval, writer),
+            "busy": lambda: self._look().busy(),
+            "watch": partial(self.watch, writer),
             "unwatch": self.unwatch,
         }
 
         async def obey(request: dict[str, Any]) -> None:
-            writer.write(await answer(verbs, request))
+            writer.write(encoded(**await answer(verbs, request)))
 
-        tasks = set()
         try:
             with telling_copies(writer):
                 while line := await reader.readline():
-                    task = asyncio.create_task(obey(json.loads(line)))
-                    tasks.add(task)
-                    task.add_done_callback(tasks.discard)
+                    start(obey(json.loads(line)))
         except OSError:
             pass
         finally:
             await self.unwatch()
             writer.close()
 
-    async def ping(self) -> float:
-        """The clock."""
-        return time.monotonic()
-
     async def describe(self, peers: list[str]) -> dict[str, Any]:
         """The machine and its network towards the origins of the other side, which are watched from now."""
-        network_found = await asyncio.to_thread(network.describe, peers[0])
-        self._watched = Watched(self._servers, network_found["interface"], peers)
+        description = await asyncio.to_thread(network.describe, peers[0])
+        self._watched = Watched(self._servers, description["interface"], peers)
         return {
             "machine": provenance.machine(),
             "boot": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
-            **network_found,
+            **description,
         }
-
-    async def emulate(self, peers: list[str], **path: Any) -> list[str]:
-        """Put an emulated path, as of `paths.Path`, before the addresses of the other side; what was set."""
-        return await asyncio.to_thread(emulation.emulate, peers, NetworkPath(**path))
-
-    async def round_trips(self, address: str, count: int) -> tuple[list[float], int]:
-        """RTT in ms and path MTU to another agent."""
-        return await asyncio.to_thread(network.round_trips, address, count)
-
-    async def pour(self, address: str, connections: int, seconds: float) -> dict[str, Any]:
-        """Fill the path to another agent; what of it was under way."""
-        return await asyncio.to_thread(network.pour, address, connections, seconds)
-
-    async def arriving(self, address: str, seconds: float) -> list[tuple[float, int, int]]:
-        """What arrived from another agent."""
-        return await asyncio.to_thread(network.arriving, address, seconds)
-
-    async def emptied(self, address: str, rtt: float, seconds: float) -> bool:
-        """Wait until the path to another agent is empty."""
-        return await asyncio.to_thread(network.emptied, address, rtt, seconds)
 
     async def servers(self, verb: str, **arguments: object) -> Any:
         """Have the container beside this one do something."""
@@ -123,33 +99,20 @@ class Agent:
             raise RuntimeError(said["error"])
         return said["ok"]
 
-    async def remove(self, name: str) -> Arrival:
-        """Remove a file whose transfer has ended; what had arrived in it."""
-        return self._look().files.remove(name)
-
-    async def present(self) -> dict[str, Arrival]:
-        """What had arrived in the other files when they were last sampled."""
-        return self._look().files.present()
-
-    async def clear(self) -> None:
-        """Remove what arrived."""
-        # Servers that are started anew are asked for the ready file again.
-        self._look().files.clear(keep=xrootd.READY_FILE)
-
     async def totals(self) -> list[int | None]:
         """Scheduling periods, throttled ones, and packets that the emulated path dropped, all and for want of room."""
-        return [*self._servers.periods(), *await asyncio.to_thread(emulation.drops)]
+        return [*self._servers.periods(), *await asyncio.to_thread(network.drops)]
 
-    async def busy(self) -> bool:
-        """Whether the server still has to do with a transfer."""
-        return self._look().busy()
-
-    async def watch(self, interval: float, writer: asyncio.StreamWriter) -> None:
+    async def watch(self, writer: asyncio.StreamWriter, interval: float) -> None:
         """Send a sample at once and then every `interval` seconds."""
         await self.unwatch()
         watched = self._look()
-        writer.write(encoded(sample=watched.sample()))
-        self._sampling = asyncio.create_task(sampling(watched, interval, writer))
+
+        def look() -> None:
+            writer.write(encoded(sample=watched.sample()))
+
+        look()
+        self._sampling = asyncio.create_task(repeat(look, interval))
 
     async def unwatch(self) -> None:
         """Send no more samples."""
@@ -179,15 +142,6 @@ def telling_copies(writer: asyncio.StreamWriter) -> Iterator[None]:
     finally:
         asyncio.get_running_loop().remove_reader(plain)
         monitor.close()
-
-
-async def sampling(watched: Watched, interval: float, writer: asyncio.StreamWriter) -> None:
-    """Samples until cancelled. A late one does not shift those that follow; what was missed is skipped."""
-    due = time.monotonic()
-    while True:
-        due = max(due + interval, time.monotonic())
-        await asyncio.sleep(due - time.monotonic())
-        writer.write(encoded(sample=watched.sample()))
 
 
 class Swallower(asyncio.BufferedProtocol):

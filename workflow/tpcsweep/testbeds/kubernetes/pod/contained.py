@@ -16,16 +16,7 @@ import time
 from pathlib import Path
 
 from tpcsweep.linux.cgroups import Cgroup, hierarchy
-from tpcsweep.testbeds.kubernetes.pod.places import (
-    COMPLETE,
-    CONFIGURATION,
-    CONTAINED,
-    CREDENTIALS,
-    ENDED,
-    FOLDERS,
-    PRIVATE,
-    STATE,
-)
+from tpcsweep.testbeds.kubernetes.pod import places
 
 POLL = 0.05
 WHOLE = "..data"
@@ -40,24 +31,26 @@ def end_on_term() -> None:
 
 def credentials() -> Path:
     """Wait for the credentials and lay them out as servers and tools want them; returns their folder."""
-    while not all((folder / WHOLE / COMPLETE).exists() for folder in (CREDENTIALS, CONFIGURATION)):
-        if ENDED.exists():
+    while not all(
+        (folder / WHOLE / places.COMPLETE).exists() for folder in (places.CREDENTIALS, places.CONFIGURATION)
+    ):
+        if places.ENDED.exists():
             raise SystemExit("nobody has come to use this pod")
         time.sleep(POLL)
-    if PRIVATE.exists():
-        return PRIVATE
-    beside = Path(tempfile.mkdtemp(dir=STATE))
-    for name in FOLDERS:
+    if places.PRIVATE.exists():
+        return places.PRIVATE
+    beside = Path(tempfile.mkdtemp(dir=places.STATE))
+    for name in places.FOLDERS:
         (beside / name).mkdir(mode=0o700)
-    for path in (CREDENTIALS / WHOLE).iterdir():
+    for path in (places.CREDENTIALS / WHOLE).iterdir():
         if path.is_file():
-            folder = next((name for name, start in FOLDERS.items() if path.name.startswith(start)), "")
-            target = beside / folder / path.name.removeprefix(FOLDERS.get(folder, ""))
+            folder = next((name for name, start in places.FOLDERS.items() if path.name.startswith(start)), "")
+            target = beside / folder / path.name.removeprefix(places.FOLDERS.get(folder, ""))
             shutil.copyfile(path, target)
             target.chmod(0o400)
     with contextlib.suppress(OSError):  # the other container of the pod was first
-        beside.rename(PRIVATE)
-    return PRIVATE
+        beside.rename(places.PRIVATE)
+    return places.PRIVATE
 
 
 def taken(connections: int = 1) -> list[socket.socket]:
@@ -66,7 +59,7 @@ def taken(connections: int = 1) -> list[socket.socket]:
     The counters go over the first of them, and with them this container's /proc, for its threads.
     """
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(CONTAINED))
+        listener.bind(str(places.CONTAINED))
         listener.listen(connections)
         accepted = [listener.accept()[0] for _ in range(connections)]
     tree = hierarchy()

@@ -10,21 +10,24 @@ Usage: python3 -m tpcsweep.testbeds.kubernetes.pod.hub SECONDS-FOR-ALL-PODS-TO-S
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
 import json
 import socket
 import ssl
 import sys
 import time
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tpcsweep.measure import provenance
 from tpcsweep.measure.machine import Machine
 from tpcsweep.testbeds.kubernetes.pod import contained
-from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, Peer, Verb, answer
+from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, answer, encoded, start
 from tpcsweep.testbeds.kubernetes.pod.places import AGENT_PORT, ENDED, HUB, Sample
-from tpcsweep.testbeds.kubernetes.pod.watched import Contained
+from tpcsweep.testbeds.kubernetes.pod.watched import Contained, repeat
 from tpcsweep.tools import Credentials
 from tpcsweep.xrootd import probe
 
@@ -34,72 +37,111 @@ POLL = 0.02
 CLIENT = "client"
 
 
+class Agent:
+    """The connection to the agent beside a server."""
+
+    def __init__(
+        self,
+        name: str,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        say: Callable[..., None],
+    ) -> None:
+        self.behind = 0.0
+        """Seconds that its clock is behind this one."""
+        self._name = name
+        self._writer = writer
+        self._say = say
+        self._numbers = itertools.count()
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._gone = False
+        start(self._listen(reader))
+
+    async def ask(self, verb: str, arguments: dict[str, Any]) -> Any:
+        """Its answer. Raises RuntimeError with its name, and its words or that it is gone."""
+        if self._gone:
+            raise self._error("it is gone")
+        number = next(self._numbers)
+        future = self._waiting[number] = asyncio.get_running_loop().create_future()
+        self._writer.write(encoded(id=number, do=verb, **{"with": arguments}))
+        return await future
+
+    async def synchronise(self) -> None:
+        """Find how far its clock is behind: from the quickest of a few round trips, by its middle."""
+        looks = []
+        for _ in range(PINGS):
+            began = time.monotonic()
+            theirs = await self.ask("ping", {})
+            ended = time.monotonic()
+            looks.append((ended - began, (began + ended) / 2 - theirs))
+        self.behind = min(looks)[1]
+
+    async def _listen(self, reader: asyncio.StreamReader) -> None:
+        try:
+            while line := await reader.readline():
+                message = json.loads(line)
+                if "id" not in message:
+                    self._pass_on(message)
+                elif "error" in message:
+                    self._waiting.pop(message["id"]).set_exception(self._error(message["error"]))
+                else:
+                    self._waiting.pop(message["id"]).set_result(message["ok"])
+        except OSError:
+            pass
+        self._gone = True
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(self._error("it is gone"))
+        self._say(gone=self._name)
+
+    def _pass_on(self, message: dict[str, Any]) -> None:
+        """What it says unasked, in this clock's time."""
+        if "sample" in message:
+            time_of_sample, *rest = message["sample"]
+            self._say(sample=[time_of_sample + self.behind, *rest], of=self._name)
+        else:
+            copied, begin, end, *rest = message["copy"]
+            self._say(copy=[copied, begin + self.behind, end + self.behind, *rest])
+
+    def _error(self, words: str) -> RuntimeError:
+        return RuntimeError(f"{self._name}: {words}")
+
+
 class Agents:
     """The agents of the servers, by the servers' names."""
 
-    def __init__(self, say: Any) -> None:
+    def __init__(self, say: Callable[..., None]) -> None:
         self._say = say
-        self._peers: dict[str, Peer] = {}
-        self._behind: dict[str, float] = {}
-        """Seconds that an agent's clock is behind this one."""
+        self._agents: dict[str, Agent] = {}
 
     async def connect(self, name: str, address: str, tls: ssl.SSLContext) -> None:
         """Wait until an agent answers. Raises TimeoutError."""
         give_up = time.monotonic() + READY_SECONDS
-        while True:
+        while name not in self._agents:
             try:
-                reader, writer = await asyncio.open_connection(
+                streams = await asyncio.open_connection(
                     address, AGENT_PORT, ssl=tls, server_hostname=address, limit=LONGEST
                 )
-                break
+                self._agents[name] = Agent(name, *streams, self._say)
             except OSError as error:
                 if time.monotonic() > give_up:
                     raise TimeoutError(f"{name} at {address} does not answer: {error}") from None
                 await asyncio.sleep(POLL)
-        self._peers[name] = Peer(reader, writer, lambda message: self._unasked(name, message))
 
     async def tell(self, to: list[str], verb: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Ask several at once; their answers. Raises RuntimeError that names who refused."""
-        return dict(
-            zip(to, await asyncio.gather(*(self._ask(name, verb, arguments) for name in to)), strict=True)
-        )
+        answers = await asyncio.gather(*(self._agents[name].ask(verb, arguments) for name in to))
+        return dict(zip(to, answers, strict=True))
 
     async def synchronise(self) -> dict[str, float]:
-        """Find how many seconds clocks are behind this one: from the quickest of a few round trips, by its middle."""
-        await asyncio.gather(*(self._synchronise(name) for name in self._peers))
-        return dict(self._behind)
-
-    async def _synchronise(self, name: str) -> None:
-        looks = []
-        for _ in range(PINGS):
-            began = time.monotonic()
-            theirs = await self._ask(name, "ping", {})
-            ended = time.monotonic()
-            looks.append((ended - began, (began + ended) / 2 - theirs))
-        self._behind[name] = min(looks)[1]
+        """Find how many seconds clocks are behind this one."""
+        await asyncio.gather(*(agent.synchronise() for agent in self._agents.values()))
+        return {name: agent.behind for name, agent in self._agents.items()}
 
     def arrival(self, name: str, arrival: list[Any]) -> list[Any]:
         """What an agent says of a file, with its time turned into this clock's."""
         first_byte, size = arrival
-        return [None if first_byte is None else first_byte + self._behind[name], size]
-
-    async def _ask(self, name: str, verb: str, arguments: dict[str, Any]) -> Any:
-        try:
-            return await self._peers[name].ask(verb, **arguments)
-        except (RuntimeError, ConnectionError) as error:
-            raise RuntimeError(f"{name}: {error}") from None
-
-    def _unasked(self, name: str, message: dict[str, Any]) -> None:
-        if "sample" in message:
-            sample = message["sample"]
-            sample[0] += self._behind[name]
-            self._say(sample=sample, of=name)
-        elif "copy" in message:
-            copied, begin, end, *rest = message["copy"]
-            behind = self._behind[name]
-            self._say(copy=[copied, begin + behind, end + behind, *rest])
-        else:
-            self._say(gone=name)
+        return [None if first_byte is None else first_byte + self._agents[name].behind, size]
 
 
 class Outbox:
@@ -113,7 +155,7 @@ class Outbox:
     def say(self, **fields: object) -> None:
         """Tell now if somebody listens, and whoever comes later."""
         number = self._first + len(self._lines)
-        self._lines.append(json.dumps({"number": number, **fields}, separators=(",", ":")).encode() + b"\n")
+        self._lines.append(encoded(number=number, **fields))
         if self._writer:
             self._writer.write(self._lines[-1])
 
@@ -147,9 +189,8 @@ class Hub:
         self._client: Contained | None = None
         self._destinations: list[str] = []
         self._sampling: asyncio.Task[None] | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._verbs: dict[str, Verb] = {
-            "clock": self.clock,
+        self._verbs: dict[str, Callable[..., Any]] = {
+            "clock": time.monotonic,  # which all times are of
             "connect": self.connect,
             "synchronise": self.agents.synchronise,
             "tell": self.agents.tell,
@@ -171,7 +212,7 @@ class Hub:
                 self.outbox.forget(message.get("from", 0))
                 if "id" in message and message["id"] not in self._done:
                     self._done.add(message["id"])
-                    self._start(self._obey(message))
+                    start(self._obey(message))
         except (OSError, ValueError):
             pass
         finally:
@@ -179,16 +220,7 @@ class Hub:
             writer.close()
 
     async def _obey(self, request: dict[str, Any]) -> None:
-        self.outbox.say(**json.loads(await answer(self._verbs, request)))
-
-    def _start(self, doing: Any) -> None:
-        task = asyncio.create_task(doing)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def clock(self) -> float:
-        """The clock that all times are of."""
-        return time.monotonic()
+        self.outbox.say(**await answer(self._verbs, request))
 
     async def connect(
         self, servers: dict[str, str], destinations: list[str], tools: list[str]
@@ -201,7 +233,7 @@ class Hub:
         self._destinations = destinations
         await asyncio.gather(*(self.agents.connect(name, address, tls) for name, address in servers.items()))
         self._client = await asyncio.to_thread(Contained, 2)
-        self._start(self._listen_to_client())
+        start(self._listen_to_client())
         return {
             "machine": provenance.machine(),
             "software": await asyncio.to_thread(provenance.software, tools),
@@ -210,27 +242,25 @@ class Hub:
 
     async def ready(self, redirector: str | None, origins: list[str]) -> None:
         """Until every origin delivers, and the redirector has sent somebody to each. Raises TimeoutError."""
-        give_up = time.monotonic() + READY_SECONDS
-        for origin in origins:
-            await self._until(origin, lambda status, _: status == 200, give_up, "an answer to GET")
+        missing = set(origins)
+
+        def delivers(status: int, _: str) -> bool:
+            return status == 200
+
+        def complete(_: int, host: str) -> bool:
+            missing.discard(host)
+            return not missing
+
+        asked: list[tuple[str, Callable[[int, str], bool], str]]
+        asked = [(origin, delivers, "an answer to GET") for origin in origins]
         if redirector:
-            missing = set(origins)
-
-            def complete(_: int, host: str) -> bool:
-                missing.discard(host)
-                return not missing
-
-            await self._until(redirector, complete, give_up, "a redirection to each of its origins")
-
-    async def _until(self, address: str, enough: Any, give_up: float, what: str) -> None:
-        while True:
-            plain = socket.socket()
-            status, host = await asyncio.to_thread(probe.get, address, self._tls, plain)
-            if enough(status, host):
-                return
-            if time.monotonic() > give_up:
-                raise TimeoutError(f"{address}: waited {READY_SECONDS:g} s for {what}")
-            await asyncio.sleep(POLL)
+            asked.append((redirector, complete, "a redirection to each of its origins"))
+        give_up = time.monotonic() + READY_SECONDS
+        for address, enough, awaited in asked:
+            while not enough(*await asyncio.to_thread(probe.get, address, self._tls, socket.socket())):
+                if time.monotonic() > give_up:
+                    raise TimeoutError(f"{address}: waited {READY_SECONDS:g} s for {awaited}")
+                await asyncio.sleep(POLL)
 
     async def client(self, line: str) -> None:
         """Pass a request on to the client."""
@@ -261,30 +291,15 @@ class Hub:
             self._sampling = None
 
     async def _sample_client(self, client: Contained, interval: float) -> None:
-        machine = Machine()
-        due = time.monotonic()
-        try:
-            while True:
-                now, (thread, waiting), seen = time.monotonic(), client.threads(), machine.look()
-                found = Sample(
-                    time=now,
-                    received=0,
-                    sent=0,
-                    cpu=client.cpu(),
-                    thread=thread,
-                    waiting=waiting,
-                    busy=seen.busy,
-                    steal=seen.steal,
-                    total=seen.total,
-                    pressure=seen.pressure,
-                    work=seen.work,
-                    slowed=seen.slowed,
-                )
-                self.outbox.say(sample=found, of=CLIENT)
-                due = max(due + interval, time.monotonic())
-                await asyncio.sleep(due - time.monotonic())
-        finally:
-            machine.close()
+        with contextlib.closing(Machine()) as machine:
+
+            def look() -> None:
+                now = time.monotonic()
+                sample = Sample(time=now, received=0, sent=0, **client.readings(machine))
+                self.outbox.say(sample=sample, of=CLIENT)
+
+            look()
+            await repeat(look, interval)
 
     async def present(self) -> dict[str, Any]:
         """What had arrived in the files of transfers that have not ended, by their names."""
@@ -301,7 +316,7 @@ class Hub:
         # Files go at once, and at a time: what has arrived must not fill the memory that the next transfers need.
         # Events are passed on in their order nevertheless.
         events: asyncio.Queue[asyncio.Task[dict[str, Any]] | None] = asyncio.Queue()
-        self._start(self._pass_on(events))
+        start(self._pass_on(events))
         while line := await reader.readline():
             events.put_nowait(asyncio.create_task(self._completed(json.loads(line))))
         events.put_nowait(None)

@@ -1,7 +1,16 @@
-"""RTT, MTU and rate between two pods, by TCP connections of their agents: no privilege is needed for them.
+"""The network between pods: what it is like, and an emulated path on top of it.
 
-The kernel's own figures are read from the connection (tcp(7), struct tcp_info in linux/tcp.h): the handshake's RTT,
-free of what a busy process adds, and the path MTU.
+RTT, MTU and rate are looked at by TCP connections of the pods' agents, for which no privilege is needed. The kernel's
+own figures are read from the connection (tcp(7), struct tcp_info in linux/tcp.h): the handshake's RTT, free of what a
+busy process adds, and the path MTU.
+
+An emulated path delays, limits and drops what goes to the other side alone, which needs NET_ADMIN:
+
+    htb ── directly: everything else
+        └─ class 4, chosen by the other side's addresses: netem (half of the RTT, loss) ── tbf (rate)
+
+Both sides do it for what they send, so that together they make the path; each origin gets its share of the rate.
+Sources: tc-htb(8), tc-u32(8), tc-netem(8), tc-tbf(8).
 """
 
 from __future__ import annotations
@@ -13,13 +22,15 @@ import socket
 import struct
 import subprocess
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tpcsweep.linux.counters import CounterFile
 from tpcsweep.linux.namespaces import parse_net_dev
-from tpcsweep.paths.plan import ETHERNET
+from tpcsweep.paths import plan
 from tpcsweep.testbeds.kubernetes.pod.places import PROBE_PORT
 
 _PMTU, _RTT = 60, 68
@@ -36,6 +47,10 @@ LOOKS = (0.002, 0.01)
 SECONDS = 10.0
 BLOCK = bytes(1 << 18)
 SYSCTLS = ("tcp_rmem", "tcp_wmem", "tcp_no_metrics_save", "tcp_congestion_control")
+PASS = f"rate 200gbit burst 1m cburst 1m quantum {plan.SUPER_PACKET}"
+"""More than any path may have: a class that lets everything through."""
+_emulated: list[str] = []
+"""The interface with an emulated path, where there is one."""
 
 
 def interface_to(address: str) -> str:
@@ -49,37 +64,36 @@ def interface_to(address: str) -> str:
 def describe(address: str) -> dict[str, Any]:
     """The interface to an address, its MTU, and the sysctls that bound its connections."""
     interface = interface_to(address)
-    folder = Path("/proc/sys/net/ipv4")
-    found = {
-        f"net.ipv4.{name}": " ".join((folder / name).read_text().split())
-        for name in SYSCTLS
-        if (folder / name).exists()
-    }
+    files = [Path("/proc/sys/net/ipv4", name) for name in SYSCTLS]
+    sysctls = {f"net.ipv4.{file.name}": " ".join(file.read_text().split()) for file in files if file.exists()}
     mtu = int(Path(f"/sys/class/net/{interface}/mtu").read_text())
-    return {"interface": interface, "mtu": mtu, "sysctls": found}
+    return {"interface": interface, "mtu": mtu, "sysctls": sysctls}
 
 
 def round_trips(address: str, count: int) -> tuple[list[float], int]:
     """RTT of `count` handshakes in ms, and the path MTU in bytes after a MiB has been sent."""
-    found = []
+    rtts = []
     for _ in range(count):
         with _connected(address) as connection:
-            found.append(_U32.unpack_from(_information(connection), _RTT)[0] / 1000)
+            rtts.append(_U32.unpack_from(_information(connection), _RTT)[0] / 1000)
             time.sleep(0.01)
     with _connected(address) as connection:
         for _ in range(4):
             connection.sendall(BLOCK)
         connection.shutdown(socket.SHUT_WR)
         connection.recv(1)  # ends when the other end has read it all
-        return found, _U32.unpack_from(_information(connection), _PMTU)[0]
+        return rtts, _U32.unpack_from(_information(connection), _PMTU)[0]
 
 
 def pour(address: str, connections: int, seconds: float) -> dict[str, Any]:
     """Keep a path full of what several connections send at once, and see how much of it is under way.
 
-    `looks`: times in s of CLOCK_MONOTONIC, each with the segments under way of all connections; always before they
-    are given more to send, so that one that had run out of it is seen so. `mss`, `header`: bytes of payload in a
-    segment, and of all headers around it, with Ethernet's. What has not left when the time is over is dropped.
+    What has not left when the time is over is dropped.
+
+    Returns:
+        `looks`: times in s of CLOCK_MONOTONIC, each with the segments under way of all connections; always before
+        they are given more to send, so that one that had run out of it is seen so. `mss` and `header`: bytes of
+        payload in a segment, and of all headers around it, with Ethernet's.
     """
     looks: list[tuple[float, int]] = []
     with contextlib.ExitStack() as undo, selectors.DefaultSelector() as writable:
@@ -96,12 +110,12 @@ def pour(address: str, connections: int, seconds: float) -> dict[str, Any]:
             if (now := time.monotonic()) >= until:
                 break
             if not looks or now - looks[-1][0] >= LOOKS[0]:
-                looks.append((now, sum(under_way(_information(one)) for one in opened)))
+                looks.append((now, sum(under_way(_information(connection)) for connection in opened)))
             for key, _ in ready:
                 with contextlib.suppress(BlockingIOError):
                     key.data.send(BLOCK)
         mss, mtu = _SEGMENT.unpack_from(_information(opened[0]))
-    return {"looks": looks, "mss": mss, "header": ETHERNET + mtu - mss}
+    return {"looks": looks, "mss": mss, "header": plan.ETHERNET + mtu - mss}
 
 
 def arriving(address: str, seconds: float) -> list[tuple[float, int, int]]:
@@ -110,16 +124,16 @@ def arriving(address: str, seconds: float) -> list[tuple[float, int, int]]:
     A look that took long is left out: nobody knows when in it the counters were read.
     """
     interface = interface_to(address)
-    found = []
+    counts = []
     until = time.monotonic() + seconds
     with contextlib.closing(CounterFile("/proc/thread-self/net/dev")) as file:
         while (before := time.monotonic()) < until:
             counted = parse_net_dev(file.read().decode())[interface]
             after = time.monotonic()
             if after - before <= LOOKS[0]:
-                found.append(((before + after) / 2, counted["rx_bytes"], counted["rx_packets"]))
+                counts.append(((before + after) / 2, counted["rx_bytes"], counted["rx_packets"]))
             time.sleep(LOOKS[1])
-    return found
+    return counts
 
 
 def emptied(address: str, rtt: float, seconds: float) -> bool:
@@ -138,6 +152,65 @@ def under_way(information: bytes) -> int:
     """Segments of a connection that are sent and neither acknowledged nor lost, from its struct tcp_info. Pure."""
     unacknowledged, apart, lost, again = map(int, _UNDER_WAY.unpack_from(information))
     return unacknowledged - apart - lost + again
+
+
+def commands(interface: str, path: plan.Path, peers: list[str]) -> list[str]:
+    """Lines for `tc -batch -`. Pure."""
+    device = f"dev {interface}"
+    lines = [
+        f"qdisc replace {device} root handle 1: htb default 0",
+        f"class add {device} parent 1: classid 1:4 htb {PASS}",
+    ]
+    parent = "1:4"
+    if path.rtt or path.loss:
+        lines.append(f"qdisc add {device} parent {parent} handle 40: {plan.netem(path)}")
+        parent = "40:1"
+    lines.append(f"qdisc add {device} parent {parent} handle 41: {plan.tbf(path)}")
+    return lines + [
+        f"filter add {device} parent 1: protocol ip prio 1 u32 match ip dst {peer}/32 flowid 1:4"
+        for peer in peers
+    ]
+
+
+def share(path: plan.Path, origins: int) -> plan.Path:
+    """The part of a path that each origin makes: it has a rate and a queue of its own. Pure."""
+    limit = None if path.queue_limit is None else max(1, path.queue_limit // origins)
+    return replace(path, bandwidth=path.bandwidth / origins, queue_limit=limit)
+
+
+def emulate(peers: list[str], **asked: Any) -> list[str]:
+    """Put an emulated path, with the fields of `plan.Path`, before the addresses of the other side; what tc was given.
+
+    Raises RuntimeError with tc's words, as where the kernel has no sch_netem.
+    """
+    path = plan.Path(**asked)
+    interface = interface_to(peers[0])
+    lines = commands(interface, path, peers)
+    done = subprocess.run(
+        ["tc", "-batch", "-"], input="\n".join(lines), capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        needs = "; netem needs the kernel module sch_netem on the node" if path.rtt or path.loss else ""
+        raise RuntimeError(f"tc: {done.stderr.strip()}{needs}")
+    if command := plan.segmenting(path, "netem", interface):
+        subprocess.run(command, capture_output=True, check=True)
+    _emulated[:] = [interface]
+    return lines
+
+
+def drops() -> tuple[int | None, int | None]:
+    """Packets that the emulated path dropped, and those of them that found its queue full; None without one."""
+    if not _emulated:
+        return None, None
+    show = ["tc", "-s", "-j", "qdisc", "show", "dev", _emulated[0]]
+    qdiscs = json.loads(subprocess.run(show, capture_output=True, text=True, check=True).stdout)
+    return counted({qdisc["handle"]: int(qdisc["drops"]) for qdisc in qdiscs})
+
+
+def counted(drops: Mapping[str, int]) -> tuple[int, int]:
+    """All drops and those of the queue, from the drops of each qdisc by its handle. Pure."""
+    # netem's own count holds what its child refused.
+    return drops.get("40:", drops["41:"]), drops["41:"]
 
 
 def _connected(address: str) -> socket.socket:

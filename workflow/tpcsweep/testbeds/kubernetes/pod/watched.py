@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import os
 import socket
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from typing import Any
 
 from tpcsweep.linux.cgroups import parse_periods, parse_usage
 from tpcsweep.linux.counters import CounterFile, retransmits
 from tpcsweep.linux.namespaces import parse_net_dev
 from tpcsweep.linux.sockets import Connection, SocketDiagnostics
-from tpcsweep.measure.files import DestinationFiles
-from tpcsweep.measure.first_bytes import FirstBytes
+from tpcsweep.measure.files import DestinationFiles, FirstBytes
 from tpcsweep.measure.flows import Followed, means
 from tpcsweep.measure.machine import Machine
 from tpcsweep.measure.threads import Threads, numbered
@@ -24,8 +25,9 @@ from tpcsweep.xrootd.servers import EXPORT, PORT
 FOLDER = FILES / EXPORT.strip("/")
 POLL = 0.05
 RECEIVED = 64
-COUNTERS = 3
 """Bytes that hold the unit which comes with the open files."""
+COUNTERS = 3
+"""Open files that come."""
 
 
 class Contained:
@@ -52,6 +54,13 @@ class Contained:
         cores, waiting = self._threads.look()
         return None if math.isnan(cores) else cores, waiting
 
+    def readings(self, machine: Machine) -> dict[str, Any]:
+        """What every sample has, by the names of its fields: this container's CPU, and its machine's condition."""
+        thread, waiting = self.threads()
+        condition = machine.look()._asdict()
+        of_sample = {name: value for name, value in condition.items() if name in Sample._fields}
+        return {"thread": thread, "waiting": waiting, **of_sample, "cpu": self.cpu()}
+
 
 class Watched:
     """Everything of a pod that is sampled, opened once."""
@@ -76,21 +85,11 @@ class Watched:
         data = self._connections()
         flows = self._flows.look(data)
         rtt, cwnd = means(data) if data else (None, None)
-        thread, waiting = self._contained.threads()
-        seen = self._machine.look()
         return Sample(
             time=now,
             received=net["rx_bytes"],
             sent=net["tx_bytes"],
-            cpu=self._contained.cpu(),
-            busy=seen.busy,
-            steal=seen.steal,
-            total=seen.total,
-            pressure=seen.pressure,
-            work=seen.work,
-            slowed=seen.slowed,
-            thread=thread,
-            waiting=waiting,
+            **self._contained.readings(self._machine),
             payload=payload,
             retransmits=retransmits(self._snmp.read()),
             **{f"data_{name}": value for name, value in vars(flows).items()},
@@ -104,7 +103,21 @@ class Watched:
         return bool(self._connections()) or self._sockets.unfinished(PORT)
 
     def _connections(self) -> list[Connection]:
-        return [c for c in self._sockets.connections() if c.remote in self._peers] if self._peers else []
+        if not self._peers:
+            return []
+        return [connection for connection in self._sockets.connections() if connection.remote in self._peers]
+
+
+async def repeat(look: Callable[[], None], interval: float) -> None:
+    """Look every `interval` seconds until cancelled.
+
+    A late look does not shift those that follow; what was missed is skipped.
+    """
+    due = time.monotonic()
+    while True:
+        due = max(due + interval, time.monotonic())
+        await asyncio.sleep(due - time.monotonic())
+        look()
 
 
 def _first_bytes() -> FirstBytes | None:

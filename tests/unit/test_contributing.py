@@ -1,0 +1,243 @@
+"""CONTRIBUTING.md: every example is applied to a copy of the project, and does there what the text says."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+from tests.support.workflow import ROOT
+
+BLOCK = re.compile(r"^```(python|yaml|diff)\n# (\S+/\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SECTIONS = re.split(r"^### (.*)\n", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.MULTILINE)[1:]
+EXAMPLES = {name: BLOCK.findall(text) for name, text in zip(SECTIONS[::2], SECTIONS[1::2], strict=True)}
+"""By heading: the language of each block, the file that it is or changes, and its text."""
+
+
+def changed(text: str, diff: str) -> str:
+    """A file's text with a diff applied, whose hunks say where they belong by their lines alone."""
+    for hunk in re.split(r"^@@\n", diff, flags=re.MULTILINE):
+        before, after = (
+            "".join(f"{line[1:]}\n" for line in hunk.splitlines() if line[0] in kept) for kept in (" -", " +")
+        )
+        assert f"\n{text}".count(f"\n{before}") == 1, f"not once in the file:\n{before}"
+        text = f"\n{text}".replace(f"\n{before}", f"\n{after}")[1:]
+    return text
+
+
+def applied(folder: Path, *names: str) -> Path:
+    """Make a copy of the project in a folder, with some of the examples in it."""
+    shutil.copytree(ROOT / "workflow", folder / "workflow", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "config", folder / "config")
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    for language, path, text in (block for name in names for block in EXAMPLES[name]):
+        file = folder / path
+        if language == "diff":
+            file.write_text(changed(file.read_text(), text))
+        else:
+            assert not file.exists()
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+    return folder
+
+
+def succeeds(project: Path, code: str, *arguments: object) -> None:
+    """Run a program with the copy's package, and with what tests share."""
+    done = subprocess.run(
+        [sys.executable, "-c", dedent(code), *map(str, arguments)],
+        cwd=project,
+        env={**os.environ, "PYTHONPATH": f"{project / 'workflow'}:{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_examples_go_together_and_are_as_the_linters_want_them(tmp_path: Path) -> None:
+    project = applied(tmp_path, *EXAMPLES)
+    for command in (["check", "--no-cache"], ["format", "--check", "--no-cache"]):
+        done = subprocess.run(
+            [Path(sys.executable).with_name("ruff"), *command, "workflow"],
+            cwd=project,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
+
+
+def test_a_tool_is_allowed_and_makes_its_command(tmp_path: Path) -> None:
+    succeeds(
+        applied(tmp_path / "project", "A tool"),
+        """
+        import sys, yaml
+        from pathlib import Path
+        from tpcsweep.configuration.checks import broken, everywhere
+        from tpcsweep.configuration.loading import load
+        from tpcsweep.tools import TOOLS, Credentials, Transfer
+
+        def refused(**parameters):
+            Path(sys.argv[1]).write_text(yaml.safe_dump({"parameters": parameters}))
+            return broken(everywhere(2**40, "all"), load({"sweep": sys.argv[1], "testbed": "netns"}, Path()))
+
+        assert not refused(tool="curl-put", copy_mode="push")
+        assert [problem.key for problem in refused(tool="curl-put", copy_mode="pull")] == ["parameters.copy_mode"]
+        assert refused(tool="curl-get")
+
+        tool, transfer = TOOLS["curl-put"], Transfer("", "https://d/f", "push", source_file="/s/f")
+        command = tool.command(transfer, Credentials(Path("/c")), Path("/tmp"))
+        assert command[0] == "/usr/bin/curl" and command[-3:] == ["--upload-file", "/s/f", "https://d/f"]
+        assert tool.failure(0, "") is None and "no route" in tool.failure(7, "curl: no route")
+        assert tool.versions()["curl"]
+        """,
+        tmp_path / "sweep.yaml",
+    )
+
+
+def test_a_model_is_fitted_to_data_that_it_made(tmp_path: Path) -> None:
+    succeeds(
+        applied(tmp_path / "project", "A model"),
+        """
+        from pytest import approx
+        from tests.support.made_up import STREAMS, measured
+        from tpcsweep.models import MODELS, fit, observe
+
+        truth = {"ceiling": 8.0, "knee": 12.0}
+        data = measured(MODELS["exponential"], truth, {"streams": STREAMS}, noise=0.01, repetitions=3)
+        fitted = fit(MODELS["exponential"], observe(data))
+        assert fitted.values == approx(truth, rel=0.05)
+        """,
+    )
+
+
+def test_a_claim_has_a_verdict(tmp_path: Path) -> None:
+    succeeds(
+        applied(tmp_path / "project", "A claim"),
+        """
+        import sys, typing
+        import xarray as xr
+        from tpcsweep.claims import judge
+        from tpcsweep.configuration.claim_names import ClaimName
+
+        verdicts = {verdict.claim.name: verdict for verdict in judge(xr.load_dataset(sys.argv[1]))}
+        assert list(verdicts) == list(typing.get_args(ClaimName))
+        verdict = verdicts["example2026.more_streams"]
+        assert verdict.outcome == "holds" and verdict.effect.interval.low > 1, verdict
+        """,
+        ROOT / "examples/surface.nc",
+    )
+
+
+def test_a_published_figure_is_drawn_with_its_claim(tmp_path: Path) -> None:
+    succeeds(
+        applied(tmp_path / "project", "A claim", "A published figure"),
+        """
+        import sys
+        from pathlib import Path
+        from tpcsweep.figures import save
+        from tpcsweep.published import NAMES
+        from tpcsweep.published.base import Data
+        from tpcsweep.published.figures import FIGURES
+        from tpcsweep.published.making import judged
+        from tpcsweep.published.planned import planned
+
+        name = "example2026_fig1"
+        assert name in NAMES and set(NAMES) == set(FIGURES)
+        assert len(planned(FIGURES[name], Path("results"), None, None).grid.cells) == 10
+        data = Data(Path(sys.argv[1]))
+        shown = judged(FIGURES[name], data)
+        assert [claim.word for claim in shown.claims] == ["holds"]
+        save(FIGURES[name].draw(data, shown), Path(sys.argv[2]), name)
+        """,
+        ROOT / "examples/surface.nc",
+        tmp_path,
+    )
+    assert (tmp_path / "example2026_fig1.png").stat().st_size > 10_000
+
+
+def test_a_figure_of_a_sweep_is_drawn(tmp_path: Path) -> None:
+    succeeds(
+        applied(tmp_path / "project", "A figure of a sweep"),
+        """
+        import sys
+        from pathlib import Path
+        import xarray as xr
+        from tpcsweep import figures as draw
+
+        draw.save(draw.sent_again(xr.load_dataset(sys.argv[1])), Path(sys.argv[2]), "sent_again")
+        """,
+        ROOT / "examples/surface.nc",
+        tmp_path,
+    )
+    assert (tmp_path / "sent_again.png").stat().st_size > 10_000
+
+
+def test_a_testbed_measures_cells_and_refuses_what_it_cannot(tmp_path: Path) -> None:
+    succeeds(
+        applied(tmp_path / "project", "A testbed"),
+        """
+        import sys, yaml
+        from pathlib import Path
+        from tpcsweep.configuration.checks import check
+        from tpcsweep.configuration.loading import load, wanted
+        from tpcsweep.dataset import fold
+        from tpcsweep.running.runner import begin, run
+
+        folder = Path(sys.argv[1])
+
+        def configured(**parameters):
+            content = {"parameters": parameters, "measurement": {"min_time": "1 s", "max_time": "2 s"}}
+            (folder / "probe.yaml").write_text(yaml.safe_dump(content))
+            asked = {"sweep": str(folder / "probe.yaml"), "testbed": "sockets", "results": str(folder)}
+            return load(asked, Path())
+
+        (problem,) = check(configured(rtt="5 ms", streams=1))
+        assert "no path between the sockets" in str(problem), problem
+        configuration = configured(streams=[1, 2])
+        assert check(configuration) == []
+        begin(configuration)
+        for deployment in configuration.grid.deployments:
+            (folder / "logs" / deployment).mkdir(parents=True)
+            run(configuration, deployment, folder / "logs" / deployment)
+        cells = configuration.grid.cells
+        files = [str(configuration.cell_file(cell)) for cell in cells]
+        folded = fold(files, configuration.grid.axes, (wanted(configuration, cell) for cell in cells))
+        assert (folded.summary["throughput"] > 0).all()
+        assert folded.summary.attrs["testbed_kind"] == "sockets"
+        """,
+        tmp_path,
+    )
+
+
+def test_a_path_is_chosen_and_made_by_its_name(tmp_path: Path) -> None:
+    succeeds(
+        applied(tmp_path / "project", "A path"),
+        """
+        from pathlib import Path as File
+        from tpcsweep.paths import link, plan
+        from tpcsweep.paths.plan import LARGEST, Path
+
+        wire = Path(rtt=0, bandwidth=LARGEST)
+        assert plan.choose(wire, netem_works=False) == "wire"
+        assert plan.choose(Path(rtt=0, bandwidth=1), netem_works=False) == "none"
+
+        class Commands:
+            def __init__(self):
+                self.lines = []
+            def run(self, command, **_):
+                return ""
+            def batch(self, command, lines, **_):
+                self.lines += lines
+
+        commands = Commands()
+        made = link.connect(wire, ("near", "10.0.0.1/30"), ("far", "10.0.0.2/30"), commands, File())
+        assert any("type veth" in line for line in commands.lines)
+        assert not any("qdisc" in line for line in commands.lines)
+        assert made.counters()["drops"] == 0
+        """,
+    )

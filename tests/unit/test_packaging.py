@@ -1,0 +1,155 @@
+"""The package as others install it, and what a checkout says in more than one file."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from email import message_from_bytes
+from email.message import Message
+from importlib.metadata import packages_distributions, requires
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.support.workflow import ROOT
+
+PACKAGE = ROOT / "workflow/tpcsweep"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+DEBIAN = {"simgrid"}
+"""Modules that a package of Debian has and none of PyPI."""
+
+
+def listed(file: Path) -> set[str]:
+    """The distributions that a list asks for."""
+    lines = [line for line in file.read_text().splitlines() if line and not line.startswith("#")]
+    return {canonicalize_name(Requirement(line).name) for line in lines}
+
+
+LISTS = {file.stem.partition("-")[2]: listed(file) for file in ROOT.glob("envs/requirements*.in")}
+"""What each extra asks for, by its name; under the empty name what every sweep needs."""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    """The wheel of this checkout; made from a source distribution, so that that has all, too."""
+    folder = tmp_path_factory.mktemp("build")
+    for name in ("envs", "workflow"):
+        ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+    for name in ("LICENSE", "README.md", "pyproject.toml"):
+        shutil.copy(ROOT / name, folder)
+    uv = Path(sys.executable).with_name("uv")
+    done = subprocess.run(
+        [uv, "build", "--quiet", "--offline", "--no-build-isolation", "--out-dir", folder / "dist", folder],
+        # The build runs in this environment, whose setuptools is pinned.
+        env={**os.environ, "VIRTUAL_ENV": sys.prefix},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (made,) = (folder / "dist").glob("*.whl")
+    return zipfile.ZipFile(made)
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel: zipfile.ZipFile) -> Message:
+    (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+    return message_from_bytes(wheel.read(name))
+
+
+def test_a_wheel_has_every_file_of_the_package(wheel: zipfile.ZipFile) -> None:
+    files = {
+        str(path.relative_to(PACKAGE.parent))
+        for path in PACKAGE.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert {Path(name).suffix for name in files} >= {".py", ".c", ".cc", ".sh", ".typed"}
+    assert files == {name for name in wheel.namelist() if name.startswith("tpcsweep/")}
+
+
+def test_what_is_pinned_is_what_an_installation_asks_for(metadata: Message) -> None:
+    asked: dict[str, set[str]] = {}
+    for text in metadata.get_all("Requires-Dist", []):
+        requirement = Requirement(text)
+        extra = re.fullmatch(r'extra == "(.*)"', str(requirement.marker)) if requirement.marker else None
+        asked.setdefault(extra[1] if extra else "", set()).add(canonicalize_name(requirement.name))
+    assert asked == LISTS
+
+
+def test_whatever_the_package_imports_is_asked_for() -> None:
+    asked = set().union(*(names for extra, names in LISTS.items() if extra != "test"))
+    brought = {canonicalize_name(Requirement(line).name) for name in asked for line in requires(name) or ()}
+    distributions = packages_distributions()
+    unknown = {}
+    for file in PACKAGE.rglob("*.py"):
+        beside = {path.stem for path in file.parent.glob("*.py")}  # scripts that Debian's Python runs
+        for module in imported(file) - sys.stdlib_module_names - beside - DEBIAN - {"tpcsweep"}:
+            names = {canonicalize_name(name) for name in distributions.get(module, ())}
+            if not names & (asked | brought):
+                unknown[module] = file
+    assert not unknown
+
+
+def imported(file: Path) -> set[str]:
+    """The top-level names of what a file imports, wherever it does so."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module.partition(".")[0])
+    return names
+
+
+def test_the_version_is_the_same_wherever_it_stands(metadata: Message) -> None:
+    version = PROJECT["version"]
+    assert metadata["Version"] == version
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert (citation["version"], citation["license"]) == (version, PROJECT["license"])
+    changes = (ROOT / "CHANGELOG.md").read_text()
+    heading = re.search(r"^## (\S+) \((unreleased|\d{4}-\d{2}-\d{2})\)$", changes, re.MULTILINE)
+    assert heading and heading[1] == version
+    # A release has a date, in both files, and a tag; what is not released has neither.
+    released = citation.get("date-released", "unreleased")
+    assert str(released) == heading[2]
+    if heading[2] == "unreleased":
+        assert f"v{version}" not in git("tag")
+    assert {tag for tag in git("tag", "--points-at", "HEAD") if tag[:1] == "v"} <= {f"v{version}"}
+
+
+def git(*arguments: str) -> list[str]:
+    """The lines that git answers; none outside of a checkout."""
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.splitlines()
+
+
+def test_make_help_lists_every_target() -> None:
+    done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    told = re.findall(r"^make (\S+) +\S", done.stdout, re.MULTILINE)
+    text = (ROOT / "Makefile").read_text()
+    assert set(told) == set(re.findall(r"^([\w-]+):", text, re.MULTILINE))
+    phony = re.search(r"^\.PHONY: (.*)$", text, re.MULTILINE)
+    assert phony and set(told) == set(phony[1].split())
+    assert told[0] == "sweep"
+
+
+def test_a_commit_is_held_to_what_make_lint_says() -> None:
+    recipe = subprocess.run(["make", "-n", "lint"], cwd=ROOT, capture_output=True, text=True, check=True)
+    lint = re.findall(r"^\.venv/bin/(.*)$", recipe.stdout, re.MULTILINE)
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    assert [repository["repo"] for repository in hooks] == ["local"]
+    entries = [hook["entry"].removeprefix(".venv/bin/") for hook in hooks[0]["hooks"]]
+    assert len(entries) == len(lint)
+    # A hook is given files where `make lint` gives a folder, or nothing, which is all.
+    for entry, command in zip(entries, lint, strict=True):
+        assert command.startswith(entry.removesuffix(" --force-exclude"))

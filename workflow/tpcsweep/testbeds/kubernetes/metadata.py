@@ -1,0 +1,117 @@
+"""Names, labels and owners of a deployment's objects, and what an object says of itself. Pure."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import secrets
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kubernetes.client import V1Job, V1ObjectMeta, V1OwnerReference, V1Pod
+
+DEPLOYMENT = "tpcsweep/deployment"
+"""The label whose value is a deployment's identifier."""
+ROLE = "tpcsweep/role"
+SIDE = "tpcsweep/side"
+MANAGED = {"app.kubernetes.io/name": "tpcsweep", "app.kubernetes.io/managed-by": "tpcsweep"}
+"""Labels of all objects of all deployments."""
+SELECTOR = "app.kubernetes.io/managed-by=tpcsweep"
+"""Selects all objects of all deployments."""
+SWEEP = "tpcsweep/sweep"
+CELLS = "tpcsweep/cells"
+OWNER = "tpcsweep/owner"
+"""Annotations of every object: whose it is."""
+
+
+@dataclass(frozen=True)
+class Naming:
+    """Whose objects these are."""
+
+    identifier: str
+    sweep: str
+    deployment: str
+
+    @classmethod
+    def new(cls, sweep: str, deployment: str) -> Naming:
+        """With an identifier that no other deployment has: hundreds may be there at a time."""
+        return cls(secrets.token_hex(5), sweep, deployment)
+
+    @property
+    def prefix(self) -> str:
+        """What all names begin with, and the Job's own."""
+        return f"tpc-{self.identifier}"
+
+    def meta(
+        self,
+        name: str,
+        owner: V1Job | None = None,
+        role: str | None = None,
+        side: str | None = None,
+        annotations: Mapping[str, str] | None = None,
+    ) -> V1ObjectMeta:
+        """Metadata of an object: whose it is, and what goes with what.
+
+        Args:
+            name: The object's.
+            owner: The Job with which the object goes.
+            role: Of a pod: origin, redirector or client.
+            side: Of a server's pod: src or dst.
+            annotations: Further ones.
+        """
+        references = None
+        if owner:
+            job, uid = name_of(owner), meta_of(owner).uid or ""
+            references = [V1OwnerReference(api_version="batch/v1", kind="Job", name=job, uid=uid)]
+        labels = {**MANAGED, DEPLOYMENT: self.identifier, ROLE: role, SIDE: side}
+        return V1ObjectMeta(
+            name=name,
+            labels={key: value for key, value in labels.items() if value is not None},
+            annotations={
+                SWEEP: self.sweep,
+                CELLS: self.deployment,
+                OWNER: f"{_user()}@{socket.gethostname()} pid {os.getpid()}",
+                **(annotations or {}),
+            },
+            owner_references=references,
+        )
+
+
+def selector(identifier: str) -> str:
+    """Selects the objects of one deployment."""
+    return f"{DEPLOYMENT}={identifier}"
+
+
+def whose(identifier: str, notes: Mapping[str, str]) -> str:
+    """Whose a deployment is, in words, by the annotations of any of its objects."""
+    cells, sweep = notes.get(CELLS) or "the only deployment", notes.get(SWEEP) or "(unknown)"
+    return f"{identifier}: {cells} of sweep {sweep} by {notes.get(OWNER) or '(unknown)'}"
+
+
+def meta_of(item: Any) -> V1ObjectMeta:
+    """An object's metadata."""
+    return item.metadata or V1ObjectMeta()
+
+
+def name_of(item: Any) -> str:
+    """An object's name."""
+    return meta_of(item).name or ""
+
+
+def deployment_of(item: Any) -> str:
+    """The identifier of the deployment that an object belongs to."""
+    return (meta_of(item).labels or {}).get(DEPLOYMENT, "")
+
+
+def node_of(pod: V1Pod) -> str:
+    """The name of the node that a pod is on."""
+    return (pod.spec and pod.spec.node_name) or ""
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # in a container the user need not have a name
+        return str(os.getuid())
