@@ -5,7 +5,7 @@ from pathlib import Path
 from IPython.display import Image, display
 from matplotlib.figure import Figure
 
-from tpcsweep.figures.files import save
+from tpcsweep.figures.panels import save
 
 
 def show(figure: Figure, folder: str | Path, name: str, alt: str | None = None) -> None:
