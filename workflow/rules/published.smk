@@ -1,8 +1,6 @@
 import sys
 from pathlib import Path
 
-from tpcsweep.published import NAMES
-
 FIGURES_ASKED_FOR = [name for name in NAMES if name in TARGETS.names]
 if FIGURES_ASKED_FOR:
     # Here, as few runs draw.
