@@ -9,8 +9,8 @@ import pytest
 from tpcsweep.linux.signals import interruptible
 from tpcsweep.paths import INTERFACE
 from tpcsweep.studies.terena2005.cases import Case
-from tpcsweep.studies.terena2005.formulas import recovery_time
 from tpcsweep.studies.terena2005.measurement import measure
+from tpcsweep.tcp import recovery_time
 from tpcsweep.testbeds.netns import state
 
 from tests.support.leftovers import present, stayed

@@ -72,9 +72,9 @@ def world(
         if fails(point):
             status[place] = 2
             continue
-        found = level(point) * math.exp(noise * generator.normal())
-        half = 1.96 * (noise if stated is None else stated) * found / WIDEN
-        figures = (found, found - half, found + half, duration, 0.1, cpu * point["cores"])
+        throughput = level(point) * math.exp(noise * generator.normal())
+        half = 1.96 * (noise if stated is None else stated) * throughput / WIDEN
+        figures = (throughput, throughput - half, throughput + half, duration, 0.1, cpu * point["cores"])
         for name, figure in zip(names, figures, strict=True):
             content[name][place] = figure
     dimensions = tuple(axes)
@@ -332,33 +332,33 @@ def case_world(name: str, which: str, **how: Any) -> xr.Dataset:
 
 def test_every_published_claim_is_judged() -> None:
     assert list(CLAIMS) == PUBLISHED
-    assert [one.claim.name for one in judge(world(RTTS, lambda _: 1.0))] == PUBLISHED
+    assert [judged.claim.name for judged in judge(world(RTTS, lambda _: 1.0))] == PUBLISHED
     assert set(CASES) == {name for name, claim in CLAIMS.items() if claim.test is not None}
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_claim_that_is_true_holds(name: str) -> None:
-    found = verdict(name, case_world(name, "true"))
-    assert found.outcome is Outcome.HOLDS, found.reason
-    assert found.effect is not None
-    assert found.effect.interval.low <= found.effect.interval.value <= found.effect.interval.high
-    assert found.rows
-    assert not found.advice
+    judged = verdict(name, case_world(name, "true"))
+    assert judged.outcome is Outcome.HOLDS, judged.reason
+    assert judged.effect is not None
+    assert judged.effect.interval.low <= judged.effect.interval.value <= judged.effect.interval.high
+    assert judged.rows
+    assert not judged.advice
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_claim_that_is_false_does_not_hold(name: str) -> None:
-    found = verdict(name, case_world(name, "false"))
-    assert found.outcome is Outcome.FAILS, found.reason
-    assert found.rows
+    judged = verdict(name, case_world(name, "false"))
+    assert judged.outcome is Outcome.FAILS, judged.reason
+    assert judged.rows
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_noise_is_no_verdict(name: str) -> None:
-    found = verdict(name, case_world(name, "unclear"))
+    judged = verdict(name, case_world(name, "unclear"))
     # Not decided where there is an effect whose interval spans the border; else the cells that it takes are not there.
-    assert found.outcome is (Outcome.UNDECIDED if found.effect else Outcome.OPEN), found.reason
-    assert found.advice
+    assert judged.outcome is (Outcome.UNDECIDED if judged.effect else Outcome.OPEN), judged.reason
+    assert judged.advice
 
 
 def test_data_that_do_not_decide_are_not_data_that_are_not_there() -> None:
@@ -370,13 +370,13 @@ def test_data_that_do_not_decide_are_not_data_that_are_not_there() -> None:
 def test_a_wider_path_does_not_stand_in_for_that_of_the_claim() -> None:
     case = CASES["chep2024.four_origins"]
     axes = {**case.axes, "bandwidth": [100.0, 200.0]}
-    found = verdict(
+    judged = verdict(
         "chep2024.four_origins", world(axes, lambda point: 0.915 * point["bandwidth"], **case.how)
     )
-    assert found.outcome is Outcome.FAILS
-    assert found.effect is not None
-    assert "100 Gbit/s" in found.effect.what
-    assert found.effect.interval.value == pytest.approx(91.5, rel=0.05)
+    assert judged.outcome is Outcome.FAILS
+    assert judged.effect is not None
+    assert "100 Gbit/s" in judged.effect.quantity
+    assert judged.effect.interval.value == pytest.approx(91.5, rel=0.05)
     both = verdict("chep2024.four_origins", world(axes, lambda point: 0.98 * point["bandwidth"], **case.how))
     assert both.outcome is Outcome.HOLDS
 
@@ -386,10 +386,10 @@ def test_what_is_needed_and_missing_is_named(name: str) -> None:
     ds = case_world(name, "true")
     for need in CLAIMS[name].needs:
         without = ds.isel({need.axis: 0}) if need.axis in ds.dims else ds
-        found = verdict(name, without.drop_vars(need.axis))
-        assert found.outcome is Outcome.OPEN
-        assert f"{need.axis}: needed" in found.reason
-        assert need.axis in found.advice
+        judged = verdict(name, without.drop_vars(need.axis))
+        assert judged.outcome is Outcome.OPEN
+        assert f"{need.axis}: needed" in judged.reason
+        assert need.axis in judged.advice
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -401,10 +401,10 @@ def test_a_dataset_too_small_for_a_claim_is_not_judged(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["chep2023.tc_residue", "terena2005.recovery", "terena2005.mtu_fairness"])
 def test_what_no_throughput_shows_says_what_is_needed(name: str) -> None:
-    found = verdict(name, world(RTTS, lambda _: 1.0))
-    assert found.outcome is Outcome.OPEN
-    assert found.reason == CLAIMS[name].beyond
-    assert found.advice
+    judged = verdict(name, world(RTTS, lambda _: 1.0))
+    assert judged.outcome is Outcome.OPEN
+    assert judged.reason == CLAIMS[name].beyond
+    assert judged.advice
 
 
 def test_the_recovery_table_is_compared_with_its_formula() -> None:
@@ -424,9 +424,9 @@ def test_cells_that_cannot_be_trusted_are_left_out_and_counted(flag: str) -> Non
         return 0.01 if point["origins"] == 4 else case.true(point)
 
     ds = world(case.axes, broken, flags=lambda point: mask if point["origins"] == 4 else 0)
-    found = verdict("chep2023.origins_help", ds)
-    assert found.outcome is Outcome.HOLDS
-    assert (found.used, found.left_out) == (12, {flag: 6})
+    judged = verdict("chep2023.origins_help", ds)
+    assert judged.outcome is Outcome.HOLDS
+    assert (judged.used, judged.left_out) == (12, {flag: 6})
     nothing = verdict("chep2023.origins_help", world(case.axes, case.true, flags=lambda _: mask))
     assert nothing.outcome is Outcome.OPEN
     assert (nothing.used, nothing.left_out) == (0, {flag: 18})
@@ -434,9 +434,9 @@ def test_cells_that_cannot_be_trusted_are_left_out_and_counted(flag: str) -> Non
 
 def test_a_full_path_hides_what_origins_do() -> None:
     axes = {**ORIGINS.axes, "bandwidth": [1.0]}
-    found = verdict("chep2023.origins_help", world(axes, lambda _: 0.99))
-    assert found.outcome is Outcome.OPEN
-    assert "6 left out in which both ends fill the path" in found.reason
+    judged = verdict("chep2023.origins_help", world(axes, lambda _: 0.99))
+    assert judged.outcome is Outcome.OPEN
+    assert "6 left out in which both ends fill the path" in judged.reason
 
 
 def test_a_peak_needs_the_cpu_to_be_used_up() -> None:
@@ -445,16 +445,16 @@ def test_a_peak_needs_the_cpu_to_be_used_up() -> None:
 
 
 def test_an_hour_is_not_twenty_seconds() -> None:
-    found = verdict("chep2023.saturate", case_world("chep2023.saturate", "true", duration=20.0))
-    assert found.outcome is Outcome.OPEN
-    assert "the longest of 1 cells took 20 s" in found.reason
+    judged = verdict("chep2023.saturate", case_world("chep2023.saturate", "true", duration=20.0))
+    assert judged.outcome is Outcome.OPEN
+    assert "the longest of 1 cells took 20 s" in judged.reason
 
 
 def test_too_many_streams_must_crash() -> None:
     name = "usatlas2007.more_streams"
-    found = verdict(name, case_world(name, "true", fails=lambda _: False))
-    assert found.outcome is Outcome.FAILS
-    assert "0 of 12 cells fail at 12 streams with buffers of 16 MB" in found.reason
+    judged = verdict(name, case_world(name, "true", fails=lambda _: False))
+    assert judged.outcome is Outcome.FAILS
+    assert "0 of 12 cells fail at 12 streams with buffers of 16 MB" in judged.reason
     sometimes = case_world(
         name, "true", fails=lambda point: point["streams"] == 12 and point["repetition"] == 1
     )
@@ -474,9 +474,9 @@ def test_layers_are_compared_although_they_have_no_tool_in_common(name: str) -> 
 
 def test_cores_without_limit_are_no_number_of_cores() -> None:
     ds = case_world("chep2024.server_cap", "true").assign_coords(cores=[math.inf])
-    found = verdict("chep2024.server_cap", ds)
-    assert found.outcome is Outcome.OPEN
-    assert "the dataset has no limit" in found.reason
+    judged = verdict("chep2024.server_cap", ds)
+    assert judged.outcome is Outcome.OPEN
+    assert "the dataset has no limit" in judged.reason
 
 
 @pytest.mark.parametrize(
@@ -490,7 +490,7 @@ def test_cores_without_limit_are_no_number_of_cores() -> None:
 )
 def test_where_data_are_from_is_said_in_every_verdict(kind: str, data: str) -> None:
     ds = world(RTTS, lambda _: 1.0, kind=kind)
-    assert {one.data for one in judge(ds)} == {data}
+    assert {judged.data for judged in judge(ds)} == {data}
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -536,12 +536,12 @@ def test_verdicts_are_written_as_they_are(tmp_path: Path) -> None:
     lines = (tmp_path / "claims.csv").read_text().splitlines()
     assert lines[0] == ",".join(COLUMNS)
     assert len(lines) == 1 + len(PUBLISHED)
-    written = {one["claim"]: one for one in json.loads((tmp_path / "claims.json").read_text())}
+    written = {row["claim"]: row for row in json.loads((tmp_path / "claims.json").read_text())}
     held = written["chep2023.origins_help"]
     assert held["verdict"] == "holds"
     assert held["low"] < held["value"] < held["high"]
     assert [row["ratio"] for row in held["evidence"]] == sorted(row["ratio"] for row in held["evidence"])
-    shown = evidence(next(one for one in verdicts if one.claim.name == "chep2023.origins_help"))
+    shown = evidence(next(judged for judged in verdicts if judged.claim.name == "chep2023.origins_help"))
     assert {"rtt", "streams", "from", "to", "ratio"} <= set(shown.columns)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
@@ -27,7 +29,6 @@ from tpcsweep.configuration.loading import Configuration, load
 from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.configuration.sweep import Sweep, expand
 from tpcsweep.figures.line_plots import lines
-from tpcsweep.published import NAMES
 from tpcsweep.published import making as making_of
 from tpcsweep.published.base import Data, Shown
 from tpcsweep.published.carried import carried
@@ -37,9 +38,8 @@ from tpcsweep.published.planned import planned, problems
 from tpcsweep.published.report import table, write
 from tpcsweep.published.scaling import FEWEST_CORES, MOST_STREAMS, scaled, written
 from tpcsweep.studies.terena2005.cases import MEASURED
-from tpcsweep.studies.terena2005.judged import verdicts as terena2005
-from tpcsweep.studies.terena2005.outcomes import Outcome, read
-from tpcsweep.studies.terena2005.sources import measured_in
+from tpcsweep.studies.terena2005.runs import Run, read_folder
+from tpcsweep.studies.terena2005.table import verdicts as terena2005
 from tpcsweep.testbeds.netns import limits as netns
 from tpcsweep.testbeds.netns.limits import Machine
 
@@ -99,8 +99,16 @@ def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- sweeps
 
 
-def test_every_figure_has_a_target() -> None:
-    assert tuple(FIGURES) == NAMES
+def test_every_figure_is_loaded_by_its_name_and_its_name_alone_loads_nothing() -> None:
+    assert [figure.name for figure in FIGURES.values()] == list(FIGURES)
+    code = """
+import sys
+from tpcsweep.published.figures import FIGURES
+assert "cambridge" in FIGURES and "nothing" not in FIGURES and len(FIGURES) == len(list(FIGURES))
+print([name for name in ("matplotlib", "pandas", "scipy", "xarray") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 def test_every_sweep_is_of_a_figure_and_the_other_way_round() -> None:
@@ -215,15 +223,15 @@ def test_agreement_on_nothing_is_not_shown(dataset: Callable[[str], Path]) -> No
 
 
 def test_claims_of_the_table_are_judged_by_what_is_there_of_the_published_settings() -> None:
-    found = {(row["claim"], row["data"]): row["verdict"] for row in terena2005([])}
-    assert found["terena2005.loss", "by formula"] == "holds"
-    assert found["terena2005.recovery", "by formula"] == "does not hold"  # Geneva–Chicago
-    assert found["terena2005.mtu_fairness", "by formula"] == "does not hold"
-    assert {found[claim, data] for claim in TABLED for data in ("simulated", "measured")} == {
+    verdicts = {(row["claim"], row["data"]): row["verdict"] for row in terena2005([])}
+    assert verdicts["terena2005.loss", "by formula"] == "holds"
+    assert verdicts["terena2005.recovery", "by formula"] == "does not hold"  # Geneva–Chicago
+    assert verdicts["terena2005.mtu_fairness", "by formula"] == "does not hold"
+    assert {verdicts[claim, data] for claim in TABLED for data in ("simulated", "measured")} == {
         "not testable here"
     }
     [wan] = [case for case in MEASURED if case.name == "loss_reno_1000M_120ms_0.0001"]
-    runs = [Outcome(wan, "measured", [{"goodputs": [rate]} for rate in (0.1, 0.1, 0.101)], {}, None, None)]
+    runs = [Run(wan, "measured", [{"goodputs": [rate]} for rate in (0.1, 0.1, 0.101)], {}, None, None)]
     [row] = [
         row for row in terena2005(runs) if (row["claim"], row["data"]) == ("terena2005.loss", "measured")
     ]
@@ -233,7 +241,7 @@ def test_claims_of_the_table_are_judged_by_what_is_there_of_the_published_settin
 
 
 def test_shipped_measurements_are_not_taken_for_those_of_this_machine(tmp_path: Path) -> None:
-    verdicts = table([], read(measured_in(tmp_path))).set_index(["claim", "data"])["testbed"]
+    verdicts = table([], terena2005(read_folder(tmp_path))).set_index(["claim", "data"])["testbed"]
     for claim in TABLED:
         assert verdicts[claim, "measured"] == "shipped: examples/terena2005"
         assert pd.isna(verdicts[claim, "by formula"])
@@ -332,8 +340,8 @@ def test_a_scale_is_one_over_a_whole_number(given: object) -> None:
 
 def test_the_limit_of_streams_is_that_of_the_machine_that_runs_them() -> None:
     for kind, most in (("netns", 50), ("kubernetes", 200), ("simulation", 200)):
-        found = scaled(sweep("chep2024_fig4"), "1/100", kind)
-        assert expand(found).axes["streams"][-1] == most
+        smaller = scaled(sweep("chep2024_fig4"), "1/100", kind)
+        assert expand(smaller).axes["streams"][-1] == most
 
 
 def test_what_the_main_test_of_2023_had_beyond_one_stream_a_server_cannot_be_scaled_to_netns() -> None:
@@ -347,8 +355,8 @@ def test_what_the_main_test_of_2023_had_beyond_one_stream_a_server_cannot_be_sca
 def test_what_is_scaled_can_be_measured_on_two_cpus(name: str, tmp_path: Path) -> None:
     smaller = scaled(sweep(name), "1/150", "netns")
     (tmp_path / "smaller.yaml").write_text(yaml.safe_dump(written(smaller)))
-    found = load({"sweep": f"{tmp_path}/smaller.yaml", "testbed": "netns"}, ROOT)
-    assert netns.check(found, MACHINE) == []
+    read = load({"sweep": f"{tmp_path}/smaller.yaml", "testbed": "netns"}, ROOT)
+    assert netns.check(read, MACHINE) == []
 
 
 # --- figures and report
@@ -356,7 +364,7 @@ def test_what_is_scaled_can_be_measured_on_two_cpus(name: str, tmp_path: Path) -
 
 def words(figure: Figure) -> str:
     """Everything that a figure says."""
-    return "\n".join(text.get_text() for text in figure.findobj(lambda one: hasattr(one, "get_text")))
+    return "\n".join(text.get_text() for text in figure.findobj(lambda artist: hasattr(artist, "get_text")))
 
 
 def making(results: Path, **more: Any) -> Making:
@@ -465,15 +473,14 @@ def test_a_scaled_dataset_says_its_scale_in_every_title(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
-    found = planned(FIGURES["chep2024_fig8"], tmp_path, None, "1/100")
-    assert found is not None
-    simulated.write(found, found.folder / "dataset.nc")
+    scaled_down = planned(FIGURES["chep2024_fig8"], tmp_path, None, "1/100")
+    simulated.write(scaled_down, scaled_down.folder / "dataset.nc")
     how_to = making(tmp_path, scale="1/100")
     picture = make(FIGURES["chep2024_fig8"], how_to)
     assert picture.parent == tmp_path / "chep2024_fig8_scaled_1_100@simulation"
     [row] = json.loads(picture.with_suffix(".json").read_text())
     assert row["scale"] == "1/100"
-    data = Data(found.folder / "dataset.nc")
+    data = Data(scaled_down.folder / "dataset.nc")
     said = "simulated, testbed simulation, scaled 1/100: bandwidth, cores, files and buffers × 1/100"
     assert said in judged(FIGURES["chep2024_fig8"], data).title
     assert said in " ".join(words(lines(data.summary)).split())  # a figure of the sweep's report
@@ -497,19 +504,19 @@ def test_the_report_has_every_claim_and_every_figure_without_a_network(
     monkeypatch.chdir(ROOT)
     placed("chep2024_fig8", tmp_path)
     made = {name: make(FIGURES[name], making(tmp_path)) for name in ("chep2024_fig8", "nrp2021")}
-    write(tmp_path, made)
-    rows = table(list(made.values()))
+    write(tmp_path, made, terena2005([]))
+    rows = table(made.values(), terena2005([]))
     assert set(rows["claim"]) == {"chep2024.server_cap", "nrp2021.xrootd_vs_gridftp", *TABLED, *ELSEWHERE}
     page = (tmp_path / "report.html").read_text()
     body = BeautifulSoup(page, "html.parser").body
     assert body is not None
     asked = [
-        str(one[key])
-        for one in body.find_all(True)
+        str(element[key])
+        for element in body.find_all(True)
         for key in ("src", "href", "srcset", "data")
-        if key in one.attrs
+        if key in element.attrs
     ]
-    assert not [one for one in asked if not one.startswith(("data:", "#"))]
+    assert not [link for link in asked if not link.startswith(("data:", "#"))]
     assert [hues(picture) > 0 for picture in embedded(page)] == [
         True,
         False,
@@ -542,7 +549,7 @@ def test_the_notebook_runs_on_its_own_and_has_no_outputs(
     for cell in code:
         exec(cell.source, space)
     assert hues(pixels(tmp_path / "results/published/notebook/chep2024_fig7.png")) > 0
-    said = "\n".join(one.data for one in displayed if isinstance(one, Markdown))
+    said = "\n".join(shown.data for shown in displayed if isinstance(shown, Markdown))
     for claim in space["shown"].claims:
         assert f"### {claim.verdict.claim.name}: {claim.word}" in said
     assert "*Follows from an assumption (saturation" in said

@@ -18,13 +18,12 @@ from tpcsweep.extras import missing
 from tpcsweep.linux.sockets import Connection
 from tpcsweep.studies.terena2005 import figures as draw
 from tpcsweep.studies.terena2005 import measurement, simulation, table
-from tpcsweep.studies.terena2005.cases import MEASURED, SIMULATED, Case
+from tpcsweep.studies.terena2005.cases import MEASURED, SIMULATED, Case, measured_in
 from tpcsweep.studies.terena2005.measurement import MeasurementError, goodputs, largest
-from tpcsweep.studies.terena2005.outcomes import Outcome, interval, read
 from tpcsweep.studies.terena2005.published import SHARES, UTILISATIONS
 from tpcsweep.studies.terena2005.recovery import Dropper, follow
+from tpcsweep.studies.terena2005.runs import Run, interval, read_folder
 from tpcsweep.studies.terena2005.simulation import Sample, simulate, stall
-from tpcsweep.studies.terena2005.sources import measured_in
 
 BANDWIDTHS = st.floats(0.01, 100)
 RTTS = st.floats(0.01, 500)
@@ -57,9 +56,9 @@ def test_utilisation_falls_with_loss_and_delayed_acks_and_cubic_uses_no_less(
 
 @given(st.lists(MTUS, min_size=1, max_size=5))
 def test_shares_are_of_the_whole_and_in_the_order_of_the_mtus(mtus: list[int]) -> None:
-    found = tcp.shares(mtus)
-    assert sum(found) == pytest.approx(1)
-    assert sorted(found) == [share for _, share in sorted(zip(mtus, found, strict=True))]
+    shares = tcp.shares(mtus)
+    assert sum(shares) == pytest.approx(1)
+    assert sorted(shares) == [share for _, share in sorted(zip(mtus, shares, strict=True))]
 
 
 def test_published_times_are_what_their_formula_gives_but_for_one() -> None:
@@ -94,10 +93,10 @@ def sawtooth(full: float, rounds: int, rtt: float) -> tuple[list[float], list[fl
 @given(st.integers(20, 500), st.floats(0.001, 0.3))
 def test_a_window_is_followed_from_its_fall_to_what_it_was(full: int, rtt: float) -> None:
     times, windows, drop = sawtooth(full, full, rtt)
-    found = follow(times, windows, drop)
-    assert found.before == full
-    assert found.lowest == full / 2
-    assert found.seconds == pytest.approx(math.ceil(full / 2) * rtt)
+    fall = follow(times, windows, drop)
+    assert fall.before == full
+    assert fall.lowest == full / 2
+    assert fall.seconds == pytest.approx(math.ceil(full / 2) * rtt)
 
 
 def test_what_does_not_fall_or_does_not_recover_is_told_apart() -> None:
@@ -160,10 +159,10 @@ def test_a_flow_that_moves_nothing_or_by_timeouts_alone_has_stalled() -> None:
 
 
 def test_intervals_are_students() -> None:
-    found = interval([1.0, 2.0, 3.0])
-    assert found is not None
-    assert found.value == 2
-    assert found.high - 2 == pytest.approx(4.303 / math.sqrt(3), rel=1e-3)
+    mean = interval([1.0, 2.0, 3.0])
+    assert mean is not None
+    assert mean.value == 2
+    assert mean.high - 2 == pytest.approx(4.303 / math.sqrt(3), rel=1e-3)
     assert interval([]) is None
     alone = interval([1.0])
     assert alone is not None and math.isnan(alone.low)
@@ -177,7 +176,7 @@ def test_goodput_is_of_what_was_sent_for_the_first_time_by_those_that_carry_data
     then = [connection(1, 500), connection(2, 1_000_000), connection(3, 2_000_000)]
     now = [connection(1, 500), connection(2, 2_250_000, 250_000), connection(3, 2_000_000)]
     chosen = largest(then, 2)
-    assert [one.cookie for one in chosen] == [2, 3]
+    assert [connection.cookie for connection in chosen] == [2, 3]
     assert goodputs(chosen, now, 2.0) == {2: pytest.approx(0.004), 3: 0}
     with pytest.raises(MeasurementError, match="1 of 2 connections ended"):
         goodputs(chosen, now[:2], 2.0)
@@ -186,7 +185,7 @@ def test_goodput_is_of_what_was_sent_for_the_first_time_by_those_that_carry_data
 def test_cases_have_names_of_their_own_and_bounds() -> None:
     for cases in (SIMULATED, MEASURED):
         assert len({case.name for case in cases}) == len(cases)
-        assert len({table.key(case) for case in cases}) == len(cases)
+        assert len({case.setting for case in cases}) == len(cases)
         assert all(case.warm_up < case.seconds for case in cases)
         assert all(case.repetitions % case.parallel == 0 for case in cases)
     assert {case.control for case in SIMULATED} <= simulation.CONTROLS.keys()
@@ -198,14 +197,14 @@ def test_cases_have_names_of_their_own_and_bounds() -> None:
             assert case.parallel * used < 0.5
 
 
-def made(case: Case, how: str, repetitions: list[dict[str, object]]) -> Outcome:
-    return Outcome(case, how, repetitions, {}, None, 1.0)  # type: ignore[arg-type]
+def made(case: Case, how: str, repetitions: list[dict[str, object]]) -> Run:
+    return Run(case, how, repetitions, {}, None, 1.0)  # type: ignore[arg-type]
 
 
 def test_without_measurements_the_table_says_which_command_makes_them() -> None:
     rows = table.rows([])
     asked = [row for row in rows if row.measured == table.MEASURE]
-    assert len(asked) == len({table.key(case) for case in MEASURED}) + 1  # two rows of two MTUs
+    assert len(asked) == len({case.setting for case in MEASURED}) + 1  # two rows of two MTUs
     assert {row.id for row in rows} >= {
         "terena2005.recovery.chicago",
         "terena2005.loss.wan",
@@ -219,30 +218,30 @@ def test_without_measurements_the_table_says_which_command_makes_them() -> None:
 
 
 def test_what_was_run_is_in_the_cell_of_how_it_was_made() -> None:
-    wan = next(case for case in SIMULATED if table.key(case) == ("loss", "reno", 1, 120, (1500,), 1e-4))
-    measured = next(case for case in MEASURED if table.key(case) == table.key(wan))
+    wan = next(case for case in SIMULATED if case.setting == ("loss", 1, 120, (1500,), 1e-4, "reno"))
+    measured = next(case for case in MEASURED if case.setting == wan.setting)
     rates = [{"goodputs": [rate]} for rate in (0.010, 0.011, 0.012)]
-    outcomes = [
+    runs = [
         made(wan, "simulated", [*rates, {"broken": "stalled at 3 s"}]),
         made(measured, "measured", rates),
     ]
-    [row] = [row for row in table.rows(outcomes) if row.id == "terena2005.loss.wan"]
+    [row] = [row for row in table.rows(runs) if row.id == "terena2005.loss.wan"]
     # 11 Mbit/s of payload of 1 Gbit/s, as the formula has it.
     assert row.measured == "1.1 ± 0.2 %"
     assert row.simulated == "1.1 ± 0.2 % (1 of 4 stalled or crashed)"
     stalled = made(wan, "simulated", [{"broken": "stalled at 3 s"}])
     [row] = [row for row in table.rows([stalled]) if row.id == "terena2005.loss.wan"]
     assert row.simulated == "1 of 1 stalled or crashed"
-    refused = replace(outcomes[1], refused="this kernel has no reno")
+    refused = replace(runs[1], refused="this kernel has no reno")
     [row] = [row for row in table.rows([refused]) if row.id == "terena2005.loss.wan"]
     assert row.measured == "not measured: this kernel has no reno"
 
 
 def test_figures_say_how_each_point_was_made() -> None:
     case = next(case for case in SIMULATED if case.kind == "loss")
-    outcomes = [made(case, "simulated", [{"goodputs": [0.5]}])]
+    runs = [made(case, "simulated", [{"goodputs": [0.5]}])]
     said = ""
-    for figure in (draw.fairness(outcomes), draw.recovery(outcomes), draw.utilisation(outcomes)):
+    for figure in (draw.fairness(runs), draw.recovery(runs), draw.utilisation(runs)):
         said = " ".join(" ".join(text.get_text() for text in figure.texts).split())
         assert "snakemake terena2005_measured" in said
         assert "measured on a kernel" not in said
@@ -267,7 +266,7 @@ def test_shares_have_the_intervals_of_their_repetitions() -> None:
         [kept for kept in figure.axes[0].containers if kept.__class__.__name__ == "ErrorbarContainer"]
         for figure in (alone, several)
     ]
-    assert [len(found) for found in bars] == [0, 1]
+    assert [len(drawn) for drawn in bars] == [0, 1]
 
 
 @pytest.fixture(scope="module")
@@ -281,27 +280,27 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_ns3_agrees_with_mathis_within_a_factor(program: Path) -> None:
     case = Case("small", "loss", 0.02, 40, 40, loss=1e-2, warm_up=5, repetitions=2)
-    found = simulate(case, program)
-    rates = [one["goodputs"][0] for one in found["repetitions"]]
+    simulated = simulate(case, program)
+    rates = [run["goodputs"][0] for run in simulated["repetitions"]]
     used = tcp.utilisation(case.bandwidth, case.rtt, 1500, case.loss)
     assert all(0.5 < rate / case.bandwidth / used < 2 for rate in rates)
     assert rates[0] != rates[1]  # each has losses of its own
-    assert found["made"] == "simulated"
-    assert Case(**found["case"]) == case
-    assert asdict(case)["name"] == found["case"]["name"]
+    assert simulated["made"] == "simulated"
+    assert Case(**simulated["case"]) == case
+    assert asdict(case)["name"] == simulated["case"]["name"]
 
 
 def test_ns3_recovers_from_one_loss_as_the_formula_says(program: Path) -> None:
     case = Case("small", "recovery", 0.05, 10, 0.5, repetitions=1)
-    [found] = simulate(case, program)["repetitions"]
-    assert found["lowest"] < 0.65 * found["before"]
-    assert found["seconds"] == pytest.approx(tcp.recovery_time(0.05, 10, 1500), rel=0.2)
+    [fall] = simulate(case, program)["repetitions"]
+    assert fall["lowest"] < 0.65 * fall["before"]
+    assert fall["seconds"] == pytest.approx(tcp.recovery_time(0.05, 10, 1500), rel=0.2)
 
 
 def test_shipped_measurements_stand_in_until_something_is_measured_here(tmp_path: Path) -> None:
-    shipped = read(measured_in(tmp_path))
-    assert {one.case.name for one in shipped} == {case.name for case in MEASURED}
-    assert all(one.made == "measured" and "shipped: examples/terena2005" in one.where for one in shipped)
+    shipped = read_folder(tmp_path)
+    assert {run.case.name for run in shipped} == {case.name for case in MEASURED}
+    assert all(run.made == "measured" and "shipped: examples/terena2005" in run.where for run in shipped)
     here = tmp_path / "loss.json"
     here.touch()
     assert measured_in(tmp_path) == [here]

@@ -1,8 +1,7 @@
 from dataclasses import asdict
 from pathlib import Path
 
-from tpcsweep.studies.terena2005.cases import SIMULATED
-from tpcsweep.studies.terena2005.sources import measured_in
+from tpcsweep.studies.terena2005.cases import SIMULATED, measured_in
 
 TERENA = f"{PUBLISHED}/terena2005"
 TERENA_SIMULATED = [f"{TERENA}/simulated/{case.name}.json" for case in SIMULATED]

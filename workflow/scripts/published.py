@@ -12,17 +12,19 @@ from tpcsweep.published.making import command as to_measure
 from tpcsweep.published.report import write
 from tpcsweep.running import inner
 from tpcsweep.running.holes import beside
+from tpcsweep.studies.terena2005.runs import read_folder
+from tpcsweep.studies.terena2005.table import verdicts
 
 asked = snakemake.params
 folder = Path(snakemake.log[0]).parent.parent
 folder.mkdir(parents=True, exist_ok=True)
 run = partial(inner.make, asked.inner)  # one job a deployment, as in every sweep
-how_to = Making(folder, run, asked.testbed, asked.scale, asked.file, folder.parent)
+making = Making(folder, run, asked.testbed, asked.scale, asked.file, folder.parent)
 made, failed = {}, []
 with interruptible():
     for name in asked.figures:
         try:
-            made[name] = make(FIGURES[name], how_to)
+            made[name] = make(FIGURES[name], making)
             print(f"{name}: {made[name]}")
             if beside(made[name].with_name("dataset.nc")):
                 failed.append(
@@ -32,7 +34,8 @@ with interruptible():
             failed.append(f"{name}: {error}")
             print(failed[-1], file=sys.stderr)
     if asked.everything:
-        write(folder, made, [Path(file) for file in snakemake.input])
+        studies = verdicts(read_folder(folder / "terena2005"))
+        write(folder, made, studies, [Path(file) for file in snakemake.input])
         for name in (name for name, picture in made.items() if is_placeholder(picture)):
             print(f"{name} is a placeholder, without data: {to_measure(FIGURES[name])}")
         print(f"written: {folder / 'verdicts.csv'}, and the report {folder / 'report.html'}")

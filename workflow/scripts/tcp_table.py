@@ -4,7 +4,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pandas as pd
-from tpcsweep.studies.terena2005.outcomes import read
+from tpcsweep.studies.terena2005.runs import read
 from tpcsweep.studies.terena2005.table import markdown, rows
 
 table = rows(read([*snakemake.input.simulated, *snakemake.input.measured]))

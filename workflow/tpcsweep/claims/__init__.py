@@ -1,26 +1,30 @@
 """Published claims as predicates on a dataset: each holds, does not hold, is not decided, or not testable.
 
-`docs/claims.md` says how each is read. A claim of another publication is one file and one line here.
+`docs/claims.md` says how each is read. A claim is one in `CLAIMS` of the file of its publication, and one line in
+`configuration/claim_names.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
+from importlib import import_module
+from typing import get_args
 
 import xarray as xr
 
-from tpcsweep.claims import cambridge, chep2023, chep2024, nrp2021, terena2005, usatlas2007
 from tpcsweep.claims.base import Claim, Outcome, Verdict, judge_claim
 from tpcsweep.claims.cells import cells_of
+from tpcsweep.configuration.claim_names import ClaimName
 
 __all__ = ["CLAIMS", "Claim", "Outcome", "Verdict", "judge"]
 
-_PUBLICATIONS = (chep2023, chep2024, nrp2021, usatlas2007, cambridge, terena2005)
+_PUBLICATIONS = dict.fromkeys(name.split(".")[0] for name in get_args(ClaimName))
 
-CLAIMS: Mapping[str, Claim] = MappingProxyType(
-    {claim.name: claim for publication in _PUBLICATIONS for claim in publication.CLAIMS}
-)
+CLAIMS: Mapping[str, Claim] = {
+    claim.name: claim
+    for publication in _PUBLICATIONS
+    for claim in import_module(f"{__name__}.{publication}").CLAIMS
+}
 """Every claim by its identifier."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -16,10 +16,12 @@ from tpcsweep.claims.effects import Decision, Interval
 from tpcsweep.configuration.parameters import show_value
 
 Row = Mapping[str, Any]
-"""One line of evidence: names of columns to plain values."""
+"""One line of evidence: plain values by column."""
 
 ROWS = 24
 """Lines of evidence that a verdict keeps, evenly from the smallest effect to the largest."""
+
+MEASURE_MORE = "measure repetitions (repetitions: 3) or longer cells (max_time), which narrows the interval"
 
 _LISTED = 8  # values of an axis that a sentence lists
 
@@ -44,9 +46,9 @@ class Need:
     """At least so many values (within the range, if there is one)."""
     low: float = -math.inf
     high: float = math.inf
-    """The range that they must lie in; "no limit" lies in no range."""
+    """The end of the range in which they must lie; "no limit" lies in no range."""
     words: tuple[frozenset[str], ...] = ()
-    """Of each set one word at least."""
+    """Sets of words, of each of which the dataset must have one."""
     sweep: str = ""
     """What to write into a sweep to have it."""
 
@@ -66,7 +68,7 @@ class Need:
         """What it is, for people: to be followed by "needed"."""
         if self.words:
             return " and ".join(" or ".join(sorted(alike)) for alike in self.words)
-        low, high = _shown(self.axis, self.low), _shown(self.axis, self.high)
+        low, high = shown(self.axis, self.low), shown(self.axis, self.high)
         if self.low == self.high:
             span = low
         elif math.isinf(self.low):
@@ -78,8 +80,35 @@ class Need:
         return f"{self.count} values" + (f" of {span}" if span else "")
 
 
+def needs(*shared: Need, **axes: tuple[Any, ...]) -> tuple[Need, ...]:
+    """Write the needs of a claim as a table.
+
+    Args:
+        shared: Needs that several claims have, which come first.
+        axes: By axis or fixed parameter what to write into a sweep, then one requirement or several: `3` for three
+            values; `(low, high)` for one value in this range, `(low, high, count)` for several; a set of words of which
+            the axis must have one.
+    """
+    return (
+        *shared,
+        *(need for axis, (sweep, *required) in axes.items() for need in _needs_of(axis, sweep, required)),
+    )
+
+
+def _needs_of(axis: str, values: str, required: Sequence[Any]) -> Iterator[Need]:
+    sweep = f"{axis}: {values}"
+    if words := tuple(frozenset(alike) for alike in required if isinstance(alike, set | frozenset)):
+        yield Need(axis, words=words, sweep=sweep)
+    for requirement in required:
+        match requirement:
+            case int(count):
+                yield Need(axis, count, sweep=sweep)
+            case (low, high, *count):
+                yield Need(axis, sum(count) or 1, low, high, sweep=sweep)
+
+
 KNOWN_PATH = Need("bandwidth", sweep="bandwidth: 1 Gbit/s")
-"""What claims need that a full path would mislead: only a known bandwidth says which cells fill it."""
+"""The need of claims that cells on a full path would mislead: a known bandwidth says which cells these are."""
 
 
 def lacking(needs: Sequence[Need], ds: xr.Dataset) -> tuple[str, str]:
@@ -88,9 +117,9 @@ def lacking(needs: Sequence[Need], ds: xr.Dataset) -> tuple[str, str]:
     texts = []
     for axis in dict.fromkeys(need.axis for need in unmet):
         values = _values(ds, axis)
-        there = ", ".join(_shown(axis, value) for value in values[:_LISTED]) + ", …" * (len(values) > _LISTED)
+        listed = [shown(axis, value) for value in values[:_LISTED]] + ["…"] * (len(values) > _LISTED)
         wanted = ", and ".join(dict.fromkeys(str(need) for need in unmet if need.axis == axis))
-        texts.append(f"{axis}: needed {wanted}; the dataset has {there or 'none'}")
+        texts.append(f"{axis}: needed {wanted}; the dataset has {', '.join(listed) or 'none'}")
     sweep = "; ".join(dict.fromkeys(need.sweep for need in unmet if need.sweep))
     return ". ".join(texts), f"sweep {sweep}" if sweep else ""
 
@@ -99,14 +128,15 @@ def lacking(needs: Sequence[Need], ds: xr.Dataset) -> tuple[str, str]:
 class Effect:
     """How large the effect is that a verdict stands on."""
 
-    what: str
+    quantity: str
     interval: Interval
     units: str = "1"
 
     def __str__(self) -> str:
         """The effect for people."""
         units = "" if self.units == "1" else f" {self.units}"
-        return f"{self.what}: {self.interval.value:.3g} ({self.interval.low:.3g} to {self.interval.high:.3g}){units}"
+        value, low, high = self.interval.value, self.interval.low, self.interval.high
+        return f"{self.quantity}: {value:.3g} ({low:.3g} to {high:.3g}){units}"
 
 
 @dataclass(frozen=True)
@@ -115,13 +145,13 @@ class Finding:
 
     decision: Decision
     reason: str
-    """Why, in a sentence; names the cells that it stands on."""
+    """Why, in a sentence that names the cells which decide."""
     effect: Effect | None = None
-    """None where the cells that it takes are not there: without a decision that makes the claim not testable, and with
-    an effect it is not decided."""
-    rows: tuple[Row, ...] = ()
-    advice: str = ""
-    """What to sweep so that the data decide; where they do not."""
+    """None where the cells that it takes are missing. Without a decision a claim is not testable where there is no
+    effect, and not decided where there is one."""
+    rows: Sequence[Row] = ()
+    advice: str = MEASURE_MORE
+    """What to sweep so that data decide which do not yet."""
 
 
 @dataclass(frozen=True)
@@ -136,16 +166,11 @@ class Claim:
     """What is tested: the statement as one about effects and regions, with its margins."""
     needs: tuple[Need, ...] = ()
     test: Callable[[Cells], Finding] | None = None
-    """None for what no dataset of throughputs can show; `beyond` says why."""
+    """None if no dataset of throughputs can show it; `beyond` says why."""
     beyond: str = ""
     advice: str = ""
     rows: tuple[Row, ...] = ()
     """Evidence that does not depend on a dataset."""
-
-    @property
-    def publication(self) -> str:
-        """Which publication it is from."""
-        return self.name.split(".")[0]
 
 
 @dataclass(frozen=True)
@@ -163,7 +188,7 @@ class Verdict:
     used: int = 0
     """How many cells were trustworthy."""
     left_out: Mapping[str, int] = field(default_factory=dict)
-    """How many were left out, by why."""
+    """How many cells were left out, by the reason."""
 
     def to_dict(self) -> dict[str, Any]:
         """Give the verdict as plain values, for JSON."""
@@ -175,7 +200,7 @@ class Verdict:
             "verdict": self.outcome.value,
             "data": self.data,
             "reason": self.reason,
-            "effect": self.effect.what if self.effect else None,
+            "effect": self.effect.quantity if self.effect else None,
             "value": _finite(interval.value) if interval else None,
             "low": _finite(interval.low) if interval else None,
             "high": _finite(interval.high) if interval else None,
@@ -189,29 +214,33 @@ class Verdict:
 
 def judge_claim(claim: Claim, ds: xr.Dataset, cells: Cells) -> Verdict:
     """Give the verdict on one claim; `cells` are those of the dataset."""
-
-    def verdict(outcome: Outcome, reason: str, **found: Any) -> Verdict:
-        return Verdict(
-            claim, outcome, reason, cells.data, used=len(cells.trusted), left_out=cells.left_out, **found
-        )
-
+    undecided = Outcome.OPEN
     if claim.test is None:
-        return verdict(Outcome.OPEN, claim.beyond, rows=claim.rows, advice=claim.advice)
-    lacks, advice = lacking(claim.needs, ds)
-    if lacks:
-        return verdict(Outcome.OPEN, lacks, advice=advice)
-    found = claim.test(cells)
-    # Without errors of cells an effect has no ends, and then what would decide is not there.
-    ends = found.effect is not None and math.isfinite(found.effect.interval.low + found.effect.interval.high)
-    undecided = Outcome.UNDECIDED if ends else Outcome.OPEN
-    outcome = {True: Outcome.HOLDS, False: Outcome.FAILS, None: undecided}[found.decision]
-    advice = "" if found.decision is not None else found.advice
-    return verdict(outcome, found.reason, effect=found.effect, rows=_few(found.rows), advice=advice)
+        finding = Finding(None, claim.beyond, rows=claim.rows, advice=claim.advice)
+    elif (lacks := lacking(claim.needs, ds))[0]:
+        finding = Finding(None, lacks[0], advice=lacks[1])
+    else:
+        finding = claim.test(cells)
+        # Without errors of cells an effect has no ends: what would decide is missing.
+        interval = finding.effect.interval if finding.effect else None
+        if interval and math.isfinite(interval.low + interval.high):
+            undecided = Outcome.UNDECIDED
+    return Verdict(
+        claim,
+        {True: Outcome.HOLDS, False: Outcome.FAILS, None: undecided}[finding.decision],
+        finding.reason,
+        cells.data,
+        finding.effect,
+        _few(finding.rows),
+        finding.advice if finding.decision is None else "",
+        used=len(cells.trusted),
+        left_out=cells.left_out,
+    )
 
 
-def _few(rows: tuple[Row, ...]) -> tuple[Row, ...]:
+def _few(rows: Sequence[Row]) -> tuple[Row, ...]:
     if len(rows) <= ROWS:
-        return rows
+        return tuple(rows)
     return tuple(rows[round(place)] for place in np.linspace(0, len(rows) - 1, ROWS))
 
 
@@ -223,10 +252,10 @@ def _values(ds: xr.Dataset, axis: str) -> list[Any]:
     return values
 
 
-def _shown(axis: str, value: Any) -> str:
-    if isinstance(value, float) and math.isinf(value):
-        return "no limit"
-    return show_value(axis, value)
+def shown(name: str, value: Any) -> str:
+    """Give a parameter's value for people."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return "no limit" if isinstance(value, float) and math.isinf(value) else show_value(name, value)
 
 
 def _plain(value: Any) -> Any:
@@ -235,5 +264,5 @@ def _plain(value: Any) -> Any:
 
 
 def _finite(value: float) -> float | None:
-    """JSON has no infinity and no NaN."""
+    """The value, or None for infinity and NaN, which JSON has not."""
     return value if math.isfinite(value) else None

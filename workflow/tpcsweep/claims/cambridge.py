@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pandas as pd  # type: ignore[import-untyped]
 
-from tpcsweep.claims.base import KNOWN_PATH, Claim, Effect, Finding, Need
+from tpcsweep.claims.base import KNOWN_PATH, Claim, Effect, Finding, needs
 from tpcsweep.claims.cells import CPU_BOUND, Cells
 from tpcsweep.claims.effects import FEWEST_PAIRS, Region, mean_exponent
-from tpcsweep.claims.predicates import MEASURE_MORE, pair_rows, said, spans
+from tpcsweep.claims.predicates import has_room, pair_rows, said, spans
 
 MOST_FLOWS = 10
 SCALES = Region(low=0.7)
@@ -15,13 +15,12 @@ SCALES = Region(low=0.7)
 
 
 def _scales(cells: Cells) -> Finding:
-    rows = cells.trusted
-    free, left = cells.pairs(rows[rows["streams"] <= MOST_FLOWS], "streams", speaks=_unbound)
+    free, left = cells.pairs(cells.trusted.query(f"streams <= {MOST_FLOWS}"), "streams", speaks=_unbound)
     aside = (
         f"{left} left out in which an end fills the path or uses up the servers' CPU, or that differ less than "
         "four-fold"
     )
-    exponent = mean_exponent(free["ratio"], free["error"], free["to"] / free["from"]) if len(free) else None
+    exponent = mean_exponent(free["ratio"], free["error"], free["to"] / free["from"])
     if exponent is None:
         reason = (
             f"pairs that differ only in streams, four-fold or more up to {MOST_FLOWS}: {len(free)} ({aside}); "
@@ -33,18 +32,12 @@ def _scales(cells: Cells) -> Finding:
         f"{len(free)} pairs that differ only in streams ({aside}), {spans(free)}: "
         f"throughput goes as streams to the {said(exponent, SCALES)}"
     )
-    return Finding(
-        SCALES.decide(exponent),
-        reason,
-        Effect("exponent of streams", exponent),
-        pair_rows(free),
-        MEASURE_MORE,
-    )
+    effect = Effect("exponent of streams", exponent)
+    return Finding(SCALES.decide(exponent), reason, effect, pair_rows(free))
 
 
 def _unbound(pairs: pd.DataFrame) -> pd.Series:
-    full = pairs["before_full"].astype(bool) | pairs["after_full"].astype(bool)
-    return ~full & ~(pairs["cpu"] >= CPU_BOUND) & (pairs["to"] >= 4 * pairs["from"])
+    return has_room(pairs, "everywhere") & ~(pairs["cpu"] >= CPU_BOUND) & (pairs["to"] >= 4 * pairs["from"])
 
 
 CLAIMS = (
@@ -53,11 +46,7 @@ CLAIMS = (
         "rates scale with the flows: 8 Gbit/s with 1, 25 with 5, 53 with 10",
         "the mean exponent of streams, between numbers up to 10 that are four-fold or more apart, where neither end "
         f"fills the path or uses 90 % of the servers' cores: {SCALES}",
-        needs=(
-            KNOWN_PATH,
-            Need("streams", count=2, low=1, high=MOST_FLOWS, sweep="streams: [1, 2, 5, 10]"),
-            Need("streams", low=4, high=MOST_FLOWS, sweep="streams: [1, 2, 5, 10]"),
-        ),
-        test=_scales,
+        needs(KNOWN_PATH, streams=("[1, 2, 5, 10]", (1, MOST_FLOWS, 2), (4, MOST_FLOWS))),
+        _scales,
     ),
 )

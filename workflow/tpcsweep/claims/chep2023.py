@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import pandas as pd  # type: ignore[import-untyped]
+from math import inf
 
-from tpcsweep.claims.base import KNOWN_PATH, Claim, Effect, Finding, Need
+from tpcsweep.claims.base import KNOWN_PATH, MEASURE_MORE, Claim, Effect, Finding, needs
 from tpcsweep.claims.cells import Cells
-from tpcsweep.claims.effects import MORE, NO_LOSS, Decision, Region, about, both, largest, mean_exponent, most
+from tpcsweep.claims.effects import MORE, NO_LOSS, Region, about, both, largest, mean_exponent, most
 from tpcsweep.claims.predicates import (
-    MEASURE_MORE,
+    best,
     cell_rows,
+    clearest,
     counted,
     cpu_bound,
     curve_peaks,
+    has_room,
     nothing_there,
     pair_rows,
-    peak_rows,
+    peak_row,
     ratio,
     reached,
     said,
@@ -31,10 +33,7 @@ GFAL_FASTER = Region(1 + 0.15 / 1.5, 1 + 0.15 * 1.5)
 
 
 def _saturate(cells: Cells) -> Finding:
-    rows = cells.trusted
-    at_scale = rows[
-        (rows["bandwidth"] >= 400) & rows["rtt"].between(2, 5) & rows["streams"].between(468, 572)
-    ]
+    at_scale = cells.trusted.query("bandwidth >= 400 and 2 <= rtt <= 5 and 468 <= streams <= 572")
     if at_scale.empty:
         return nothing_there("at 400 Gbit/s, about 3 ms and about 520 streams")
     long = at_scale[at_scale["duration"] >= _HOUR]
@@ -42,15 +41,13 @@ def _saturate(cells: Cells) -> Finding:
         reason = f"the longest of {len(at_scale)} cells took {at_scale['duration'].max():.0f} s, and an hour is needed"
         advice = "sweep measurement: {until: seconds, seconds: 1 h}"
         return Finding(None, reason, rows=cell_rows(at_scale, cells), advice=advice)
-    points = cells.points(long)
-    interval = largest(points["throughput"], points["error"])
-    region = reached(400)
-    decision = region.decide(interval)
+    interval, points = best(cells, long)
     if interval is None:
         return nothing_there("that took an hour")
+    region = reached(400)
     reason = f"{len(points)} points of an hour; {said(interval, region, ' Gbit/s')}"
     effect = Effect("largest throughput over an hour", interval, "Gbit/s")
-    return Finding(decision, reason, effect, cell_rows(points, cells), MEASURE_MORE)
+    return Finding(region.decide(interval), reason, effect, cell_rows(points, cells))
 
 
 def _streams_peak(cells: Cells) -> Finding:
@@ -64,26 +61,23 @@ def _streams_peak(cells: Cells) -> Finding:
             "at the most streams, below the path's bandwidth"
         )
         return Finding(None, reason, advice="sweep fewer cores, more streams, or more bandwidth")
-    decisions: list[Decision] = [found.decision for _, found in bound]
-    clearest = max((found for _, found in bound), key=lambda found: (found.decision is True, found.ratio.low))
+    decisions = [peak.decision for _, peak in bound]
     reason = (
         f"{len(bound)} curves with few cores that use up the servers' CPU have a peak: {counted(decisions)}"
     )
-    effect = Effect("throughput at the peak over that after it, clearest curve", clearest.ratio)
+    evidence = [peak_row(curve, peak, cells) for curve, peak in bound]
     advice = f"sweep more streams values, fewer and more than those there; {MEASURE_MORE}"
-    return Finding(most(decisions), reason, effect, peak_rows(bound, cells), advice)
-
-
-def _far_apart(pairs: pd.DataFrame) -> pd.Series:
-    full = pairs["before_full"].astype(bool) | pairs["after_full"].astype(bool)
-    return ~full & (pairs["to"] >= 3 * pairs["from"])
+    return Finding(most(decisions), reason, clearest(bound), evidence, advice)
 
 
 def _rtt_not_linear(cells: Cells) -> Finding:
-    rows = cells.trusted
-    kept, left = cells.pairs(rows[rows["rtt"].between(8, 75)], "rtt", speaks=_far_apart)
+    kept, left = cells.pairs(
+        cells.trusted.query("8 <= rtt <= 75"),
+        "rtt",
+        speaks=lambda pairs: has_room(pairs, "everywhere") & (pairs["to"] >= 3 * pairs["from"]),
+    )
     aside = f"; {left} left out in which an end fills the path, or that differ less" if left else ""
-    exponent = mean_exponent(kept["ratio"], kept["error"], kept["to"] / kept["from"]) if len(kept) else None
+    exponent = mean_exponent(kept["ratio"], kept["error"], kept["to"] / kept["from"])
     if exponent is None:
         reason = f"pairs that differ only in RTT, three-fold or more in 8 to 75 ms: {len(kept)}{aside}; 3 are needed"
         advice = "sweep rtt: [10 ms, 20 ms, 40 ms, 60 ms] with several streams"
@@ -97,34 +91,26 @@ def _rtt_not_linear(cells: Cells) -> Finding:
         f"{exponent.value:.2f} ({exponent.low:.2f} to {exponent.high:.2f}), which {lies} ({_INVERSE})"
     )
     decision = None if inverse is None else not inverse
-    return Finding(decision, reason, Effect("exponent of RTT", exponent), pair_rows(kept), MEASURE_MORE)
+    return Finding(decision, reason, Effect("exponent of RTT", exponent), pair_rows(kept))
 
 
 def _rtt120_cap(cells: Cells) -> Finding:
-    rows = cells.trusted
-    rows = rows[(rows["origins"] == 2) & (rows["cores"] >= 128) & (rows["bandwidth"] >= 10)]
-    rows = rows[rows["rtt"].between(110, 130)]
-    points = cells.points(rows[rows["streams"] >= 10])
-    top = largest(points["throughput"], points["error"])
+    top, points = best(
+        cells,
+        cells.trusted.query(
+            "origins == 2 and cores >= 128 and bandwidth >= 10 and 110 <= rtt <= 130 and streams >= 10"
+        ),
+    )
     # The smallest is the largest of what is negative.
     bottom = largest(-points["throughput"], points["error"])
     if top is None or bottom is None or points["streams"].max() < 400:
         return nothing_there("with 2 origins, 128 cores or more, up to 400 streams or more and about 120 ms")
     region = about(1)
-    from_bottom = Region(-region.high, -region.low).decide(bottom)
-    decision = both([region.decide(top), from_bottom])
+    decision = both([region.decide(top), Region(-region.high, -region.low).decide(bottom)])
     least = f"the least is {-bottom.value:.3g} Gbit/s"
     reason = f"the best of {len(points)} points: {said(top, region, ' Gbit/s')}; {least}"
     effect = Effect("largest throughput at 120 ms", top, "Gbit/s")
-    return Finding(decision, reason, effect, cell_rows(points, cells), MEASURE_MORE)
-
-
-def _five_fold(rows: pd.DataFrame) -> pd.DataFrame:
-    return rows[(rows["rtt"] <= 0.5) | rows["rtt"].between(8, 12)]
-
-
-def _several_origins(rows: pd.DataFrame) -> pd.DataFrame:
-    return rows[rows["origins"] > 1]
+    return Finding(decision, reason, effect, cell_rows(points, cells))
 
 
 CLAIMS = (
@@ -133,11 +119,7 @@ CLAIMS = (
         "520 streams (40 for each of 13 destination servers) sustain 400 Gbit/s for about an hour at 3 ms",
         "at 400 Gbit/s or more, 2 to 5 ms and 520 streams ± 10 %, a cell of 3000 s or more has a mean of "
         f"{reached(400)} Gbit/s",
-        needs=(
-            Need("bandwidth", low=400, sweep="bandwidth: 400 Gbit/s"),
-            Need("rtt", low=2, high=5, sweep="rtt: 3 ms"),
-            Need("streams", low=468, high=572, sweep="streams: 520"),
-        ),
+        needs(bandwidth=("400 Gbit/s", (400, inf)), rtt=("3 ms", (2, 5)), streams=("520", (468, 572))),
         test=_saturate,
     ),
     Claim(
@@ -145,39 +127,27 @@ CLAIMS = (
         "with few cores throughput first rises with streams, then falls when the CPU is saturated",
         "of the curves over streams with the fewer half of the cores values, that at the most streams use 90 % of "
         "their cores (where CPU was recorded) and do not fill the path, most rise and then fall by more than noise",
-        needs=(
-            KNOWN_PATH,
-            Need("streams", count=3, sweep="streams: [1, 2, 4, 8, 16, 32]"),
-            Need("cores", count=2, sweep="cores: [1, 4]"),
-        ),
+        needs(KNOWN_PATH, streams=("[1, 2, 4, 8, 16, 32]", 3), cores=("[1, 4]", 2)),
         test=_streams_peak,
     ),
     Claim(
         "chep2023.origins_help",
         "at the same total of cores, more origins give more throughput",
         f"mean ratio of the most to the fewest origins, all else equal, where not both fill the path: {MORE}",
-        needs=(
-            KNOWN_PATH,
-            Need("origins", count=2, sweep="origins: [1, 2, 4]"),
-            Need("cores", sweep="cores: 4"),
-        ),
+        needs(KNOWN_PATH, origins=("[1, 2, 4]", 2), cores=("4", 1)),
         test=ratio("origins", MORE, "throughput with the most origins over that with the fewest"),
     ),
     Claim(
         "chep2023.rtt_fivefold",
         "going from 0.1 to 10 ms (tc) cuts the throughput about five-fold",
         f"mean ratio of about 10 ms to 0.5 ms or less, all else equal, where neither fills the path: {about(1 / 5)}",
-        needs=(
-            KNOWN_PATH,
-            Need("rtt", high=0.5, sweep="rtt: [0, 10 ms]"),
-            Need("rtt", low=8, high=12, sweep="rtt: [0, 10 ms]"),
-        ),
+        needs(KNOWN_PATH, rtt=("[0, 10 ms]", (-inf, 0.5), (8, 12))),
         test=ratio(
             "rtt",
             about(1 / 5),
             "throughput at 10 ms over that at 0.1 ms",
             room="everywhere",
-            choose=_five_fold,
+            cells_with="rtt <= 0.5 or 8 <= rtt <= 12",
         ),
     ),
     Claim(
@@ -185,10 +155,7 @@ CLAIMS = (
         "at a fixed number of streams throughput does not scale as 1/RTT from 10 to 60 ms",
         "the mean exponent of RTT, between RTTs of 8 to 75 ms three-fold or more apart, where neither end fills the "
         f"path, lies outside {_INVERSE}",
-        needs=(
-            KNOWN_PATH,
-            Need("rtt", count=2, low=8, high=75, sweep="rtt: [10 ms, 20 ms, 40 ms, 60 ms]"),
-        ),
+        needs(KNOWN_PATH, rtt=("[10 ms, 20 ms, 40 ms, 60 ms]", (8, 75, 2))),
         test=_rtt_not_linear,
     ),
     Claim(
@@ -196,13 +163,12 @@ CLAIMS = (
         "2 origins, 128 cores each, up to 500 streams: about 1 Gbit/s at 120 ms (tc), whatever the streams",
         "with 2 origins, 128 cores or more, a path of 10 Gbit/s or more, 110 to 130 ms and 10 streams or more, all "
         f"throughputs are {about(1)} Gbit/s",
-        needs=(
-            Need("origins", low=2, high=2, sweep="origins: 2"),
-            Need("cores", low=128, sweep="cores: 128"),
-            Need("rtt", low=110, high=130, sweep="rtt: 120 ms"),
-            Need("streams", count=2, low=10, sweep="streams: [10, 100, 500]"),
-            Need("streams", low=400, sweep="streams: [10, 100, 500]"),
-            Need("bandwidth", low=10, sweep="bandwidth: 100 Gbit/s"),
+        needs(
+            origins=("2", (2, 2)),
+            cores=("128", (128, inf)),
+            rtt=("120 ms", (110, 130)),
+            streams=("[10, 100, 500]", (10, inf, 2), (400, inf)),
+            bandwidth=("100 Gbit/s", (10, inf)),
         ),
         test=_rtt120_cap,
     ),
@@ -210,33 +176,21 @@ CLAIMS = (
         "chep2023.redirector_free",
         "a redirector costs nothing noticeable against hand-picked pairs",
         f"mean ratio of redirector to direct, all else equal, of cells with several origins: {NO_LOSS}",
-        needs=(
-            Need(
-                "endpoint",
-                words=(frozenset({"redirector"}), frozenset({"direct"})),
-                sweep="endpoint: [redirector, direct]",
-            ),
-            Need("origins", low=2, sweep="origins: 2"),
-        ),
+        needs(endpoint=("[redirector, direct]", {"redirector"}, {"direct"}), origins=("2", (2, inf))),
         test=ratio(
             "endpoint",
             NO_LOSS,
             "throughput through the redirector over that without",
             values=("direct", "redirector"),
             room=None,
-            choose=_several_origins,
+            cells_with="origins > 1",
         ),
     ),
     Claim(
         "chep2023.gfal_vs_curl",
         "gfal-copy performs 15 % better than curl",
         f"mean ratio of gfal-copy to curl, all else equal, where not both fill the path: {GFAL_FASTER}",
-        needs=(
-            KNOWN_PATH,
-            Need(
-                "tool", words=(frozenset({"gfal-copy"}), frozenset({"curl"})), sweep="tool: [gfal-copy, curl]"
-            ),
-        ),
+        needs(KNOWN_PATH, tool=("[gfal-copy, curl]", {"gfal-copy"}, {"curl"})),
         test=ratio(
             "tool",
             GFAL_FASTER,

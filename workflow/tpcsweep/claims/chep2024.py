@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from functools import partial
+from math import inf
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
-from tpcsweep.claims.base import KNOWN_PATH, Claim, Effect, Finding, Need
+from tpcsweep.claims.base import KNOWN_PATH, MEASURE_MORE, Claim, Effect, Finding, needs, shown
 from tpcsweep.claims.cells import Cells, Pairs, ratio_worthy
 from tpcsweep.claims.effects import (
     FEWEST_PAIRS,
     MARGIN,
     MORE,
     NO_LOSS,
-    Decision,
     Interval,
     Region,
     both,
@@ -24,57 +25,45 @@ from tpcsweep.claims.effects import (
     most,
 )
 from tpcsweep.claims.predicates import (
-    MEASURE_MORE,
     best,
     cell_rows,
+    clearest,
     compare,
     counted,
     curve_peaks,
+    has_room,
     level,
     nothing_there,
     pair_rows,
-    peak_rows,
+    peak_row,
     ratio,
     reached,
-    said,
-    shown,
     spans,
-    with_room,
+    together,
 )
 
 _HUNDRED = reached(100)
 _SHORT_OF_HUNDRED = Region(high=_HUNDRED.low)
 _SERVER_CAP = Region(260 * 0.9, 260 * 1.1)
 _NO_GAIN = Region(high=1 + MARGIN)
-_AT_SCALE = Need("bandwidth", low=100, sweep="bandwidth: 100 Gbit/s")
-_LOW_RTT = Need("rtt", high=10, low=0, sweep="rtt: [5 ms, 40 ms, 120 ms]")
-_HIGH_RTT = Need("rtt", low=100, sweep="rtt: [5 ms, 40 ms, 120 ms]")
-
-
-def _one_origin(rows: pd.DataFrame) -> pd.DataFrame:
-    return rows[(rows["origins"] == 1) & (rows["bandwidth"] >= 100)]
 
 
 def _two_origins(cells: Cells) -> Finding:
-    rows = cells.trusted
-    rows = rows[(rows["origins"] == 2) & (rows["bandwidth"] >= 100) & (rows["cores"] >= 32)]
-    low, high = rows["rtt"][rows["rtt"] <= 10], rows["rtt"][rows["rtt"] >= 100]
+    rows = cells.trusted.query("origins == 2 and bandwidth >= 100 and cores >= 32")
+    low, high = rows["rtt"][rows["rtt"] <= 10].min(), rows["rtt"][rows["rtt"] >= 100].max()
     parts = {}
-    for path, there in _by_path(rows):
-        parts[f"{path} at the lowest RTT"] = there[there["rtt"] == low.min()], _HUNDRED
-        parts[f"{path} at the largest RTT"] = there[there["rtt"] == high.max()], _SHORT_OF_HUNDRED
+    for path, part in _by_path(rows):
+        parts[f"{path} at the lowest RTT"] = part[part["rtt"] == low], _HUNDRED
+        parts[f"{path} at the largest RTT"] = part[part["rtt"] == high], _SHORT_OF_HUNDRED
     return _each(cells, parts)
 
 
 def _four_origins(cells: Cells) -> Finding:
-    rows = cells.trusted
-    rows = rows[
-        (rows["origins"] == 4) & (rows["bandwidth"] >= 100) & (rows["cores"] == 64) & (rows["streams"] < 100)
-    ]
+    rows = cells.trusted.query("origins == 4 and bandwidth >= 100 and cores == 64 and streams < 100")
     rtts = sorted(rtt for rtt in cells.every["rtt"].unique() if rtt <= 125)
     parts = {
-        f"{path} at {shown('rtt', rtt)}": (there[there["rtt"] == rtt], _HUNDRED)
-        for path, there in _by_path(rows)
+        f"{path} at {shown('rtt', rtt)}": (part[part["rtt"] == rtt], _HUNDRED)
+        for path, part in _by_path(rows)
         for rtt in rtts
     }
     return _each(cells, parts, least=True)
@@ -83,13 +72,13 @@ def _four_origins(cells: Cells) -> Finding:
 def _by_path(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     """Rows by bandwidth, the least first: what a wider path does says nothing of one that is as wide as the claim."""
     return [
-        (f"on a path of {shown('bandwidth', bandwidth)}", there)
-        for bandwidth, there in rows.groupby("bandwidth", sort=True)
+        (f"on a path of {shown('bandwidth', bandwidth)}", part)
+        for bandwidth, part in rows.groupby("bandwidth", sort=True)
     ]
 
 
 def _near_limit(cells: Cells) -> Finding:
-    rows = cells.trusted[cells.trusted["cores"] == 128]
+    rows = cells.trusted.query("cores == 128")
     reach = reached(200)
     return _each(
         cells,
@@ -103,29 +92,31 @@ def _near_limit(cells: Cells) -> Finding:
 def _each(cells: Cells, parts: dict[str, tuple[pd.DataFrame, Region]], *, least: bool = False) -> Finding:
     """Decide whether the best of each part lies in its region; the parts share the confidence.
 
-    least: the effect is that of the part with the least, and not of the first one.
+    Args:
+        cells: All cells of the dataset.
+        parts: By where they lie, the cells and their region.
+        least: Whether the effect is that of the part with the least, and not of the first one.
     """
-    decisions: list[Decision] = []
-    texts, rows = [], []
-    effects = []
+    judged, effects = [], []
     for where, (part, region) in parts.items():
         interval, points = best(cells, part, len(parts))
         if interval is None:
             return nothing_there(where)
-        decisions.append(region.decide(interval))
-        texts.append(f"{where} the best of {len(points)} points: {said(interval, region, ' Gbit/s')}")
-        rows += [{"where": where, **row} for row in cell_rows(points, cells, 3)]
+        rows = [{"where": where, **row} for row in cell_rows(points, cells, 3)]
+        judged.append((f"{where} the best of {len(points)} points", interval, region, rows))
         effects.append(Effect(f"largest throughput {where}", interval, "Gbit/s"))
     if not parts:
         return nothing_there("where the claim speaks")
-    effect = min(effects, key=lambda one: one.interval.value) if least else effects[0]
-    return Finding(both(decisions), "; ".join(texts), effect, tuple(rows), MEASURE_MORE)
+    effect = min(effects, key=lambda effect: effect.interval.value) if least else effects[0]
+    return together(judged, effect, " Gbit/s")
 
 
 def _small_rtt_peak(cells: Cells) -> Finding:
     rows = cells.trusted
     short, long = rows["rtt"].min(), rows["rtt"].max()
-    curves = curve_peaks(cells, rows[(rows["rtt"] == short) & (rows["rtt"] <= 20)], _below_the_path)
+    curves = curve_peaks(
+        cells, rows[(rows["rtt"] == short) & (rows["rtt"] <= 20)], lambda curve: not curve["full"].any()
+    )
     if not curves:
         return Finding(
             None,
@@ -134,35 +125,23 @@ def _small_rtt_peak(cells: Cells) -> Finding:
             advice="sweep more streams, fewer cores, or more bandwidth",
         )
     points = ratio_worthy(cells.points(rows[rows["rtt"] == long]))
-    decisions: list[Decision] = []
-    lines = []
-    for curve, found in curves:
-        softer = _softer(cells, curve, found.fall, points, len(curves))
-        decisions.append(
-            both([found.decision, MORE.decide(softer)]) if found.decision is not False else False
-        )
-        line = dict(peak_rows([(curve, found)], cells)[0])
-        lines.append(line | {"softer_at_long_rtt": softer.value if softer else None})
-    clearest = max(
-        (found for _, found in curves), key=lambda found: (found.decision is True, found.ratio.low)
-    )
+    decisions, lines = [], []
+    for curve, peak in curves:
+        softer = _softer(cells, curve, peak.fall, points, len(curves))
+        decisions.append(both([peak.decision, MORE.decide(softer)]) if peak.decision is not False else False)
+        lines.append({**peak_row(curve, peak, cells), "softer_at_long_rtt": softer.value if softer else None})
     reason = (
         f"{len(curves)} curves at {shown('rtt', short)} rise, fall, and fall less between the same streams at "
         f"{shown('rtt', long)}: {counted(decisions)}"
     )
-    effect = Effect("throughput at the peak over that after it, clearest curve", clearest.ratio)
     advice = f"sweep more streams values; {MEASURE_MORE}"
-    return Finding(most(decisions), reason, effect, tuple(lines), advice)
-
-
-def _below_the_path(curve: pd.DataFrame) -> bool:
-    return not curve["full"].any()
+    return Finding(most(decisions), reason, clearest(curves), lines, advice)
 
 
 def _softer(
     cells: Cells, curve: pd.DataFrame, fall: tuple[int, int], long: pd.DataFrame, curves: int
 ) -> Interval | None:
-    """How much larger a fall is than at the long RTT between the same streams; None where that was not measured."""
+    """How much larger a fall is than that of the same streams at the long RTT; None if that was not measured."""
     ends = [curve.iloc[place] for place in fall]
     where = cells.where(ends[0], ["streams", "rtt", "repetition"])
     same = long
@@ -171,21 +150,23 @@ def _softer(
     others = [same[same["streams"] == end["streams"]] for end in ends]
     if any(len(other) != 1 or not np.isfinite(other["error"].iloc[0]) for other in others):
         return None
-    four = [*ends, *(other.iloc[0] for other in others)]
-    logs = [math.log(one["throughput"]) for one in four]
-    error = math.sqrt(sum((one["error"] / one["throughput"]) ** 2 for one in four))
-    found = largest([logs[0] - logs[1] - logs[2] + logs[3]], [error], curves)
-    return found and Interval(math.exp(found.value), math.exp(found.low), math.exp(found.high))
+    corners = [*ends, *(other.iloc[0] for other in others)]
+    logs = [math.log(corner["throughput"]) for corner in corners]
+    error = math.sqrt(sum((corner["error"] / corner["throughput"]) ** 2 for corner in corners))
+    softer = largest([logs[0] - logs[1] - logs[2] + logs[3]], [error], curves)
+    return softer and softer.map(math.exp)
 
 
 def _instance_cores(cells: Cells) -> Finding:
-    rows = cells.trusted[cells.trusted["origins"] == 1]
+    rows = cells.trusted.query("origins == 1")
     sixteen = rows[rows["cores"].between(12, 16)]["cores"].max()
     rows = rows[np.isfinite(rows["cores"]) & ((rows["cores"] == sixteen) | (rows["cores"] >= 24))]
     # Few streams are bound by their windows, whatever the cores: the best over streams is what cores can do.
-    pairs = cells.pairs(cells.best(ratio_worthy(rows), "streams"), "cores", speaks=with_room("before"))
-    what = "best throughput with the most cores over that with 16"
-    return compare(_without(pairs, "streams"), "cores", _NO_GAIN, what, "before")
+    pairs = cells.pairs(
+        cells.best(ratio_worthy(rows), "streams"), "cores", speaks=partial(has_room, room="before")
+    )
+    quantity = "best throughput with the most cores over that with 16"
+    return compare(_without(pairs, "streams"), "cores", _NO_GAIN, quantity, "before")
 
 
 def _saturated_flat(cells: Cells) -> Finding:
@@ -197,16 +178,16 @@ def _saturated_flat(cells: Cells) -> Finding:
         full = points["streams"][points["full"].astype(bool)]
         parts.append(panel[panel["streams"] >= full.min()])
     pairs = cells.pairs(pd.concat(parts) if parts else rows, "streams")
-    what = "throughput at the most streams over that where the path is first full"
-    found = compare(pairs, "streams", NO_LOSS, what)
-    if found.effect is None:
-        reason = (
-            "curves over streams that go on after the path is full (95 % of its bandwidth): "
-            f"{len(pairs.kept)}; {FEWEST_PAIRS} are needed"
-        )
-        advice = "sweep more streams, so that the path is full before the last value, and repetitions: 3"
-        return Finding(None, reason, rows=found.rows, advice=advice)
-    return found
+    quantity = "throughput at the most streams over that where the path is first full"
+    finding = compare(pairs, "streams", NO_LOSS, quantity)
+    if finding.effect is not None:
+        return finding
+    reason = (
+        "curves over streams that go on after the path is full (95 % of its bandwidth): "
+        f"{len(pairs.kept)}; {FEWEST_PAIRS} are needed"
+    )
+    advice = "sweep more streams, so that the path is full before the last value, and repetitions: 3"
+    return Finding(None, reason, rows=finding.rows, advice=advice)
 
 
 def _short_rtt_cores(cells: Cells) -> Finding:
@@ -228,30 +209,30 @@ def _short_rtt_cores(cells: Cells) -> Finding:
     others = ["streams", "cores", "rtt"]
     enough = _matched(cells, long_many, short_few, others)
     needed = _matched(cells, long_many, long_few, others)
-    pairs = [mean_ratio(part["ratio"], part["error"], 2) if len(part) else None for part in (enough, needed)]
+    reach, short_of = (mean_ratio(part["ratio"], part["error"], 2) for part in (enough, needed))
     ours = f"{few:g} cores at {shown('rtt', short)}"
     theirs = f"{many:g} cores at {shown('rtt', long)}"
-    if pairs[0] is None or pairs[1] is None:
-        there = min(len(enough), len(needed))
-        reason = f"trustworthy pairs of {ours} and {theirs}: {there}; {FEWEST_PAIRS} are needed"
-        return Finding(
-            None,
-            reason,
-            rows=pair_rows(enough),
-            advice="sweep more values of the other axes, or repetitions: 3",
-        )
-    short_of = Region(high=NO_LOSS.low)
-    reason = (
-        f"{len(enough)} pairs, {spans(enough)}: {ours} over {theirs}: {said(pairs[0], NO_LOSS)}; "
-        f"{few:g} cores over {many:g} at {shown('rtt', long)}: {said(pairs[1], short_of)}"
-    )
-    decision = both([NO_LOSS.decide(pairs[0]), short_of.decide(pairs[1])])
-    return Finding(
-        decision,
-        reason,
-        Effect(f"throughput of {ours} over {theirs}", pairs[0]),
-        pair_rows(enough),
-        MEASURE_MORE,
+    if reach is None or short_of is None:
+        fewest = min(len(enough), len(needed))
+        reason = f"trustworthy pairs of {ours} and {theirs}: {fewest}; {FEWEST_PAIRS} are needed"
+        advice = "sweep more values of the other axes, or repetitions: 3"
+        return Finding(None, reason, rows=pair_rows(enough), advice=advice)
+    return together(
+        [
+            (
+                f"{len(enough)} pairs, {spans(enough)}: {ours} over {theirs}",
+                reach,
+                NO_LOSS,
+                pair_rows(enough),
+            ),
+            (
+                f"{few:g} cores over {many:g} at {shown('rtt', long)}",
+                short_of,
+                Region(high=NO_LOSS.low),
+                (),
+            ),
+        ],
+        Effect(f"throughput of {ours} over {theirs}", reach),
     )
 
 
@@ -275,39 +256,35 @@ CLAIMS = (
         "grows",
         "most of the curves over streams at the smallest RTT that stay below the path's bandwidth rise and then fall "
         f"by more than noise, and fall more than the same streams do at the largest RTT (ratio of the falls: {MORE})",
-        needs=(
-            KNOWN_PATH,
-            Need("streams", count=3, sweep="streams: [1, 2, 4, 8, 16, 32]"),
-            Need("rtt", count=2, sweep="rtt: [5 ms, 100 ms]"),
-            Need("rtt", low=0, high=20, sweep="rtt: [5 ms, 100 ms]"),
-        ),
+        needs(KNOWN_PATH, streams=("[1, 2, 4, 8, 16, 32]", 3), rtt=("[5 ms, 100 ms]", 2, (0, 20))),
         test=_small_rtt_peak,
     ),
     Claim(
         "chep2024.one_origin",
         "with 1 origin 100 Gbit/s is not reached at any RTT",
         f"with 1 origin on a path of 100 Gbit/s or more the best throughput is {_SHORT_OF_HUNDRED} Gbit/s",
-        needs=(
-            Need("origins", low=1, high=1, sweep="origins: 1"),
-            _AT_SCALE,
-            Need("cores", low=16, sweep="cores: 32"),
-            Need("rtt", count=2, sweep="rtt: [5 ms, 40 ms, 120 ms]"),
-            Need("streams", count=3, sweep="streams: [1, 10, 50, 100]"),
+        needs(
+            origins=("1", (1, 1)),
+            bandwidth=("100 Gbit/s", (100, inf)),
+            cores=("32", (16, inf)),
+            rtt=("[5 ms, 40 ms, 120 ms]", 2),
+            streams=("[1, 10, 50, 100]", 3),
         ),
-        test=level(_SHORT_OF_HUNDRED, "largest throughput of one origin", _one_origin),
+        test=level(
+            _SHORT_OF_HUNDRED, "largest throughput of one origin", "origins == 1 and bandwidth >= 100"
+        ),
     ),
     Claim(
         "chep2024.two_origins",
         "with 2 origins 100 Gbit/s is reached at low RTT with more streams, not at large RTT",
         "with 2 origins and 32 cores or more on every path of 100 Gbit/s or more the best throughput is "
         f"{_HUNDRED} Gbit/s at the lowest RTT (10 ms or less), and less at the largest (100 ms or more)",
-        needs=(
-            Need("origins", low=2, high=2, sweep="origins: 2"),
-            _AT_SCALE,
-            Need("cores", low=32, sweep="cores: 32"),
-            _LOW_RTT,
-            _HIGH_RTT,
-            Need("streams", count=2, sweep="streams: [1, 10, 50, 100]"),
+        needs(
+            origins=("2", (2, 2)),
+            bandwidth=("100 Gbit/s", (100, inf)),
+            cores=("32", (32, inf)),
+            rtt=("[5 ms, 40 ms, 120 ms]", (0, 10), (100, inf)),
+            streams=("[1, 10, 50, 100]", 2),
         ),
         test=_two_origins,
     ),
@@ -316,13 +293,12 @@ CLAIMS = (
         "with 4 origins and 64 cores in total 100 Gbit/s is reached at every RTT to 120 ms with fewer than 100 streams",
         "with 4 origins, 64 cores and fewer than 100 streams, on every path of 100 Gbit/s or more, the best throughput "
         f"is {_HUNDRED} Gbit/s at every RTT",
-        needs=(
-            Need("origins", low=4, high=4, sweep="origins: 4"),
-            _AT_SCALE,
-            Need("cores", low=64, high=64, sweep="cores: 64"),
-            _LOW_RTT,
-            _HIGH_RTT,
-            Need("streams", low=1, high=99, sweep="streams: [10, 50, 90]"),
+        needs(
+            origins=("4", (4, 4)),
+            bandwidth=("100 Gbit/s", (100, inf)),
+            cores=("64", (64, 64)),
+            rtt=("[5 ms, 40 ms, 120 ms]", (0, 10), (100, inf)),
+            streams=("[10, 50, 90]", (1, 99)),
         ),
         test=_four_origins,
     ),
@@ -331,11 +307,7 @@ CLAIMS = (
         "128 cores do not reach 200 Gbit/s on a 200 Gbit/s path, and do on a 400 Gbit/s one",
         f"with 128 cores the best throughput is less than {reached(200).low:g} Gbit/s on a path of 200 Gbit/s, and "
         "more on one of 400",
-        needs=(
-            Need("bandwidth", low=200, high=200, sweep="bandwidth: [200 Gbit/s, 400 Gbit/s]"),
-            Need("bandwidth", low=400, high=400, sweep="bandwidth: [200 Gbit/s, 400 Gbit/s]"),
-            Need("cores", low=128, high=128, sweep="cores: 128"),
-        ),
+        needs(bandwidth=("[200 Gbit/s, 400 Gbit/s]", (200, 200), (400, 400)), cores=("128", (128, 128))),
         test=_near_limit,
     ),
     Claim(
@@ -343,16 +315,16 @@ CLAIMS = (
         "one server stops at about 260 Gbit/s even at 0 ms and with hundreds of streams",
         "at 0.5 ms or less, on a path of 300 Gbit/s or more with 64 cores or more, the best throughput is "
         f"{_SERVER_CAP} Gbit/s",
-        needs=(
-            Need("bandwidth", low=300, sweep="bandwidth: 400 Gbit/s"),
-            Need("rtt", low=0, high=0.5, sweep="rtt: 0"),
-            Need("cores", low=64, sweep="cores: 128"),
-            Need("streams", low=200, sweep="streams: [50, 100, 200, 400]"),
+        needs(
+            bandwidth=("400 Gbit/s", (300, inf)),
+            rtt=("0", (0, 0.5)),
+            cores=("128", (64, inf)),
+            streams=("[50, 100, 200, 400]", (200, inf)),
         ),
         test=level(
             _SERVER_CAP,
             "largest throughput of a server at 0 ms",
-            lambda rows: rows[(rows["rtt"] <= 0.5) & (rows["bandwidth"] >= 300) & (rows["cores"] >= 64)],
+            "rtt <= 0.5 and bandwidth >= 300 and cores >= 64",
         ),
     ),
     Claim(
@@ -360,23 +332,14 @@ CLAIMS = (
         "one XRootD instance does not scale past 16 cores",
         "mean ratio of the most cores (24 or more) to 12 to 16, of the best over streams with one origin, where the "
         f"latter does not fill the path: {_NO_GAIN}",
-        needs=(
-            KNOWN_PATH,
-            Need("origins", low=1, high=1, sweep="origins: 1"),
-            Need("cores", low=12, high=16, sweep="cores: [16, 32, 64]"),
-            Need("cores", low=24, sweep="cores: [16, 32, 64]"),
-        ),
+        needs(KNOWN_PATH, origins=("1", (1, 1)), cores=("[16, 32, 64]", (12, 16), (24, inf))),
         test=_instance_cores,
     ),
     Claim(
         "chep2024.origins_help",
         "more origins at a fixed number of cores perform better",
         f"mean ratio of the most to the fewest origins, all else equal, where not both fill the path: {MORE}",
-        needs=(
-            KNOWN_PATH,
-            Need("origins", count=2, sweep="origins: [1, 2, 4]"),
-            Need("cores", sweep="cores: 4"),
-        ),
+        needs(KNOWN_PATH, origins=("[1, 2, 4]", 2), cores=("4", 1)),
         test=ratio("origins", MORE, "throughput with the most origins over that with the fewest"),
     ),
     Claim(
@@ -384,10 +347,7 @@ CLAIMS = (
         "once the bandwidth is saturated more streams do no harm",
         "mean ratio of the most streams to the fewest that fill the path (95 % of its bandwidth), all else equal: "
         f"{NO_LOSS}",
-        needs=(
-            Need("streams", count=2, sweep="streams: [1, 2, 4, 8, 16]"),
-            Need("bandwidth", sweep="bandwidth: 1 Gbit/s"),
-        ),
+        needs(streams=("[1, 2, 4, 8, 16]", 2), bandwidth=("1 Gbit/s", 1)),
         test=_saturated_flat,
     ),
     Claim(
@@ -395,12 +355,11 @@ CLAIMS = (
         "high throughput at short RTT needs far fewer cores than at long RTT",
         "with half of the most cores or fewer the best over streams at the smallest RTT is at least 0.95 of that with "
         "the most cores at the largest RTT, where those cores would not do (both mean ratios)",
-        needs=(
+        needs(
             KNOWN_PATH,
-            Need("cores", count=2, low=0, sweep="cores: [1, 2, 4]"),
-            Need("rtt", low=0, high=20, sweep="rtt: [5 ms, 100 ms]"),
-            Need("rtt", low=40, sweep="rtt: [5 ms, 100 ms]"),
-            Need("streams", count=3, sweep="streams: [1, 2, 4, 8, 16, 32]"),
+            cores=("[1, 2, 4]", (0, inf, 2)),
+            rtt=("[5 ms, 100 ms]", (0, 20), (40, inf)),
+            streams=("[1, 2, 4, 8, 16, 32]", 3),
         ),
         test=_short_rtt_cores,
     ),

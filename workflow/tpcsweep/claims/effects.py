@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 CONFIDENCE = 0.95
-"""Of every verdict: a claim's wrong side is taken in at most 5 % of datasets."""
+"""The confidence of every verdict: it takes a claim's wrong side in at most 5 % of datasets."""
 
 MARGIN = 0.05
 """The smallest effect that counts: 5 %. Less than that is "nothing noticeable", "flat", "no help"."""
 
 ABOUT = 1.5
-"""The factor by which an effect may be off and still be "about" the published one, on either side."""
+"""The factor by which an effect may be above or below the published one and still be "about" it."""
 
 FEWEST_PAIRS = 3
-"""Pairs that an average effect needs: fewer do not show by how much runs differ."""
+"""The fewest pairs for an average effect: fewer do not show by how much runs differ."""
 
 Decision = bool | None
 """Supported, contradicted, or None: the data do not decide."""
@@ -43,6 +43,10 @@ class Interval:
     value: float
     low: float
     high: float
+
+    def map(self, function: Callable[[float], float]) -> Interval:
+        """Give the interval of a growing function of the estimate."""
+        return Interval(*map(function, (self.value, self.low, self.high)))
 
 
 @dataclass(frozen=True)
@@ -82,27 +86,31 @@ def about(value: float) -> Region:
 
 def both(decisions: Iterable[Decision]) -> Decision:
     """Say whether all are true: one that is false is enough against it (Kleene's logic)."""
-    found = list(decisions)
-    if False in found:
+    votes = list(decisions)
+    if False in votes:
         return False
-    return None if None in found or not found else True
+    return None if None in votes or not votes else True
 
 
 def most(decisions: Iterable[Decision]) -> Decision:
     """Say what most of those that decide say; None in a tie, and where fewer than half decide."""
-    found = list(decisions)
-    votes = [decision for decision in found if decision is not None]
+    everyone = list(decisions)
+    votes = [decision for decision in everyone if decision is not None]
     yes = sum(votes)
-    return None if 2 * len(votes) < len(found) or 2 * yes == len(votes) else 2 * yes > len(votes)
+    return None if 2 * len(votes) < len(everyone) or 2 * yes == len(votes) else 2 * yes > len(votes)
 
 
 def mean_ratio(ratios: ArrayLike, errors: ArrayLike, comparisons: int = 1) -> Interval | None:
     """Give the geometric mean of ratios with its interval, or None of fewer than `FEWEST_PAIRS`.
 
-    ratios: one a pair. errors: the standard error of each ratio's logarithm, NaN where unknown. The interval is
-    Student's over the pairs, as runs differ by more than each one's interval says, and never narrower than the errors
-    make it. Pairs are not weighted: a cell that is low by chance has a wide relative interval, and weights would favour
-    the others. comparisons: how many intervals share the confidence (Bonferroni).
+    The interval is Student's over the pairs, as runs differ by more than each one's interval says, and never narrower
+    than the errors make it. Pairs are not weighted: a cell that is low by chance has a wide relative interval, and
+    weights would favour the others.
+
+    Args:
+        ratios: One for each pair.
+        errors: The standard error of each ratio's logarithm, NaN where unknown.
+        comparisons: How many intervals share the confidence (Bonferroni).
     """
     logs = np.log(np.asarray(ratios, float))
     count = logs.size
@@ -119,7 +127,10 @@ def mean_ratio(ratios: ArrayLike, errors: ArrayLike, comparisons: int = 1) -> In
 def largest(levels: ArrayLike, errors: ArrayLike, comparisons: int = 1) -> Interval | None:
     """Give the largest of some true levels with a simultaneous interval (Bonferroni); None where there is no level.
 
-    errors: standard errors; a level without one can be anything. comparisons: as of `mean_ratio`.
+    Args:
+        levels: The levels that were measured.
+        errors: Their standard errors; a level whose error is NaN can be anything.
+        comparisons: How many intervals share the confidence.
     """
     level, error = np.asarray(levels, float), np.asarray(errors, float)
     if not level.size:
@@ -129,10 +140,13 @@ def largest(levels: ArrayLike, errors: ArrayLike, comparisons: int = 1) -> Inter
     return Interval(float(level.max()), float((level - half).max()), float((level + half).max()))
 
 
-def share(count: int, of: int) -> Interval:
-    """Give a share of counted cells with its exact interval (C. J. Clopper, E. S. Pearson, Biometrika 26, 1934)."""
-    found = stats.binomtest(count, of).proportion_ci(CONFIDENCE, method="exact")
-    return Interval(count / of, float(found.low), float(found.high))
+def share(successes: int, trials: int) -> Interval:
+    """Give a share with its exact interval.
+
+    Source: C. J. Clopper, E. S. Pearson, Biometrika 26, 1934.
+    """
+    ends = stats.binomtest(successes, trials).proportion_ci(CONFIDENCE, method="exact")
+    return Interval(successes / trials, float(ends.low), float(ends.high))
 
 
 @dataclass(frozen=True)
@@ -144,16 +158,19 @@ class Peak:
     """From where to where the fall is the clearest."""
     ratio: Interval
     """Throughput before the fall over that after it."""
-    falls: bool
-    """Whether a fall is shown, with or without a rise before it."""
 
 
 def peak(levels: Sequence[float], errors: Sequence[float], comparisons: int = 1) -> Peak | None:
     """Say whether a curve first rises and then falls; None of fewer than three points.
 
-    errors: standard errors of the levels' logarithms. A rise or fall is one between any two points; each is tested
-    against as many others as there are in the curve and in `comparisons` curves (Bonferroni), so that the largest of
-    noise is no peak. Contradicted is a curve that nowhere falls, or nowhere rises, by `MARGIN` or more.
+    A rise or fall is one between any two points. Each is tested against as many others as there are in all curves
+    (Bonferroni), so that the largest difference that is noise is no peak. Contradicted is a curve that nowhere falls,
+    or nowhere rises, by `MARGIN` or more.
+
+    Args:
+        levels: Throughputs along the curve.
+        errors: Standard errors of the levels' logarithms.
+        comparisons: How many curves there are.
     """
     count = len(levels)
     if count < 3:
@@ -181,14 +198,17 @@ def peak(levels: Sequence[float], errors: Sequence[float], comparisons: int = 1)
     step = max(after_rise or falls or steps, key=lambda step: (clearness(step), drop[step]))
     half = strict * noise[step]
     ends = (math.exp(drop[step] + sign * half) for sign in (0, -1, 1))
-    return Peak(decision, step, Interval(*ends), bool(falls))
+    return Peak(decision, step, Interval(*ends))
 
 
 def mean_exponent(ratios: ArrayLike, errors: ArrayLike, changes: ArrayLike) -> Interval | None:
     """Give the mean exponent e of throughput ~ axis^e over pairs, as `mean_ratio` does of their ratios.
 
-    changes: the factor by which the axis changes in each pair, not 1.
+    Args:
+        ratios: One for each pair.
+        errors: The standard error of each ratio's logarithm, NaN where unknown.
+        changes: The factor by which the axis changes in each pair, not 1.
     """
     steps = np.log(np.asarray(changes, float))
-    found = mean_ratio(np.asarray(ratios, float) ** (1 / steps), np.asarray(errors, float) / np.abs(steps))
-    return found and Interval(math.log(found.value), math.log(found.low), math.log(found.high))
+    base = mean_ratio(np.asarray(ratios, float) ** (1 / steps), np.asarray(errors, float) / np.abs(steps))
+    return base and base.map(math.log)

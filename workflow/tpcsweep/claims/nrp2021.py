@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
-from tpcsweep.claims.base import Claim, Effect, Finding, Need
+from tpcsweep.claims.base import Claim, Effect, Finding, needs
 from tpcsweep.claims.cells import Cells
 from tpcsweep.claims.effects import FEWEST_PAIRS, Region, mean_ratio
-from tpcsweep.claims.predicates import MEASURE_MORE, said
+from tpcsweep.claims.predicates import said
 
 GRIDFTP = frozenset({"gridftp", "globus-url-copy"})
 XROOTD = frozenset({"xrootd-http-tpc", "xrootd", "gfal-copy", "gfal2", "curl", "native"})
@@ -28,7 +28,7 @@ def _xrootd_vs_gridftp(cells: Cells) -> Finding:
     links = _links(cells)
     # Both tools together say which links are fast: neither is favoured.
     fast = links[links["together"] >= links["together"].median()]
-    interval = mean_ratio(fast["ratio"], fast["error"]) if len(fast) else None
+    interval = mean_ratio(fast["ratio"], fast["error"])
     rows = tuple(fast.sort_values("ratio").drop(columns=["together", "error"]).to_dict("records"))
     if interval is None:
         reason = (
@@ -42,7 +42,7 @@ def _xrootd_vs_gridftp(cells: Cells) -> Finding:
         f"{fast['rtt'].min():.3g} to {fast['rtt'].max():.3g} ms: {said(interval, BETTER)}{beyond}"
     )
     effect = Effect("throughput of XRootD HTTP-TPC over that of GridFTP on fast links", interval)
-    return Finding(BETTER.decide(interval), reason, effect, rows, MEASURE_MORE)
+    return Finding(BETTER.decide(interval), reason, effect, rows)
 
 
 def _links(cells: Cells) -> pd.DataFrame:
@@ -53,12 +53,12 @@ def _links(cells: Cells) -> pd.DataFrame:
         link=np.rint(rtt),
         kind=rows["tool"].map(lambda tool: "x" if tool in XROOTD else "g" if tool in GRIDFTP else ""),
     )
-    found: list[dict[str, Any]] = []
+    links: list[dict[str, Any]] = []
     for (_, streams), part in rows.groupby(["link", "streams"]):
         ours, theirs = (part[part["kind"] == kind]["throughput"] for kind in ("x", "g"))
         if min(len(ours), len(theirs)) < 2:
             continue
-        found.append(
+        links.append(
             {
                 "rtt": part["rtt"].mean(),
                 "streams": streams,
@@ -68,13 +68,13 @@ def _links(cells: Cells) -> pd.DataFrame:
                 "gridftp_gbit_s": theirs.mean(),
                 "ratio": ours.mean() / theirs.mean(),
                 "error": math.hypot(
-                    *(one.std() / one.mean() / math.sqrt(len(one)) for one in (ours, theirs))
+                    *(cells.std() / cells.mean() / math.sqrt(len(cells)) for cells in (ours, theirs))
                 ),
                 "together": math.sqrt(ours.mean() * theirs.mean()),
             }
         )
     columns = ["rtt", "streams", "xrootd_gbit_s", "gridftp_gbit_s", "ratio", "error", "together"]
-    return pd.DataFrame(found) if found else pd.DataFrame(columns=columns)
+    return pd.DataFrame(links) if links else pd.DataFrame(columns=columns)
 
 
 CLAIMS = (
@@ -83,10 +83,10 @@ CLAIMS = (
         "over links with high throughput XRootD HTTP-TPC does slightly better than GridFTP on average",
         "mean ratio of XRootD to GridFTP over links (RTTs within 10 %) with the same streams, of the faster half of "
         f"them: {BETTER}; by how much, the effect says",
-        needs=(
-            Need("tool", words=(XROOTD, GRIDFTP), sweep="tool: [gfal-copy, globus-url-copy]"),
-            Need("rtt", count=3, sweep="rtt: [5 ms, 20 ms, 50 ms]"),
-            Need("streams", sweep="streams: 8"),
+        needs(
+            tool=("[gfal-copy, globus-url-copy]", XROOTD, GRIDFTP),
+            rtt=("[5 ms, 20 ms, 50 ms]", 3),
+            streams=("8", 1),
         ),
         test=_xrootd_vs_gridftp,
     ),

@@ -1,0 +1,1 @@
+"""What may be asked for: sweeps, testbeds and runs, read from files and checked before anything is deployed."""

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from tpcsweep.configuration.parameters import Value
-from tpcsweep.dataset.labels import REPETITION
+from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset.series import Record, record_of
 from tpcsweep.dataset.summary import Row, hole, row_of
 from tpcsweep.dataset.transfers import Columns, columns_of

@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from tpcsweep.configuration.parameters import Parameters, Value, quantity
+from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.flags import FLAGS
 from tpcsweep.variables import NOT_MEASURED, Variable
 
@@ -31,7 +32,6 @@ IMPORTED = "imported"
 TRANSFERS_GROUP = "transfer_times"
 """The group of single transfers; "transfers" is a figure, and NetCDF has one name for both."""
 
-REPETITION = "repetition"
 _DEFAULT = "default"  # stands for null on an axis of words: NetCDF has no null text
 
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
+from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import IMPORTED, STATUS, flagged
 from tpcsweep.flags import FLAGS, graded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-REPETITION = "repetition"
 _FIRST = ("streams", "rtt", "cores", "origins")  # which axes take x and y, and then which make panels
 
 
@@ -34,11 +34,11 @@ class Grid:
 
     def panels(self) -> list[list[dict[str, Any]]]:
         """Give, row by row, the values of the axes that are neither x nor y in each panel that has a cell."""
-        across = (
-            [{}] if self.columns is None else [{self.columns: v} for v in values_of(self.cells, self.columns)]
-        )
-        down = itertools.product(*(values_of(self.cells, name) for name in self.rows))
-        rows = [[dict(zip(self.rows, row, strict=True)) | one for one in across] for row in down]
+        names = self.rows if self.columns is None else (*self.rows, self.columns)
+        values = itertools.product(*(values_of(self.cells, name) for name in names))
+        every = [dict(zip(names, row, strict=True)) for row in values]
+        across = 1 if self.columns is None else self.size(self.columns)
+        rows = [every[first : first + across] for first in range(0, len(every), across)]
         held = [[where for where in row if not self.empty(where)] for row in rows]
         return [row for row in held if row] or rows
 
@@ -48,8 +48,7 @@ class Grid:
 
     def plane(self, name: str, where: Mapping[str, Any]) -> NDArray[Any]:
         """Give one panel's values in rows of y and columns of x."""
-        part = self.cells[name].sel(where)
-        part = part.transpose(*(axis for axis in (self.y, self.x) if axis is not None))
+        part = self.cells[name].sel(where).transpose(*(axis for axis in (self.y, self.x) if axis is not None))
         values: NDArray[Any] = part.values.reshape(self.size(self.y), self.size(self.x))
         return values
 

@@ -10,8 +10,9 @@ from typing import Any
 import xarray as xr
 
 from tpcsweep.configuration.parameters import Parameters, quantity, show_value
+from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import IMPORTED, SIMULATED, describe
-from tpcsweep.figures.grid import REPETITION, Grid, values_of
+from tpcsweep.figures.grid import Grid, values_of
 
 
 def title_of(where: Mapping[str, Any]) -> str:
@@ -65,24 +66,23 @@ def mean_note(summary: xr.Dataset) -> str:
         return f"Throughput as found, mean of up to {count} measurements of a cell."
     if summary.attrs["testbed_kind"] == SIMULATED:
         return "Simulated goodput at the destination: computed from a model, not measured."
-    of = f", mean of {count} repetitions; a cell is marked if any of them is" if count > 1 else ""
-    return f"Mean goodput at the destination after warm-up{of}."
+    several = f", mean of {count} repetitions; a cell is marked if any of them is" if count > 1 else ""
+    return f"Mean goodput at the destination after warm-up{several}."
 
 
-def band_note(summary: xr.Dataset, what: str = "Bands and bars") -> str:
-    """Say what the intervals of a figure are; what: how it shows them."""
+def band_note(summary: xr.Dataset, shown_as: str = "Bands and bars") -> str:
+    """Say what the intervals of a figure are, which it shows as bands, bars or numbers."""
     if not summary["throughput_low"].notnull().any():
-        return f"{what}: from the smallest to the largest measurement."
+        return f"{shown_as}: from the smallest to the largest measurement."
     if summary.attrs["testbed_kind"] == SIMULATED:
-        return f"{what}: {confidence(summary)} of random parameter sets within their stated ranges."
-    of = " of any repetition" if summary.sizes.get(REPETITION, 1) > 1 else ""
-    return f"{what}: {confidence(summary)} confidence interval{of}."
+        return f"{shown_as}: {confidence(summary)} of random parameter sets within their stated ranges."
+    whose = " of any repetition" if summary.sizes.get(REPETITION, 1) > 1 else ""
+    return f"{shown_as}: {confidence(summary)} confidence interval{whose}."
 
 
-def rate_label(summary: xr.Dataset, what: str = "throughput") -> str:
+def rate_label(summary: xr.Dataset, rate: str = "throughput") -> str:
     """Give the label of an axis with throughputs, which says so where they were not measured."""
-    of = "simulated " if summary.attrs["testbed_kind"] == SIMULATED else ""
-    return f"{of}{what} (Gbit/s)"
+    return f"{'simulated ' * (summary.attrs['testbed_kind'] == SIMULATED)}{rate} (Gbit/s)"
 
 
 def confidence(summary: xr.Dataset) -> str:

@@ -31,15 +31,16 @@ _MOST_TICKS = 6
 def lines(summary: xr.Dataset, chosen: tuple[str, str] | None = None) -> Figure:
     """Draw throughput over streams, one line per RTT, with bands over the intervals of all repetitions.
 
-    chosen: other axes to draw over, and to have the lines. Of more values than can be told apart as lines the
-    axis takes the place of the other.
+    Args:
+        summary: the dataset.
+        chosen: other axes to draw over, and to have the lines. Of more values than can be told apart as lines the
+            axis takes the place of the other.
     """
     grid = arrange(summary, chosen or ())
     if grid.size(grid.y) > _MOST_LINES and grid.size(grid.y) > grid.size(grid.x):
         grid = replace(grid, x=grid.y, y=grid.x)
     grid, thinning = thinned(grid, {grid.y: 2 * _MOST_LINES})
-    names = values_of(grid.cells, grid.y) if grid.y else [None]
-    palette = colours(len(names))
+    palette = colours(grid.size(grid.y))
     with styled():
         figure, panels, notes = lay_out(grid, 3.4, 2.7)
         notes += thinning
@@ -47,13 +48,8 @@ def lines(summary: xr.Dataset, chosen: tuple[str, str] | None = None) -> Figure:
         limit = bandwidth_line(summary, top)
         for axes, where in panels:
             curves(axes, grid, where, palette, top, limit, rate_label(summary))
-        finish(
-            figure,
-            summary,
-            "Throughput",
-            [f"{mean_note(summary)} {band_note(summary)}", *notes],
-            curve_handles(grid, palette, limit),
-        )
+        notes.insert(0, f"{mean_note(summary)} {band_note(summary)}")
+        finish(figure, summary, "Throughput", notes, curve_handles(grid, palette, limit))
     return figure
 
 
@@ -73,8 +69,14 @@ def curves(
 ) -> None:
     """Draw a panel: throughput over x with its intervals, a curve for each value of y.
 
-    top: the largest throughput of all panels, Gbit/s. limit: the path's bandwidth, where it is to be drawn.
-    label: of y.
+    Args:
+        axes: the panel.
+        grid: what is drawn.
+        where: the panel's values of the axes that are neither x nor y.
+        palette: a colour for each curve.
+        top: the largest throughput of all panels, Gbit/s.
+        limit: the path's bandwidth, where it is to be drawn, Gbit/s.
+        label: of y.
     """
     x = positions(grid.cells, grid.x) if grid.x else np.zeros(1)
     low, middle, high = (grid.plane(n, where) for n in ("low", "throughput", "high"))

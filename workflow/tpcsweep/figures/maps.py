@@ -13,7 +13,8 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from tpcsweep.figures.grid import REPETITION, Grid, arrange, evenly, place
+from tpcsweep.configuration.sweep import REPETITION
+from tpcsweep.figures.grid import Grid, arrange, evenly, place
 from tpcsweep.figures.labels import band_note, mean_note, rate_label, tick_labels, title_of, words, wrapped
 from tpcsweep.figures.marks import MARKS, mark_handles, present
 from tpcsweep.figures.panels import COLOURS, colour_scale, finish, label_axes, lay_out, placeholder, styled

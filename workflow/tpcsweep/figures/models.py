@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
@@ -15,7 +14,7 @@ from matplotlib.lines import Line2D
 
 from tpcsweep.extras import require
 from tpcsweep.figures.grid import evenly
-from tpcsweep.figures.labels import axis_label, title_of, value_text, words
+from tpcsweep.figures.labels import axis_label, title_of, words
 from tpcsweep.figures.panels import COLOURS, styled, tiles
 from tpcsweep.models.base import Predictor
 from tpcsweep.models.fit import Fit
@@ -31,48 +30,30 @@ _DENSE = 60  # points of a curve
 _FEW = 3
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """Which axis is x, which makes lines, which make panels."""
-
-    x: str | None
-    lines: str | None
-    panels: tuple[str, ...]
-
-    @classmethod
-    def of(cls, observations: Observations) -> _Layout:
-        counts = {name: observations.classes(name).nunique() for name in observations.axes}
-        order = sorted(observations.numeric, key=lambda name: {"streams": 0, "rtt": 1}.get(name, 2))
-        x = next((name for name in order if counts[name] >= _FEW), order[0] if order else None)
-        lines = next((name for name in order if name != x), None)
-        return cls(x, lines, tuple(n for n in observations.axes if n not in (x, lines)))
-
-
 def fitted(observations: Observations, fit: Predictor) -> Figure:
     """Draw measured cells with their errors, and the model as lines with its own 95 % interval.
 
     Throughput over streams, a line for each RTT and a panel for each setting of the other axes; at most 24 panels
     of 8 lines.
     """
-    layout = _Layout.of(observations)
+    x, curves, others = _layout(observations)
     frame = _classed(observations)
-    parts = _parts(frame, layout.panels)
+    parts = _parts(frame, others)
     shown = parts[:_MOST_PANELS]
-    every = sorted(frame[layout.lines].unique().tolist()) if layout.lines else [None]
+    every = sorted(frame[curves].unique().tolist()) if curves else [None]
     values = [every[at] for at in evenly(len(every), _MOST_LINES)]
     colours = mpl.colormaps[COLOURS](np.linspace(0, 0.85, len(values)))
     with styled():
         figure, panels = tiles(len(shown), 3.1, 2.4, (0.4, 1.1), least=6.0)
         for axes, (where, part) in zip(panels, shown, strict=True):
             for value, colour in zip(values, colours, strict=True):
-                line = part if value is None else part[part[layout.lines] == value]
+                line = part if value is None else part[part[curves] == value]
                 if len(line):
-                    _draw_line(axes, line, layout.x, fit, colour)
+                    _draw_line(axes, line, x, fit, colour)
             axes.set_title(textwrap.fill(title_of(where), 34))
-            axes.set_xlabel(axis_label(layout.x) if layout.x else "")
-            axes.set_ylabel(_rate(observations))
+            axes.set(xlabel=axis_label(x) if x else "", ylabel=_rate(observations))
             axes.grid(visible=True, alpha=0.3)
-        if layout.x == "streams":
+        if x == "streams":
             panels[0].set_xscale("log", base=2)
             panels[0].xaxis.set_major_formatter(mpl.ticker.FuncFormatter(lambda value, _: f"{value:g}"))
         panels[0].set_ylim(0, 1.1 * float(frame["throughput"].max()))
@@ -86,12 +67,10 @@ def fitted(observations: Observations, fit: Predictor) -> Figure:
             "cells is wider. Points and bars: cells and their standard errors."
         )
         _name(figure, text + (f" Shown: {' and '.join(limited)}." if limited else ""))
-        if layout.lines:
+        if curves:
             handles = [
-                Line2D(
-                    [], [], color=c, marker=".", label=f"{words(layout.lines)} {value_text(layout.lines, v)}"
-                )
-                for v, c in zip(values, colours, strict=True)
+                Line2D([], [], color=colour, marker=".", label=title_of({curves: value}))
+                for value, colour in zip(values, colours, strict=True)
             ]
             figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
     return figure
@@ -166,16 +145,16 @@ def interactive_surface(observations: Observations, fit: Predictor) -> go.Figure
     require("models")
     import plotly.graph_objects as go
 
-    layout = _Layout.of(observations)
-    if layout.x is None or layout.lines is None:
+    x_name, y_name, others = _layout(observations)
+    if x_name is None or y_name is None:
         return None
     frame = _classed(observations)
-    x, y = (_dense(frame[name], 24) for name in (layout.x, layout.lines))
+    x, y = (_dense(frame[name], 24) for name in (x_name, y_name))
     across, along = np.meshgrid(x, y)
     figure, names = go.Figure(), []
     top = 1.05 * float(frame["throughput"].max())
-    for place, (where, part) in enumerate(_parts(frame, layout.panels)):
-        table = _table(part, {layout.x: across.ravel(), layout.lines: along.ravel()})
+    for place, (where, part) in enumerate(_parts(frame, others)):
+        table = _table(part, {x_name: across.ravel(), y_name: along.ravel()})
         names.append(title_of(where) or "all cells")
         figure.add_surface(
             x=x, y=y, z=fit.estimate(table).reshape(across.shape).round(4),
@@ -183,7 +162,7 @@ def interactive_surface(observations: Observations, fit: Predictor) -> go.Figure
             showscale=place == 0, colorbar={"title": {"text": "Gbit/s"}},
         )  # fmt: skip
         figure.add_scatter3d(
-            x=part[layout.x], y=part[layout.lines], z=part["throughput"].round(4),
+            x=part[x_name], y=part[y_name], z=part["throughput"].round(4),
             mode="markers", marker={"size": 3, "color": "black"}, visible=place == 0, name=observations.how,
         )  # fmt: skip
     buttons = [
@@ -194,13 +173,13 @@ def interactive_surface(observations: Observations, fit: Predictor) -> go.Figure
         }
         for place, name in enumerate(names)
     ]
-    logarithmic = {name: "log" if name == "streams" else "linear" for name in (layout.x, layout.lines)}
+    scales = ["log" if name == "streams" else "linear" for name in (x_name, y_name)]
     figure.update_layout(
         title={"text": f"{_title(fit)}: {observations.label}", "font": {"size": 14}},
         updatemenus=[{"buttons": buttons, "x": 0, "xanchor": "left", "y": 1.06}] if len(names) > 1 else [],
         scene={
-            "xaxis": {"title": {"text": axis_label(layout.x)}, "type": logarithmic[layout.x]},
-            "yaxis": {"title": {"text": axis_label(layout.lines)}, "type": logarithmic[layout.lines]},
+            "xaxis": {"title": {"text": axis_label(x_name)}, "type": scales[0]},
+            "yaxis": {"title": {"text": axis_label(y_name)}, "type": scales[1]},
             "zaxis": {"title": {"text": _rate(observations)}, "range": [0, top]},
         },
         height=620,
@@ -220,6 +199,15 @@ def parameter_table(fit: Fit) -> pd.DataFrame:
         about = parameter.unit, parameter.description, fit.reasons.get(name, "")
         rows.append((name, value, interval, *about))
     return pd.DataFrame(rows, columns=["parameter", "value", "95 % interval", "unit", "meaning", "note"])
+
+
+def _layout(observations: Observations) -> tuple[str | None, str | None, list[str]]:
+    """Which axis is x, which makes lines, and which make panels."""
+    order = sorted(observations.numeric, key=lambda name: {"streams": 0, "rtt": 1}.get(name, 2))
+    several = (name for name in order if observations.classes(name).nunique() >= _FEW)
+    x = next(several, order[0] if order else None)
+    lines = next((name for name in order if name != x), None)
+    return x, lines, [name for name in observations.axes if name not in (x, lines)]
 
 
 def _draw_line(axes: Axes, line: pd.DataFrame, x: str | None, fit: Predictor, colour: Any) -> None:

@@ -21,8 +21,9 @@ _MANY = 48  # streams from which on a logarithmic axis reads better
 
 
 def plan(answer: Plan) -> Figure:
-    """Draw throughput over streams at the setting found, and the probability to reach the target over cores and
-    streams with the front. Without several values of cores there is the first alone.
+    """Draw throughput over streams at the setting that was found, and how likely others reach the target.
+
+    The second is over cores and streams, with the front; without several values of cores there is the first alone.
     """
     settings = (answer.cheapest, answer.extrapolation, answer.surest, answer.largest)
     setting = next(row for row in settings if row is not None)

@@ -51,7 +51,15 @@ def surface(summary: xr.Dataset) -> Figure:
 
 
 def panel(axes: Axes3D, grid: Grid, where: Mapping[str, Any], norm: Normalize, label: str) -> None:
-    """Draw one surface with its marks; x and y of the grid are axes of two values or more. label: of z."""
+    """Draw one surface with its marks; x and y of the grid are axes of two values or more.
+
+    Args:
+        axes: the panel.
+        grid: what is drawn.
+        where: the panel's values of the other axes.
+        norm: the colours of throughputs.
+        label: of z.
+    """
     x_name, y_name = cast("str", grid.x), cast("str", grid.y)
     x, y = positions(grid.cells, x_name), positions(grid.cells, y_name)
     across, along = np.meshgrid(x, y)
@@ -71,19 +79,19 @@ def panel(axes: Axes3D, grid: Grid, where: Mapping[str, Any], norm: Normalize, l
         alpha=0.9,
     )
     if not crowded:
-        there = np.isfinite(values)
+        known = np.isfinite(values)
         axes.scatter(
-            across[there],
-            along[there],
-            values[there],
+            across[known],
+            along[known],
+            values[known],
             s=14 if _patches(values) else 60,
-            color=_colours(values, norm)[there],
+            color=_colours(values, norm)[known],
             edgecolor="black",
             linewidth=0.6,
             depthshade=False,
             zorder=3,
         )
-    _mark_surface(axes, grid, where, across, along, values, norm)
+    _mark(axes, grid, where, (across, along, values), norm)
     for at, name, set_ticks in ((x, x_name, axes.set_xticks), (y, y_name, axes.set_yticks)):
         ticks = spaced(at, _MOST_TICKS)
         set_ticks(at[ticks], np.array(tick_labels(grid, name))[ticks])
@@ -97,19 +105,18 @@ def panel(axes: Axes3D, grid: Grid, where: Mapping[str, Any], norm: Normalize, l
     axes.set_title(wrapped([title_of(where)], 40), y=1.0)
 
 
-def _mark_surface(
+def _mark(
     axes: Axes3D,
     grid: Grid,
     where: Mapping[str, Any],
-    x: NDArray[np.float64],
-    y: NDArray[np.float64],
-    z: NDArray[np.float64],
+    points: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]],
     norm: Normalize,
 ) -> None:
     """Put marks on points, on the floor where there is no value; several on one point get smaller upwards.
 
     They have the colours of the values that they hide.
     """
+    x, y, z = points
     before = np.zeros(z.shape, int)
     colours = _colours(z, norm)
     for name in present(grid.cells):
@@ -131,8 +138,8 @@ def _mark_surface(
 
 def _patches(values: NDArray[np.float64]) -> bool:
     """Whether four neighbours somewhere have values, as a patch of a surface takes; else points are all there is."""
-    there = np.isfinite(values)
-    return bool((there[1:, 1:] & there[:-1, 1:] & there[1:, :-1] & there[:-1, :-1]).any())
+    known = np.isfinite(values)
+    return bool((known[1:, 1:] & known[:-1, 1:] & known[1:, :-1] & known[:-1, :-1]).any())
 
 
 def _colours(values: NDArray[np.float64], norm: Normalize) -> NDArray[np.float64]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import xarray as xr
 from matplotlib.figure import Figure
 
-from tpcsweep.dataset import TRANSFERS_GROUP
+from tpcsweep.dataset import SIMULATED, TRANSFERS_GROUP
 from tpcsweep.published.carried import Carried
 
 
@@ -25,10 +25,10 @@ class Data:
         """The cells."""
         return xr.load_dataset(self.file)
 
-    @cached_property
-    def samples(self) -> xr.Dataset:
-        """Their time series."""
-        return xr.load_dataset(self.file, group="samples")
+    @property
+    def simulated(self) -> bool:
+        """Whether the cells are simulated."""
+        return bool(self.summary.attrs["testbed_kind"] == SIMULATED)
 
     @cached_property
     def transfers(self) -> xr.Dataset:
@@ -60,8 +60,3 @@ class PublishedFigure:
     """The file in config/imports by which it is made of data from elsewhere."""
     when_simulated: str = ""
     """What is to be known of its picture where the data are simulated."""
-
-    @property
-    def publication(self) -> str:
-        """The publication that it is of, as the claims' identifiers have it."""
-        return self.name.split("_")[0]

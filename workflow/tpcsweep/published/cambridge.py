@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from matplotlib.figure import Figure
 
-from tpcsweep.dataset import SIMULATED, STATUS
+from tpcsweep.dataset import STATUS
 from tpcsweep.figures.labels import band_note, mean_note, rate_label, title_of
 from tpcsweep.figures.line_plots import colours
 from tpcsweep.figures.panels import styled
@@ -25,11 +25,13 @@ _OF_TRANSFERS = "Rates against time, and the table, are of single transfers, eac
 
 
 def flows(data: Data) -> pd.DataFrame:
-    """Give the table of the transfers of the most flows, one a row: the first that each flow ended well.
+    """Give a table of single transfers of the most flows.
 
-    Of several RTTs and repetitions the first.
+    Of several RTTs and repetitions it has the first.
 
-    Columns: startup, sending and total in s, rate in Gbit/s; then the rows `sum` and `mean`, the sum of rates alone.
+    Returns:
+        A row for the first transfer that each flow ended well, then `sum` (of the rates alone) and `mean`. Columns are
+        `startup`, `sending` and `total` in s, and `rate` in Gbit/s.
     """
     transfers = _ended_well(data)
     most = transfers[transfers["streams"] == transfers["streams"].max()]
@@ -43,7 +45,7 @@ def flows(data: Data) -> pd.DataFrame:
 
 
 def _ended_well(data: Data) -> pd.DataFrame:
-    """Transfers at the first RTT, where there are several, of the first repetition."""
+    """Transfers of the first repetition, at the smallest RTT."""
     transfers = data.transfers.to_dataframe().reset_index()
     for name in ("repetition", "rtt"):
         if name in transfers:
@@ -54,7 +56,8 @@ def _ended_well(data: Data) -> pd.DataFrame:
 def rates(data: Data, count: int) -> tuple[Any, Any]:
     """Give the total rate of so many flows against time: each transfer's bytes spread evenly over its sending.
 
-    Returns ends of bins, in s, and rates in them, in Gbit/s.
+    Returns:
+        The ends of bins, in s, and the rates in them, in Gbit/s.
     """
     transfers = _ended_well(data)
     part = transfers[transfers["streams"] == count].dropna(subset=["first_byte"])
@@ -68,17 +71,16 @@ def rates(data: Data, count: int) -> tuple[Any, Any]:
 
 def _flows(data: Data, shown: Shown) -> Figure:
     summary = data.summary
-    simulated = summary.attrs["testbed_kind"] == SIMULATED
     ok = summary["status"] == STATUS.index("ok")
-    found = summary.where(ok)[["throughput", "throughput_low", "throughput_high"]].mean("repetition")
-    if "rtt" not in found.dims:
-        found = found.expand_dims("rtt")
-    x, rtts = found["streams"].values, found["rtt"].values.tolist()
+    means = summary.where(ok)[["throughput", "throughput_low", "throughput_high"]].mean("repetition")
+    if "rtt" not in means.dims:
+        means = means.expand_dims("rtt")
+    x, rtts = means["streams"].values, means["rtt"].values.tolist()
     with styled():
         figure, axes = board(1, 3, 3.3, 3.4, shown)
         against, time, table = axes.flat
         for rtt, colour in zip(rtts, colours(len(rtts) + 1), strict=False):
-            curve = found.sel(rtt=rtt)
+            curve = means.sel(rtt=rtt)
             against.fill_between(
                 x, curve["throughput_low"], curve["throughput_high"], alpha=0.2, color=colour
             )
@@ -86,7 +88,7 @@ def _flows(data: Data, shown: Shown) -> Figure:
         # On a path that is slower than theirs the shape can be compared, and the level cannot.
         most = max(PUBLISHED.values())
         slower = float(summary["bandwidth"].max()) < most
-        scale = float(found["throughput"].max()) / most if slower else 1.0
+        scale = float(means["throughput"].max()) / most if slower else 1.0
         against.plot(
             list(PUBLISHED),
             [rate * scale for rate in PUBLISHED.values()],
@@ -98,21 +100,21 @@ def _flows(data: Data, shown: Shown) -> Figure:
         label = rate_label(summary, "total rate")
         against.set(xlabel="flows", ylabel=label, ylim=(0, None), title="rate against flows")
         against.legend(fontsize=7)
-        there = [count for count in _SHOWN if count in x]
-        for count, colour in zip(there, colours(len(there)), strict=True):
+        counts = [count for count in _SHOWN if count in x]
+        for count, colour in zip(counts, colours(len(counts)), strict=True):
             time.plot(*rates(data, count), color=colour, label=f"{count}")
-        top = 1.25 * float(found["throughput"].max())
+        top = 1.25 * float(means["throughput"].max())
         time.set(xlabel="time (s)", ylabel=label, ylim=(0, top), title="rate against time")
         time.legend(title="flows", fontsize=7, loc="upper right", ncols=4)
-        _draw_table(table, flows(data), "simulated transfers" if simulated else "single transfers")
+        _draw_table(table, flows(data), "simulated transfers" if data.simulated else "single transfers")
         one_of = f", at {title_of({'rtt': min(rtts)})}" if len(rtts) > 1 else ""
         close(figure, shown, [f"{mean_note(summary)} {band_note(summary)}", f"{_OF_TRANSFERS}{one_of}."])
     return figure
 
 
-def _draw_table(axes: Any, table: pd.DataFrame, what: str) -> None:
+def _draw_table(axes: Any, table: pd.DataFrame, subject: str) -> None:
     axes.set_axis_off()
-    axes.set_title(f"{what} of the most flows")
+    axes.set_title(f"{subject} of the most flows")
     text = table.map(lambda value: "" if pd.isna(value) else f"{value:.3g}")
     drawn = axes.table(
         cellText=text.values,

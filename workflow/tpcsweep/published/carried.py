@@ -18,9 +18,9 @@ from tpcsweep.claims.effects import CONFIDENCE, Interval
 INPUT = "input"
 """The role of a claim by which the parameters of a simulation were chosen: it could not come out otherwise."""
 ASSUMPTION = "assumption"
-"""That of a claim that follows nearly by hand from something that was assumed."""
+"""The role of a claim that follows nearly by hand from something that was assumed."""
 PREDICTION = "prediction"
-"""That of any other one."""
+"""The role of any other claim."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class Carried:
     verdict: Verdict
     was_input: bool = False
     assumed: str = ""
-    """What was assumed that it follows from nearly by hand; empty where there is no such thing."""
+    """The assumption from which it follows nearly by hand; empty if there is none."""
     agree: int = 0
     """How many random sets of parameters come to the same outcome."""
     draws: int = 0
-    """How many there were; none of what was measured."""
+    """How many random sets there were: 0 where data were measured."""
 
     @property
     def word(self) -> str:
@@ -43,7 +43,7 @@ class Carried:
 
     @property
     def role(self) -> str:
-        """How a simulation came to a claim; nothing of what was measured, nor where there is nothing to judge by."""
+        """Whether the claim was put into the simulation; empty for measured data, and where nothing was judged."""
         if self.verdict.data != "simulated" or self.verdict.outcome is Outcome.OPEN:
             return ""
         if self.was_input:
@@ -52,15 +52,15 @@ class Carried:
 
     @property
     def counted(self) -> bool:
-        """Whether other parameter sets say anything: not where nothing is there to judge by."""
+        """Whether it counts how many parameter sets agree: not if there was nothing to judge."""
         return bool(self.draws) and self.verdict.outcome is not Outcome.OPEN
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for tables and JSON; without the cells that the verdict stands on."""
-        found = self.verdict.to_dict()
-        del found["evidence"], found["tested"]
+        row = self.verdict.to_dict()
+        del row["evidence"], row["tested"]
         return {
-            **found,
+            **row,
             "verdict": self.word,
             "outcome": self.verdict.outcome.value,
             "role": self.role,
@@ -71,36 +71,37 @@ class Carried:
 
 
 def carried(summary: xr.Dataset, claims: Sequence[str], draws: Iterable[xr.Dataset] = ()) -> list[Carried]:
-    """Judge some claims on a dataset, and on those of other parameter sets where it is simulated.
+    """Judge some claims on a dataset, and where it is simulated on datasets of other parameter sets.
 
-    In a random parameter set all cells move together, so that each set is judged by itself; the interval of an effect
-    then holds `CONFIDENCE` of what it is in them.
+    In a random parameter set all cells move together, so that each set is judged by itself. The interval of an effect
+    then holds `CONFIDENCE` of the effects in the sets.
+
+    Args:
+        summary: The dataset.
+        claims: Names of claims.
+        draws: The dataset under random parameter sets.
 
     Raises:
         KeyError: for a claim that is unknown.
     """
-    verdicts = _judge(summary, claims)
-    inputs = set(str(summary.attrs.get("claims_used_as_inputs", "")).split())
+    inputs = str(summary.attrs.get("claims_used_as_inputs", "")).split()
     assumed = orjson.loads(summary.attrs.get("claims_that_follow_from_assumptions", "{}"))
-    others = [_judge(draw, claims) for draw in draws]
-    found = []
-    for place, verdict in enumerate(verdicts):
-        theirs = [other[place] for other in others]
-        found.append(
-            Carried(
-                replace(verdict, effect=_spread(verdict.effect, theirs)) if theirs else verdict,
-                was_input=verdict.claim.name in inputs,
-                assumed=assumed.get(verdict.claim.name, ""),
-                agree=sum(one.outcome == verdict.outcome for one in theirs),
-                draws=len(theirs),
-            )
+    judged = [_judge(dataset, claims) for dataset in (summary, *draws)]
+    return [
+        Carried(
+            replace(verdict, effect=_spread(verdict.effect, others)) if others else verdict,
+            was_input=verdict.claim.name in inputs,
+            assumed=assumed.get(verdict.claim.name, ""),
+            agree=sum(other.outcome == verdict.outcome for other in others),
+            draws=len(others),
         )
-    return found
+        for verdict, *others in zip(*judged, strict=True)
+    ]
 
 
 def _spread(effect: Effect | None, others: Sequence[Verdict]) -> Effect | None:
-    """An effect with the interval that it has in other parameter sets."""
-    values = [one.effect.interval.value for one in others if one.effect is not None]
+    """Widen the interval of an effect to that of the effects in other parameter sets."""
+    values = [other.effect.interval.value for other in others if other.effect is not None]
     if effect is None or not values:
         return effect
     tail = (1 - CONFIDENCE) / 2
@@ -109,10 +110,10 @@ def _spread(effect: Effect | None, others: Sequence[Verdict]) -> Effect | None:
     return replace(effect, interval=Interval(middle, min(middle, float(low)), max(middle, float(high))))
 
 
-def unmeasured(claims: Sequence[str], data: str, command: str) -> list[Carried]:
-    """The same where there is nothing to judge on; `command` would measure it."""
+def unmeasured(claims: Sequence[str], command: str) -> list[Carried]:
+    """Give the same of a figure without data, which `command` would make."""
     return [
-        Carried(Verdict(CLAIMS[name], Outcome.OPEN, "there is no dataset", data, advice=command))
+        Carried(Verdict(CLAIMS[name], Outcome.OPEN, "there is no dataset", "none", advice=command))
         for name in claims
     ]
 

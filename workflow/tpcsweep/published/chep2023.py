@@ -48,20 +48,24 @@ def _surfaces(data: Data, shown: Shown) -> Figure:
             for unused in places[len(row) :]:
                 unused.remove()
             for place, where in zip(places, row, strict=False):
-                one = cast("Axes3D", place)
-                panel(one, grid, where, norm, label if where is row[-1] else "")
+                axes3d = cast("Axes3D", place)
+                panel(axes3d, grid, where, norm, label if where is row[-1] else "")
                 for end in ("low", "high"):
                     ends = np.clip(grid.plane(end, where), decades[0], decades[-1])
-                    one.plot_surface(across, along, ends, color=_BAND, alpha=0.16, linewidth=0, shade=False)
-                one.set_title(title_of(where), fontsize=8, y=1.0)
-                one.set_xticks(x[streams], [f"{grid.cells['streams'].values[at]:g}" for at in streams])
-                one.set_yticks(y[_RTTS], [f"{grid.cells['rtt'].values[at]:g}" for at in _RTTS], fontsize=6.5)
-                one.set_zlim(decades[0], decades[-1])
-                one.set_zticks(decades, [f"{10**decade:g}" for decade in decades])
-        held = [one for places, row in zip(axes, panels, strict=True) for one in places[: len(row)]]
+                    axes3d.plot_surface(
+                        across, along, ends, color=_BAND, alpha=0.16, linewidth=0, shade=False
+                    )
+                axes3d.set_title(title_of(where), fontsize=8, y=1.0)
+                axes3d.set_xticks(x[streams], [f"{grid.cells['streams'].values[at]:g}" for at in streams])
+                axes3d.set_yticks(
+                    y[_RTTS], [f"{grid.cells['rtt'].values[at]:g}" for at in _RTTS], fontsize=6.5
+                )
+                axes3d.set_zlim(decades[0], decades[-1])
+                axes3d.set_zticks(decades, [f"{10**decade:g}" for decade in decades])
+        used = [place for places, row in zip(axes, panels, strict=True) for place in places[: len(row)]]
         colours = ScalarMappable(norm, COLOURS)
         bar = figure.colorbar(
-            colours, ax=held, label=label, location="bottom", shrink=0.4, aspect=40, pad=0.01
+            colours, ax=used, label=label, location="bottom", shrink=0.4, aspect=40, pad=0.01
         )
         bar.set_ticks(list(decades), labels=[f"{10**decade:g}" for decade in decades])
         notes = [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -10,11 +12,18 @@ from tpcsweep.figures.labels import band_note, mean_note, rate_label
 from tpcsweep.figures.line_plots import bandwidth_line, colours, curve_handles, curves
 from tpcsweep.figures.panels import styled
 from tpcsweep.published.base import Data, Shown
-from tpcsweep.published.layout import board, close, shape
+from tpcsweep.published.layout import board, close
 
 
 def against_streams(data: Data, shown: Shown, curve: str = "rtt", across: int = 3) -> Figure:
-    """Draw throughput over streams, a curve for each value of `curve`, a panel for each value of the others."""
+    """Draw throughput over streams.
+
+    Args:
+        data: The dataset.
+        shown: What the figure says beside its data.
+        curve: The axis with a curve for each value. Each combination of the values of the others has a panel.
+        across: The most panels side by side.
+    """
     summary = data.summary
     several = curve in summary["throughput"].dims and summary.sizes[curve] > 1
     grid = arrange(summary, ("streams", curve) if several else ("streams",))
@@ -22,10 +31,11 @@ def against_streams(data: Data, shown: Shown, curve: str = "rtt", across: int = 
     palette = colours(grid.size(grid.y))
     top = float(np.nan_to_num(np.fmax(grid.cells["high"], grid.cells["throughput"])).max())
     with styled():
-        rows, columns = shape(len(panels), across)
+        columns = min(across, len(panels))
+        rows = math.ceil(len(panels) / columns)
         figure, axes = board(rows, columns, 3.9 if columns < 3 else 3.3, 3.0, shown)
-        for one, where in zip(axes.flat, panels, strict=False):
-            curves(one, grid, where, palette, top, bandwidth_line(summary, top), rate_label(summary))
+        for panel, where in zip(axes.flat, panels, strict=False):
+            curves(panel, grid, where, palette, top, bandwidth_line(summary, top), rate_label(summary))
         for unused in axes.flat[len(panels) :]:
             unused.remove()
         handles = curve_handles(grid, palette, bandwidth_line(summary, top))

@@ -1,30 +1,61 @@
-"""All figures of publications."""
+"""All figures of publications: a figure is one in `FIGURES` of the file of its publication, and one line here.
+
+A figure is loaded when it is asked for: every job reads the rules, which need the names, and few jobs draw.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from tpcsweep.published import cambridge, chep2023, chep2024, nrp2021, usatlas2007
-from tpcsweep.published.base import PublishedFigure
+if TYPE_CHECKING:
+    from tpcsweep.published.base import PublishedFigure
 
-FIGURES: Mapping[str, PublishedFigure] = MappingProxyType(
-    {
-        figure.name: figure
-        for publication in (chep2023, chep2024, nrp2021, usatlas2007, cambridge)
-        for figure in publication.FIGURES
-    }
+_NAMES = (
+    "chep2023_fig3",
+    "chep2023_fig4",
+    "chep2024_fig2",
+    "chep2024_fig3",
+    "chep2024_fig4",
+    "chep2024_fig5",
+    "chep2024_fig6",
+    "chep2024_fig7",
+    "chep2024_fig8",
+    "chep2024_across",
+    "nrp2021",
+    "usatlas2007",
+    "cambridge",
 )
-"""Every figure by its name; `tpcsweep.published.NAMES` has the same ones."""
 
-ELSEWHERE: Mapping[str, str] = MappingProxyType(
-    {
-        "chep2023.redirector_free": "in no figure; snakemake claims --config measure=true sweep=redirector",
-        "chep2023.gfal_vs_curl": "in no figure; snakemake claims --config measure=true sweep=tools",
-        "chep2023.tc_residue": "nothing that a dataset holds (docs/claims.md)",
-        "terena2005.variants": "not tried: loss, MTU, queue and duration were not published (docs/tcp-dynamics.md)",
-        "terena2005.disk": "not tried: it was a property of those servers' disks (docs/tcp-dynamics.md)",
-    }
-)
-"""The claims that none of the figures carries, with where they are judged, or why they are not. Those of terena2005
-that are judged at all are so in its own table: `tcp_dynamics.judged`."""
+
+class _Figures(Mapping[str, "PublishedFigure"]):
+    def __getitem__(self, name: str) -> PublishedFigure:
+        if name not in _NAMES:
+            raise KeyError(name)
+        publication = import_module(f"{__package__}.{name.split('_')[0]}")
+        figures: dict[str, PublishedFigure] = {figure.name: figure for figure in publication.FIGURES}
+        return figures[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in _NAMES
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_NAMES)
+
+    def __len__(self) -> int:
+        return len(_NAMES)
+
+
+FIGURES: Mapping[str, PublishedFigure] = _Figures()
+"""Every figure by the name of the target that makes it. The names load nothing."""
+
+ELSEWHERE: Mapping[str, str] = {
+    "chep2023.redirector_free": "in no figure; snakemake claims --config measure=true sweep=redirector",
+    "chep2023.gfal_vs_curl": "in no figure; snakemake claims --config measure=true sweep=tools",
+    "chep2023.tc_residue": "nothing that a dataset holds (docs/claims.md)",
+    "terena2005.variants": "not tried: loss, MTU, queue and duration were not published (docs/tcp-dynamics.md)",
+    "terena2005.disk": "not tried: it was a property of those servers' disks (docs/tcp-dynamics.md)",
+}
+"""Claims that no figure carries, with where they are judged, or why they are not. Those of terena2005 that are judged
+are in the table of its study."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -25,7 +24,7 @@ COLOURS = {
     "not testable here": "#666666",
     "input": "#2166ac",
 }
-"""Of the verdicts; each is written out as well."""
+"""By verdict, which is written out as well."""
 
 _WIDE = 3.3  # inches of the panel of claims
 _LETTERS = 56  # that fit into its width
@@ -33,16 +32,14 @@ _LINE = 0.128  # inches of a line
 _GAP = 0.09
 
 
-class _Line(NamedTuple):
-    text: str
-    colour: str
-    bold: bool
-
-
 def board(
     rows: int, columns: int, wide: float, high: float, shown: Shown, projection: str | None = None
 ) -> tuple[Figure, NDArray[Any]]:
-    """Make a figure of rows × columns panels, each so many inches, with the panel of claims on its right."""
+    """Make a figure of rows × columns panels, each so many inches, with the panel of claims on its right.
+
+    Returns:
+        The figure, and its panels as rows × columns of axes.
+    """
     needed = sum(_height(claim) for claim in shown.claims) + 0.3
     size = (wide * columns + _WIDE, max(high * rows, needed))
     figure = Figure(figsize=size, layout="constrained")
@@ -61,27 +58,20 @@ def close(figure: Figure, shown: Shown, notes: Sequence[str] = (), handles: Sequ
 def _claims(axes: Axes, claims: Sequence[Carried], high: float) -> None:
     axes.set_axis_off()
     down = 0.0
-
-    def write(line: _Line) -> None:
-        nonlocal down
-        text = axes.text(
-            0.02,
-            1 - down / high,
-            line.text,
-            va="top",
-            fontsize=7,
-            color=line.colour,
-            fontweight="bold" if line.bold else "normal",
-            transform=axes.transAxes,
-        )
-        text.set_in_layout(False)
-        down += _LINE
-
-    write(_Line("Claims, judged on the data drawn", "#000000", True))
-    down += _GAP
-    for claim in claims:
-        for line in _lines(claim):
-            write(line)
+    for lines in ([("Claims, judged on the data drawn", "#000000", True)], *map(_lines, claims)):
+        for line, colour, bold in lines:
+            text = axes.text(
+                0.02,
+                1 - down / high,
+                line,
+                va="top",
+                fontsize=7,
+                color=colour,
+                fontweight="bold" if bold else "normal",
+                transform=axes.transAxes,
+            )
+            text.set_in_layout(False)
+            down += _LINE
         down += _GAP
 
 
@@ -89,26 +79,19 @@ def _height(claim: Carried) -> float:
     return len(_lines(claim)) * _LINE + _GAP
 
 
-def _lines(claim: Carried) -> list[_Line]:
-    """What the panel says of a claim."""
+def _lines(claim: Carried) -> list[tuple[str, str, bool]]:
+    """What the panel says of a claim: lines with their colours and whether they are bold."""
     verdict = claim.verdict
     word = claim.word + (f" ({verdict.outcome.value})" if claim.role == INPUT else "")
-    found = [_Line(f"{verdict.claim.name}: {word}", COLOURS[claim.word], True)]
-    found += [_Line(line, "#222222", False) for line in textwrap.wrap(f"“{verdict.claim.text}”", _LETTERS)]
-    why = str(verdict.effect) if verdict.effect else _short(verdict.reason)
-    found += [_Line(line, "#222222", False) for line in textwrap.wrap(f"Found: {why}.", _LETTERS)]
+    effect = verdict.effect or textwrap.shorten(verdict.reason, 4 * _LETTERS, placeholder=" …")
     role = f"follows from an assumption: {claim.assumed}" if claim.role == ASSUMPTION else claim.role
     agree = f"{claim.agree} of {claim.draws} random parameter sets agree" if claim.counted else ""
-    text = "; ".join(part for part in (role, agree) if part)
-    found += [_Line(line, "#555555", False) for line in textwrap.wrap(text, _LETTERS)]
-    return found
-
-
-def _short(text: str, most: int = 4 * _LETTERS) -> str:
-    return textwrap.shorten(text, most, placeholder=" …")
-
-
-def shape(count: int, across: int = 3) -> tuple[int, int]:
-    """Rows and columns for so many panels."""
-    columns = min(across, count)
-    return math.ceil(count / columns), columns
+    texts = {
+        f"“{verdict.claim.text}”": "#222222",
+        f"Found: {effect}.": "#222222",
+        "; ".join(part for part in (role, agree) if part): "#555555",
+    }
+    return [
+        (f"{verdict.claim.name}: {word}", COLOURS[claim.word], True),
+        *((line, colour, False) for text, colour in texts.items() for line in textwrap.wrap(text, _LETTERS)),
+    ]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from tpcsweep.configuration.checks import check
 from tpcsweep.configuration.loading import Configuration, load
-from tpcsweep.configuration.problems import ConfigurationError, within
+from tpcsweep.configuration.problems import ConfigurationError, Problem, within
 from tpcsweep.configuration.sweep import expand
 from tpcsweep.published.base import PublishedFigure
 from tpcsweep.published.scaling import scaled
@@ -16,36 +17,41 @@ from tpcsweep.published.scaling import scaled
 def planned(figure: PublishedFigure, results: Path, testbed: str | None, scale: str | None) -> Configuration:
     """The configuration of a figure's sweep.
 
-    figure: one that is made of a sweep. results: the folder of all published figures. testbed: None for the figure's
-    own.
+    Args:
+        figure: One that is made of a sweep.
+        results: The folder of all published figures.
+        testbed: None for the figure's own.
+        scale: None for the published scale.
 
     Raises:
         ConfigurationError: for a testbed that cannot be read, or a scale by which the sweep cannot be scaled.
     """
     sweep = f"config/published/{figure.name}.yaml"
-    found = load({"sweep": sweep, "testbed": testbed or figure.testbed, "results": str(results)}, Path())
+    configuration = load(
+        {"sweep": sweep, "testbed": testbed or figure.testbed, "results": str(results)}, Path()
+    )
     if scale is None:
-        return found
+        return configuration
     with within(sweep):
-        smaller = scaled(found.sweep, scale, found.testbed.kind)
+        smaller = scaled(configuration.sweep, scale, configuration.testbed.kind)
     name = f"{figure.name}_scaled_{scale.replace('/', '_')}"
     return replace(
-        found,
+        configuration,
         name=name,
         sweep=smaller,
         sweep_file=str(results / "sweeps" / f"{name}.yaml"),
-        grid=expand(smaller, found.testbed.defaults()),
+        grid=expand(smaller, configuration.testbed.defaults()),
     )
 
 
 def problems(
     figure: PublishedFigure, results: Path, testbed: str | None, scale: str | None
 ) -> tuple[str, ...]:
-    """Why a figure cannot be made as asked, a line for each thing; what the run of its sweep would say too."""
+    """Give the reasons why a figure cannot be made as asked, a line for each."""
     if figure.source is not None:
         return ()
     try:
-        found = tuple(check(planned(figure, results, testbed, scale)))
+        lines: Sequence[Problem] = check(planned(figure, results, testbed, scale))
     except ConfigurationError as error:
-        found = error.problems
-    return tuple(f"{figure.name}: {problem}" for problem in found)
+        lines = error.problems
+    return tuple(f"{figure.name}: {problem}" for problem in lines)

@@ -6,7 +6,7 @@ import base64
 import html
 import os
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,6 @@ from tpcsweep.figures import save
 from tpcsweep.figures.panels import head, styled
 from tpcsweep.published.figures import ELSEWHERE, FIGURES
 from tpcsweep.published.layout import COLOURS
-from tpcsweep.studies.terena2005.judged import verdicts as terena2005
-from tpcsweep.studies.terena2005.outcomes import Outcome, read
-from tpcsweep.studies.terena2005.sources import measured_in
 
 COLUMNS = (
     "claim",
@@ -48,13 +45,15 @@ COLUMNS = (
 _ELSEWHERE = "in no figure here"
 
 
-def table(made: Sequence[Path], runs: Sequence[Outcome] = ()) -> pd.DataFrame:
-    """Give a row for each claim of each figure that was made, of terena2005, and for each claim that none carries.
+def table(made: Iterable[Path], studies: Iterable[Mapping[str, Any]] = ()) -> pd.DataFrame:
+    """Give a row for each claim of each figure that was made, of each study, and for each claim that none carries.
 
-    made: the figures' pictures, whose verdicts are beside them. runs: of terena2005, simulated and measured.
+    Args:
+        made: The figures' pictures, whose verdicts are beside them.
+        studies: Rows with verdicts that studies came to.
     """
     rows = [row for picture in made for row in orjson.loads(picture.with_suffix(".json").read_bytes())]
-    rows += terena2005(runs)
+    rows += studies
     rows += [
         {"claim": name, "verdict": _ELSEWHERE, "published": CLAIMS[name].text, "reason": where}
         for name, where in ELSEWHERE.items()
@@ -62,15 +61,21 @@ def table(made: Sequence[Path], runs: Sequence[Outcome] = ()) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def write(folder: Path, made: Mapping[str, Path], others: Sequence[Path] = ()) -> None:
+def write(
+    folder: Path,
+    made: Mapping[str, Path],
+    studies: Iterable[Mapping[str, Any]] = (),
+    others: Sequence[Path] = (),
+) -> None:
     """Write verdicts.csv, .json, .png, .svg and report.html.
 
-    made: pictures by figure. others: files of other targets, which the page leads to; those of terena2005 are read from
-    its folder beside the figures'.
+    Args:
+        folder: Where to.
+        made: Pictures by figure.
+        studies: Rows with verdicts that studies came to.
+        others: Files of other targets, which the page leads to.
     """
-    terena = folder / "terena2005"
-    runs = read([*terena.glob("simulated/*.json"), *measured_in(terena / "measured")])
-    verdicts = table(list(made.values()), runs)
+    verdicts = table(made.values(), studies)
     verdicts.to_csv(folder / "verdicts.csv", index=False, float_format="%.6g")
     rows = [
         {name: None if pd.isna(value) else value for name, value in row.items()}
@@ -78,49 +83,36 @@ def write(folder: Path, made: Mapping[str, Path], others: Sequence[Path] = ()) -
     ]
     content = orjson.dumps(rows, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     (folder / "verdicts.json").write_bytes(content)
-    save(drawn(verdicts), folder, "verdicts")
-    links = "".join(f'<li><a href="{_link(file, folder)}">{file.name}</a></li>' for file in others)
-    (folder / "report.html").write_text(_page(verdicts, made, links))
+    lines = [_line(row) for row in rows]
+    save(drawn(lines), folder, "verdicts")
+    links = {os.path.relpath(file, folder): file.name for file in others}
+    (folder / "report.html").write_text(_page(lines, made, links))
 
 
-def effect(row: Mapping[str, Any]) -> str:
-    """An effect with its interval, for people; nothing where there is none."""
-    if pd.isna(row["value"]):
-        return ""
-    if pd.isna(row["low"]) or row["low"] == row["high"]:
-        return f"{row['value']:.3g}"
-    units = "" if row["units"] in (None, "1") or pd.isna(row["units"]) else f" {row['units']}"
-    return f"{row['value']:.3g} ({row['low']:.3g} to {row['high']:.3g}){units}"
-
-
-def agreement(row: Mapping[str, Any]) -> str:
-    """How many of the random parameter sets agree; nothing of what was not simulated."""
-    return "" if pd.isna(row["draws"]) else f"{row['draws_agree']:.0f} of {row['draws']:.0f}"
-
-
-def _cells(row: Mapping[str, Any]) -> list[str]:
-    """A row of the table for people."""
-
-    def text(name: str) -> str:
-        return "" if pd.isna(row[name]) else str(row[name])
-
-    on = ", ".join(part for part in (text("data"), text("testbed"), text("scale")) if part)
-    return [text("claim"), text("figure"), on, text("verdict"), effect(row), text("role"), agreement(row)]
+def _line(row: Mapping[str, Any]) -> list[str]:
+    """A row of the table as texts for people, one for each column of `_HEAD`."""
+    value, low, high = row["value"], row["low"], row["high"]
+    effect = "" if value is None else f"{value:.3g}"
+    if value is not None and low is not None and low != high:
+        units = "" if row["units"] in (None, "1") else f" {row['units']}"
+        effect += f" ({low:.3g} to {high:.3g}){units}"
+    agree = "" if row["draws"] is None else f"{row['draws_agree']:.0f} of {row['draws']:.0f}"
+    data = ", ".join(row[name] for name in ("data", "testbed", "scale") if row[name])
+    return [row["claim"], row["figure"] or "", data, row["verdict"], effect, row["role"] or "", agree]
 
 
 _HEAD = ("claim", "figure", "data", "verdict", "effect", "role", "draws that agree")
 
 
-def drawn(verdicts: pd.DataFrame) -> Figure:
-    """Draw the table."""
-    rows = [_cells(row) for row in verdicts.to_dict("records")]
+def drawn(lines: Sequence[Sequence[str]]) -> Figure:
+    """Draw the table of verdicts; `lines` are its rows for people."""
     with styled():
-        figure = Figure(figsize=(13, 0.21 * len(rows) + 0.4), layout="constrained")
+        figure = Figure(figsize=(13, 0.21 * len(lines) + 0.4), layout="constrained")
         axes = figure.subplots()
         axes.set_axis_off()
         wide = [0.19, 0.11, 0.2, 0.12, 0.2, 0.08, 0.1]
         text = axes.table(
-            cellText=[[textwrap.shorten(cell, 44, placeholder=" …") for cell in row] for row in rows],
+            cellText=[[textwrap.shorten(cell, 44, placeholder=" …") for cell in line] for line in lines],
             colLabels=list(_HEAD),
             colWidths=wide,
             cellLoc="left",
@@ -128,12 +120,12 @@ def drawn(verdicts: pd.DataFrame) -> Figure:
         )
         text.auto_set_font_size(False)
         text.set_fontsize(7.5)
-        for (line, column), cell in text.get_celld().items():
+        for (place, column), cell in text.get_celld().items():
             cell.set_linewidth(0.3)
-            if line == 0:
+            if place == 0:
                 cell.set_text_props(fontweight="bold")
             elif column == _HEAD.index("verdict"):
-                word = rows[line - 1][column]
+                word = lines[place - 1][column]
                 cell.set_text_props(color=COLOURS.get(word, "#666666"), fontweight="bold")
         note = (
             "Of simulated data interval and agreement are of random parameter sets. Inputs chose parameters, and what "
@@ -143,23 +135,22 @@ def drawn(verdicts: pd.DataFrame) -> Figure:
     return figure
 
 
-def _link(file: Path, folder: Path) -> str:
-    return html.escape(os.path.relpath(file, folder))
-
-
-def _page(verdicts: pd.DataFrame, made: Mapping[str, Path], links: str) -> str:
+def _page(lines: Sequence[Sequence[str]], made: Mapping[str, Path], links: Mapping[str, str]) -> str:
     """A page that needs no network: its pictures are in it."""
-    lines = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in _cells(row)) + "</tr>\n"
-        for row in verdicts.to_dict("records")
+    cells = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>\n" for line in lines
     )
     pictures = "".join(
         f'<h2 id="{name}">{html.escape(FIGURES[name].title)}</h2>\n<img alt="{html.escape(FIGURES[name].title)}" '
         f'src="data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}">\n'
         for name, path in made.items()
     )
-    head_ = "".join(f"<th>{name}</th>" for name in _HEAD)
-    return _PAGE.format(head=head_, lines=lines, pictures=pictures, links=links)
+    return _PAGE.format(
+        head="".join(f"<th>{name}</th>" for name in _HEAD),
+        lines=cells,
+        pictures=pictures,
+        links="".join(f'<li><a href="{html.escape(to)}">{name}</a></li>' for to, name in links.items()),
+    )
 
 
 _PAGE = """<!DOCTYPE html>

@@ -24,23 +24,25 @@ def _layers(data: Data, shown: Shown) -> Figure:
     palette = colours(len(buffers))
     with styled():
         figure, axes = board(1, len(layers), 2.6, 3.0, shown)
-        for one, layer in zip(axes.flat, layers, strict=True):
+        for panel, layer in zip(axes.flat, layers, strict=True):
             for place, (buffer, colour) in enumerate(zip(buffers, palette, strict=True)):
                 curve = summary.sel(layer=layer, tcp_buffer=buffer)
                 x = np.asarray(curve["streams"].values, float)
-                one.fill_between(
+                panel.fill_between(
                     x, curve["throughput_low"], curve["throughput_high"], color=colour, alpha=0.22
                 )
                 # Where buffers make no difference each is seen behind the next.
                 wide = 0.9 * (len(buffers) - place)
-                one.plot(x, curve["throughput"], color=colour, marker=".", linewidth=wide)
-                one.plot(x, curve["throughput_average"], ":", color=colour, linewidth=1)
-                one.scatter(x, curve["throughput_max"], marker="^", s=16, facecolor="none", edgecolor=colour)
-            one.set_title(words(layer))
-            one.set_xlabel("streams")
-            one.set_xticks(x)
-            one.set_ylim(0)
-            one.grid(visible=True, alpha=0.3)
+                panel.plot(x, curve["throughput"], color=colour, marker=".", linewidth=wide)
+                panel.plot(x, curve["throughput_average"], ":", color=colour, linewidth=1)
+                panel.scatter(
+                    x, curve["throughput_max"], marker="^", s=16, facecolor="none", edgecolor=colour
+                )
+            panel.set_title(words(layer))
+            panel.set_xlabel("streams")
+            panel.set_xticks(x)
+            panel.set_ylim(0)
+            panel.grid(visible=True, alpha=0.3)
         axes.flat[0].set_ylabel(rate_label(data.summary))
         handles = [
             *(
@@ -62,12 +64,12 @@ def _tests(summary: xr.Dataset) -> str:
         "an ordinary disk": ("memory_to_disk", 40),
         "disk to disk": ("disk_to_disk", 200),
     }
-    found = []
+    texts = []
     for name, (layer, target) in rates.items():
         if layer in summary["layer"].values:
             best = float(summary["throughput"].sel(layer=layer).max()) * 125
-            found.append(f"{name} {best:.3g} of {target} MB/s")
-    return f"Best against the published targets: {'; '.join(found)}."
+            texts.append(f"{name} {best:.3g} of {target} MB/s")
+    return f"Best against the published targets: {'; '.join(texts)}."
 
 
 FIGURES = (

@@ -1,5 +1,4 @@
-"""TCP on long fat paths as terena2005 published it, by formula, by ns-3, and on the kernel that is there.
+"""TCP on long fat paths as terena2005 published it: by formula, by ns-3, and on the kernel that is there.
 
-docs/tcp-dynamics.md says how and why. Nothing is imported here: formulas and published figures stand below
-models and claims, measuring stands above testbeds.
+docs/tcp-dynamics.md says how and why.
 """

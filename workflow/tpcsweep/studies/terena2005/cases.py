@@ -1,11 +1,26 @@
-"""What is run beside the formulas: simulated by ns-3, and measured on this kernel. Data."""
+"""What is run beside the formulas: simulated by ns-3, and measured on this kernel. Every job imports it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+SHIPPED = Path(__file__).parents[4] / "examples" / "terena2005"
+"""Measurements of the project, a file for each case."""
 
 Kind = Literal["recovery", "loss", "mtu_fairness"]
+
+
+class Setting(NamedTuple):
+    """What makes two cases the same, however long and often they are run."""
+
+    kind: Kind
+    bandwidth: float
+    rtt: float
+    mtus: tuple[int, ...]
+    loss: float = 0.0
+    control: str = "reno"
 
 
 @dataclass(frozen=True)
@@ -19,7 +34,7 @@ class Case:
     rtt: float
     """ms, without queueing."""
     seconds: float
-    """Of a repetition, `warm_up` included; of a recovery that is measured, what it may take at most."""
+    """Length of a repetition, `warm_up` included; of a measured recovery the most that it may take."""
     control: str = "reno"
     """Congestion control as Linux calls it."""
     loss: float = 0.0
@@ -30,56 +45,32 @@ class Case:
     """s at the start that do not count."""
     repetitions: int = 3
     parallel: int = 1
-    """Repetitions at a time, over one path that all of them together leave nearly empty."""
+    """How many repetitions share the path at a time; all of them together leave it nearly empty."""
 
     @property
     def bottleneck_mtu(self) -> int:
-        """Bytes: the path's, that of the largest packets."""
+        """The MTU of the path: that of the largest packets, in bytes."""
         return max(self.mtus)
+
+    @property
+    def setting(self) -> Setting:
+        """What makes it the same case as another one."""
+        return Setting(self.kind, self.bandwidth, self.rtt, self.mtus, self.loss, self.control)
 
 
 def _recovery(
-    control: str,
-    megabits: int,
-    rtt: int,
-    seconds: float,
-    mtu: int = 1500,
-    repetitions: int = 3,
+    control: str, megabits: int, rtt: int, seconds: float, mtu: int = 1500, repetitions: int = 3
 ) -> Case:
+    name = f"recovery_{control}_{megabits}M_{rtt}ms_{mtu}"
     return Case(
-        name=f"recovery_{control}_{megabits}M_{rtt}ms_{mtu}",
-        kind="recovery",
-        bandwidth=megabits / 1000,
-        rtt=rtt,
-        seconds=seconds,
-        control=control,
-        mtus=(mtu,),
-        repetitions=repetitions,
+        name, "recovery", megabits / 1000, rtt, seconds, control, mtus=(mtu,), repetitions=repetitions
     )
 
 
-def _loss(
-    control: str,
-    bandwidth: float,
-    rtt: float,
-    loss: float,
-    seconds: float,
-    repetitions: int = 3,
-    parallel: int = 1,
-    warm_up: float | None = None,
-) -> Case:
-    return Case(
-        name=f"loss_{control}_{bandwidth * 1000:g}M_{rtt:g}ms_{loss:g}",
-        kind="loss",
-        bandwidth=bandwidth,
-        rtt=rtt,
-        seconds=seconds,
-        control=control,
-        loss=loss,
-        warm_up=seconds / 5 if warm_up is None else warm_up,
-        repetitions=repetitions,
-        parallel=parallel,
-    )
+def _loss(control: str, bandwidth: float, rtt: float, loss: float, seconds: float, **others: Any) -> Case:
+    name = f"loss_{control}_{bandwidth * 1000:g}M_{rtt:g}ms_{loss:g}"
+    others.setdefault("warm_up", seconds / 5)
+    return Case(name, "loss", bandwidth, rtt, seconds, control, loss, **others)
 
 
 SIMULATED = (
@@ -106,7 +97,7 @@ SIMULATED = (
     # Without random losses every repetition is the same.
     Case("mtu_fairness_100M_20ms", "mtu_fairness", 0.1, 20, 75, mtus=(1500, 9000), warm_up=15, repetitions=1),
 )
-"""By ns-3, with the congestion controls that can be trusted there."""
+"""The cases for ns-3, with the congestion controls that can be trusted there."""
 
 MEASURED = (
     _recovery("reno", 100, 10, 3),
@@ -128,4 +119,9 @@ MEASURED = (
     _loss("bbr", 0.1, 120, 1e-2, 7, warm_up=3),
     Case("mtu_fairness_100M_20ms", "mtu_fairness", 0.1, 20, 15, mtus=(1500, 9000), warm_up=3),
 )
-"""On this kernel: each a few seconds, all of them in six minutes."""
+"""The cases for this kernel: each takes a few seconds, and all of them six minutes."""
+
+
+def measured_in(folder: Path) -> list[Path]:
+    """Give the files of what was measured on this machine, or where nothing was, those that are shipped."""
+    return sorted(folder.glob("*.json")) or sorted(SHIPPED.glob("*.json"))

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -29,25 +30,29 @@ from tpcsweep.tools.base import package_versions
 
 CONTROLS = File("/proc/sys/net/ipv4/tcp_available_congestion_control")
 INTERVAL = 0.005
-"""s between looks at a window."""
+"""Seconds between looks at a window."""
 PATIENCE = 1.0
-"""s until a window counts as one that a loss does not make fall."""
+"""Seconds after which a window that has not fallen counts as one that a loss does not make fall."""
 CONNECTING = 30.0
-"""s for all connections of a test to come up."""
+"""Seconds that all connections of a test may take to come up."""
 DATA = 10_000
-"""Bytes: what has carried more carries data, and is not iperf3's connection for control."""
+"""Bytes: a connection that has carried more carries data, and is not iperf3's connection for control."""
 SERIES_INTERVAL = 0.02
-"""s between the points of a window's time series that are kept."""
+"""Seconds between the points of a window's time series that are kept."""
 
-Found = tuple[list[dict[str, Any]], dict[str, list[float]]]
+Repetitions = tuple[list[dict[str, Any]], dict[str, list[float]]]
 
 
 class MeasurementError(RuntimeError):
-    """There is nothing to measure where there should be."""
+    """Connections that are to be measured are missing, or end too early."""
 
 
 def require_machine() -> None:
-    """Raises MachineError with what keeps this machine from measuring."""
+    """Check whether this machine can measure.
+
+    Raises:
+        MachineError: with what keeps it from that.
+    """
     require()
     if shutil.which("iptables-restore") is None:
         raise MachineError("iptables-restore, which drops single packets, is missing: run `make setup`")
@@ -57,7 +62,11 @@ def measure_all(cases: Iterable[Case], folder: File, say: Callable[[str], None])
     """Measure what `folder` does not hold yet, a file for each case.
 
     A case that fails, as where the machine is busy and the path is not what was asked for, costs the others nothing.
-    Raises MachineError, TeardownError, and at the end MeasurementError with what has failed.
+
+    Raises:
+        MachineError: for a machine that cannot measure.
+        TeardownError: for a network of which something stays.
+        MeasurementError: at the end, with what has failed.
     """
     require_machine()
     folder.mkdir(parents=True, exist_ok=True)
@@ -90,7 +99,7 @@ def measured(file: File, case: Case) -> bool:
 
 
 def measure(case: Case, logs: File) -> dict[str, Any]:
-    """Measure all repetitions of a case; what is found, JSON-ready. The caller holds the machine's lock."""
+    """Measure all repetitions of a case, as JSON values. The caller holds the machine's lock."""
     begun = datetime.now(UTC).isoformat(timespec="seconds")
     result: dict[str, Any] = {"made": "measured", "case": asdict(case), "repetitions": [], "series": {}}
     result["provenance"] = {"begun": begun, "commit": commit(), "machine": machine()}
@@ -111,9 +120,9 @@ def measure(case: Case, logs: File) -> dict[str, Any]:
 
 
 def carried(connection: Connection) -> int:
-    """Give the payload that a connection has carried so far: what arrived, or at a sender what left for the first time.
+    """Give the payload that a connection has carried so far, in bytes.
 
-    Of two ends the one that sends receives nothing but a few words of iperf3's.
+    That is what arrived, or at the end that sends what left for the first time: what arrives there is no payload.
     """
     return max(connection.received, connection.sent - connection.resent)
 
@@ -121,23 +130,26 @@ def carried(connection: Connection) -> int:
 def largest(connections: Iterable[Connection], count: int) -> list[Connection]:
     """Give the connections that have carried most, in the order of their cookies: those of data, not of control."""
     chosen = sorted(connections, key=carried)[-count:]
-    return sorted(chosen, key=lambda one: one.cookie)
+    return sorted(chosen, key=lambda connection: connection.cookie)
 
 
 def goodputs(before: Sequence[Connection], after: Sequence[Connection], seconds: float) -> dict[int, float]:
     """Give what each connection carried between two looks, payload in Gbit/s, by cookie.
 
-    Raises MeasurementError where a connection is not there any more.
+    Raises:
+        MeasurementError: for a connection that has ended.
     """
-    then = {one.cookie: carried(one) for one in before}
-    now = {one.cookie: carried(one) for one in after}
+    then, now = (
+        {connection.cookie: carried(connection) for connection in connections}
+        for connections in (before, after)
+    )
     if gone := then.keys() - now.keys():
         raise MeasurementError(f"{len(gone)} of {len(then)} connections ended while they were measured")
     return {cookie: (now[cookie] - then[cookie]) * GBIT / seconds for cookie in then}
 
 
-def _loss(net: Network, case: Case) -> Found:
-    found = []
+def _loss(net: Network, case: Case) -> Repetitions:
+    repetitions = []
     with net.connections(RECEIVER) as look:
         for _ in range(case.repetitions // case.parallel):
             with net.flows(count=case.parallel):
@@ -146,21 +158,22 @@ def _loss(net: Network, case: Case) -> Found:
                 began, before = time.monotonic(), largest(look(), case.parallel)
                 time.sleep(case.seconds - case.warm_up)
                 ended, after = time.monotonic(), look()
-            found += [{"goodputs": [rate]} for rate in goodputs(before, after, ended - began).values()]
-    return found, {}
+            rates = goodputs(before, after, ended - began).values()
+            repetitions += [{"goodputs": [rate]} for rate in rates]
+    return repetitions, {}
 
 
 def _wait(look: Callable[[], list[Connection]], count: int) -> None:
     """Wait until so many connections carry data: iperf3 makes one after the other, some round trips each."""
     give_up = time.monotonic() + CONNECTING
-    while (there := sum(carried(one) >= DATA for one in look())) < count:
+    while (ready := sum(carried(connection) >= DATA for connection in look())) < count:
         if time.monotonic() > give_up:
-            raise MeasurementError(f"{there} of {count} connections carry data after {CONNECTING:g} s")
+            raise MeasurementError(f"{ready} of {count} connections carry data after {CONNECTING:g} s")
         time.sleep(0.05)
 
 
-def _fairness(net: Network, case: Case) -> Found:
-    found = []
+def _fairness(net: Network, case: Case) -> Repetitions:
+    repetitions = []
     small, large = sorted(case.mtus)
     addresses = {small: SECOND, large: RECEIVER.address}
     # At the sender: there the two have other ends that differ.
@@ -168,9 +181,9 @@ def _fairness(net: Network, case: Case) -> Found:
         for _ in range(case.repetitions):
             with net.flows(addresses[small]), net.flows(addresses[large]):
                 time.sleep(case.warm_up)
-                began, there = time.monotonic(), look()
+                began, connections = time.monotonic(), look()
                 before = {
-                    mtu: largest((one for one in there if one.remote == address), 1)
+                    mtu: largest((end for end in connections if end.remote == address), 1)
                     for mtu, address in addresses.items()
                 }
                 time.sleep(case.seconds - case.warm_up)
@@ -180,11 +193,11 @@ def _fairness(net: Network, case: Case) -> Found:
             ]
             if len(rates) != len(case.mtus):
                 raise MeasurementError(f"{len(rates)} of {len(case.mtus)} connections were seen")
-            found.append({"goodputs": rates})
-    return found, {}
+            repetitions.append({"goodputs": rates})
+    return repetitions, {}
 
 
-def _recovery(net: Network, case: Case) -> Found:
+def _recovery(net: Network, case: Case) -> Repetitions:
     full = bdp_packets(case.bandwidth, case.rtt, case.bottleneck_mtu)
     dropper = Dropper(full, case.rtt / 1000, PATIENCE)
     times: list[float] = []
@@ -211,12 +224,16 @@ def _recovery(net: Network, case: Case) -> Found:
         )
     # Each up to the next drop, which belongs to the next.
     ends = [*drops[2:], times[-1] + 1][: len(counted)]
-    found = []
+    repetitions = []
     for drop, end in zip(counted, ends, strict=True):
-        until = sum(1 for time_ in times if time_ <= end)
-        found.append(asdict(follow(times[:until], windows[:until], drop)))
+        until = bisect_right(times, end)
+        repetitions.append(asdict(follow(times[:until], windows[:until], drop)))
     kept = thinned(times, SERIES_INTERVAL)
-    return found, {"time": [times[i] for i in kept], "window": [windows[i] for i in kept], "drops": drops}
+    return repetitions, {
+        "time": [times[i] for i in kept],
+        "window": [windows[i] for i in kept],
+        "drops": drops,
+    }
 
 
 def thinned(times: Sequence[float], interval: float) -> list[int]:
@@ -228,7 +245,7 @@ def thinned(times: Sequence[float], interval: float) -> list[int]:
     return kept
 
 
-METHODS: dict[str, Callable[[Network, Case], Found]] = {
+METHODS: dict[str, Callable[[Network, Case], Repetitions]] = {
     "recovery": _recovery,
     "loss": _loss,
     "mtu_fairness": _fairness,

@@ -26,24 +26,23 @@ RECEIVER = topology.Node("dst1", "dst", topology.ENTRY["dst"])
 SECOND = "10.88.2.2"
 """Another address of the receiver, for a flow with a route of its own."""
 BUFFER = 1 << 26
-"""Bytes of a socket's buffers at most: no window of these cases reaches it."""
+"""The most bytes of a socket's buffers: more than any window of these cases."""
 SMALLEST_DATA = 500
-"""Bytes: packets that are larger carry data."""
+"""Bytes: packets of this size and larger carry data."""
 LISTEN = 5.0
-"""s for a server to come up."""
+"""Seconds that a server may take to come up."""
 
 
 class NetworkError(RuntimeError):
-    """Something that sends or receives is not there."""
+    """A program that sends or receives did not start, or ended too early."""
 
 
 @dataclass
 class Network:
-    """It is up; everything in it goes with it."""
+    """A network that is up, with what runs in it."""
 
     prefix: str
     commands: Commands
-    path: Path
     measured: Measured
     described: dict[str, Any]
     children: list[subprocess.Popen[bytes]]
@@ -51,7 +50,7 @@ class Network:
 
     @contextlib.contextmanager
     def connections(self, node: topology.Node) -> Iterator[Callable[[], list[Connection]]]:
-        """What gives the connections that a host has, for the length of a `with`."""
+        """Give a function that lists the connections of a host, for the length of a `with`."""
         with entered(f"{self.prefix}-{node.name}"):
             diagnostics = SocketDiagnostics()
         try:
@@ -63,7 +62,8 @@ class Network:
     def flows(self, address: str = RECEIVER.address, count: int = 1) -> Iterator[None]:
         """Have iperf3 send on so many connections to an address of the receiver, for the length of a `with`.
 
-        Raises NetworkError where its server does not come up, and at the end where its client had ended before.
+        Raises:
+            NetworkError: for a server that does not come up, and at the end for a client that had ended before.
         """
         port = next(self._ports)
         server = self._start(RECEIVER, ["--server", "--bind", address, "--port", str(port)])
@@ -117,8 +117,17 @@ def network(
 ) -> Iterator[Network]:
     """Make the network for the length of a `with`; the path is verified. The caller holds the machine's lock.
 
-    control: the congestion control of every connection. small_mtu: of the route to the receiver's second address;
-    None: it has none. Raises PathError, CommandError, and TeardownError where something of it stays.
+    Args:
+        path: The path between the two routers.
+        name: The case that is measured.
+        control: The congestion control of every connection.
+        logs: The folder for logs.
+        small_mtu: Bytes of the MTU of the route to the receiver's second address; None: it has none.
+
+    Raises:
+        PathError: for a path that is not as asked.
+        CommandError: for a command that fails.
+        TeardownError: for a network of which something stays.
     """
     logs.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as undo:
@@ -128,7 +137,7 @@ def network(
         undo.callback(signals.ignore)
         prefix, commands = state.prefix(folder.name), Commands(logs / "commands.log")
         nodes = [SENDER, RECEIVER]
-        commands.batch(["ip"], [f"netns add {one}" for one in topology.namespaces(prefix, nodes)])
+        commands.batch(["ip"], [f"netns add {namespace}" for namespace in topology.namespaces(prefix, nodes)])
         for namespace, lines in topology.lan_commands(prefix, nodes, path.mtu):
             commands.batch(["ip", "-n", namespace], lines)
         for node in nodes:
@@ -151,7 +160,7 @@ def network(
                 (SENDER.name, f"route add {SECOND}/32 via {gateway} mtu lock {small_mtu} congctl {control}"),
             ):
                 commands.batch(["ip", "-n", f"{prefix}-{name_of}"], [line])
-        yield Network(prefix, commands, path, verify(path, link), link.describe(), children)
+        yield Network(prefix, commands, verify(path, link), link.describe(), children)
 
 
 def _inside(commands: Commands, prefix: str, name: str, command: Sequence[str]) -> None:

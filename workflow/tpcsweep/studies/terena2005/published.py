@@ -6,40 +6,29 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Utilisation:
-    """A point of the graph of utilisation against loss: one Reno stream."""
+class Stream:
+    """What one Reno stream was published to get."""
 
     id: str
     path: str
     bandwidth: float
     rtt: float
     mtu: int
-    loss: float
     published: float
+    loss: float = 0.0
 
 
 UTILISATIONS = (
-    Utilisation("loss.lan", "LAN", 1, 0.04, 1500, 1e-4, 0.99),
-    Utilisation("loss.wan", "WAN", 1, 120, 1500, 1e-4, 0.012),
+    Stream("loss.lan", "LAN", 1, 0.04, 1500, 0.99, loss=1e-4),
+    Stream("loss.wan", "WAN", 1, 120, 1500, 0.012, loss=1e-4),
 )
-
-
-@dataclass(frozen=True)
-class Share:
-    """What one of two Reno streams of different MTU gets of a path."""
-
-    id: str
-    bandwidth: float
-    rtt: float
-    mtu: int
-    published: float
-    """Gbit/s over 4000 s."""
-
+"""Points of the graph of utilisation against loss."""
 
 SHARES = (
-    Share("mtu_fairness.1500", 1, 117, 1500, 0.050),
-    Share("mtu_fairness.9000", 1, 117, 9000, 0.698),
+    Stream("mtu_fairness.1500", "WAN", 1, 117, 1500, 0.050),
+    Stream("mtu_fairness.9000", "WAN", 1, 117, 9000, 0.698),
 )
+"""Two streams that differ in their MTU on one path, in Gbit/s over 4000 s."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +36,7 @@ class Irreproducible:
     """What is not tried, and why."""
 
     id: str
-    what: str
+    setting: str
     published: str
     why: str
 

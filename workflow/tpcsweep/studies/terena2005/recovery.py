@@ -1,4 +1,4 @@
-"""What a congestion window says of a loss: when it fell, and how long until it was what it had been. Pure."""
+"""What a congestion window says of a loss: when it fell, and how long it took to recover. Pure."""
 
 from __future__ import annotations
 
@@ -14,19 +14,25 @@ class Fall:
     """A loss and what followed it."""
 
     lost_at: float
-    """s, when the packet was dropped."""
+    """When the packet was dropped, in s."""
     before: float
-    """The window when that was known, in any unit."""
+    """The window when the sender knew of the loss, in any unit."""
     lowest: float
-    """The least that it came to, in the same unit; `before` where it did not fall."""
+    """The smallest window after that, in the same unit; `before` where it did not fall."""
     seconds: float | None
-    """From the fall until it was what it had been: 0 where it did not fall, None where that was not seen."""
+    """How long it took to recover: 0 where it did not fall, None where that was not seen."""
 
 
 def follow(times: Sequence[float], windows: Sequence[float], lost_at: float) -> Fall:
     """Follow a window from a loss on.
 
-    times: s, ascending. windows: one for each time. Raises ValueError where no sample lies before the loss.
+    Args:
+        times: When the window was looked at, in s, ascending.
+        windows: The window at each time, in any unit.
+        lost_at: When a packet was dropped, in s.
+
+    Raises:
+        ValueError: where no sample lies before the loss.
     """
     earlier = sum(time <= lost_at for time in times)
     if not earlier:
@@ -53,7 +59,13 @@ class Dropper:
     """
 
     def __init__(self, full: float, rtt: float, patience: float) -> None:
-        """`full`: the window that fills the path. `rtt`, `patience`: s; the latter for it to fall."""
+        """Watch a connection from its start on.
+
+        Args:
+            full: The window that fills the path.
+            rtt: In s.
+            patience: How long a window is given to fall, in s.
+        """
         self._full = full
         self._rest = 2 * rtt
         self._patience = patience

@@ -33,17 +33,17 @@ LIBRARIES = (
 CONTROLS = {"reno": "LinuxReno", "cubic": "Cubic"}
 """ns-3's NewReno truncates its increment, and its BBR, YeAH and Vegas are unchecked: none of them is offered."""
 MINIMUM_RTO = 0.2
-"""s, as in Linux and in bottleneck.cc."""
+"""Seconds, as in Linux and in bottleneck.cc."""
 DOUBLINGS = 5
-"""Of the retransmission timer, that a connection may be silent for: at 10 % loss one timeout in 10⁵."""
+"""How often the retransmission timer may double before a connection has stalled: at 10 % loss one timeout in 10⁵."""
 SAMPLES = 200
-"""Of a simulation, at least."""
+"""The fewest samples of a simulation."""
 _SMALLEST_BUFFER = 1 << 18
 _SECONDS = 1800.0
 
 
 class SimulationError(RuntimeError):
-    """ns-3 cannot be compiled against, or was told what it does not know."""
+    """The program cannot be compiled, or refuses what it was told."""
 
 
 class CrashError(RuntimeError):
@@ -52,7 +52,7 @@ class CrashError(RuntimeError):
 
 @dataclass(frozen=True)
 class Sample:
-    """What there is at a moment: bytes that have arrived, and congestion windows in bytes, of each flow."""
+    """Of each flow at a time the bytes that have arrived, and the congestion window in bytes."""
 
     time: float
     received: tuple[int, ...]
@@ -60,7 +60,12 @@ class Sample:
 
 
 def build(binary: Path) -> None:
-    """Compile bottleneck.cc against Debian's libns3-dev. Raises SimulationError, MissingExtraError without it."""
+    """Compile bottleneck.cc against Debian's libns3-dev.
+
+    Raises:
+        MissingExtraError: without libns3-dev.
+        SimulationError: for a program that does not compile.
+    """
     require("ns3")
     libraries = [f"-lns3-{name}" for name in LIBRARIES]
     command = ["g++", "-std=c++17", "-O2", "-Wall", "-Wextra", "-o", str(binary), str(SOURCE), *libraries]
@@ -70,7 +75,7 @@ def build(binary: Path) -> None:
 
 
 def arguments(case: Case, seed: int) -> dict[str, Any]:
-    """What the program is told of a case.
+    """Give the arguments of the program for a case.
 
     A flow begins with the window that it has on average, in congestion avoidance: slow start is not what is asked.
     The queue holds one bandwidth-delay product, as on paths that are measured.
@@ -107,7 +112,12 @@ def arguments(case: Case, seed: int) -> dict[str, Any]:
 
 
 def run(binary: Path, told: dict[str, Any]) -> list[Sample]:
-    """Run the program once. Raises CrashError, and SimulationError where it refuses or does not end."""
+    """Run the program once.
+
+    Raises:
+        CrashError: for a program that a signal ended.
+        SimulationError: for one that refuses or does not end.
+    """
     command = [str(binary), *(f"--{name}={value}" for name, value in told.items())]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECONDS)
@@ -124,15 +134,15 @@ def run(binary: Path, told: dict[str, Any]) -> list[Sample]:
 
 def _samples(text: str) -> Iterator[Sample]:
     for line in text.splitlines():
-        found = json.loads(line)
-        yield Sample(found["time"], tuple(found["received"]), tuple(found["window"]))
+        sample = json.loads(line)
+        yield Sample(sample["time"], tuple(sample["received"]), tuple(sample["window"]))
 
 
 def stall(case: Case, samples: Sequence[Sample]) -> float | None:
     """Give the time, in s, since which a flow moved nothing, or by timeouts alone, for longer than losses explain.
 
-    None if none did. A defect of ns-3: the window stays at a segment, and what was lost counts as under way. Such a
-    repetition has no throughput.
+    None if all flows moved. It is a defect of ns-3 that the window stays at a segment, and what was lost counts as
+    under way. A repetition in which that happens has no throughput.
     """
     timeout = MINIMUM_RTO + case.rtt / 1000
     allowed = min((2**DOUBLINGS - 1) * timeout, max(3 * timeout, (case.seconds - case.warm_up) / 2))
@@ -158,34 +168,37 @@ def goodputs(case: Case, samples: Sequence[Sample]) -> list[float]:
 
 
 def simulate(case: Case, binary: Path) -> dict[str, Any]:
-    """Simulate all repetitions of a case; what is found, JSON-ready. Raises SimulationError."""
+    """Simulate all repetitions of a case, as JSON values.
+
+    Raises:
+        SimulationError: for a program that refuses or does not end.
+    """
     began = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-    found: list[dict[str, Any]] = []
+    repetitions: list[dict[str, Any]] = []
     series: dict[str, list[float]] = {}
     for seed in range(1, case.repetitions + 1):
         told = arguments(case, seed)
         try:
             samples = run(binary, told)
         except CrashError as error:
-            found.append({"broken": str(error)})
+            repetitions.append({"broken": str(error)})
             continue
         stalled = stall(case, samples)
         if stalled is not None:
-            found.append({"broken": f"stalled at {stalled:g} s"})
-            continue
-        if case.kind == "recovery":
+            repetitions.append({"broken": f"stalled at {stalled:g} s"})
+        elif case.kind == "recovery":
             payload = case.bottleneck_mtu - tcp.HEADERS
             times = [sample.time for sample in samples]
             windows = [sample.window[0] / payload for sample in samples]
-            found.append(asdict(follow(times, windows, told["drop"])))
+            repetitions.append(asdict(follow(times, windows, told["drop"])))
             series = series or {"time": times, "window": windows}
         else:
-            found.append({"goodputs": goodputs(case, samples)})
+            repetitions.append({"goodputs": goodputs(case, samples)})
     return {
         "made": "simulated",
         "simulator": "ns-3",
         "case": asdict(case),
-        "repetitions": found,
+        "repetitions": repetitions,
         "series": series,
         "cpu_seconds": resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - began,
         "provenance": {

@@ -1,18 +1,23 @@
-"""The one table of terena2005: what was published, what a formula gives, what was simulated and what was measured."""
+"""What terena2005 published beside formulas, simulations and measurements: as a table, and as verdicts on claims.
+
+The verdicts are on the published settings alone: what was tried at another rate or RTT decides nothing of them.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass
+from typing import Any
 
 from tpcsweep import tcp
-from tpcsweep.claims.effects import Interval
+from tpcsweep.claims import CLAIMS, Outcome
+from tpcsweep.claims.effects import Interval, Region, about, both
 from tpcsweep.claims.terena2005 import RECOVERIES
 from tpcsweep.paths import largest_bandwidth
-from tpcsweep.studies.terena2005.cases import MEASURED, SIMULATED, Case
-from tpcsweep.studies.terena2005.outcomes import Made, Outcome, interval
+from tpcsweep.studies.terena2005.cases import MEASURED, SHIPPED, SIMULATED, Case, Setting
 from tpcsweep.studies.terena2005.published import IRREPRODUCIBLE, SHARES, UTILISATIONS
+from tpcsweep.studies.terena2005.runs import Made, Run, interval
 
 MEASURE = "not measured: snakemake terena2005_measured"
 CPU_PER_GBIT = 5.0
@@ -21,7 +26,16 @@ NOTHING = "—"
 TIMEOUTS = 0.01
 """Loss from which on windows are so small that timeouts matter (J. Padhye and others, SIGCOMM 1998)."""
 
-Key = tuple[str, str, float, float, tuple[int, ...], float]
+BY_FORMULA = "by formula"
+DATA = (BY_FORMULA, "simulated", "measured")
+
+Runs = Mapping[tuple[str, Setting], Run]
+"""Runs by how they were made, and by their settings."""
+Part = tuple[Region, Interval | None, str]
+"""The region that a published row needs, the interval in the data (None if there was no run), and what that is of."""
+
+_RECOVERIES = {row: Setting("recovery", row.bandwidth, row.rtt, (row.mtu,)) for row in RECOVERIES}
+_UTILISATIONS = {row: Setting("loss", row.bandwidth, row.rtt, (row.mtu,), row.loss) for row in UTILISATIONS}
 
 
 @dataclass(frozen=True)
@@ -39,131 +53,130 @@ class Row:
     note: str = ""
 
 
-def rows(outcomes: Iterable[Outcome]) -> list[Row]:
+def rows(runs: Iterable[Run]) -> list[Row]:
     """Give all rows: those that were published, then those at a smaller scale, then what is not tried."""
-    found = {(outcome.made, key(outcome.case)): outcome for outcome in outcomes}
-    table = _Table(found)
-    return [*table.recoveries(), *table.utilisations(), *table.fairness(), *table.rest(), *_untried()]
+    at = _by_setting(runs)
+    return [*_recoveries(at), *_utilisations(at), *_fairness(), *_scaled(at), *_untried()]
 
 
-def key(case: Case) -> Key:
-    """What makes two cases the same setting, however long and often they are run."""
-    return case.kind, case.control, case.bandwidth, case.rtt, case.mtus, case.loss
+def _by_setting(runs: Iterable[Run]) -> Runs:
+    return {(run.made, run.case.setting): run for run in runs}
 
 
-class _Table:
-    def __init__(self, found: dict[tuple[Made, Key], Outcome]) -> None:
-        self._found = found
-        self._shown: set[Key] = set()
+def _recoveries(runs: Runs) -> Iterator[Row]:
+    for row, setting in _RECOVERIES.items():
+        # Between half of the rate and all of it.
+        gbit = 0.75 * row.bandwidth * row.by_formula
+        hours = gbit * CPU_PER_GBIT * 1500 / row.mtu / 3600
+        unsimulated = f"not simulated: about {rounded(hours, 2)} h of CPU; scaled below"
+        unmeasured = f"not measured: {_beyond(row.bandwidth, row.by_formula)}"
+        yield Row(
+            f"terena2005.{row.id}",
+            f"{row.path}: {path(row.bandwidth, row.rtt, row.mtu)}",
+            duration(row.published),
+            duration(row.by_formula),
+            _text(runs, "simulated", setting, unsimulated),
+            _text(runs, "measured", setting, unmeasured),
+            "" if row.agrees else "the published time is not what the publication's own formula gives",
+        )
 
-    def recoveries(self) -> Iterator[Row]:
-        for row in RECOVERIES:
-            at: Key = ("recovery", "reno", row.bandwidth, row.rtt, (row.mtu,), 0.0)
-            # Between half of the rate and all of it.
-            gbit = 0.75 * row.bandwidth * row.by_formula
-            hours = gbit * CPU_PER_GBIT * 1500 / row.mtu / 3600
+
+def _utilisations(runs: Runs) -> Iterator[Row]:
+    for row, setting in _UTILISATIONS.items():
+        unmeasured = "not measured: no path here is as short; 0.5 ms below"
+        yield Row(
+            f"terena2005.{row.id}",
+            f"{row.path}: {path(row.bandwidth, row.rtt, row.mtu)}, loss {100 * row.loss:g} %",
+            percent(row.published),
+            _mathis(row.bandwidth, row.rtt, row.mtu, row.loss),
+            _text(runs, "simulated", setting, "not simulated"),
+            _text(runs, "measured", setting, unmeasured),
+            "formula: an ACK for each packet; delayed ACKs in brackets" if row.rtt > 1 else "",
+        )
+
+
+def _fairness() -> Iterator[Row]:
+    by_formula = tcp.shares([row.mtu for row in SHARES])
+    for row, share in zip(SHARES, by_formula, strict=True):
+        yield Row(
+            f"terena2005.{row.id}",
+            f"two Reno streams, {path(row.bandwidth, row.rtt, row.mtu)}, 4000 s",
+            f"{row.published * 1000:.0f} Mbit/s",
+            f"{share * row.bandwidth * 1000:.0f} Mbit/s",
+            "not simulated: about an hour of CPU; scaled below",
+            "not measured: an hour; scaled below",
+            "formula: shares as the MSS, of a path that is full",
+        )
+
+
+def _scaled(runs: Runs) -> Iterator[Row]:
+    """Settings of ours: a smaller rate or RTT, or other congestion control."""
+    published = {*_RECOVERIES.values(), *_UTILISATIONS.values()}
+    cases = {case.setting: case for case in (*SIMULATED, *MEASURED)}
+    for setting, case in cases.items():
+        if setting in published:
+            continue
+        lost = f", loss {100 * case.loss:g} %" if case.kind == "loss" else ""
+        for place, mtu in enumerate(case.mtus):
+            flows = "two Reno streams, " if case.kind == "mtu_fairness" else f"{case.control}: "
             yield Row(
-                f"terena2005.{row.id}",
-                f"{row.path}: {setting(row.bandwidth, row.rtt, row.mtu)}",
-                duration(row.published),
-                duration(row.by_formula),
-                self._text(
-                    "simulated",
-                    at,
-                    _seconds,
-                    f"not simulated: about {rounded(hours, 2)} h of CPU; scaled below",
-                ),
-                self._text(
-                    "measured", at, _seconds, "not measured: " + _beyond(row.bandwidth, row.by_formula)
-                ),
-                "" if row.agrees else "the published time is not what the publication's own formula gives",
-            )
-
-    def utilisations(self) -> Iterator[Row]:
-        for row in UTILISATIONS:
-            at: Key = ("loss", "reno", row.bandwidth, row.rtt, (row.mtu,), row.loss)
-            shortest = "not measured: no path here is as short; 0.5 ms below"
-            yield Row(
-                f"terena2005.{row.id}",
-                f"{row.path}: {setting(row.bandwidth, row.rtt, row.mtu)}, loss {100 * row.loss:g} %",
-                percent(row.published),
-                _mathis(row.bandwidth, row.rtt, row.mtu, row.loss),
-                self._text("simulated", at, _used, "not simulated"),
-                self._text("measured", at, _used, shortest),
-                "formula: an ACK for each packet; delayed ACKs in brackets" if row.rtt > 1 else "",
-            )
-
-    def fairness(self) -> Iterator[Row]:
-        by_formula = tcp.shares([row.mtu for row in SHARES])
-        for row, share in zip(SHARES, by_formula, strict=True):
-            yield Row(
-                f"terena2005.{row.id}",
-                f"two Reno streams, {setting(row.bandwidth, row.rtt, row.mtu)}, 4000 s",
-                f"{row.published * 1000:.0f} Mbit/s",
-                f"{share * row.bandwidth * 1000:.0f} Mbit/s",
-                "not simulated: about an hour of CPU; scaled below",
-                "not measured: an hour; scaled below",
-                "formula: shares as the MSS, of a path that is full",
-            )
-
-    def rest(self) -> Iterator[Row]:
-        """Settings of ours: a smaller rate or RTT, or other congestion control."""
-        cases = {key(case): case for case in (*SIMULATED, *MEASURED)}
-        for at, case in cases.items():
-            if at in self._shown:
-                continue
-            if case.kind == "mtu_fairness":
-                yield from self._shares(case)
-                continue
-            pick = _seconds if case.kind == "recovery" else _used
-            lost = f", loss {100 * case.loss:g} %" if case.kind == "loss" else ""
-            yield Row(
-                "terena2005.recovery" if case.kind == "recovery" else "terena2005.loss",
-                f"{case.control}: {setting(case.bandwidth, case.rtt, case.mtus[0])}{lost}",
+                f"terena2005.{case.kind}",
+                f"{flows}{path(case.bandwidth, case.rtt, mtu)}{lost}",
                 NOTHING,
-                _by_formula(case),
-                self._text("simulated", at, pick, _unsimulated(case)),
-                self._text("measured", at, pick, _unmeasured(at)),
+                _by_formula(case, place),
+                _text(runs, "simulated", setting, _unsimulated(case), mtu),
+                _text(runs, "measured", setting, "not measured: simulated alone", mtu),
                 "the formula knows no timeouts" if case.loss >= TIMEOUTS and case.control != "bbr" else "",
             )
 
-    def _shares(self, case: Case) -> Iterator[Row]:
-        for mtu, share in zip(case.mtus, tcp.shares(case.mtus), strict=True):
 
-            def got(outcome: Outcome, mtu: int = mtu) -> str:
-                return _megabits(interval(outcome.goodputs(mtu)))
+def _text(runs: Runs, made: Made, setting: Setting, otherwise: str, mtu: int = 0) -> str:
+    """The result of a setting, or of its flow with one MTU; `otherwise` where it was not run."""
+    run = runs.get((made, setting))
+    if run is None:
+        wanted = made == "measured" and setting in {case.setting for case in MEASURED}
+        return MEASURE if wanted else otherwise
+    if run.refused is not None:
+        return f"not measured: {run.refused}"
+    broken = f"{len(run.broken)} of {len(run.repetitions)} stalled or crashed"
+    if len(run.broken) == len(run.repetitions):
+        return broken
+    return _result(run, mtu) + (f" ({broken})" if run.broken else "")
 
-            at = key(case)
-            yield Row(
-                "terena2005.mtu_fairness",
-                f"two Reno streams, {setting(case.bandwidth, case.rtt, mtu)}",
-                NOTHING,
-                f"{share * case.bandwidth * 1000:.1f} Mbit/s",
-                self._text("simulated", at, got, "not simulated"),
-                self._text("measured", at, got, _unmeasured(at)),
-            )
 
-    def _text(self, made: Made, at: Key, pick: Callable[[Outcome], str], otherwise: str) -> str:
-        self._shown.add(at)
-        outcome = self._found.get((made, at))
-        if outcome is None:
-            wanted = made == "measured" and at in {key(case) for case in MEASURED}
-            return MEASURE if wanted else otherwise
-        if outcome.refused is not None:
-            return f"not measured: {outcome.refused}"
-        broken = f"{len(outcome.broken)} of {len(outcome.repetitions)} stalled or crashed"
-        if len(outcome.broken) == len(outcome.repetitions):
-            return broken
-        return pick(outcome) + (f" ({broken})" if outcome.broken else "")
+def _result(run: Run, mtu: int) -> str:
+    match run.case.kind:
+        case "recovery":
+            late = f" ({run.unrecovered} not recovered in time)" if run.unrecovered else ""
+            return _with_ends(run.seconds, 1, "s") + late if run.seconds else "not recovered in time"
+        case "loss":
+            return _with_ends(run.utilisations, 100, "%")
+        case "mtu_fairness":
+            return _with_ends(run.goodputs(mtu), 1000, "Mbit/s")
+
+
+def _with_ends(values: Sequence[float], factor: float, unit: str) -> str:
+    """The mean of values, times a factor, with half of its interval, which one value has not."""
+    mean = interval(values)
+    assert mean is not None  # what broke and what was refused has been said before
+    mean = mean.map(lambda value: factor * value)
+    if math.isnan(mean.low):
+        return f"{rounded(mean.value, 3)} {unit}"
+    half = mean.high - mean.value
+    if half < 1e-9 * mean.value:  # repetitions that are the same, but for the arithmetic
+        half = 0.0
+    return f"{rounded(mean.value, 3)} ± {rounded(half, 1)} {unit}"
 
 
 def _untried() -> Iterator[Row]:
     for row in IRREPRODUCIBLE:
-        yield Row(f"terena2005.{row.id}", row.what, row.published, NOTHING, "not tried", "not tried", row.why)
+        yield Row(
+            f"terena2005.{row.id}", row.setting, row.published, NOTHING, "not tried", "not tried", row.why
+        )
 
 
-def _by_formula(case: Case) -> str:
-    where = case.bandwidth, case.rtt, case.mtus[0]
+def _by_formula(case: Case, place: int) -> str:
+    where = case.bandwidth, case.rtt, case.mtus[place]
     match case.kind, case.control:
         case "recovery", "reno":
             return duration(tcp.recovery_time(*where))
@@ -173,6 +186,8 @@ def _by_formula(case: Case) -> str:
             return _mathis(*where, case.loss)
         case "loss", "cubic":
             return percent(tcp.cubic_utilisation(*where, case.loss))
+        case "mtu_fairness", _:
+            return f"{tcp.shares(case.mtus)[place] * case.bandwidth * 1000:.1f} Mbit/s"
     return "none"
 
 
@@ -187,10 +202,6 @@ def _unsimulated(case: Case) -> str:
     return "not simulated: as short as the published path above" if case.rtt < 1 else "not simulated"
 
 
-def _unmeasured(at: Key) -> str:
-    return MEASURE if at in {key(case) for case in MEASURED} else "not measured: simulated alone"
-
-
 def _beyond(bandwidth: float, seconds: float) -> str:
     most = largest_bandwidth("delayline")
     if bandwidth > most:
@@ -198,35 +209,7 @@ def _beyond(bandwidth: float, seconds: float) -> str:
     return f"{duration(seconds)} for each loss; scaled below"
 
 
-def _seconds(outcome: Outcome) -> str:
-    found = interval(outcome.seconds)
-    if found is None:
-        return "not recovered in time"
-    late = f" ({outcome.unrecovered} not recovered in time)" if outcome.unrecovered else ""
-    return _with_ends(found, "s") + late
-
-
-def _used(outcome: Outcome) -> str:
-    found = interval(outcome.utilisations)
-    assert found is not None  # what broke and what was refused has been said before
-    return _with_ends(Interval(*(100 * value for value in (found.value, found.low, found.high))), "%")
-
-
-def _megabits(found: Interval | None) -> str:
-    assert found is not None
-    return _with_ends(Interval(*(1000 * value for value in (found.value, found.low, found.high))), "Mbit/s")
-
-
-def _with_ends(found: Interval, unit: str) -> str:
-    if math.isnan(found.low):
-        return f"{rounded(found.value, 3)} {unit}"
-    half = found.high - found.value
-    if half < 1e-9 * found.value:  # repetitions that are the same, but for the arithmetic
-        half = 0.0
-    return f"{rounded(found.value, 3)} ± {rounded(half, 1)} {unit}"
-
-
-def setting(bandwidth: float, rtt: float, mtu: int) -> str:
+def path(bandwidth: float, rtt: float, mtu: int) -> str:
     """Give a path in words."""
     rate = f"{bandwidth:g} Gbit/s" if bandwidth >= 1 else f"{bandwidth * 1000:g} Mbit/s"
     return f"{rate}, {rtt:g} ms, MTU {'64k' if mtu == 65536 else mtu}"
@@ -255,6 +238,88 @@ def percent(share: float) -> str:
 def markdown(table: Sequence[Row]) -> str:
     """Give the table as Markdown."""
     heads = ("id", "setting", "published", "formula", "simulated (ns-3)", "measured (kernel)", "note")
-    lines = [heads, ("---",) * len(heads)]
-    lines += [(r.id, r.setting, r.published, r.formula, r.simulated, r.measured, r.note) for r in table]
+    lines = [heads, ("---",) * len(heads), *map(astuple, table)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def verdicts(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """Give a row for each claim and each kind of data, as those of published figures are."""
+    judged: dict[str, Callable[[str, Runs], Iterator[Part]]] = {
+        "terena2005.loss": _utilisation_parts,
+        "terena2005.recovery": _recovery_parts,
+        "terena2005.mtu_fairness": _fairness_parts,
+    }
+    at = _by_setting(run for run in runs if run.refused is None)
+    rows = [_verdict(name, data, list(parts(data, at))) for name, parts in judged.items() for data in DATA]
+    if any(run.shipped for run in runs):
+        for row in rows:
+            row["testbed"] = f"shipped: examples/{SHIPPED.name}" if row["data"] == "measured" else None
+    return rows
+
+
+def _verdict(name: str, data: str, parts: Sequence[Part]) -> dict[str, Any]:
+    missing = [subject for _, interval, subject in parts if interval is None]
+    judged = [(region, interval, subject) for region, interval, subject in parts if interval is not None]
+    decision = both(region.decide(interval) for region, interval, _ in judged)
+    if missing:
+        outcome = Outcome.FAILS if decision is False else Outcome.OPEN
+    else:
+        outcome = {True: Outcome.HOLDS, False: Outcome.FAILS, None: Outcome.UNDECIDED}[decision]
+    # What decides is shown: the first row that is not as published, else the first one.
+    others = (part for part in judged if part[0].decide(part[1]) is not True)
+    _, shown, effect = next(others, judged[0] if judged else (None, None, None))
+    reasons = [f"{subject}: {interval.value:.3g}, needed: {region}" for region, interval, subject in judged]
+    reasons += [f"not {data}: {', '.join(missing)}"] if missing else []
+    return {
+        "claim": name,
+        "figure": "terena2005",
+        "verdict": outcome.value,
+        "outcome": outcome.value,
+        "data": data,
+        "effect": effect,
+        "value": shown.value if shown else None,
+        "low": shown.low if shown else None,
+        "high": shown.high if shown else None,
+        "units": "1" if shown else None,
+        "published": CLAIMS[name].text,
+        "reason": "; ".join(reasons),
+    }
+
+
+def _utilisation_parts(data: str, runs: Runs) -> Iterator[Part]:
+    for (row, setting), region in zip(_UTILISATIONS.items(), (Region(low=0.9), about(0.012)), strict=True):
+        used = _exact(tcp.utilisation(row.bandwidth, row.rtt, row.mtu, row.loss))
+        if data != BY_FORMULA:
+            run = runs.get((data, setting))
+            used = interval(run.utilisations) if run else None
+        yield region, used, f"utilisation, {row.path}"
+
+
+def _recovery_parts(data: str, runs: Runs) -> Iterator[Part]:
+    for row, setting in _RECOVERIES.items():
+        # As rounded by the publication; a simulation or measurement is about as published.
+        half = row.rounded_to / 2 / row.published
+        region = Region(1 - half, 1 + half)
+        ratio = _exact(row.by_formula / row.published)
+        if data != BY_FORMULA:
+            region = about(1)
+            run = runs.get((data, setting))
+            ratio = interval([seconds / row.published for seconds in run.seconds]) if run else None
+            # ns-3 without random losses gives the same each time: one run has all there is.
+            if ratio and run and data == "simulated" and len(run.seconds) == 1:
+                ratio = _exact(ratio.value)
+        yield region, ratio, f"time over published, {row.path} {row.bandwidth:g} Gbit/s, MTU {row.mtu}"
+
+
+def _fairness_parts(data: str, runs: Runs) -> Iterator[Part]:
+    mtus = tuple(row.mtu for row in SHARES)
+    for row, share in zip(SHARES, tcp.shares(mtus), strict=True):
+        ratio = _exact(share * row.bandwidth / row.published)
+        if data != BY_FORMULA:
+            run = runs.get((data, Setting("mtu_fairness", row.bandwidth, row.rtt, mtus)))
+            ratio = interval([rate / row.published for rate in run.goodputs(row.mtu)]) if run else None
+        yield about(1), ratio, f"rate over published, MTU {row.mtu}"
+
+
+def _exact(value: float) -> Interval | None:
+    return Interval(value, value, value)

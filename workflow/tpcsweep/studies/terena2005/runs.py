@@ -1,4 +1,4 @@
-"""What was simulated and measured of the cases, read back, and its means with intervals."""
+"""What was simulated and measured of the cases, read back, and means of it with intervals."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ import numpy as np
 from scipy import stats
 
 from tpcsweep.claims.effects import CONFIDENCE, Interval
-from tpcsweep.studies.terena2005.cases import Case
-from tpcsweep.studies.terena2005.sources import SHIPPED
+from tpcsweep.studies.terena2005.cases import SHIPPED, Case, measured_in
 
 Made = Literal["simulated", "measured"]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Run:
     """A case that was run."""
 
     case: Case
@@ -28,29 +27,28 @@ class Outcome:
     repetitions: Sequence[Mapping[str, Any]]
     series: Mapping[str, Sequence[float]]
     refused: str | None
-    """Why it could not be run; None where it was."""
+    """Why it could not be run; None if it was."""
     cpu_seconds: float | None
-    """Of all repetitions, where they were simulated."""
+    """What all repetitions took, if they were simulated."""
     where: str | None = None
-    """The machine, where they were measured."""
+    """When and on which machine, if they were measured."""
     shipped: bool = False
-    """Whether it came with the repository: measured on a machine of the project, not on this one."""
+    """Whether it came with the repository, and so was measured on a machine of the project."""
 
     @property
     def broken(self) -> list[str]:
         """What ended repetitions in which ns-3 stalled or crashed: they count for nothing."""
-        return [one["broken"] for one in self.repetitions if "broken" in one]
+        return [run["broken"] for run in self.repetitions if "broken" in run]
 
     @property
     def seconds(self) -> list[float]:
-        """Times to recover, of repetitions in which that was seen."""
-        found = [one["seconds"] for one in self.repetitions if "seconds" in one]
-        return [seconds for seconds in found if seconds is not None]
+        """Times to recover, in s, of the repetitions that were seen to."""
+        return [run["seconds"] for run in self.repetitions if run.get("seconds") is not None]
 
     @property
     def unrecovered(self) -> int:
         """Repetitions that ended before the window had recovered."""
-        return sum("seconds" in one and one["seconds"] is None for one in self.repetitions)
+        return sum("seconds" in run and run["seconds"] is None for run in self.repetitions)
 
     @property
     def utilisations(self) -> list[float]:
@@ -63,34 +61,36 @@ class Outcome:
 
     @property
     def _goodputs(self) -> list[Sequence[float]]:
-        return [one["goodputs"] for one in self.repetitions if "goodputs" in one]
+        return [run["goodputs"] for run in self.repetitions if "goodputs" in run]
 
 
-def read(files: Iterable[str | Path]) -> list[Outcome]:
-    """Read the files of outcomes."""
+def read(files: Iterable[str | Path]) -> list[Run]:
+    """Read the files of runs."""
     paths = [Path(file) for file in sorted(map(str, files))]
-    return [_outcome(json.loads(path.read_text()), path.parent == SHIPPED) for path in paths]
+    return [_run(json.loads(path.read_text()), path.parent == SHIPPED) for path in paths]
 
 
-def _outcome(found: Mapping[str, Any], shipped: bool) -> Outcome:
-    case = Case(**{**found["case"], "mtus": tuple(found["case"]["mtus"])})
-    return Outcome(
-        case,
-        found["made"],
-        found["repetitions"],
-        found["series"],
-        found.get("refused"),
-        found.get("cpu_seconds"),
-        _machine(found["provenance"], shipped) if found["made"] == "measured" else None,
+def read_folder(folder: Path) -> list[Run]:
+    """Read what the folder of the study has; where nothing was measured, measurements that are shipped."""
+    return read([*folder.glob("simulated/*.json"), *measured_in(folder / "measured")])
+
+
+def _run(content: Mapping[str, Any], shipped: bool) -> Run:
+    where = None
+    if content["made"] == "measured":
+        begun, host = content["provenance"]["begun"][:10], content["provenance"]["machine"]
+        where = f"{begun}, {host['cpus']} CPUs ({host['cpu']}), Linux {host['kernel']}"
+        where += f", shipped: examples/{SHIPPED.name}" if shipped else ""
+    return Run(
+        Case(**{**content["case"], "mtus": tuple(content["case"]["mtus"])}),
+        content["made"],
+        content["repetitions"],
+        content["series"],
+        content.get("refused"),
+        content.get("cpu_seconds"),
+        where,
         shipped,
     )
-
-
-def _machine(provenance: Mapping[str, Any], shipped: bool) -> str:
-    """When and on what a case was measured."""
-    on = provenance["machine"]
-    whose = f", shipped: examples/{SHIPPED.name}" if shipped else ""
-    return f"{provenance['begun'][:10]}, {on['cpus']} CPUs ({on['cpu']}), Linux {on['kernel']}{whose}"
 
 
 def interval(values: Sequence[float]) -> Interval | None:
