@@ -4,10 +4,15 @@ from pathlib import Path
 from tpcsweep.configuration import loading as configurations
 from tpcsweep.configuration.checks import require
 from tpcsweep.running.holes import NoCellsError, foldable
-from tpcsweep.running.jobs import DEPLOYMENT, Jobs, deploys
+from tpcsweep.running.internals import Internals, requested, spare_pandas
+from tpcsweep.running.jobs import DEPLOYMENT, Jobs
 from tpcsweep.configuration.problems import ConfigurationError
+from tpcsweep.published import NAMES
 from tpcsweep.running.runner import begin, conclude, expected
-from tpcsweep.running.targets import of_configured_sweep, of_what_is_there, requested
+from tpcsweep.running.targets import Targets
+
+# What the command line or a profile says: config.yaml names the testbed of sweeps, not of published figures.
+GIVEN = dict(config)
 
 
 configfile: "config/config.yaml"
@@ -15,26 +20,24 @@ configfile: "config/config.yaml"
 
 try:
     SETTINGS = configurations.load(config, Path(workflow.basedir))
-    REQUESTED = requested(sys.argv)
+    PUBLISHED = f"{SETTINGS.run.results}/published"
+    TARGETS = Targets(requested(sys.argv), NAMES, Path(PUBLISHED))
     # Else nothing of the configured sweep is checked, written or locked: what is asked for has another one, or none.
-    MEASURES = SETTINGS.measures and of_configured_sweep(
-        REQUESTED, SETTINGS.run.results
-    )
+    MEASURES = SETTINGS.measures and TARGETS.of_configured_sweep
     # Else none of it is measured either: what is asked for is made of the cells that are there.
     COMPLETES = MEASURES and (
-        SETTINGS.run.measure
-        or not of_what_is_there(REQUESTED, SETTINGS.run.results, SETTINGS.folder)
+        SETTINGS.run.measure or not TARGETS.of_what_is_there(SETTINGS.folder)
     )
     CELLS = []
     if COMPLETES:
         require(SETTINGS)
         CELLS = [str(SETTINGS.cell_file(cell)) for cell in SETTINGS.grid.cells]
     elif MEASURES:
-        THERE, OTHERS = foldable(SETTINGS)
-        CELLS = [str(file) for file in THERE]
-        if OTHERS:
-            print(OTHERS, file=sys.stderr)
-    if MEASURES and REQUESTED == ["grid"]:
+        FILES, LEFT_OUT = foldable(SETTINGS)
+        CELLS = [str(file) for file in FILES]
+        if LEFT_OUT:
+            print(LEFT_OUT, file=sys.stderr)
+    if MEASURES and TARGETS.names == ["grid"]:
         # Now, when nothing is planned, written or locked yet; and here, as few runs ask for it.
         from tpcsweep.configuration.overview import show
 
@@ -44,18 +47,15 @@ except (ConfigurationError, NoCellsError) as error:
     sys.exit(str(error))
 
 RESULTS = str(SETTINGS.folder)
-JOBS = Jobs(SETTINGS, workflow)
+DATASET = f"{RESULTS}/dataset.nc"
+MODELS = f"{RESULTS}/models.json"
+INTERNALS = Internals(workflow)
+JOBS = Jobs(SETTINGS, INTERNALS.force)
 
 # The first page of the report; of what is measured, with the cells first that could not be.
-HOW = "simulated" if SETTINGS.measures and SETTINGS.testbed.simulated else "workflow"
-FRONT = str(Path(workflow.basedir, "workflow", "report", f"{HOW}.rst"))
+PAGE = "simulated" if SETTINGS.measures and SETTINGS.testbed.simulated else "workflow"
+FRONT = f"{workflow.basedir}/workflow/report/{PAGE}.rst"
 FRONT_PAGE = f"{RESULTS}/front.rst" if SETTINGS.measures else FRONT
-
-# A profile may raise this where testbeds do not share a machine.
-workflow.global_resources.setdefault("testbed", 1)
-
-
-include: "workflow/rules/extras.smk"
 
 
 rule all:
@@ -80,10 +80,8 @@ onstart:
     if MEASURES:
         try:
             # With conda, jobs have an environment of their own, which is not looked into.
-            begin(
-                SETTINGS,
-                try_testbed=not IN_CONDA and deploys(workflow.dag.needrun_jobs()),
-            )
+            deploys = not INTERNALS.in_conda and INTERNALS.will_run(DEPLOYMENT)
+            begin(SETTINGS, try_testbed=deploys)
         except expected(SETTINGS) as error:
             sys.exit(str(error))
 
@@ -98,6 +96,9 @@ onerror:
         print(left, file=sys.stderr)
 
 
+include: "workflow/rules/extras.smk"
+
+
 if MEASURES:
 
     include: "workflow/rules/measure.smk"
@@ -106,17 +107,17 @@ if MEASURES:
 
 
 include: "workflow/rules/import.smk"
+include: "workflow/rules/figures.smk"
 include: "workflow/rules/compare.smk"
 include: "workflow/rules/export.smk"
-include: "workflow/rules/figures.smk"
 include: "workflow/rules/claims.smk"
 include: "workflow/rules/models.smk"
 include: "workflow/rules/calibrate.smk"
 include: "workflow/rules/plan.smk"
+include: "workflow/rules/lacking.smk"
 include: "workflow/rules/open_questions.smk"
 include: "workflow/rules/terena2005.smk"
 include: "workflow/rules/published.smk"
 
 
-# Snakemake loads pandas, in half a second and 70 MB, to see whether parameters are data frames. None are.
-sys.modules.setdefault("pandas", None)
+spare_pandas()

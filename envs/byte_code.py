@@ -12,7 +12,6 @@ PACKAGES = Path(__file__).resolve().parents[1] / "workflow"
 PROGRAMS = (
     "snakemake.cli",
     "snakemake.report.html_reporter",
-    "papermill.cli",
     "nbconvert.nbconvertapp",
     "ipykernel.kernelapp",
 )

@@ -16,6 +16,7 @@ LOADED = [
     "snakemake.cli",
     "snakemake.report.html_reporter",
     "tpcsweep.configuration.checks",
+    "tpcsweep.running.internals",
     "tpcsweep.running.jobs",
     "tpcsweep.published.planned",
     "tpcsweep.running.runner",

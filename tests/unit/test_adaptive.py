@@ -35,9 +35,10 @@ from tpcsweep.adaptive.choice import (
     finished,
     first,
 )
-from tpcsweep.adaptive.rounds import UNREACHABLE, RoundError, Rounds, completed, draw, list_cells
+from tpcsweep.adaptive.rounds import UNREACHABLE, RoundError, Rounds, completed, draw
 from tpcsweep.configuration.loading import Configuration, ConfigurationError, load, wanted
 from tpcsweep.configuration.sweep import Cell
+from tpcsweep.files import write_json
 from tpcsweep.models import observe
 from tpcsweep.models.baseline import fit_process
 from tpcsweep.running.results import hold
@@ -455,7 +456,8 @@ def test_a_testbed_that_is_broken_ends_it_at_once(tmp_path: Path) -> None:
 def test_only_the_cells_of_a_list_are_left_and_the_axes_stay(tmp_path: Path) -> None:
     configuration = configured(tmp_path)
     wished = configuration.grid.cells[5:8]
-    only = configured(tmp_path, only=str(list_cells(tmp_path / "cells.json", wished)))
+    write_json(tmp_path / "cells.json", [cell.path for cell in wished])
+    only = configured(tmp_path, only=f"{tmp_path}/cells.json")
     assert only.grid.cells == wished
     assert only.grid.axes == configuration.grid.axes
     assert [wanted(only, cell) for cell in only.grid.cells] == [

@@ -80,7 +80,7 @@ def test_a_sweep_is_made_without_any_extra(bare: dict[str, str]) -> None:
         "dataset",
         "figures",
         "comparing.comparison",
-        "running.run_notebook",
+        "running.notebooks",
     )
     needed = [
         *(f"tpcsweep.{name}" for name in modules),

@@ -157,7 +157,7 @@ def test_cells_that_could_not_be_measured_say_why_and_are_tried_again_at_the_end
         [hole] = holes.holes(configuration, configuration.grid.cells)
         assert hole.why == "rtt asked 5 ms, found 9 ms"
         assert "2 of 2 cells were not measured" in runner.conclude(configuration)
-        assert runner.end(configuration) == []
+        assert runner.finish(configuration) == []
         assert statuses(configuration) == ["ok", "ok"]
         assert runner.conclude(configuration) == ""
 
@@ -165,7 +165,7 @@ def test_cells_that_could_not_be_measured_say_why_and_are_tried_again_at_the_end
 def test_cells_that_could_not_be_measured_are_left_for_the_next_run() -> None:
     with played([REFUSED] * 4, 1) as (_, configuration, logs):
         run(configuration, logs)
-        [hole] = runner.end(configuration)
+        [hole] = runner.finish(configuration)
         assert hole.command.startswith("snakemake --config sweep=")
         assert hole.command.endswith(f"-- {configuration.cell_file(configuration.grid.cells[0])}")
         run(configuration, logs)
@@ -183,7 +183,7 @@ def test_what_was_disturbed_is_measured_once_more_and_no_cell_twice() -> None:
     with played([DISTURBED, OK, DISTURBED, DISTURBED, OK], 8) as (testbed, configuration, logs):
         run(configuration, logs)
         before = len(testbed.deployments)
-        assert runner.end(configuration) == []
+        assert runner.finish(configuration) == []
         # A share of 0.2 of eight cells: two of the three that were disturbed.
         assert sum(map(len, testbed.deployments[before:])) == 2
         found = [results.read(configuration.cell_file(cell)) for cell in configuration.grid.cells]
@@ -192,7 +192,7 @@ def test_what_was_disturbed_is_measured_once_more_and_no_cell_twice() -> None:
         rescue, file = configuration.folder / "rescued", configuration.cell_file(configuration.grid.cells[0])
         cell = results.read(file)
         results.publish(file, cell.pop("spec"), cell, rescue)  # and no more, as one that was killed then
-        assert runner.end(configuration) == []
+        assert runner.finish(configuration) == []
         assert sum(map(len, testbed.deployments)) == 8 + 2 + 1
         assert not rescue.exists()
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tpcsweep.published import NAMES
-from tpcsweep.running import inner
-from tpcsweep.running.targets import of_configured_sweep, of_what_is_there, requested
+from tpcsweep.running.internals import Internals, requested
+from tpcsweep.running.targets import Targets
+
+
+def asked(*names: str) -> Targets:
+    return Targets(names, NAMES, Path("my results/published"))
 
 
 @pytest.mark.parametrize(
@@ -43,7 +48,7 @@ def test_targets_are_those_of_the_command_line(line: str, targets: list[str]) ->
     ],
 )
 def test_what_reproduces_publications_needs_no_configured_sweep(targets: list[str], needed: bool) -> None:
-    assert of_configured_sweep(targets, "my results") is needed
+    assert asked(*targets).of_configured_sweep is needed
 
 
 @pytest.mark.parametrize(
@@ -70,11 +75,12 @@ def test_what_reproduces_publications_needs_no_configured_sweep(targets: list[st
 def test_what_is_made_of_a_dataset_alone_takes_the_cells_that_are_there(
     targets: list[str], there: bool
 ) -> None:
-    assert of_what_is_there(targets, "my results", Path("my results/demo")) is there
+    assert asked(*targets).of_what_is_there(Path("my results/demo")) is there
 
 
 def test_an_inner_snakemake_has_the_cores_and_testbeds_of_the_outer_one() -> None:
-    argv = inner.command("python", "Snakefile", {"sweep": "x"}, 2, 1, ["cells"])
-    assert argv[argv.index("--cores") + 1] == "1"
-    assert "testbed=2" in argv
-    assert argv[-4:] == ["--config", "sweep=x", "--", "cells"]
+    testbeds = {"testbed": SimpleNamespace(value=2)}
+    beginning = Internals(SimpleNamespace(global_resources=testbeds, basedir="/here", cores=1)).inner(None)
+    assert beginning[beginning.index("--cores") + 1] == "1"
+    assert beginning[beginning.index("--snakefile") + 1] == "/here/Snakefile"
+    assert "testbed=2" in beginning

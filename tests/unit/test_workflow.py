@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -245,6 +246,19 @@ def test_what_is_made_of_a_dataset_is_made_of_the_cells_that_are_there(partly: P
     done = snakemake("export", *partly.given)
     assert SAID not in done.stdout
     assert partly.statuses() == ["ok"] * 4
+
+
+@pytest.mark.parametrize("profile", [[], ["--profile", "k8s"]])
+def test_what_was_made_by_an_older_script_is_current(profile: list[str], partly: Partly) -> None:
+    partly.put(partly.configuration.grid.cells)
+    config = [*partly.given, "testbed=netns"]
+    assert snakemake("export", *config).returncode == 0
+    folder = partly.configuration.folder
+    files = [*folder.glob("cells/**/*.json"), folder / "cells.csv", folder / "dataset.nc"]
+    for year, file in enumerate([*files, *folder.glob("export/*")], start=1):
+        os.utime(file, (year * 3e7, year * 3e7))
+    for target in ("cells", "export"):
+        assert "Nothing to be done" in snakemake("-n", *profile, target, *config).stdout
 
 
 def test_cells_of_another_specification_are_not_there(partly: Partly) -> None:

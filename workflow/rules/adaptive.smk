@@ -1,6 +1,3 @@
-import sys
-
-
 # Without inputs and outputs, so that it always runs: what is left to measure is read from the cells' files.
 rule adaptive:
     input:
@@ -10,11 +7,8 @@ rule adaptive:
     localrule: True
     conda:
         "../../envs/tpcsweep.yaml"
-    params:
-        python=sys.executable,
-        snakefile=workflow.main_snakefile,
-        testbeds=workflow.global_resources["testbed"].value,
-        cores=workflow.resource_settings.cores,
     # A second Snakemake measures the cells of each round, one job a deployment: which they are is not known before.
+    params:
+        inner=INTERNALS.inner,
     script:
         "../scripts/adaptive.py"

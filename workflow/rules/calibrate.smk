@@ -1,6 +1,6 @@
 rule calibrate:
     input:
-        dataset=f"{RESULTS}/dataset.nc",
+        dataset=DATASET,
     output:
         parameters=f"{RESULTS}/calibration.yaml",
         table=f"{RESULTS}/calibration.csv",

@@ -1,6 +1,3 @@
-import sys
-
-
 rule claims:
     input:
         f"{RESULTS}/claims.csv",
@@ -10,7 +7,7 @@ rule claims:
 
 rule verdicts:
     input:
-        dataset=f"{RESULTS}/dataset.nc",
+        dataset=DATASET,
     output:
         table=report(
             f"{RESULTS}/claims.csv",
@@ -27,18 +24,11 @@ rule verdicts:
         "../scripts/claims.py"
 
 
-rule claims_notebook:
+use rule surface as claims_notebook with:
     input:
         notebook="notebooks/claims.ipynb",
-        dataset=f"{RESULTS}/dataset.nc",
+        dataset=DATASET,
     output:
-        f"{RESULTS}/notebooks/claims.ipynb",
+        notebook=f"{RESULTS}/notebooks/claims.ipynb",
     log:
         f"{RESULTS}/logs/claims_notebook.log",
-    conda:
-        "../../envs/tpcsweep.yaml"
-    params:
-        python=sys.executable,
-    shell:
-        "{{ {params.python:q} -m tpcsweep.running.run_notebook {input.notebook:q} {output:q}.part.ipynb -r dataset {input.dataset:q}"
-        " && mv {output:q}.part.ipynb {output:q}; }} > {log:q} 2>&1"

@@ -1,5 +1,3 @@
-import sys
-
 if SETTINGS.comparison is not None:
 
     rule comparison:
@@ -26,32 +24,19 @@ if SETTINGS.comparison is not None:
         script:
             "../scripts/comparison.py"
 
-    rule compare_notebook:
+    use rule surface as compare_notebook with:
         input:
-            base=str(SETTINGS.comparison[0].dataset),
-            new=str(SETTINGS.comparison[1].dataset),
+            *map(str, rules.comparison.input),
             notebook="notebooks/compare.ipynb",
         output:
-            figures=expand(
-                f"{RESULTS}/figures/{{figure}}.{{kind}}",
-                figure=["forest", "ratios"],
-                kind=["png", "svg"],
-            ),
+            *pictures(f"{RESULTS}/figures", "forest", "ratios"),
             notebook=f"{RESULTS}/notebooks/compare.ipynb",
         log:
             f"{RESULTS}/logs/compare.log",
-        conda:
-            "../../envs/tpcsweep.yaml"
         params:
-            python=sys.executable,
             base=SETTINGS.run.base,
             new=SETTINGS.run.new,
             results=SETTINGS.run.results,
-        shell:
-            "{{ {params.python:q} -m tpcsweep.running.run_notebook {input.notebook:q} {output.notebook:q}.part.ipynb"
-            " -r base {params.base:q} -r new {params.new:q} -r results {params.results:q}"
-            ' -r figures "$(dirname {output.figures[0]:q})"'
-            " && mv {output.notebook:q}.part.ipynb {output.notebook:q}; }} > {log:q} 2>&1"
 
     # The gate is a rule of its own, without output: where it fails, what was found stays.
     rule compare:
@@ -65,15 +50,3 @@ if SETTINGS.comparison is not None:
             "../../envs/tpcsweep.yaml"
         script:
             "../scripts/gate.py"
-
-else:
-
-    # The same script: it says what is missing.
-    rule compare:
-        log:
-            f"{RESULTS}/logs/comparison.log",
-        localrule: True
-        conda:
-            "../../envs/tpcsweep.yaml"
-        script:
-            "../scripts/comparison.py"

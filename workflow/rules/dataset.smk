@@ -33,7 +33,7 @@ rule dataset:
         cells=CELLS,
         holes=HOLES if COMPLETES or Path(HOLES).exists() else [],
     output:
-        dataset=f"{RESULTS}/dataset.nc",
+        dataset=DATASET,
         table=report(
             f"{RESULTS}/cells.csv",
             category="Cells",

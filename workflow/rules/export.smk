@@ -1,6 +1,6 @@
 rule export:
     input:
-        dataset=f"{RESULTS}/dataset.nc",
+        dataset=DATASET,
     output:
         monitoring=f"{RESULTS}/export/monitoring.csv",
         metrics=f"{RESULTS}/export/openmetrics.txt",

@@ -2,13 +2,16 @@ import sys
 
 from tpcsweep.extras import missing
 
-# With conda, jobs have an environment of their own, with all extras.
-IN_CONDA = "conda" in map(str, workflow.deployment_settings.deployment_method)
+
+def pictures(folder, *names):
+    """The files of figures, as PNG and as SVG."""
+    return expand(f"{folder}/{{name}}.{{kind}}", name=names, kind=["png", "svg"])
 
 
 def need(extras):
     """End with a line for each of the extras of set-up that is not there."""
-    if not IN_CONDA and (lines := missing(extras)):
+    # With conda, jobs have an environment of their own, with all extras.
+    if not INTERNALS.in_conda and (lines := missing(extras)):
         sys.exit("\n".join(lines))
 
 

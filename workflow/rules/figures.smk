@@ -7,68 +7,48 @@ from tpcsweep.configuration.question import Question
 report: str(Path(FRONT_PAGE).resolve())
 
 
+# What the report calls the figures of the throughput surface, by their captions.
+SURFACE = {
+    "heatmap": ("throughput_heatmap", "heat map"),
+    "surface": ("throughput_surface", "surface"),
+    "lines": ("throughput_lines", "lines"),
+    "series": ("goodput_series", "time series"),
+    "cpu": ("cpu", "CPU"),
+}
+
+
+# The rules of all other notebooks are made from this one. A notebook's parameters are those of its rule's inputs and
+# params that it declares: a dataset, and the folder of figures.
 rule surface:
     input:
         notebook="notebooks/surface.ipynb",
-        dataset=f"{RESULTS}/dataset.nc",
+        dataset=DATASET,
     output:
-        heatmap=report(
-            f"{RESULTS}/figures/throughput_heatmap.png",
-            category="Figures",
-            caption="../report/heatmap.rst",
-            labels={"what": "heat map"},
-        ),
-        surface=report(
-            f"{RESULTS}/figures/throughput_surface.png",
-            category="Figures",
-            caption="../report/surface.rst",
-            labels={"what": "surface"},
-        ),
-        lines=report(
-            f"{RESULTS}/figures/throughput_lines.png",
-            category="Figures",
-            caption="../report/lines.rst",
-            labels={"what": "lines"},
-        ),
-        series=report(
-            f"{RESULTS}/figures/goodput_series.png",
-            category="Figures",
-            caption="../report/series.rst",
-            labels={"what": "time series"},
-        ),
-        cpu=report(
-            f"{RESULTS}/figures/cpu.png",
-            category="Figures",
-            caption="../report/cpu.rst",
-            labels={"what": "CPU"},
-        ),
-        svg=expand(
-            f"{RESULTS}/figures/{{figure}}.svg",
-            figure=[
-                "throughput_heatmap",
-                "throughput_surface",
-                "throughput_lines",
-                "goodput_series",
-                "cpu",
-            ],
-        ),
+        **{
+            name: report(
+                f"{RESULTS}/figures/{figure}.png",
+                category="Figures",
+                caption=f"../report/{name}.rst",
+                labels={"what": words},
+            )
+            for name, (figure, words) in SURFACE.items()
+        },
+        svg=[f"{RESULTS}/figures/{figure}.svg" for figure, _ in SURFACE.values()],
         notebook=f"{RESULTS}/notebooks/surface.ipynb",
     log:
         f"{RESULTS}/logs/surface.log",
     conda:
         "../../envs/tpcsweep.yaml"
     params:
-        python=sys.executable,
-    shell:
-        "{{ {params.python:q} -m tpcsweep.running.run_notebook {input.notebook:q} {output.notebook:q}.part.ipynb"
-        ' -r dataset {input.dataset:q} -r figures "$(dirname {output.heatmap:q})"'
-        " && mv {output.notebook:q}.part.ipynb {output.notebook:q}; }} > {log:q} 2>&1"
+        figures=subpath(output[0], parent=True),
+    script:
+        "../scripts/notebook.py"
 
 
-rule limits:
+use rule surface as limits with:
     input:
         notebook="notebooks/limits.ipynb",
-        dataset=f"{RESULTS}/dataset.nc",
+        dataset=DATASET,
     output:
         limits=report(
             f"{RESULTS}/figures/limits.png",
@@ -76,24 +56,14 @@ rule limits:
             caption="../report/limits.rst",
             labels={"what": "limits"},
         ),
-        others=expand(
-            f"{RESULTS}/figures/{{figure}}",
-            figure=["limits.svg", "limits_throughput.png", "limits_throughput.svg"],
-        ),
+        svg=f"{RESULTS}/figures/limits.svg",
+        throughput=pictures(f"{RESULTS}/figures", "limits_throughput"),
         notebook=f"{RESULTS}/notebooks/limits.ipynb",
     log:
         f"{RESULTS}/logs/limits.log",
-    conda:
-        "../../envs/tpcsweep.yaml"
-    params:
-        python=sys.executable,
-    shell:
-        "{{ {params.python:q} -m tpcsweep.running.run_notebook {input.notebook:q} {output.notebook:q}.part.ipynb"
-        ' -r dataset {input.dataset:q} -r figures "$(dirname {output.limits:q})"'
-        " && mv {output.notebook:q}.part.ipynb {output.notebook:q}; }} > {log:q} 2>&1"
 
 
-# The notebooks that the sweep's file asks for, each with a figure of its own name.
+# The notebooks that the sweep's file asks for, each with a figure of its own name, and axes for its parameters.
 for name, places in SETTINGS.notebooks.items():
 
     rule:
@@ -101,7 +71,7 @@ for name, places in SETTINGS.notebooks.items():
             f"{name}_notebook"
         input:
             notebook=f"notebooks/{name}.ipynb",
-            dataset=f"{RESULTS}/dataset.nc",
+            dataset=DATASET,
         output:
             figure=report(
                 f"{RESULTS}/figures/{name}.png",
@@ -116,12 +86,10 @@ for name, places in SETTINGS.notebooks.items():
         conda:
             "../../envs/tpcsweep.yaml"
         params:
-            python=sys.executable,
-            places=[f"-r {place} {axis}" for place, axis in places.items()],
-        shell:
-            "{{ {params.python:q} -m tpcsweep.running.run_notebook {input.notebook:q} {output.notebook:q}.part.ipynb"
-            ' -r dataset {input.dataset:q} -r figures "$(dirname {output.figure:q})" {params.places}'
-            " && mv {output.notebook:q}.part.ipynb {output.notebook:q}; }} > {log:q} 2>&1"
+            **places,
+            figures=subpath(output[0], parent=True),
+        script:
+            "../scripts/notebook.py"
 
 
 rule notebook_html:
@@ -141,10 +109,11 @@ rule notebook_html:
         "../../envs/tpcsweep.yaml"
     params:
         python=sys.executable,
+        folder=subpath(output[0], parent=True),
     shell:
         "{params.python:q} -m nbconvert --to html --embed-images"
         " --template offline --TemplateExporter.extra_template_basedirs=workflow/report"
-        ' --output-dir "$(dirname {output:q})" {input.notebook:q} > {log:q} 2>&1'
+        " --output-dir {params.folder:q} {input.notebook:q} > {log:q} 2>&1"
 
 
 rule report:
@@ -165,7 +134,7 @@ rule report:
         "../../envs/tpcsweep.yaml"
     params:
         python=sys.executable,
-        snakefile=workflow.main_snakefile,
+        snakefile=f"{workflow.basedir}/Snakefile",
         # What is asked of models, and whether it is to measure, makes no other report.
         config=[
             f"{key}={value}"

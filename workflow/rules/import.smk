@@ -5,7 +5,7 @@ if SETTINGS.source is not None:
         input:
             str(SETTINGS.source.file),
         output:
-            dataset=f"{RESULTS}/dataset.nc",
+            dataset=DATASET,
             table=report(
                 f"{RESULTS}/cells.csv",
                 category="Cells",
@@ -18,17 +18,5 @@ if SETTINGS.source is not None:
             "../../envs/tpcsweep.yaml"
         params:
             settings=SETTINGS.source.settings.model_dump(mode="json"),
-        script:
-            "../scripts/import_data.py"
-
-else:
-
-    # The same script: it says what is missing.
-    rule import:
-        log:
-            f"{RESULTS}/logs/import.log",
-        localrule: True
-        conda:
-            "../../envs/tpcsweep.yaml"
         script:
             "../scripts/import_data.py"

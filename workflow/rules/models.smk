@@ -1,12 +1,15 @@
-import sys
+rule models:
+    input:
+        MODELS,
+        f"{RESULTS}/notebooks/models.html",
 
 
 rule fits:
     input:
         extra=needs("models"),
-        dataset=f"{RESULTS}/dataset.nc",
+        dataset=DATASET,
     output:
-        models=f"{RESULTS}/models.json",
+        models=MODELS,
     log:
         f"{RESULTS}/logs/fits.log",
     conda:
@@ -15,33 +18,14 @@ rule fits:
         "../scripts/models.py"
 
 
-rule models_notebook:
+use rule surface as models_notebook with:
     input:
         extra=needs("models"),
         notebook="notebooks/models.ipynb",
-        dataset=f"{RESULTS}/dataset.nc",
-        models=f"{RESULTS}/models.json",
+        dataset=DATASET,
+        models=MODELS,
     output:
-        figures=expand(
-            f"{RESULTS}/figures/{{figure}}.{{suffix}}",
-            figure=["model_fits", "model_residuals", "model_errors"],
-            suffix=["png", "svg"],
-        ),
+        *pictures(f"{RESULTS}/figures", "model_fits", "model_residuals", "model_errors"),
         notebook=f"{RESULTS}/notebooks/models.ipynb",
     log:
         f"{RESULTS}/logs/models_notebook.log",
-    conda:
-        "../../envs/tpcsweep.yaml"
-    params:
-        python=sys.executable,
-    shell:
-        "{{ {params.python:q} -m tpcsweep.running.run_notebook {input.notebook:q} {output.notebook:q}.part.ipynb"
-        " -r dataset {input.dataset:q} -r models {input.models:q}"
-        ' -r figures "$(dirname {output.figures[0]:q})"'
-        " && mv {output.notebook:q}.part.ipynb {output.notebook:q}; }} > {log:q} 2>&1"
-
-
-rule models:
-    input:
-        f"{RESULTS}/models.json",
-        f"{RESULTS}/notebooks/models.html",

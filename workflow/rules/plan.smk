@@ -1,14 +1,11 @@
-import json
-import sys
-
 # Each question has a folder of its own, so that none is answered with another's files.
 PLAN = str(SETTINGS.folder / "plan" / SETTINGS.run.name)
 
 
 rule recommendations:
     input:
-        dataset=f"{RESULTS}/dataset.nc",
-        models=f"{RESULTS}/models.json",
+        dataset=DATASET,
+        models=MODELS,
     output:
         json=f"{PLAN}/recommendations.json",
         csv=f"{PLAN}/recommendations.csv",
@@ -20,24 +17,12 @@ rule recommendations:
         "../scripts/recommendations.py"
 
 
-if SETTINGS.run.target is None:
-
-    # The same script: it says which key is missing.
-    rule plan:
-        log:
-            f"{RESULTS}/logs/plan.log",
-        localrule: True
-        conda:
-            "../../envs/tpcsweep.yaml"
-        script:
-            "../scripts/show_plan.py"
-
-else:
+if SETTINGS.run.target is not None:
 
     rule answer:
         input:
-            dataset=f"{RESULTS}/dataset.nc",
-            models=f"{RESULTS}/models.json",
+            dataset=DATASET,
+            models=MODELS,
         output:
             answer=f"{PLAN}/plan.json",
             png=f"{PLAN}/plan.png",
@@ -49,24 +34,17 @@ else:
         script:
             "../scripts/plan.py"
 
-    rule plan_notebook:
+    use rule surface as plan_notebook with:
         input:
             notebook="notebooks/plan.ipynb",
-            dataset=f"{RESULTS}/dataset.nc",
-            models=f"{RESULTS}/models.json",
+            dataset=DATASET,
+            models=MODELS,
         output:
-            f"{RESULTS}/notebooks/plan/{SETTINGS.run.name}.ipynb",
+            notebook=f"{RESULTS}/notebooks/plan/{SETTINGS.run.name}.ipynb",
         log:
             f"{PLAN}/logs/notebook.log",
-        conda:
-            "../../envs/tpcsweep.yaml"
         params:
-            python=sys.executable,
-            question=f"question: {json.dumps(SETTINGS.run.content)}",
-        shell:
-            "{{ {params.python:q} -m tpcsweep.running.run_notebook {input.notebook:q} {output:q}.part.ipynb"
-            " -r dataset {input.dataset:q} -r models {input.models:q} -y {params.question:q}"
-            " && mv {output:q}.part.ipynb {output:q}; }} > {log:q} 2>&1"
+            question=SETTINGS.run.content,
 
     rule plan:
         input:

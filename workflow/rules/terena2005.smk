@@ -1,10 +1,9 @@
-import sys
 from dataclasses import asdict
 from pathlib import Path
 
 from tpcsweep.studies.terena2005.cases import SIMULATED, measured_in
 
-TERENA = f"{SETTINGS.run.results}/published/terena2005"
+TERENA = f"{PUBLISHED}/terena2005"
 TERENA_SIMULATED = [f"{TERENA}/simulated/{case.name}.json" for case in SIMULATED]
 # What has been measured before, or is shipped; measuring takes root, and so is never a consequence of asking for the table.
 TERENA_MEASURED = [str(path) for path in measured_in(Path(f"{TERENA}/measured"))]
@@ -78,32 +77,21 @@ rule terena2005_table:
         "../scripts/tcp_table.py"
 
 
-rule terena2005_notebook:
+use rule surface as terena2005_notebook with:
     input:
         notebook="notebooks/terena2005.ipynb",
         simulated=TERENA_SIMULATED,
         measured=TERENA_MEASURED,
     output:
-        figures=expand(
-            f"{TERENA}/figures/{{figure}}.{{kind}}",
-            figure=["utilisation", "recovery", "fairness"],
-            kind=["png", "svg"],
-        ),
+        *pictures(f"{TERENA}/figures", "utilisation", "recovery", "fairness"),
         notebook=f"{TERENA}/notebooks/terena2005.ipynb",
     log:
         f"{TERENA}/logs/notebook.log",
-    conda:
-        "../../envs/tpcsweep.yaml"
     params:
-        python=sys.executable,
-    shell:
-        "{{ {params.python:q} -m tpcsweep.running.run_notebook {input.notebook:q} {output.notebook:q}.part.ipynb"
-        ' -r results "$(dirname "$(dirname {output.figures[0]:q})")"'
-        ' -r figures "$(dirname {output.figures[0]:q})"'
-        " && mv {output.notebook:q}.part.ipynb {output.notebook:q}; }} > {log:q} 2>&1"
+        results=subpath(output[0], ancestor=2),
 
 
-rule terena2005_html:
+use rule notebook_html as terena2005_html with:
     input:
         notebook=f"{TERENA}/notebooks/terena2005.ipynb",
         template="workflow/report/offline/index.html.j2",
@@ -111,11 +99,3 @@ rule terena2005_html:
         f"{TERENA}/notebooks/terena2005.html",
     log:
         f"{TERENA}/logs/html.log",
-    conda:
-        "../../envs/tpcsweep.yaml"
-    params:
-        python=sys.executable,
-    shell:
-        "{params.python:q} -m nbconvert --to html --embed-images"
-        " --template offline --TemplateExporter.extra_template_basedirs=workflow/report"
-        ' --output-dir "$(dirname {output:q})" {input.notebook:q} > {log:q} 2>&1'

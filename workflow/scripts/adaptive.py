@@ -2,35 +2,27 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from tpcsweep.adaptive.rounds import RoundError, Rounds, draw, list_cells
+from tpcsweep.adaptive.rounds import RoundError, Rounds, draw
 from tpcsweep.configuration.loading import load
+from tpcsweep.files import write_json
 from tpcsweep.linux.signals import interruptible
-from tpcsweep.running.inner import command, start
-
-if TYPE_CHECKING:
-    from snakemake.script import snakemake
+from tpcsweep.running import inner
+from tpcsweep.running.reporting import reported
 
 settings = load(snakemake.config, Path())
-asked = snakemake.params
-chosen = Path(snakemake.log[0]).with_name("adaptive_cells.json").resolve()
-config = {**snakemake.config, "only": chosen}
-argv = command(asked.python, asked.snakefile, config, asked.testbeds, asked.cores, ["cells"])
+listed = Path(snakemake.log[0]).with_name("adaptive_cells.json").resolve()
 
 
 def measure(cells):
     """One job a deployment, as in every sweep."""
-    list_cells(chosen, cells)
-    start(argv)
+    write_json(listed, [cell.path for cell in cells])
+    inner.make(snakemake.params.inner, {**snakemake.config, "only": listed}, ["cells"])
 
 
 rounds = Rounds(settings, measure, print)
-try:
-    with interruptible():
-        rounds.run()
-except RoundError as error:
-    sys.exit(f"{settings.name}: {error}")
+with reported(snakemake.log[0], RoundError, about=settings.name), interruptible():
+    rounds.run()
 draw(rounds.folder)
 print(f"{settings.name}: {rounds.reason}: {rounds.folder / 'dataset.nc'}")
 if rounds.failed:

@@ -1,8 +1,8 @@
 """Make figures of publications: their data by inner Snakemakes, then the figures and their claims' verdicts."""
 
 import sys
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.linux.signals import interruptible
@@ -10,24 +10,15 @@ from tpcsweep.published.figures import FIGURES
 from tpcsweep.published.making import Making, MakingError, is_placeholder, make
 from tpcsweep.published.making import command as to_measure
 from tpcsweep.published.report import write
+from tpcsweep.running import inner
 from tpcsweep.running.holes import beside
-from tpcsweep.running.inner import command, start
 from tpcsweep.studies.terena2005.runs import read_folder
 from tpcsweep.studies.terena2005.table import verdicts
-
-if TYPE_CHECKING:
-    from snakemake.script import snakemake
 
 asked = snakemake.params
 folder = Path(snakemake.log[0]).parent.parent
 folder.mkdir(parents=True, exist_ok=True)
-
-
-def run(config, targets):
-    """One job a deployment, as in every sweep."""
-    return start(command(asked.python, asked.snakefile, config, asked.testbeds, asked.cores, targets))
-
-
+run = partial(inner.make, asked.inner)  # one job a deployment, as in every sweep
 making = Making(folder, run, asked.testbed, asked.scale, asked.file, folder.parent)
 made, failed = {}, []
 with interruptible():

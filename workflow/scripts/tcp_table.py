@@ -2,14 +2,10 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pandas as pd
 from tpcsweep.studies.terena2005.runs import read
 from tpcsweep.studies.terena2005.table import markdown, rows
-
-if TYPE_CHECKING:
-    from snakemake.script import snakemake
 
 table = rows(read([*snakemake.input.simulated, *snakemake.input.measured]))
 pd.DataFrame(map(asdict, table)).to_csv(snakemake.output.csv, index=False)

@@ -74,13 +74,17 @@ class Space:
     def _spread(self) -> NDArray[np.float64]:
         """Places from 0 to 1 on axes of numbers, by rank; a column for each word, so that words are equally far."""
         columns = []
-        for at, name in enumerate(self.points):
-            levels = self.levels[:, at]
-            if pd.api.types.is_numeric_dtype(self.points[name]):
+        for levels, numeric in zip(self.levels.T, self._numeric, strict=True):
+            if numeric:
                 columns.append(levels / max(levels.max(), 1))
             else:
                 columns += [(levels == level) / 2 for level in range(levels.max() + 1)]
         return np.column_stack(columns)
+
+    @cached_property
+    def _numeric(self) -> list[bool]:
+        """Which axes are of numbers."""
+        return [pd.api.types.is_numeric_dtype(self.points[name]) for name in self.points]
 
     def distances(self, row: int) -> NDArray[np.float64]:
         """How far each point is from one of them, summed over the axes, each of length 1."""
@@ -89,22 +93,20 @@ class Space:
     def corners(self) -> list[int]:
         """The points with the first or last number, or any word, on each axis; where there is none, the nearest."""
         ends = [
-            (0, levels.max()) if pd.api.types.is_numeric_dtype(self.points[name]) else range(levels.max() + 1)
-            for name, levels in zip(self.points, self.levels.T, strict=True)
+            sorted({0, int(levels.max())}) if numeric else range(levels.max() + 1)
+            for levels, numeric in zip(self.levels.T, self._numeric, strict=True)
         ]
-        wanted = [
-            np.array(corner) for corner in itertools.product(*(dict.fromkeys(map(int, e)) for e in ends))
-        ]
+        wanted = list(itertools.product(*ends))
         if len(wanted) > _CORNERS * len(self):
             # Half of them, so that no two differ in one axis alone: every axis is seen at all its ends.
             wanted = [corner for corner in wanted if self._parity(corner) % 2 == 0]
         scale = np.maximum(self.levels.max(axis=0), 1)
-        off = (np.abs((self.levels - corner) / scale).sum(axis=1) for corner in wanted)
-        return sorted({int(np.argmin(one)) for one in off})
+        return sorted({int((np.abs(self.levels - corner) / scale).sum(axis=1).argmin()) for corner in wanted})
 
-    def _parity(self, corner: NDArray[np.int64]) -> int:
-        numeric = [pd.api.types.is_numeric_dtype(self.points[name]) for name in self.points]
-        return int(sum(min(at, 1) if number else at for at, number in zip(corner, numeric, strict=True)))
+    def _parity(self, corner: Sequence[int]) -> int:
+        return sum(
+            min(end, 1) if numeric else end for end, numeric in zip(corner, self._numeric, strict=True)
+        )
 
 
 @dataclass(frozen=True)
@@ -139,21 +141,25 @@ class Belief:
     def surprise(self, rows: Sequence[int], throughput: NDArray[np.float64]) -> list[float]:
         """How far measurements of some points are from the prediction, in standard deviations without doubt.
 
-        Cells that failed (NaN) are left out.
+        Args:
+            rows: the points.
+            throughput: of all points; those that failed (NaN) are left out.
         """
         off = (throughput[rows] - self.mean[rows]) / self.deviation[rows] * self.doubt
-        return [float(one) for one in off if math.isfinite(one)]
+        return [float(size) for size in off if math.isfinite(size)]
 
 
-def believe(
-    process: GaussianProcess,
-    space: Space,
-    surprise: Sequence[float] = (),
-) -> Belief:
-    """What a fitted process says of every point of the grid.
+def believe(process: GaussianProcess, space: Space, surprise: Sequence[float] = ()) -> Belief:
+    """Ask a fitted process for every point of the grid.
 
-    surprise: the last values of `Belief.surprise`, of predictions that were measured afterwards. Together with the
-    process's own leave-one-out residuals (Rasmussen, Williams 2006, section 5.4.2) these give the doubt.
+    Args:
+        process: fitted to what was measured.
+        space: the grid.
+        surprise: values of `Belief.surprise`, of predictions that were measured afterwards. Together with the
+            process's own leave-one-out residuals the last of them give the doubt.
+
+    Source:
+        C. E. Rasmussen, C. K. I. Williams, Gaussian Processes for Machine Learning, 2006, section 5.4.2
     """
     axes = (*process.features.centres, *process.features.words)
     inputs = process.features(process.domain.filled(space.points, axes))
@@ -163,12 +169,13 @@ def believe(
     regressor = process.regressor
     scale = process.noise / math.sqrt(regressor.kernel_.k2.noise_level)
     noise = math.hypot(process.noise, scale * math.sqrt(float(np.median(regressor.alpha))))
-    checks = [_size(one) for one in (left_out(process), surprise[-_REMEMBERED:]) if len(one)]
-    return Belief(np.maximum(np.asarray(mean), 0.0), surface, noise, max(checks))
+    tests = [np.asarray(sizes) for sizes in (left_out(process), surprise[-_REMEMBERED:]) if len(sizes)]
+    doubt = max(float(np.sqrt(np.mean(sizes**2))) for sizes in tests)
+    return Belief(np.maximum(np.asarray(mean), 0.0), surface, noise, doubt)
 
 
 def left_out(process: GaussianProcess) -> NDArray[np.float64]:
-    """Residuals of the process's own points, each predicted from all others, in standard deviations."""
+    """Give the residuals of the process's own points, each predicted from all others, in standard deviations."""
     regressor = process.regressor
     inverse = linalg.cho_solve((regressor.L_, True), np.eye(len(regressor.L_)))
     return np.asarray(np.ravel(regressor.alpha_) / np.sqrt(np.diag(inverse)))
@@ -192,7 +199,10 @@ def error(
     It is the root mean square of what measurements there would differ by from the prediction. The second figure is
     the part of it that is noise: it stays, however much is measured elsewhere.
 
-    throughput: of the measured points; NaN where a cell failed.
+    Args:
+        belief: what is believed of each point.
+        measured: which points are.
+        throughput: of the measured points; NaN where a cell failed.
     """
     if measured.all():
         return 0.0, 0.0
@@ -200,18 +210,20 @@ def error(
     wide = float(np.ptp(surface))
     if wide == 0:
         return 0.0, 0.0
-    return float(
-        np.sqrt(np.mean(belief.deviation[~measured] ** 2)) / wide
-    ), belief.doubt * belief.noise / wide
+    deviation = float(np.sqrt(np.mean(belief.deviation[~measured] ** 2)))
+    return deviation / wide, belief.doubt * belief.noise / wide
 
 
 def finished(
     asked: float, errors: Sequence[tuple[float, float]], tested: int, measured: NDArray[np.bool_]
 ) -> str:
-    """Why no more is to be measured; empty where more is.
+    """Say why no more is to be measured; nothing where more is.
 
-    errors: of each round so far, as of `error`; two in a row have to agree, as one may be luck. tested: how many
-    predictions were measured afterwards; of few cells a process may be sure of what is wrong.
+    Args:
+        asked: the error that is asked for.
+        errors: of each round so far, as of `error`; two in a row have to agree, as a single good one may be luck.
+        tested: how many predictions were measured afterwards; of few cells a process may be sure of what is wrong.
+        measured: which points are.
     """
     if measured.all():
         return EXHAUSTED
@@ -227,30 +239,36 @@ def finished(
 
 
 def choose(
-    space: Space, belief: Belief, open_: NDArray[np.bool_], costs: Costs, count: int, seed: int = 0
+    space: Space, belief: Belief, available: NDArray[np.bool_], costs: Costs, count: int, seed: int = 0
 ) -> list[int]:
-    """The points to measure next: of some deployments those that tell most for their seconds.
+    """Choose the points to measure next: of some deployments those that tell most for their seconds.
 
-    open_: which points may be chosen; those are also the points that should become certain. count: as many are
-    chosen, or a few more so that a deployment is used well; all that there are where these are fewer. Each choice
-    takes into account what the ones before will tell.
+    Each choice takes into account what the ones before will tell.
+
+    Args:
+        space: the grid.
+        belief: what is believed of each point.
+        available: which points may be chosen; those are also the points that should become certain.
+        costs: of deployments and points.
+        count: as many are chosen, or a few more so that a deployment is used well; or all, where these are fewer.
+        seed: of the choice between deployments in grids that are too large to look at all of them.
     """
-    rows = _looked_at(space, open_, seed)
+    rows = _looked_at(space, available, seed)
     covariance = belief.covariance[np.ix_(rows, rows)].copy()
     deployment = space.deployment[rows]
     left = np.ones(len(rows), bool)
     chosen: list[int] = []
     while len(chosen) < count and left.any():
         offers = [
-            _best(covariance, belief.noise, np.flatnonzero(left & (deployment == one)), left, costs)
-            for one in np.unique(deployment[left])
+            _best(covariance, belief.noise, np.flatnonzero(left & (deployment == number)), left, costs)
+            for number in np.unique(deployment[left])
         ]
         _, best = max(offers, key=lambda offer: offer[0])
-        for one in best:
-            covariance = _after(covariance, one, belief.noise)
+        for member in best:
+            covariance = _after(covariance, member, belief.noise)
         chosen += best
         left &= deployment != deployment[best[0]]
-    return sorted(int(rows[one]) for one in chosen)
+    return sorted(int(row) for row in rows[chosen])
 
 
 def batch(points: int) -> int:
@@ -258,9 +276,9 @@ def batch(points: int) -> int:
     return math.ceil(points / 32)
 
 
-def _looked_at(space: Space, open_: NDArray[np.bool_], seed: int) -> NDArray[np.int64]:
-    """The rows to choose from: all that are open, or as many whole deployments as may be looked at."""
-    rows = np.flatnonzero(open_)
+def _looked_at(space: Space, available: NDArray[np.bool_], seed: int) -> NDArray[np.int64]:
+    """The rows to choose from: all that are available, or as many whole deployments as may be looked at."""
+    rows = np.flatnonzero(available)
     if len(rows) <= _MOST:
         return rows
     deployments = np.random.default_rng(seed).permutation(np.unique(space.deployment[rows]))
@@ -281,16 +299,17 @@ def _best(
     told, best = 0.0, 0.0
     wanted = left.copy()
     while len(picked) < len(members):
-        others = np.array([one for one in members if one not in picked])
+        others = np.setdiff1d(members, picked)
         gains = _gains(covariance, noise, others, wanted)
-        at = int(np.argmax(gains))
-        rate = (told + gains[at]) / (costs.deployment + (len(picked) + 1) * costs.point)
+        place = int(np.argmax(gains))
+        rate = (told + gains[place]) / (costs.deployment + (len(picked) + 1) * costs.point)
         if picked and rate <= best:
             break
-        told, best = told + float(gains[at]), float(rate)
-        picked.append(int(others[at]))
-        wanted[others[at]] = False
-        covariance = _after(covariance, int(others[at]), noise)
+        told, best = told + float(gains[place]), float(rate)
+        member = int(others[place])
+        picked.append(member)
+        wanted[member] = False
+        covariance = _after(covariance, member, noise)
     return best, picked
 
 
@@ -307,8 +326,3 @@ def _after(covariance: NDArray[np.float64], row: int, noise: float) -> NDArray[n
     """The covariance once a row has been measured, whatever the outcome."""
     column = covariance[:, row]
     return np.asarray(covariance - np.outer(column, column) / max(column[row] + noise**2, 1e-300))
-
-
-def _size(residuals: NDArray[np.float64] | Sequence[float]) -> float:
-    """Root mean square."""
-    return float(np.sqrt(np.mean(np.square(residuals))))

@@ -76,17 +76,20 @@ class Rounds:
         """The repetitions of each point, in the order of the grid."""
         points: dict[tuple[Any, ...], list[Cell]] = {}
         for cell in self.configuration.grid.cells:
-            points.setdefault(tuple(v for n, v in cell.axes.items() if n != REPETITION), []).append(cell)
+            points.setdefault(tuple(cell.axes[name] for name in self.axes), []).append(cell)
         return list(points.values())
+
+    @cached_property
+    def axes(self) -> dict[str, tuple[Any, ...]]:
+        """The values of each axis but the repetition."""
+        return {name: values for name, values in self.configuration.grid.axes.items() if name != REPETITION}
 
     @cached_property
     def places(self) -> tuple[NDArray[np.int64], ...]:
         """For each axis but the repetition the place of each point's value."""
-        axes = {name: values for name, values in self.configuration.grid.axes.items() if name != REPETITION}
-        found = [{value: place for place, value in enumerate(values)} for values in axes.values()]
         return tuple(
-            np.array([one[cells[0].axes[name]] for cells in self.cells])
-            for name, one in zip(axes, found, strict=True)
+            np.array([values.index(point[0].axes[name]) for point in self.cells])
+            for name, values in self.axes.items()
         )
 
     @cached_property
@@ -95,10 +98,8 @@ class Rounds:
         axes = self.configuration.grid.axes
         nowhere = [np.empty(0, np.int64) for _ in axes]
         labels = dataset.tabulate(axes, nowhere, {}, {}, {}, {}).summary
-        names = [name for name in axes if name != REPETITION]
-        return Space(
-            pd.DataFrame({n: labels[n].values[at] for n, at in zip(names, self.places, strict=True)})
-        )
+        columns = zip(self.axes, self.places, strict=True)
+        return Space(pd.DataFrame({name: labels[name].values[place] for name, place in columns}))
 
     def run(self) -> None:
         """Measure, learn and choose until one of the reasons to end holds.
@@ -106,39 +107,54 @@ class Rounds:
         Raises:
             RoundError: when no deployment of a round could be measured, or every cell failed.
         """
-        settings, asked = self.configuration, self.configuration.run.error
-        tested: tuple[Belief, list[int]] | None = None
+        predicted: tuple[Belief, list[int]] | None = None
         self._remember()
         while True:
             measured = self.measured()
-            open_ = ~measured & ~self._unreachable()
-            chosen = [row for row in first(self.space) if open_[row]]
-            if not chosen:
-                folded = self.fold()
-                throughput = self.throughput(folded.summary)
-                if tested is not None:
-                    self.log[-1]["surprise"] = tested[0].surprise(tested[1], throughput)
-                surprise = [size for one in self.log for size in one.get("surprise", [])]
-                belief = self.learn(folded.summary, surprise)
-                if belief is not None:
-                    self._note(measured, belief, *error(belief, measured, throughput))
-                    errors = [(one["error"], one["noise"]) for one in self.log if "error" in one]
-                    self.reason = finished(asked, errors, len(surprise), measured)
-                elif measured.all():
-                    self.reason = EXHAUSTED
-                if not self.reason and not open_.any():
-                    self.reason = UNREACHABLE
-                self.publish(folded, belief)
+            available = ~measured & ~self._unreachable()
+            rows = [row for row in first(self.space) if available[row]]
+            if not rows:
+                belief = self._learn(measured, available, predicted)
                 if self.reason:
                     return
                 if belief is None:
-                    raise RoundError(
-                        "cells went well with one value of each axis alone: nothing can be predicted"
-                    )
-                count = batch(len(self.space))
-                chosen = choose(self.space, belief, open_, self.costs(), count, settings.sweep.seed)
-                tested = belief, chosen
-            self._round(chosen)
+                    message = "cells went well with one value of each axis alone: nothing can be predicted"
+                    raise RoundError(message)
+                seed = self.configuration.sweep.seed
+                rows = choose(self.space, belief, available, self.costs(), batch(len(self.space)), seed)
+                predicted = belief, rows
+            self._round(rows)
+
+    def _learn(
+        self,
+        measured: NDArray[np.bool_],
+        available: NDArray[np.bool_],
+        predicted: tuple[Belief, list[int]] | None,
+    ) -> Belief | None:
+        """Learn from all cells, log how wrong the surface still is, say why it ends if it does, and publish.
+
+        Args:
+            measured: which points are.
+            available: which points may be measured yet.
+            predicted: what was believed before the last round, and the points that were measured in it.
+        """
+        folded = self.fold()
+        throughput = self.throughput(folded.summary)
+        if predicted is not None:
+            belief_before, rows = predicted
+            self.log[-1]["surprise"] = belief_before.surprise(rows, throughput)
+        surprise = [size for entry in self.log for size in entry.get("surprise", [])]
+        belief = self.learn(folded.summary, surprise)
+        if belief is not None:
+            self._note(measured, belief, *error(belief, measured, throughput))
+            errors = [(entry["error"], entry["noise"]) for entry in self.log if "error" in entry]
+            self.reason = finished(self.configuration.run.error, errors, len(surprise), measured)
+        elif measured.all():
+            self.reason = EXHAUSTED
+        if not self.reason and not available.any():
+            self.reason = UNREACHABLE
+        self.publish(folded, belief)
+        return belief
 
     def costs(self) -> Costs:
         """What deployments and points are expected to take."""
@@ -151,20 +167,20 @@ class Rounds:
         return np.array([not any(self._stale(cell) for cell in cells) for cells in self.cells])
 
     def fold(self) -> dataset.Folded:
-        """The dataset of the cells that there are, over the whole grid."""
+        """Fold the cells that are measured, over the whole grid."""
         settings = self.configuration
-        there = [cell for cells in self.cells for cell in cells if not self._stale(cell)]
-        files = {settings.cell_file(cell): wanted(settings, cell) for cell in there}
+        current = (cell for cell in settings.grid.cells if not self._stale(cell))
+        files = {settings.cell_file(cell): wanted(settings, cell) for cell in current}
         return dataset.fold(files, settings.grid.axes, files.values(), attributes=settings.attributes)
 
     def throughput(self, summary: xr.Dataset) -> NDArray[np.float64]:
-        """Mean over the repetitions of each point, Gbit/s; NaN where there is none."""
+        """Give the mean over the repetitions of each point in Gbit/s; NaN where there is none."""
         ok = summary["status"] == dataset.STATUS.index("ok")
         mean = summary["throughput"].where(ok).mean(REPETITION).transpose(*self.space.points)
         return np.asarray(mean.values[self.places], float)
 
     def learn(self, summary: xr.Dataset, surprise: Sequence[float] = ()) -> Belief | None:
-        """What the cells say of the whole grid; None where one point is all.
+        """Say what the cells tell of the whole grid; None where only one point was measured.
 
         Raises:
             RoundError: when every cell failed.
@@ -199,7 +215,7 @@ class Rounds:
             self.log.append({"cells": []})
         share = float(measured.mean())
         self.log[-1] |= {"share": share, "error": estimated, "noise": noise, "doubt": belief.doubt}
-        cells = sum(len(one) for one, there in zip(self.cells, measured, strict=True) if there)
+        cells = sum(len(point) for point, known in zip(self.cells, measured, strict=True) if known)
         self.say(
             f"{self.configuration.name}: {cells} of {len(self.configuration.grid.cells)} cells measured, "
             f"estimated error of the others {estimated:.1%} of the range"
@@ -215,11 +231,11 @@ class Rounds:
         stale = {cell.deployment_path for cell in cells if self._stale(cell)}
         self.failed += [path for path in deployments if path in stale]
         took = (datetime.datetime.now(datetime.UTC) - began).total_seconds()
-        there = [cell.path for cell in cells if not self._stale(cell)]
-        if not there:
+        paths = [cell.path for cell in cells if not self._stale(cell)]
+        if not paths:
             raise RoundError("no deployment of this round could be measured; what each said is above")
         self.log.append(
-            {"began": began.isoformat(timespec="seconds"), "seconds": round(took, 1), "cells": there}
+            {"began": began.isoformat(timespec="seconds"), "seconds": round(took, 1), "cells": paths}
         )
 
     def _unreachable(self) -> NDArray[np.bool_]:
@@ -227,16 +243,15 @@ class Rounds:
 
     def _remember(self) -> None:
         """Take over the rounds of earlier runs, as far as their cells are still there."""
-        path = self.folder / "rounds.json"
         known = self.configuration.grid.by_path
         try:
-            rounds = orjson.loads(path.read_bytes())["rounds"]
+            rounds = orjson.loads((self.folder / "rounds.json").read_bytes())["rounds"]
         except (FileNotFoundError, orjson.JSONDecodeError, KeyError):
             return
-        for one in rounds:
-            if not all(name in known and not self._stale(known[name]) for name in one["cells"]):
+        for entry in rounds:
+            if not all(path in known and not self._stale(known[path]) for path in entry["cells"]):
                 return
-            self.log.append(one)
+            self.log.append(entry)
 
     def _stale(self, cell: Cell) -> bool:
         return results.stale(self.configuration.cell_file(cell), wanted(self.configuration, cell))
@@ -245,41 +260,41 @@ class Rounds:
 def predicted(
     summary: xr.Dataset, places: tuple[NDArray[np.int64], ...], belief: Belief, confidence: float
 ) -> xr.Dataset:
-    """Add what is predicted of every point of the grid, with the interval of one more measurement."""
+    """Add what is predicted of every point of the grid, with the interval of one more measurement.
+
+    Args:
+        summary: a dataset's.
+        places: of each point on each axis.
+        belief: what is believed of the points.
+        confidence: of the interval.
+    """
     dimensions = [str(name) for name in summary["throughput"].dims if name != REPETITION]
-    shape = tuple(summary.sizes[name] for name in dimensions)
     half = stats.norm.ppf(0.5 + confidence / 2) * belief.deviation
-    content = {
-        "throughput_predicted": (belief.mean, "throughput as a Gaussian process over the cells predicts it"),
-        "throughput_predicted_low": (
-            np.maximum(belief.mean - half, 0.0),
-            "lower end of the interval of a measurement, as predicted",
-        ),
-        "throughput_predicted_high": (
-            belief.mean + half,
-            "upper end of the interval of a measurement, as predicted",
-        ),
-    }
+    of_interval = "end of the interval of a measurement, as predicted"
     variables: dict[str, Any] = {}
-    for name, (values, about) in content.items():
-        full = np.full(shape, np.nan)
+    for suffix, values, about in (
+        ("", belief.mean, "throughput as a Gaussian process over the cells predicts it"),
+        ("_low", np.maximum(belief.mean - half, 0.0), f"lower {of_interval}"),
+        ("_high", belief.mean + half, f"upper {of_interval}"),
+    ):
+        full = np.full([summary.sizes[name] for name in dimensions], np.nan)
         full[places] = values
-        variables[name] = (dimensions, full, {"units": "Gbit/s", "long_name": about})
+        attributes = {"units": "Gbit/s", "long_name": about}
+        variables[f"throughput_predicted{suffix}"] = (dimensions, full, attributes)
     return summary.assign(variables)
 
 
 def completed(summary: xr.Dataset) -> xr.Dataset:
-    """For figures: the surface with what is predicted where nothing was measured, and where that is so.
+    """Complete the surface for figures with what is predicted where nothing was measured.
 
     The result has a variable `predicted`, true for these cells.
     """
-    holes = (summary["status"] == dataset.STATUS.index("not_measured")) & summary[
-        "throughput_predicted"
-    ].notnull()
+    not_measured = summary["status"] == dataset.STATUS.index("not_measured")
+    holes = not_measured & summary["throughput_predicted"].notnull()
     holes = holes.transpose(*summary["throughput"].dims)
     filled: dict[str, Any] = {
-        name: summary[name].where(~holes, summary[name.replace("throughput", "throughput_predicted")])
-        for name in ("throughput", "throughput_low", "throughput_high")
+        f"throughput{end}": summary[f"throughput{end}"].where(~holes, summary[f"throughput_predicted{end}"])
+        for end in ("", "_low", "_high")
     }
     return summary.assign(**filled, predicted=holes)
 
@@ -291,9 +306,3 @@ def draw(folder: Path) -> None:
     shown = completed(summary) if "throughput_predicted" in summary else summary
     figures.save(figures.heatmap(shown), folder / "figures", "surface")
     figures.save(figures.rounds(summary, log), folder / "figures", "rounds")
-
-
-def list_cells(path: Path, cells: Sequence[Cell]) -> Path:
-    """Write the file that the configuration's `only` names."""
-    write_json(path, [cell.path for cell in cells])
-    return path

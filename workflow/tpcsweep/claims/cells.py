@@ -12,8 +12,8 @@ import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 
 from tpcsweep.claims.effects import FEWEST_PAIRS
+from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import SIMULATED
-from tpcsweep.dataset.labels import REPETITION
 from tpcsweep.dataset.observations import FAILED, NOT_MEASURED, WITHOUT, observations
 from tpcsweep.flags import FLAGS, graded
 

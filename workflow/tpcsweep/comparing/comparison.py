@@ -22,8 +22,8 @@ from scipy import stats
 from tpcsweep.configuration.parameters import Parameters, Value
 from tpcsweep.configuration.problems import ConfigurationError, Problem, suggest
 from tpcsweep.configuration.sides import Side, shown
+from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import SIMULATED, flags_in, masks_of
-from tpcsweep.dataset.labels import REPETITION
 from tpcsweep.dataset.observations import FAILED, NOT_MEASURED, observations
 from tpcsweep.files import replacing
 from tpcsweep.variables import CPU_LIMITS

@@ -9,7 +9,8 @@ import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 from scipy.special import ndtri
 
-from tpcsweep.dataset.labels import REPETITION, STATUS, masks_of
+from tpcsweep.configuration.sweep import REPETITION
+from tpcsweep.dataset.labels import STATUS, masks_of
 from tpcsweep.flags import FLAGS
 
 CONFIDENCE = 0.95

@@ -1,10 +1,9 @@
-"""The cells of a dataset in columns, with what an export says of each."""
+"""The cells of a dataset in a row, with what an export says of each."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -13,55 +12,46 @@ from tpcsweep.configuration.parameters import Value
 from tpcsweep.configuration.sweep import path_text
 from tpcsweep.dataset import SIMULATED, STATUS
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 class ExportError(ValueError):
     """A dataset that cannot be exported; the text says why and what to do."""
 
 
-@dataclass(frozen=True)
-class Cells:
-    """Cells that were measured or failed, in the order of the axes."""
+def cells(summary: xr.Dataset) -> xr.Dataset:
+    """Line up the cells that were measured or failed along the dimension `cell`, in the order of the axes.
 
-    index: tuple[NDArray[np.int64], ...]
-    """For each axis the place of each cell."""
-    axes: dict[str, list[str]]
-    """For each axis the value of each cell in base units, as text; "none" where there is no limit."""
-    ended: NDArray[np.float64]
-    """When its measurement ended, in s since 1970-01-01 UTC."""
-
-
-def cells(summary: xr.Dataset) -> Cells:
-    """Give every cell that was measured or failed.
+    The variable `ended` is when a cell's measurement ended, in s since 1970-01-01 UTC, and `place` its place among
+    all cells of the grid.
 
     Raises:
         ExportError: where the dataset does not say when a cell was measured.
     """
-    status = summary["status"]
-    index = np.nonzero(status.values != STATUS.index("not_measured"))
-    axes = {}
-    for name, places in zip(status.dims, index, strict=True):
-        texts = [path_text(plain(value)) for value in summary[name].values.tolist()]
-        axes[str(name)] = [texts[place] for place in places.tolist()]
-    started = summary["started"].values.astype("datetime64[ns]")[index]
+    axes = summary["status"].dims
+    row = summary.stack(cell=axes, create_index=False)
+    places = np.flatnonzero(row["status"] != STATUS.index("not_measured"))
+    row = row.isel(cell=places)
+    started = row["started"].values.astype("datetime64[ns]")
     for cell in np.flatnonzero(np.isnat(started))[:1]:
-        where = ", ".join(f"{name}={texts[cell]}" for name, texts in axes.items())
+        where = ", ".join(f"{axis}={text(row[axis].values[cell].item())}" for axis in axes)
         raise ExportError(
             f"the dataset does not say when the cell {where} was measured, which monitoring needs to know; "
             "datasets of measurements from elsewhere cannot be exported"
         )
-    return Cells(
-        index, axes, started.astype("int64") / 1e9 + np.nan_to_num(summary["duration"].values[index])
-    )
+    ended = started.astype("int64") / 1e9 + np.nan_to_num(row["duration"].values)
+    return row.assign(ended=("cell", ended), place=("cell", places))
 
 
-def plain(value: Any) -> Value:
-    """A coordinate's value in base units: None for what the dataset has as inf, no limit."""
-    if isinstance(value, float) and math.isinf(value):
-        return None
-    return value  # type: ignore[no-any-return]
+def texts(values: xr.DataArray) -> list[str]:
+    """Write the values of a coordinate in base units, "none" for what the dataset has as inf: no limit."""
+    listed = values.values.tolist()
+    known = {value: text(value) for value in set(listed)}
+    return [known[value] for value in listed]
+
+
+def text(value: Any) -> str:
+    """Write one such value."""
+    plain: Value = None if isinstance(value, float) and math.isinf(value) else value
+    return path_text(plain)
 
 
 def site(summary: xr.Dataset) -> str:

@@ -14,7 +14,7 @@ import xarray as xr
 
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import STATUS
-from tpcsweep.exporting.cells import cells, site
+from tpcsweep.exporting.cells import cells, site, texts
 
 MB_PER_S = 125.0
 """MB/s of a Gbit/s."""
@@ -36,34 +36,37 @@ def lines(summary: xr.Dataset, samples: xr.Dataset) -> list[str]:
     Raises:
         ExportError: see `cells`.
     """
-    measured = cells(summary)
-    status = summary["status"]
-    order = np.argsort(measured.ended, kind="stable")
-    order = order[status.values[measured.index][order] == STATUS.index("ok")]
-    at = tuple(places[order] for places in measured.index)
-    averages = np.nanmean(samples["goodput"].transpose(*status.dims, "time").values[at], axis=1)
-    largest = summary["throughput_max"].values[at]
+    row = cells(summary)
+    row = row.isel(cell=np.flatnonzero(row["status"] == STATUS.index("ok"))).sortby("ended")
+    goodput = (
+        samples["goodput"].stack(cell=summary["status"].dims, create_index=False).isel(cell=row["place"])
+    )
+    figures = {"avg": goodput.mean("time").values, "max": row["throughput_max"].values}
     said = {
-        one: summary[one].broadcast_like(status).transpose(*status.dims).values[at].tolist()
-        for one in SAID
-        if one in summary.coords
+        parameter: row[parameter].broadcast_like(row["status"]).values.tolist()
+        for parameter in SAID
+        if parameter in row.coords
     }
+    suffixes = [""] * row.sizes["cell"]
+    for axis in _suffixed(summary):
+        shown = texts(row[axis])
+        suffixes = [f"{suffix}_{axis}={value}" for suffix, value in zip(suffixes, shown, strict=True)]
     where = f"{site(summary)}, {summary.attrs['sweep']}, source->destination"
-    suffixed = _suffixed(summary)
-    found = []
-    for place, cell in enumerate(order):
-        about = {one: values[place] for one, values in said.items()}
-        suffix = "".join(f"_{axis}={measured.axes[axis][cell]}" for axis in suffixed)
-        for kind, values in (("avg", averages), ("max", largest)):
-            called, value = name(about, kind) + suffix, values[place] * MB_PER_S
-            found.append(f"{measured.ended[cell] * 1e3:.0f}, {where}, {called}, {value:.6g}")
-    return found
+    written = []
+    for place, ended in enumerate(row["ended"].values):
+        about = {parameter: values[place] for parameter, values in said.items()}
+        for kind, values in figures.items():
+            called = name(about, kind) + suffixes[place]
+            written.append(f"{ended * 1e3:.0f}, {where}, {called}, {values[place] * MB_PER_S:.6g}")
+    return written
 
 
 def name(said: Mapping[str, Any], kind: str) -> str:
-    """The name of a figure in the published form, such as network_m2m_avg_01s_08m.
+    """Name a figure in the published form, such as network_m2m_avg_01s_08m.
 
-    said: the values of SAID for a cell. kind: avg or max.
+    Args:
+        said: the values of SAID for a cell.
+        kind: avg or max.
     """
     module = MODULES.get(said["tool"], "http")
     ends = LAYERS.get(said.get("layer", ""), "m2m")
@@ -71,7 +74,7 @@ def name(said: Mapping[str, Any], kind: str) -> str:
 
 
 def megabytes(size: int) -> str:
-    """A buffer in MB or MiB, whichever is whole, with two digits: 08 for 8 MB and for 8 MiB."""
+    """Give a buffer in MB or MiB, whichever is whole, with two digits: 08 for 8 MB and for 8 MiB."""
     whole = next((size // unit for unit in (10**6, 2**20) if size % unit == 0), None)
     return f"{size / 1e6:g}" if whole is None else f"{whole:02}"
 

@@ -5,19 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
 import xarray as xr
 
-from tpcsweep.configuration.sweep import path_text
 from tpcsweep.dataset import STATUS, flags_in, masks_of
-from tpcsweep.exporting.cells import ExportError, cells, plain, site
+from tpcsweep.exporting.cells import ExportError, cells, site, text, texts
 from tpcsweep.flags import FLAGS
 from tpcsweep.variables import SUMMARY
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 PREFIX = "tpcsweep"
 UNITS = {
@@ -29,6 +23,8 @@ UNITS = {
     "1": ("", 1.0),
 }
 """The dataset's units in OpenMetrics' words, and by how much numbers grow."""
+Frame = list[tuple[str, str]]
+"""For each cell what all of its lines have: the labels without the last brace, and when it ended."""
 ABOUT = ("testbed_kind", "measured_from", "measured_until", "software", "host", "kernel", "cpu", "commit")
 """Attributes of the dataset that are said once."""
 
@@ -41,62 +37,51 @@ def exposition(summary: xr.Dataset) -> Iterator[str]:
     Raises:
         ExportError: see `cells`; also for a figure in a unit that OpenMetrics has no word for here. Before any line.
     """
-    places = cells(summary)
-    axes = [dict(zip(places.axes, texts, strict=True)) for texts in zip(*places.axes.values(), strict=True)]
+    row = cells(summary)
+    axes = [str(axis) for axis in summary["status"].dims]
+    columns = [texts(row[axis]) for axis in axes]
     whose = _whose(summary)
-    measured = _Measured(
-        places.index,
-        [_labels(whose | one).removesuffix("}") for one in axes],
-        [f" {ended:.3f}" for ended in places.ended.tolist()],
-    )
+    begins = [
+        _labels(whose | dict(zip(axes, values, strict=True))).removesuffix("}")
+        for values in zip(*columns, strict=True)
+    ]
+    ends = [f" {ended:.3f}" for ended in row["ended"].values.tolist()]
+    frame = list(zip(begins, ends, strict=True))
     figures = [name for name in SUMMARY if name in summary]
     for name in figures:
         if (units := summary[name].attrs["units"]) not in UNITS:
             raise ExportError(f"{name} is in {units}; OpenMetrics is written for {', '.join(UNITS)} alone")
-    gauges = (_gauge(summary[name], measured) for name in figures)
-    return chain(_about(summary), _states(summary, measured), *gauges, ["# EOF"])
-
-
-class _Measured(NamedTuple):
-    """Cells, and what lines of each have in common: there are some sixty of each."""
-
-    at: tuple[NDArray[np.int64], ...]
-    labels: list[str]
-    """Without the last brace."""
-    ended: list[str]
+    gauges = (_gauge(row[name], frame) for name in figures)
+    return chain(_about(summary), _states(row, frame), *gauges, ["# EOF"])
 
 
 def _about(summary: xr.Dataset) -> Iterator[str]:
-    fixed = {str(name): one for name, one in summary.coords.items() if not one.dims}
     said = {name: str(summary.attrs.get(name, "")) for name in ABOUT}
-    said |= {name: path_text(plain(one.item())) for name, one in fixed.items()}
-    yield from _head(
-        f"{PREFIX}_sweep", "info", "", "the sweep, and the parameters that are the same for all cells"
-    )
+    said |= {str(name): text(value.item()) for name, value in summary.coords.items() if not value.dims}
+    meaning = "the sweep, and the parameters that are the same for all cells"
+    yield from _head(f"{PREFIX}_sweep", "info", "", meaning)
     yield f"{PREFIX}_sweep_info{_labels(_whose(summary) | said)} 1"
 
 
-def _states(summary: xr.Dataset, measured: _Measured) -> Iterator[str]:
+def _states(row: xr.Dataset, frame: Frame) -> Iterator[str]:
     """Whether cells went well, and their flags."""
     ok, flags = f"{PREFIX}_ok", f"{PREFIX}_flags"
     yield from _head(ok, "gauge", "", "1 for a cell that was measured, 0 for one that failed")
-    status = summary["status"].values[measured.at].tolist()
-    for value, labels, ended in zip(status, measured.labels, measured.ended, strict=True):
-        yield f"{ok}{labels}}} {int(value == STATUS.index('ok'))}{ended}"
+    for status, (labels, ended) in zip(row["status"].values.tolist(), frame, strict=True):
+        yield f"{ok}{labels}}} {int(status == STATUS.index('ok'))}{ended}"
     yield from _head(flags, "stateset", "", "what to know before trusting the cell")
-    values, masks = summary["flags"].values[measured.at].tolist(), masks_of(summary)
-    for value, labels, ended in zip(values, measured.labels, measured.ended, strict=True):
+    masks = masks_of(row)
+    for value, (labels, ended) in zip(row["flags"].values.tolist(), frame, strict=True):
         carried = flags_in(value, masks)
         for flag in FLAGS:
             yield f'{flags}{labels},{flags}="{flag}"}} {int(flag in carried)}{ended}'
 
 
-def _gauge(figure: xr.DataArray, measured: _Measured) -> Iterator[str]:
+def _gauge(figure: xr.DataArray, frame: Frame) -> Iterator[str]:
     unit, scale = UNITS[figure.attrs["units"]]
     metric = "_".join(filter(None, (PREFIX, str(figure.name), unit)))
     yield from _head(metric, "gauge", unit, figure.attrs["long_name"])
-    values = (figure.values[measured.at] * scale).tolist()
-    for value, labels, ended in zip(values, measured.labels, measured.ended, strict=True):
+    for value, (labels, ended) in zip((figure.values * scale).tolist(), frame, strict=True):
         if not math.isnan(value):
             yield f"{metric}{labels}}} {value:.10g}{ended}"
 

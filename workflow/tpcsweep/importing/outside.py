@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import math
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
@@ -29,32 +30,29 @@ MOST_CELLS = 10**6
 
 
 def bring(settings: Import, file: Path, name: str) -> Folded:
-    """Read a table of measurements, one a row, as a dataset called `name`.
+    """Read a table of measurements, each in a row of its own, as a dataset called `name`.
 
     Rows with the same values on all axes are repetitions of one cell, numbered in the order of the file.
 
     Raises:
         ConfigurationError: for a file that cannot be read as a table, a column that it does not have, a condition
             that is none or that no row meets, a value that is no quantity of its axis or variable (with line or
-            row, column, what was found and what is allowed), and a grid of more than MOST_CELLS cells.
+            row, column, what it is and what is allowed), and a grid of more than MOST_CELLS cells.
         OSError: for a file that cannot be opened.
     """
     table = read(file)
     _require_columns(settings, table, file)
     chosen = _chosen(table, settings.where, file)
-    axes: dict[str, tuple[Value, ...]] = {}
-    places: list[NDArray[np.int64]] = []
-    for axis in settings.axes:
-        values, place = _axis(settings, axis, chosen, file)
-        axes[axis] = values
-        places.append(place)
+    columns = {axis: _axis(settings, axis, chosen, file) for axis in settings.axes}
+    axes = {axis: values for axis, (values, _) in columns.items()}
+    places = [place for _, place in columns.values()]
     repetition = _repetition(places, len(chosen))
     axes[REPETITION] = tuple(range(1, int(repetition.max()) + 2))
-    cells = int(np.prod([float(len(values)) for values in axes.values()]))
+    cells = math.prod(len(values) for values in axes.values())
     if cells > MOST_CELLS:
         grid = " × ".join(f"{len(values)} {axis}" for axis, values in axes.items())
-        given = f"{cells} cells ({grid}) for {len(chosen)} rows"
-        raise _error("axes", given, f"at most {MOST_CELLS}: group the values of an axis", file)
+        excess = f"{cells} cells ({grid}) for {len(chosen)} rows"
+        raise _error("axes", excess, f"at most {MOST_CELLS}: group the values of an axis", file)
     figures = {
         variable: numbers(chosen, column, variable_dimension(variable), file)
         for variable, column in settings.variables.items()
@@ -65,7 +63,7 @@ def bring(settings: Import, file: Path, name: str) -> Folded:
 
 
 def history(settings: Import, folded: Folded, file: Path) -> str:
-    """What a dataset's history says of its import."""
+    """Say in a dataset's history that it was imported."""
     rows = int((folded.summary["status"] != 0).sum())
     where = f" where {settings.where}" if settings.where else ""
     return f"imported {rows} rows of {file.name}{where}"
@@ -91,15 +89,15 @@ def read(file: Path) -> pd.DataFrame:
 
 
 def numbers(table: pd.DataFrame, column: Column, dimension: Dimension, file: Path) -> NDArray[np.float64]:
-    """A column's values in the dimension's base unit.
+    """Give a column's values in the dimension's base unit.
 
     Raises:
         ConfigurationError: for what is no number, not finite, negative, or a part where the dimension is whole.
     """
-    found = pd.to_numeric(table[column.column], errors="coerce").to_numpy(float)
+    read = pd.to_numeric(table[column.column], errors="coerce").to_numpy(float)
     size = dimension.units[column.unit] if column.unit else Decimal(1)
     # By way of decimals, so that 0.1 s is 100 ms; each different value once.
-    distinct, place = np.unique(found, return_inverse=True)
+    distinct, place = np.unique(read, return_inverse=True)
     values = np.array([float(Decimal(repr(float(v))) * size) if np.isfinite(v) else np.nan for v in distinct])
     good = values >= 0
     if dimension.whole:
@@ -109,22 +107,20 @@ def numbers(table: pd.DataFrame, column: Column, dimension: Dimension, file: Pat
 
 
 def group(values: NDArray[np.float64], share: float, distance: float) -> NDArray[np.float64]:
-    """Replace each value by the median of its group, the lower of two: a value that was found.
+    """Replace each value by the median of its group, the lower of two: so it is one of the values.
 
     Groups are filled upwards: from its smallest value v a group reaches to v·(1 + share) or v + distance,
     whichever is further, and the next value begins another.
     """
-    ordered = np.unique(values)
-    label = np.zeros(len(ordered), np.int64)
+    begins: list[float] = []
     reach = -np.inf
-    for place, value in enumerate(ordered):
-        begins = value > reach
-        label[place] = label[place - 1] + begins if place else 0
-        if begins:
+    for value in np.unique(values):
+        if value > reach:
+            begins.append(value)
             reach = value + max(share * value, distance)
-    labels = label[np.searchsorted(ordered, values)]
-    medians = pd.Series(values).groupby(labels).quantile(0.5, interpolation="lower").to_numpy()
-    return np.asarray(medians[labels])
+    series = pd.Series(values)
+    groups = series.groupby(np.searchsorted(begins, values, side="right"))
+    return np.asarray(groups.transform("quantile", 0.5, interpolation="lower"))
 
 
 def _read_csv(file: Path) -> pd.DataFrame:
@@ -169,8 +165,8 @@ def _chosen(table: pd.DataFrame, where: str | None, file: Path) -> pd.DataFrame:
             raise _error("where", repr(where), allowed, file)
         chosen = table[met]
     if chosen.empty:
-        given = f"{where!r}, which none of {len(table)} rows meets" if where else "a table without rows"
-        raise _error("where" if where else "", given, "at least one row", file)
+        lack = f"{where!r}, which none of {len(table)} rows meets" if where else "a table without rows"
+        raise _error("where" if where else "", lack, "at least one row", file)
     return chosen
 
 
@@ -209,9 +205,9 @@ def _require_all(good: NDArray[np.bool_], column: pd.Series, allowed: str, file:
         return
     first = int(np.flatnonzero(~good)[0])
     others = int((~good).sum()) - 1
-    given = repr(str(column.iloc[first])) + (f", and {others} more like it" if others else "")
+    value = repr(str(column.iloc[first])) + (f", and {others} more like it" if others else "")
     place = f"{column.index.name} {column.index[first]}, column {column.name}"
-    raise _error(place, given, f"{allowed}; `where` leaves rows out", file)
+    raise _error(place, value, f"{allowed}; `where` leaves rows out", file)
 
 
 def _allowed(dimension: Dimension, unit: str) -> str:

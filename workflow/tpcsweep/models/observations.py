@@ -11,8 +11,8 @@ import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 
 from tpcsweep.configuration.parameters import CELL
+from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import SIMULATED
-from tpcsweep.dataset.labels import REPETITION
 from tpcsweep.dataset.observations import observations
 from tpcsweep.models.base import UNSAID, Floats, Points
 

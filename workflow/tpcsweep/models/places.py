@@ -12,8 +12,9 @@ import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 
 from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import describe
-from tpcsweep.dataset.labels import REPETITION, attributes_of
+from tpcsweep.dataset.labels import attributes_of
 from tpcsweep.models.base import Floats, Points, Predictor
 from tpcsweep.models.observations import Observations
 from tpcsweep.variables import Variable

@@ -46,7 +46,10 @@ class Ranged(Predictor, Protocol):
 def candidates(domain: Domain, fixed: Given, reach: float = 1.0) -> pd.DataFrame:
     """Give all settings to look at, cheapest first, with what is fixed.
 
-    reach: how many times the largest value of the data is the largest to look at.
+    Args:
+        domain: the ranges of the data.
+        fixed: the parameters that were given.
+        reach: how many times the largest value of the data is the largest to look at.
 
     Raises:
         ConfigurationError: for what varies in the data and is not given, is a list, or is a word that they lack.
@@ -57,13 +60,8 @@ def candidates(domain: Domain, fixed: Given, reach: float = 1.0) -> pd.DataFrame
     table = pd.DataFrame({name: axis.ravel() for name, axis in zip(KNOBS, grid, strict=True)})
     table = table.astype(dict.fromkeys(_COUNTS, int))
     others = {name: value for name, value in fixed.items() if name not in KNOBS}
-    return table.assign(
-        **{
-            name: value
-            for name, value in others.items()
-            if name in domain.words or not isinstance(value, str)
-        }
-    )
+    known = (name for name, value in others.items() if name in domain.words or not isinstance(value, str))
+    return table.assign(**{name: others[name] for name in known})
 
 
 def evaluate(
@@ -116,7 +114,7 @@ def _knob(name: str, domain: Domain, fixed: Given, reach: float) -> NDArray[np.f
     """Values to look at, in order."""
     if name in fixed:
         value = fixed[name]
-        return np.unique([number(one) for one in (value if isinstance(value, tuple) else (value,))])
+        return np.unique([model_input(part) for part in (value if isinstance(value, tuple) else (value,))])
     if name in domain.ranges:
         low, high = domain.ranges[name]
         whole = name in _COUNTS or (low.is_integer() and high.is_integer())
@@ -154,6 +152,6 @@ def _shown(name: str, value: float) -> str:
     return show_value(name, int(value) if whole else float(value))
 
 
-def number(value: Value) -> str | float:
+def model_input(value: Value) -> str | float:
     """Give what models take: infinity for null, which is no limit."""
     return value if isinstance(value, str) else math.inf if value is None else float(value)

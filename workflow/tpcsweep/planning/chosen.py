@@ -11,8 +11,9 @@ from tpcsweep.models.saved import Saved
 
 
 def chosen(saved: Saved, observations: Observations, given: Given) -> tuple[Fit, str]:
-    """Give the chosen fit, and what it is of. It is fitted anew to the cells with the words that are given, if not all
-    have them: models tell no words apart.
+    """Give the chosen fit, and what it is of.
+
+    It is fitted anew to the cells with the words that are given, if not all have them: models tell no words apart.
 
     Raises:
         ConfigurationError: for a word that no cell has.

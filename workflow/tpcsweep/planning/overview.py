@@ -12,20 +12,11 @@ from tpcsweep.planning.plan import BEYOND, Plan
 
 
 def table(plan: Plan) -> RenderableType:
-    """The answer in a line, the settings that matter, and what to know of them."""
-    found = Table(
-        "",
-        "cores",
-        "origins",
-        "streams",
-        "Gbit/s",
-        "95 % interval",
-        f"{_sure(plan)} reach",
-        "probability",
-        "",
-    )
+    """Show the answer in a line, the settings that matter, and what to know of them."""
+    reach = f"{_sure(plan)} reach"
+    settings = Table("", "cores", "origins", "streams", "Gbit/s", "95 % interval", reach, "probability", "")
     for _, row in plan.answers.iterrows():
-        found.add_row(
+        settings.add_row(
             row["answer"],
             "no limit" if math.isinf(row["cores"]) else f"{row['cores']:g}",
             str(row["origins"]),
@@ -36,15 +27,15 @@ def table(plan: Plan) -> RenderableType:
             f"{100 * row['probability']:.1f} %",
             "extrapolated" if row["extrapolated"] else "",
         )
-    return Group(_title(plan), found, *(f"- {note}" for note in plan.notes))
+    return Group(_title(plan), settings, *(f"- {note}" for note in plan.notes))
 
 
 def _title(plan: Plan) -> str:
-    what = f"{show(plan.target, RATE)} with a probability of {_sure(plan)}"
+    question = f"{show(plan.target, RATE)} with a probability of {_sure(plan)}"
     verdict = "reached" if plan.reached else "not reached by any setting inside the data"
     if not plan.reached and plan.extrapolation is None:
         verdict += f", nor by any up to {BEYOND:g} times their largest values"
-    return f"{what}: {verdict}\nmodel {plan.model}, {plan.data}"
+    return f"{question}: {verdict}\nmodel {plan.model}, {plan.data}"
 
 
 def _sure(plan: Plan) -> str:

@@ -6,7 +6,7 @@ Throughput is in Gbit/s, RTT in ms, and of other parameters what sweeps say.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +17,9 @@ from pydantic import ValidationError
 from tpcsweep.configuration.parameters import show_value
 from tpcsweep.configuration.problems import ConfigurationError, from_pydantic
 from tpcsweep.configuration.question import KNOBS, PROBABILITY, Given, Question
+from tpcsweep.files import number as json_number
 from tpcsweep.models.places import Domain
-from tpcsweep.planning.candidates import DRAWS, FIGURES, Ranged, candidates, evaluate, number, span
+from tpcsweep.planning.candidates import DRAWS, FIGURES, Ranged, candidates, evaluate, model_input, span
 
 BEYOND = 4.0
 """How far beyond the data a target is looked for that cannot be reached inside: so many times the largest value."""
@@ -80,9 +81,7 @@ class Plan:
 
     @property
     def front(self) -> pd.DataFrame:
-        """The Pareto front of cores against streams: of settings that reach the target, those for which fewer of
-        one take more of the other.
-        """
+        """The settings that reach the target for which fewer cores take more streams: their Pareto front."""
         enough = self._enough(self.settings).sort_values(["cores", "streams", "origins"], kind="stable")
         fewest = enough["streams"].astype(float).cummin().shift(fill_value=math.inf)
         return enough[enough["streams"] < fewest].reset_index(drop=True)
@@ -98,36 +97,37 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Give all of it, as JSON has it: no limit is null."""
-        return {
-            "target": self.target,
-            "probability": self.probability,
+        content = {
             "reached": self.reached,
             "model": self.model,
             "data": self.data,
-            "fixed": {name: plain(value) for name, value in self.fixed.items()},
-            "cheapest": _record(self.cheapest),
-            "surest": _record(self.surest),
-            "largest": _record(self.largest),
-            "front": [_record(row) for _, row in self.front.iterrows()],
-            "extrapolation": _record(self.extrapolation),
-            "notes": list(self.notes),
+            "fixed": self.fixed,
+            "cheapest": self.cheapest,
+            "surest": self.surest,
+            "largest": self.largest,
+            "front": self.front.to_dict("records"),
+            "extrapolation": self.extrapolation,
+            "notes": self.notes,
             "units": {"throughput": "Gbit/s", "target": "Gbit/s", "assured": "Gbit/s", "rtt": "ms"},
-            "settings": _columns(self.settings),
-            "beyond": _columns(self.beyond),
+            "settings": self.settings,
+            "beyond": self.beyond,
         }
+        return {"target": self.target, "probability": self.probability, **plain(content)}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Plan:
         """Give back the plan that `to_dict` wrote."""
+        tables = {name: pd.DataFrame(content[name]) for name in ("settings", "beyond")}
         return cls(
-            target=content["target"],
-            probability=content["probability"],
-            model=content["model"],
+            **{name: content[name] for name in ("target", "probability", "model", "data")},
             fixed={name: tuple(v) if isinstance(v, list) else v for name, v in content["fixed"].items()},
-            settings=_frame(content["settings"]),
-            beyond=_frame(content["beyond"]),
             notes=tuple(content["notes"]),
-            data=content["data"],
+            **{
+                name: table.assign(cores=table["cores"].astype(float).fillna(math.inf)).astype(
+                    {"extrapolated": bool}
+                )
+                for name, table in tables.items()
+            },
         )
 
     def _repr_html_(self) -> str:
@@ -152,14 +152,20 @@ def plan(
 ) -> Plan:
     """Find the cheapest setting with which one measurement reaches the target with the probability.
 
-    target: Gbit/s, or text with a unit. fixed: parameters of sweeps, in base units or with units; origins, cores and
-    streams may be lists to choose from; words, such as a tool, say what the model was fitted to. All that varies in
-    the data except these three must be given. Cheaper is fewer cores, then fewer origins, then fewer streams.
-    data: what the model was fitted to, for figures.
+    Cheaper is fewer cores, then fewer origins, then fewer streams. Searched are the ranges of
+    the data: whole numbers, thinned where there are many, and cores in steps of some percent where the data have parts
+    of a core. Where no setting reaches the target, up to four times the largest values are searched too, and kept apart
+    in `beyond`.
 
-    Searched are the ranges of the data: whole numbers, thinned where there are many, and cores in steps of some
-    percent where the data have parts of a core. Where no setting reaches the target, up to four times the largest
-    values are searched too, and kept apart in `beyond`.
+    Args:
+        model: a fit, or the Gaussian process.
+        target: Gbit/s, or text with a unit.
+        probability: a share, or text with a unit.
+        data: what the model was fitted to, for figures.
+        seed: of the model's draws.
+        **fixed: parameters of sweeps, in base units or with units; origins, cores and streams may be lists to choose
+            from; words, such as a tool, say what the model was fitted to. All that varies in the data except these
+            three must be given.
 
     Raises:
         ConfigurationError: for a value that is no quantity of its kind, and for a parameter that is missing or
@@ -189,7 +195,11 @@ def plan(
 
 
 def asked(**content: object) -> Question:
-    """Check a question; raises ConfigurationError with all that is wrong in it."""
+    """Check a question.
+
+    Raises:
+        ConfigurationError: with all that is wrong in it.
+    """
     try:
         question: Question = Question.model_validate(content)
     except ValidationError as error:
@@ -199,19 +209,19 @@ def asked(**content: object) -> Question:
 
 def _outside(domain: Domain, fixed: Given) -> list[str]:
     """What is to be said of values beyond the data."""
-    found = []
+    notes = []
     for name, value in fixed.items():
         values = value if isinstance(value, tuple) else (value,)
-        numbers = np.array([number(one) for one in values])
+        numbers = np.array([model_input(part) for part in values])
         if numbers.dtype.kind == "f" and domain.outside({name: numbers}).any():
-            shown = ", ".join(show_value(name, one) for one in values)
-            found.append(f"Extrapolated: {name} {shown} is not in the data: {span(name, domain)}.")
-    return found
+            shown = ", ".join(show_value(name, part) for part in values)
+            notes.append(f"Extrapolated: {name} {shown} is not in the data: {span(name, domain)}.")
+    return notes
 
 
 def _without_effect(model: Ranged, settings: pd.DataFrame) -> list[str]:
     """What makes no difference to the model: asked of it, since it may be any."""
-    before, found = model.estimate(settings), []
+    before, notes = model.estimate(settings), []
     points = settings.drop(columns=list(FIGURES))
     for name in points:
         values = points[name]
@@ -219,29 +229,23 @@ def _without_effect(model: Ranged, settings: pd.DataFrame) -> list[str]:
             continue
         ends = (values.min(), values.max()) if values.nunique() > 1 else (values.min(), 2 * values.min() + 1)
         if all(np.allclose(model.estimate(points.assign(**{name: end})), before) for end in ends):
-            found.append(f"Of {name} the model says that it makes no difference here.")
-    return found
+            notes.append(f"Of {name} the model says that it makes no difference here.")
+    return notes
 
 
 def plain(value: Any) -> Any:
-    """Give what JSON has: numbers with six digits, and null for no limit."""
-    if isinstance(value, tuple):
-        return [plain(one) for one in value]
-    if isinstance(value, np.bool_ | np.integer):
-        return value.item()
-    if isinstance(value, float | np.floating):
-        return float(f"{value:.6g}") if math.isfinite(value) else None
+    """Give what JSON has of values, containers and tables: numbers with six digits, and null for no limit."""
+    match value:
+        case pd.Series():
+            return plain(value.to_dict())
+        case pd.DataFrame():
+            return plain(value.to_dict("list"))
+        case Mapping():
+            return {name: plain(part) for name, part in value.items()}
+        case tuple() | list():
+            return [plain(part) for part in value]
+        case np.generic():
+            return plain(value.item())
+        case float():
+            return json_number(value, 6)
     return value
-
-
-def _record(row: pd.Series | None) -> dict[str, Any] | None:
-    return None if row is None else {name: plain(value) for name, value in row.items()}
-
-
-def _columns(table: pd.DataFrame) -> dict[str, list[Any]]:
-    return {name: [plain(value) for value in table[name]] for name in table}
-
-
-def _frame(columns: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
-    table = pd.DataFrame({name: list(values) for name, values in columns.items()})
-    return table.assign(cores=table["cores"].astype(float).fillna(math.inf)).astype({"extrapolated": bool})

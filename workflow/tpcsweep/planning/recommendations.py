@@ -48,8 +48,16 @@ def recommend(
 ) -> pd.DataFrame:
     """Give the cheapest setting for each RTT and target: a row with `COLUMNS`, see `plan` for what they mean.
 
-    rtts: in ms; none are those from the smallest to the largest of the data, with an `rtt` that is given. Targets are
-    1, 2, 5, 10 … of a decimal place up to what the model predicts at most, with a `target` that is given.
+    Targets are 1, 2, 5, 10 … of a decimal place up to what the model predicts at most, with a `target` that is given.
+
+    Args:
+        model: a fit, or the Gaussian process.
+        rtts: in ms, to which an `rtt` that is given is added; without any a few from the smallest to the largest of
+            the data are taken.
+        target: as for `plan`.
+        probability: as for `plan`.
+        seed: of the model's draws.
+        **fixed: as for `plan`.
 
     Raises:
         ConfigurationError: as `plan`.
@@ -60,8 +68,8 @@ def recommend(
     grids = {rtt: candidates(model.domain, {**given, "rtt": rtt}) for rtt in sorted(places)}
     most = max(float(model.estimate(grid).max()) for grid in grids.values())
     targets = sorted({*_targets(most), *([] if question.target is None else [question.target])})
-    one = UNSAID["tcp_streams"]
-    connections = int(question.tcp_streams or model.domain.fixed.get("tcp_streams", one))
+    unsaid = UNSAID["tcp_streams"]
+    connections = int(question.tcp_streams or model.domain.fixed.get("tcp_streams", unsaid))
     rows = []
     for rtt, grid in grids.items():
         tables = evaluate(model, grid, sure, targets, seed)
@@ -82,8 +90,10 @@ def as_dict(table: pd.DataFrame, about: dict[str, Any]) -> dict[str, Any]:
     return {
         "format": FORMAT,
         **about,
-        "columns": {name: {"unit": it.units, "meaning": it.long_name} for name, it in COLUMNS.items()},
-        "rows": [{name: plain(value) for name, value in row.items()} for row in table.to_dict("records")],
+        "columns": {
+            name: {"unit": column.units, "meaning": column.long_name} for name, column in COLUMNS.items()
+        },
+        "rows": plain(table.to_dict("records")),
     }
 
 
@@ -94,8 +104,8 @@ def as_csv(table: pd.DataFrame) -> str:
 
 
 def _row(plan: Plan) -> dict[str, Any]:
-    found = (plan.cheapest, plan.surest, plan.largest)
-    return {**next(one for one in found if one is not None), "reached": plan.reached}
+    best = next(row for row in (plan.cheapest, plan.surest, plan.largest) if row is not None)
+    return {**best, "reached": plan.reached}
 
 
 def _rtts(model: Ranged) -> list[float]:

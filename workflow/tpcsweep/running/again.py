@@ -40,44 +40,48 @@ def of_file(cell: Cell, content: Mapping[str, Any]) -> Measured | None:
 
 
 def chosen(cells: Iterable[Measured], share: float, total: int) -> list[Cell]:
-    """Those to measure once more: with the most and gravest of CAUSES first, then those of the slowest machine.
+    """Choose those to measure once more: with the most and gravest of CAUSES first, then of the slowest machine.
 
-    share: of `total` cells, at most so many (rounded up). Cells that were measured more than once are left alone:
-    what was wrong twice is the setting's.
+    Cells that were measured more than once are left alone: what was wrong twice is the setting's.
+
+    Args:
+        cells: the sweep's that were measured.
+        share: at most this part of `total` is chosen, rounded up.
+        total: the number of the sweep's cells.
     """
     measured = list(cells)
-    fastest = min((one.work for one in measured if one.work > 0), default=math.nan)
+    fastest = min((cell.work for cell in measured if cell.work > 0), default=math.nan)
     wrong = [
-        one
-        for one in measured
-        if one.attempts == 1 and (one.flags.intersection(CAUSES) or one.work >= (1 + SLOWER) * fastest)
+        cell
+        for cell in measured
+        if cell.attempts == 1 and (cell.flags.intersection(CAUSES) or cell.work >= (1 + SLOWER) * fastest)
     ]
-    wrong.sort(
-        key=lambda one: ([cause not in one.flags for cause in CAUSES], -one.work if one.work > 0 else 0.0)
-    )
-    return [one.cell for one in wrong[: math.ceil(share * total)]]
+
+    def gravity(cell: Measured) -> tuple[list[bool], float]:
+        return [cause not in cell.flags for cause in CAUSES], -cell.work if cell.work > 0 else 0.0
+
+    return [cell.cell for cell in sorted(wrong, key=gravity)[: math.ceil(share * total)]]
 
 
 def better(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
-    """The measurement of a cell that is kept: the later one, unless it has failed or has more warnings.
+    """Keep of two measurements of a cell the later one, unless it has failed or has more warnings.
 
-    Where both have as many and a CPU bound both, it is that of the faster machine.
-
-    earlier, later: cells' files without their specification. The one that is kept says of the other in `others`
+    Where both have as many and a CPU bound both, that of the faster machine is kept. It says of the other in `others`
     when it began, its throughput with the interval, how fast the machine was, its flags and status; and `attempts` of
     its summary counts both.
+
+    Args:
+        earlier: the cell's file without its specification.
+        later: the same.
     """
-    slower = _faults(later) == _faults(earlier) and _work(later) > _work(earlier)
-    kept, other = (earlier, later) if _faults(later) > _faults(earlier) or slower else (later, earlier)
-    summary = other["summary"]
+    worse = (_faults(later), _work(later)) > (_faults(earlier), _work(earlier))
+    kept, other = (earlier, later) if worse else (later, earlier)
+    figures = ("throughput", "throughput_low", "throughput_high", "machine_work")
     said = {
         "started": other["provenance"]["started"],
         "status": other["status"],
         "flags": other["flags"],
-        **{
-            name: summary.get(name)
-            for name in ("throughput", "throughput_low", "throughput_high", "machine_work")
-        },
+        **{name: other["summary"].get(name) for name in figures},
     }
     others = [*earlier.get("others", ()), said]
     return {**kept, "others": others, "summary": {**kept["summary"], "attempts": len(others) + 1}}

@@ -34,10 +34,12 @@ class Hole(NamedTuple):
 
 
 def foldable(configuration: Configuration) -> tuple[list[Path], str]:
-    """The files of cells that are there, under the wanted specification, and a line on the others if there are any.
+    """Give the files of cells that are there, under the wanted specification, and a line on the others if any.
 
-    A file that says that its cell was not measured is one of them, for its reason; its cell is one of the others.
-    Raises NoCellsError where no cell was measured.
+    A file that says that its cell was not measured is among the files, for its reason; its cell is among the others.
+
+    Raises:
+        NoCellsError: where no cell was measured.
     """
     files, measured, total = [], 0, len(configuration.grid.cells)
     for cell in configuration.grid.cells:
@@ -57,22 +59,21 @@ def foldable(configuration: Configuration) -> tuple[list[Path], str]:
 
 
 def holes(configuration: Configuration, cells: Iterable[Cell]) -> list[Hole]:
-    """Those among some cells whose files say that they were not measured, by deployment, in the order given."""
-    found: dict[str, list[Cell]] = {}
+    """Find those among some cells whose files say that they were not measured, by deployment, in the cells' order."""
+    left_out: dict[str, list[Cell]] = {}
     for cell in cells:
         if results.left_out(configuration.cell_file(cell)):
-            found.setdefault(cell.deployment_path, []).append(cell)
-    return [_hole(configuration, deployment, held) for deployment, held in found.items()]
-
-
-def _hole(configuration: Configuration, deployment: str, cells: Sequence[Cell]) -> Hole:
-    file = configuration.cell_file(cells[0])
-    return Hole(
-        deployment,
-        tuple(cell.path for cell in cells),
-        str(results.read(file)["message"]),
-        _command(configuration, str(file)),
-    )
+            left_out.setdefault(cell.deployment_path, []).append(cell)
+    files = {deployment: configuration.cell_file(group[0]) for deployment, group in left_out.items()}
+    return [
+        Hole(
+            deployment,
+            tuple(cell.path for cell in group),
+            str(results.read(files[deployment])["message"]),
+            _command(configuration, str(files[deployment])),
+        )
+        for deployment, group in left_out.items()
+    ]
 
 
 def _command(configuration: Configuration, target: str) -> str:
@@ -89,30 +90,35 @@ def beside(dataset: Path) -> bool:
         return False
 
 
-def listed(found: Sequence[Hole]) -> str:
-    """For people, at the end of a run."""
+def listed(left_out: Sequence[Hole]) -> str:
+    """Say them to people, at the end of a run."""
     lines = []
-    for hole in found:
+    for hole in left_out:
         cells = f"{len(hole.cells)} cell" + "s" * (len(hole.cells) > 1)
         lines += [f"  {hole.deployment} ({cells}): {hole.why}", f"    {hole.command}"]
     return "\n".join(lines)
 
 
-def write(found: Sequence[Hole], total: int, file: Path, page: Path, front: Path) -> None:
-    """Write them as JSON to `file`, and to `page` the front page of the report: `front`, with a table of them first.
+def write(left_out: Sequence[Hole], total: int, file: Path, page: Path, front: Path) -> None:
+    """Write a sweep's holes for programs, and a table of them for its report.
 
-    total: the cells of the sweep.
+    Args:
+        left_out: the holes.
+        total: the number of the sweep's cells.
+        file: gets them as JSON.
+        page: gets the table, followed by what is in `front`.
+        front: the first page of every sweep's report.
     """
-    write_text(page, table(found, total) + front.read_text())
+    write_text(page, table(left_out, total) + front.read_text())
     # Last, as its time tells which cells it was made of.
-    write_json(file, [hole._asdict() for hole in found])
+    write_json(file, [hole._asdict() for hole in left_out])
 
 
-def table(found: Sequence[Hole], total: int) -> str:
-    """Them in reStructuredText, which Snakemake reads as a template of Jinja's; nothing of none."""
-    if not found:
+def table(left_out: Sequence[Hole], total: int) -> str:
+    """Tabulate holes in reStructuredText, which Snakemake reads as a template of Jinja's; no text for no hole."""
+    if not left_out:
         return ""
-    count = sum(len(hole.cells) for hole in found)
+    count = sum(len(hole.cells) for hole in left_out)
     lines = [
         f"**Not measured: {count} of {total} cells.** Figures show them as holes, and models were fitted without them.",
         "",
@@ -121,10 +127,9 @@ def table(found: Sequence[Hole], total: int) -> str:
         "",
     ]
     rows = [("deployment", "cells", "why", "command that measures them")]
-    rows += [(hole.deployment, str(len(hole.cells)), hole.why, hole.command) for hole in found]
-    for row in rows:
-        first, *rest = map(_escaped, row)
-        lines += [f"   * - {first}", *(f"     - {text}" for text in rest)]
+    rows += [(hole.deployment, str(len(hole.cells)), hole.why, hole.command) for hole in left_out]
+    for first, *rest in rows:
+        lines += [f"   * - {_escaped(first)}", *(f"     - {_escaped(text)}" for text in rest)]
     return "\n".join([*lines, "", ""])
 
 

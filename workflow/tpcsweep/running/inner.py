@@ -11,36 +11,21 @@ from typing import Any
 from tpcsweep.linux.signals import held
 
 
-def command(
-    python: str, snakefile: str, config: Mapping[str, Any], testbeds: int, cores: int, targets: Sequence[str]
-) -> list[str]:
-    """The Snakemake that makes some targets by the workflow's own rules, with a configuration of its own.
+def make(beginning: Sequence[str], config: Mapping[str, Any], targets: Sequence[str]) -> int:
+    """Make targets by the workflow's own rules with a configuration of their own; returns Snakemake's exit code.
 
-    testbeds, cores: as many as the outer one has, where the profile would say otherwise.
+    Args:
+        beginning: of the command line, see `Internals.inner`.
+        config: what `--config` says.
+        targets: rules and files.
     """
-    given = [f"{name}={value}" for name, value in config.items()]
-    return [
-        *(
-            python,
-            "-m",
-            "snakemake",
-            "--snakefile",
-            snakefile,
-            "--nolock",
-            "--quiet",
-            "rules",
-            "host",
-            "progress",
-        ),
-        *("--cores", str(cores), "--resources", f"testbed={testbeds}", "--config", *given, "--", *targets),
-    ]
+    return start(
+        [*beginning, "--config", *(f"{key}={value}" for key, value in config.items()), "--", *targets]
+    )
 
 
 def start(argv: Sequence[str]) -> int:
-    """Run a Snakemake to its end, well or not, and return its exit code.
-
-    It is ended in order when this process is to end.
-    """
+    """Run a command to its end, well or not, and return its exit code. It is ended in order when this process ends."""
     child: subprocess.Popen[bytes] | None = None
     try:
         with held():  # or the end may come when it runs and is not yet known here

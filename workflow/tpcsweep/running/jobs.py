@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable
 from math import prod
-from typing import Any, Protocol
+from typing import Any
 
 from tpcsweep.configuration.loading import Configuration, wanted
 from tpcsweep.configuration.sweep import Group
@@ -15,35 +15,25 @@ DEPLOYMENT = "deployment_"
 """What the names of the rules that measure begin with."""
 
 
-class Wildcards(Protocol):
-    """What a rule's wildcards are here."""
-
-    deployment: str
-
-
 class Jobs:
     """The jobs of a configuration: one for each deployment."""
 
-    def __init__(self, configuration: Configuration, workflow: Any) -> None:
-        """workflow: Snakemake's, for `inputs`."""
+    def __init__(self, configuration: Configuration, force: Callable[[list[str]], None]) -> None:
+        """`force` lets files be made anew, see `Internals.force`."""
         self._configuration = configuration
-        self._workflow = workflow
+        self._force = force
         self._grid = configuration.grid
         self.testbed = 0 if configuration.testbed.simulated else 1
         """How much of the resource of that name a job takes: what is computed keeps no testbed from others."""
 
-    def inputs(self, wildcards: Wildcards) -> list[str]:
-        """No files. But the deployment's cells that are there and stale are made anew, as if Snakemake's -R named them.
-
-        By itself Snakemake compares times, and what it remembers of its own runs.
-        """
+    def inputs(self, wildcards: Any) -> list[str]:
+        """Give no files; but let the deployment's cells that are there and stale be made anew."""
         cells = self._grid.deployments[wildcards.deployment]
         files = ((self._configuration.cell_file(cell), wanted(self._configuration, cell)) for cell in cells)
-        stale = [str(file) for file, spec in files if file.exists() and results.stale(file, spec)]
-        self._workflow.dag.forcefiles.update(stale)
+        self._force([str(file) for file, spec in files if file.exists() and results.stale(file, spec)])
         return []
 
-    def priority(self, wildcards: Wildcards) -> int:
+    def priority(self, wildcards: Any) -> int:
         """The place of a deployment in the shuffled order, the highest first."""
         return self._grid.rank[wildcards.deployment]
 
@@ -61,11 +51,6 @@ class Jobs:
         if prod(map(len, axes)) == len(set(group.deployments)):
             return "/".join(_either(values) for values in axes)
         return _either(dict.fromkeys(group.deployments))
-
-
-def deploys(jobs: Iterable[Any]) -> bool:
-    """Whether one of the jobs that a Snakemake is going to run measures cells."""
-    return any(job.rule.name.startswith(DEPLOYMENT) for job in jobs)
 
 
 def _either(texts: dict[str, None]) -> str:

@@ -40,8 +40,7 @@ class Run(TypedDict):
 
 def begin(folder: Path, cells: int) -> None:
     """Note at the start of a run how many cells it will measure; its jobs count them down."""
-    run = Run(cells=cells, done=0, began=time.time(), left_out=[])
-    write_json(folder / FILE, run)
+    write_json(folder / FILE, Run(cells=cells, done=0, began=time.time(), left_out=[]))
 
 
 def quieten() -> None:
@@ -49,11 +48,8 @@ def quieten() -> None:
 
     Of a job that fails it says of each cell without a file before that none is put back.
     """
-    logging.getLogger("snakemake.logging").addFilter(_is_news)
-
-
-def _is_news(record: logging.LogRecord) -> bool:
-    return not _NO_BACKUP.fullmatch(record.getMessage())
+    logger = logging.getLogger("snakemake.logging")
+    logger.addFilter(lambda record: not _NO_BACKUP.fullmatch(record.getMessage()))
 
 
 def more(folder: Path, cells: int) -> None:
@@ -72,6 +68,7 @@ class Progress:
     """Lines on standard error: one a cell, and on a terminal one that keeps changing."""
 
     def __init__(self, sweep: str, folder: Path) -> None:
+        """`folder` is that of the results of the sweep of that name."""
         self._sweep = sweep
         self._folder = folder
         with _noted(folder) as self._run:
@@ -80,30 +77,25 @@ class Progress:
         self._name = ""
 
     def stage(self, text: str) -> None:
-        """Something that is not a cell: deploying, waiting."""
-        self._say(f"{self._sweep}: {text}", final=True)
+        """Say what is done that is no cell: deploying, waiting."""
+        self._say(f"{self._sweep}: {text}")
 
     def begin(self, name: str) -> None:
-        """A cell begins."""
+        """Say that a cell begins."""
         self._name = name
         self.look(None, 0.0)
 
     def look(self, steady: Steady | None, seconds: float) -> None:
-        """The cell's figures so far."""
+        """Say on a terminal what the cell's throughput is so far; `steady` is None before that is known."""
         if self._live:
-            found = "starting" if steady is None else f"{steady.mean:.3g} Gbit/s"
-            self._say(
-                f"{self._head(self._run['done'] + 1)}: {found} after {seconds:.0f} s{self._left()}",
-                final=False,
-            )
+            rate = "starting" if steady is None else f"{steady.mean:.3g} Gbit/s"
+            head = self._head(self._run["done"] + 1)
+            self._say(f"{head}: {rate} after {seconds:.0f} s{self._left()}", final=False)
 
     def end(self, status: str, throughput: float | None, message: str, flags: list[str]) -> None:
-        """The cell has ended."""
-        found = (
-            f"{throughput:.3g} Gbit/s"
-            if status == "ok" and throughput is not None
-            else f"{status}: {message}"
-        )
+        """Say how the cell has ended."""
+        well = status == "ok" and throughput is not None
+        outcome = f"{throughput:.3g} Gbit/s" if well else f"{status}: {message}"
         marks = "".join(
             f" [{grade}: {', '.join(FLAGS[flag].words for flag in raised)}]"
             for grade in LOUD
@@ -111,17 +103,15 @@ class Progress:
         )
         with _noted(self._folder) as self._run:
             self._run["done"] += 1
-        self._say(f"{self._head(self._run['done'])}: {found}{marks}{self._left()}", final=True)
+        self._say(f"{self._head(self._run['done'])}: {outcome}{marks}{self._left()}")
 
     def left_out(self, deployment: str, cells: Sequence[str], why: str) -> None:
-        """Cells of a deployment could not be measured."""
+        """Say that cells of a deployment could not be measured."""
         with _noted(self._folder) as self._run:
             self._run["done"] += len(cells)
             self._run["left_out"] += cells
-        self._say(
-            f"{self._sweep}: {len(cells)} cell(s) of {deployment} not measured: {why}{self._left()}",
-            final=True,
-        )
+        text = f"{self._sweep}: {len(cells)} cell(s) of {deployment} not measured: {why}{self._left()}"
+        self._say(text)
 
     def _head(self, number: int) -> str:
         return f"{self._sweep} cell {number}/{max(number, self._run['cells'])} {self._name}"
@@ -134,7 +124,7 @@ class Progress:
         left = (time.time() - self._run["began"]) / done * max(0, self._run["cells"] - done)
         return f" · about {left / 60:.0f} min left" if left >= 90 else f" · about {left:.0f} s left"
 
-    def _say(self, text: str, *, final: bool) -> None:
+    def _say(self, text: str, *, final: bool = True) -> None:
         start, end = (BLANK if self._live else ""), ("\n" if final else "")
         sys.stderr.write(f"{start}{text}{end}")
         sys.stderr.flush()
@@ -142,7 +132,7 @@ class Progress:
 
 @contextlib.contextmanager
 def _noted(folder: Path) -> Iterator[Run]:
-    """What was noted of the run, for the length of a `with`; changes are kept. Jobs that run side by side all do so."""
+    """Lend what is noted of a run, to one job at a time, and keep what the job changes of it."""
     with (folder / FILE).open("r+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         run: Run = json.load(file)

@@ -24,29 +24,24 @@ _HOLE = b'{"status":"not_measured",'
 def stale(path: Path, wanted: Mapping[str, Any]) -> bool:
     """Whether a cell must be measured.
 
-    So it must where its file is missing, unreadable, was measured under something else, or says that it was not
-    measured.
+    It must where its file is missing or unreadable, was written for another specification than the wanted one, or
+    says that the cell was not measured.
     """
-    head = _head(wanted)
+    head = orjson.dumps({"spec": wanted})[:-1] + b","  # as `publish` writes it
     try:
         with path.open("rb") as file:
             if file.read(len(head)) == head:  # nearly always, and 10⁵ whole files are not read for it
                 return False
-        found = orjson.loads(path.read_bytes())
-        return bool(found["spec"] != wanted or found.get("status") == NOT_MEASURED)
+        content = read(path)
+        return bool(content["spec"] != wanted or content.get("status") == NOT_MEASURED)
     except (FileNotFoundError, orjson.JSONDecodeError, KeyError, TypeError):
         return True
 
 
 def read(path: Path) -> dict[str, Any]:
-    """What a cell's file has."""
-    found: dict[str, Any] = orjson.loads(path.read_bytes())
-    return found
-
-
-def _head(spec: Mapping[str, Any]) -> bytes:
-    """How the file of a cell begins that was measured under a specification: see `publish`."""
-    return orjson.dumps({"spec": spec})[:-1] + b","
+    """Read a cell's file."""
+    content: dict[str, Any] = orjson.loads(path.read_bytes())
+    return content
 
 
 def publish(path: Path, spec: Mapping[str, Any], result: Mapping[str, Any], rescue: Path) -> None:
@@ -70,7 +65,10 @@ def publish(path: Path, spec: Mapping[str, Any], result: Mapping[str, Any], resc
 def leave_out(path: Path, spec: Mapping[str, Any], record: Mapping[str, Any]) -> None:
     """Write that a cell was not measured, beside its place and renamed. The cell stays stale.
 
-    record: `message` says why, and the rest is as in the file of a cell without any figure.
+    Args:
+        path: the cell's file.
+        spec: what it was to be measured under.
+        record: `message` says why, and the rest is as in the file of a cell without any figure.
     """
     with _written(path, {"status": NOT_MEASURED, "spec": spec, **record}):
         pass
@@ -87,7 +85,7 @@ def left_out(path: Path) -> bool:
 
 @contextlib.contextmanager
 def _written(path: Path, content: Mapping[str, Any]) -> Iterator[Path]:
-    """A file beside a place with the content, safe on the disk; it takes the place at the end."""
+    """Write a file beside its place and safely to the disk; it takes the place at the end of the `with`."""
     with replacing(path) as part:
         with part.open("wb") as file:
             file.write(orjson.dumps(content))
@@ -130,17 +128,19 @@ def hold(folder: Path) -> None:
     """Keep other runs out of a results folder for the life of this process.
 
     The kernel drops the lock with its holder, so that after kill -9 the next run simply works; Snakemake's own lock
-    files stay and need --unlock. A run that the holder has started writes in its name. Raises ResultsInUseError.
+    files stay and need --unlock. A run that the holder has started writes in its name.
+
+    Raises:
+        ResultsInUseError: where another run has the folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    lock = os.open(
-        folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-    )  # never closed: held until the end
+    # Never closed: held until the end.
+    lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         holder = os.pread(lock, 20, 0).decode()
-        if holder in {str(one.pid) for one in psutil.Process().parents()}:
+        if holder in {str(process.pid) for process in psutil.Process().parents()}:
             os.close(lock)
             return
         raise ResultsInUseError(

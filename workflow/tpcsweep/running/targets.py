@@ -1,13 +1,11 @@
-"""What a run was asked for, as far as it says whether the configured sweep has a part in it, and is measured."""
+"""Whether the configured sweep has a part in what a run was asked for, and is measured."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from snakemake.cli import get_argument_parser  # type: ignore[import-untyped]
-
-from tpcsweep.published import NAMES
 from tpcsweep.running.jobs import DEPLOYMENT
 
 _OTHERS = ("published", "terena2005", "open_questions")
@@ -20,45 +18,38 @@ _WITHOUT_CELLS = ("grid", "reap", "import", "compare", "comparison", "compare_no
 """Rules that need no cells of the configured sweep."""
 
 
-def requested(argv: Sequence[str]) -> list[str]:
-    """The rules and files that a Snakemake was asked for by its command line; none for the default target.
+@dataclass(frozen=True)
+class Targets:
+    """The rules and files that a run was asked for; none for the default target."""
 
-    While rules are read Snakemake tells them no targets yet (`workflow.dag_settings` is None), and so its own parser
-    is asked. The process of a job names the job's rule. Where Snakemake is no command (its API) nothing is known.
-    """
-    program = Path(argv[0])
-    if "snakemake" not in (program.name, program.parent.name):
-        return []
-    given, _ = get_argument_parser().parse_known_args(list(argv[1:]))
-    return [*given.targets, *(job.rulename for job in given.target_jobs)]
+    names: Sequence[str]
+    figures: Collection[str]
+    """The names of published figures."""
+    published: Path
+    """The folder of what reproduces publications."""
 
+    @property
+    def of_configured_sweep(self) -> bool:
+        """Whether any may need the configured sweep: all but those that reproduce publications do.
 
-def of_configured_sweep(targets: Iterable[str], results: str) -> bool:
-    """Whether any of the targets may need the configured sweep: all but those that reproduce publications do.
+        Figures have sweeps of their own, which their inner Snakemake configures.
+        """
+        return not self.names or not all(map(self._is_published, self.names))
 
-    Figures have sweeps of their own, which their inner Snakemake configures.
-    """
-    targets = list(targets)
-    return not targets or not all(_published(target, Path(results) / "published") for target in targets)
+    def of_what_is_there(self, folder: Path) -> bool:
+        """Whether nothing is asked for but what is made of a dataset, such as models, and so of cells that are there.
 
+        Args:
+            folder: of the configured sweep's results.
+        """
+        asked = [name for name in self.names if name not in _WITHOUT_CELLS and not self._is_published(name)]
+        return bool(asked) and not any(_measures(name, folder) for name in asked)
 
-def of_what_is_there(targets: Iterable[str], results: str, folder: Path) -> bool:
-    """Whether nothing is asked for but what is made of a dataset, such as models, and so of the cells that are there.
-
-    folder: of the sweep's results.
-    """
-    published = Path(results) / "published"
-    asked = [
-        target for target in targets if target not in _WITHOUT_CELLS and not _published(target, published)
-    ]
-    return bool(asked) and not any(_measuring(target, folder) for target in asked)
+    def _is_published(self, name: str) -> bool:
+        return name in self.figures or name.startswith(_OTHERS) or Path(name).is_relative_to(self.published)
 
 
-def _measuring(target: str, folder: Path) -> bool:
+def _measures(target: str, folder: Path) -> bool:
     if target in _MEASURING or target.startswith(DEPLOYMENT):
         return True
     return any(Path(target).is_relative_to(folder / name) for name in _MEASURED)
-
-
-def _published(target: str, folder: Path) -> bool:
-    return target in NAMES or target.startswith(_OTHERS) or Path(target).is_relative_to(folder)

@@ -1,0 +1,64 @@
+"""What Snakemake 9 has no public way for, in one place. Its next release may need a change here, and nowhere else."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from snakemake.cli import get_argument_parser  # type: ignore[import-untyped]
+
+
+def requested(argv: Sequence[str]) -> list[str]:
+    """Name the rules and files that a Snakemake was asked for by its command line; none for the default target.
+
+    While rules are read Snakemake tells them no targets yet (`workflow.dag_settings` is None), and which words of a
+    command line are targets depends on all of its options. So its own parser is asked. The process of a job names the
+    job's rule. Where Snakemake is no command (its API) nothing is known.
+    """
+    program = Path(argv[0])
+    if "snakemake" not in (program.name, program.parent.name):
+        return []
+    options, _ = get_argument_parser().parse_known_args(list(argv[1:]))
+    return [*options.targets, *(job.rulename for job in options.target_jobs)]
+
+
+class Internals:
+    """A workflow's attributes that no documentation names."""
+
+    def __init__(self, workflow: Any) -> None:
+        """`workflow` is what rules know by that name."""
+        self._workflow = workflow
+        # Not in profiles/default, as its resources would win over those of another profile.
+        workflow.global_resources.setdefault("testbed", 1)
+
+    @property
+    def in_conda(self) -> bool:
+        """Whether jobs run in conda environments of their own."""
+        return "conda" in map(str, self._workflow.deployment_settings.deployment_method)
+
+    def inner(self, _wildcards: object) -> list[str]:
+        """Give params the beginning of a Snakemake's command line within a job: as many cores and testbeds as here."""
+        workflow = self._workflow
+        testbeds = workflow.global_resources["testbed"].value
+        snakefile = str(Path(workflow.basedir, "Snakefile"))
+        quiet = ("--nolock", "--quiet", "rules", "host", "progress")
+        width = ("--cores", str(workflow.cores), "--resources", f"testbed={testbeds}")
+        return [sys.executable, "-m", "snakemake", "--snakefile", snakefile, *quiet, *width]
+
+    def force(self, files: Iterable[str]) -> None:
+        """Make files anew, as if -R had named them, once it is known that they are wanted and stale.
+
+        By itself Snakemake compares times, and what it remembers of its own runs.
+        """
+        self._workflow.dag.forcefiles.update(files)
+
+    def will_run(self, prefix: str) -> bool:
+        """Whether a job is going to run of a rule whose name begins so. It is known when a run starts."""
+        return any(job.rule.name.startswith(prefix) for job in self._workflow.dag.needrun_jobs())
+
+
+def spare_pandas() -> None:
+    """Keep Snakemake from loading pandas to see whether parameters are data frames: it takes 0.5 s and 70 MB."""
+    sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]

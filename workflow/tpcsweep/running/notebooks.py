@@ -1,0 +1,50 @@
+"""Notebooks run with parameters, by kernels that are reached by socket files: no network is needed, nor loopback."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import papermill  # type: ignore[import-untyped]
+from papermill.engines import NBClientEngine, papermill_engines  # type: ignore[import-untyped]
+from papermill.exceptions import PapermillExecutionError  # type: ignore[import-untyped]
+from traitlets.config import Config
+
+from tpcsweep.files import write_text
+
+NotebookError = PapermillExecutionError
+"""What a notebook ends with when a cell of it raises."""
+
+
+class LocalEngine(NBClientEngine):  # type: ignore[misc]
+    """Papermill's own engine; each kernel has a folder of its own for its sockets, where all share the current one."""
+
+    @classmethod
+    def execute_managed_notebook(cls, nb_man: Any, kernel_name: str, **options: Any) -> Any:
+        """Run a notebook's cells."""
+        with tempfile.TemporaryDirectory(prefix="tpcsweep-") as folder:
+            config = Config({"KernelManager": {"transport": "ipc", "ip": f"{folder}/kernel"}})
+            return super().execute_managed_notebook(nb_man, kernel_name, config=config, **options)
+
+
+papermill_engines.register(None, LocalEngine)
+
+
+def run(notebook: Path, output: Path, values: Mapping[str, Any]) -> None:
+    """Run a notebook, and write it with its outputs when it has run to its end.
+
+    Args:
+        notebook: the file.
+        output: the file that is written.
+        values: by name; those that are parameters of the notebook are given to it.
+
+    Raises:
+        NotebookError: for a cell that raises.
+    """
+    declared = papermill.inspect_notebook(notebook)
+    parameters = {name: value for name, value in values.items() if name in declared}
+    executed = papermill.execute_notebook(notebook, None, parameters, progress_bar=False)
+    write_text(output, nbformat.writes(executed))  # type: ignore[no-untyped-call]
