@@ -7,7 +7,7 @@ from tpcsweep.running.holes import NoCellsError, foldable
 from tpcsweep.running.internals import Internals, requested, spare_pandas
 from tpcsweep.running.jobs import DEPLOYMENT, Jobs
 from tpcsweep.configuration.problems import ConfigurationError
-from tpcsweep.published import NAMES
+from tpcsweep.published.figures import FIGURES
 from tpcsweep.running.runner import begin, conclude, expected
 from tpcsweep.running.targets import Targets
 
@@ -21,7 +21,7 @@ configfile: "config/config.yaml"
 try:
     SETTINGS = configurations.load(config, Path(workflow.basedir))
     PUBLISHED = f"{SETTINGS.run.results}/published"
-    TARGETS = Targets(requested(sys.argv), NAMES, Path(PUBLISHED))
+    TARGETS = Targets(requested(sys.argv), FIGURES, Path(PUBLISHED))
     # Else nothing of the configured sweep is checked, written or locked: what is asked for has another one, or none.
     MEASURES = SETTINGS.measures and TARGETS.of_configured_sweep
     # Else none of it is measured either: what is asked for is made of the cells that are there.

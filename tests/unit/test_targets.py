@@ -6,13 +6,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from tpcsweep.published import NAMES
+from tpcsweep.published.figures import FIGURES
 from tpcsweep.running.internals import Internals, requested
 from tpcsweep.running.targets import Targets
 
 
 def asked(*names: str) -> Targets:
-    return Targets(names, NAMES, Path("my results/published"))
+    return Targets(names, FIGURES, Path("my results/published"))
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_targets_are_those_of_the_command_line(line: str, targets: list[str]) ->
         # What an inner Snakemake is asked for: its results are the folder of published figures.
         (["my results/chep2024_fig8@simulation/dataset.nc"], True),
         (["published"], False),
-        (list(NAMES), False),
+        (list(FIGURES), False),
         (["terena2005", "terena2005_simulation_3", "open_questions_measured"], False),
         (["my results/published/open_questions/open_questions.html"], False),
     ],

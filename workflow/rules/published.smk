@@ -1,10 +1,9 @@
 import sys
 from pathlib import Path
 
-FIGURES_ASKED_FOR = [name for name in NAMES if name in TARGETS.names]
+FIGURES_ASKED_FOR = [name for name in FIGURES if name in TARGETS.names]
 if FIGURES_ASKED_FOR:
     # Here, as few runs draw.
-    from tpcsweep.published.figures import FIGURES
     from tpcsweep.published.planned import problems
 
     REFUSED = [
@@ -30,7 +29,7 @@ rule published:
         "../../envs/tpcsweep.yaml"
     params:
         inner=INTERNALS.inner,
-        figures=list(NAMES),
+        figures=list(FIGURES),
         everything=True,
         testbed=GIVEN.get("testbed"),
         scale=SETTINGS.run.scale,

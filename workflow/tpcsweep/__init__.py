@@ -1,0 +1,1 @@
+"""Reproducible parameter sweeps of XRootD HTTP third-party copies."""
