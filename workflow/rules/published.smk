@@ -38,7 +38,7 @@ rule published:
         "../scripts/published.py"
 
 
-for figure in NAMES:
+for figure in FIGURES:
 
     rule:
         name:
