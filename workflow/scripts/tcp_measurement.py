@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tpcsweep.running.reporting import reported
+from tpcsweep.running.scripts import reported
 from tpcsweep.studies.terena2005.cases import MEASURED
 from tpcsweep.studies.terena2005.measurement import MeasurementError, measure_all
 from tpcsweep.testbeds.netns.machine import MachineError

@@ -124,7 +124,7 @@ class Import(Strict):
 
 def axis_dimension(name: str) -> Dimension | None:
     """Give the dimension of an axis; None for words, and for what is no parameter."""
-    known = quantity(name) if name in Parameters.model_fields else None
+    known = quantity(name)
     return known.dimension if known else None
 
 

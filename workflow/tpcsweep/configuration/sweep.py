@@ -367,15 +367,10 @@ def expected_seconds(grid: Grid, deploy_seconds: float, cell_seconds: float = 0.
         cell_seconds: what a cell takes beside its measuring, s.
     """
     cells = len(grid.cells)
-    base = computing_seconds(grid, deploy_seconds, cell_seconds)
+    base = len(grid.deployments) * deploy_seconds + cells * cell_seconds
     shortest, longest = grid.sweep.measurement.bounds
     again = math.ceil(grid.sweep.again * cells) * (deploy_seconds + cell_seconds + longest)
     return base + cells * shortest, base + cells * longest + again
-
-
-def computing_seconds(grid: Grid, deploy_seconds: float, cell_seconds: float) -> float:
-    """Give what a sweep takes beside measuring, s: all of it where cells are computed."""
-    return len(grid.deployments) * deploy_seconds + len(grid.cells) * cell_seconds
 
 
 def _as_lists(selection: Strict) -> dict[str, tuple[Value, ...]]:

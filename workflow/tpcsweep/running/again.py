@@ -70,9 +70,7 @@ def better(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, An
     when it began, its throughput with the interval, how fast the machine was, its flags and status; and `attempts` of
     its summary counts both.
 
-    Args:
-        earlier: the cell's file without its specification.
-        later: the same.
+    Both are a cell's file without its specification.
     """
     worse = (_faults(later), _work(later)) > (_faults(earlier), _work(earlier))
     kept, other = (earlier, later) if worse else (later, earlier)

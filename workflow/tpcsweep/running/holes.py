@@ -92,22 +92,16 @@ def beside(dataset: Path) -> bool:
 
 def listed(left_out: Sequence[Hole]) -> str:
     """Say them to people, at the end of a run."""
-    lines = []
-    for hole in left_out:
-        cells = f"{len(hole.cells)} cell" + "s" * (len(hole.cells) > 1)
-        lines += [f"  {hole.deployment} ({cells}): {hole.why}", f"    {hole.command}"]
-    return "\n".join(lines)
+    return "\n".join(
+        f"  {hole.deployment} ({len(hole.cells)} cell{'s' * (len(hole.cells) > 1)}): {hole.why}\n    {hole.command}"
+        for hole in left_out
+    )
 
 
 def write(left_out: Sequence[Hole], total: int, file: Path, page: Path, front: Path) -> None:
-    """Write a sweep's holes for programs, and a table of them for its report.
+    """Write a sweep's holes as JSON to `file`, and to `page`, which begins its report, as a table above `front`.
 
-    Args:
-        left_out: the holes.
-        total: the number of the sweep's cells.
-        file: gets them as JSON.
-        page: gets the table, followed by what is in `front`.
-        front: the first page of every sweep's report.
+    `total` is the number of the sweep's cells.
     """
     write_text(page, table(left_out, total) + front.read_text())
     # Last, as its time tells which cells it was made of.
@@ -119,8 +113,9 @@ def table(left_out: Sequence[Hole], total: int) -> str:
     if not left_out:
         return ""
     count = sum(len(hole.cells) for hole in left_out)
+    said = "Figures show them as holes, and models were fitted without them."
     lines = [
-        f"**Not measured: {count} of {total} cells.** Figures show them as holes, and models were fitted without them.",
+        f"**Not measured: {count} of {total} cells.** {said}",
         "",
         ".. list-table::",
         "   :header-rows: 1",

@@ -152,9 +152,7 @@ def conclude(configuration: Configuration) -> str:
 def begin(configuration: Configuration, *, try_testbed: bool = True) -> None:
     """Start a run: keep others out of its results and noise out of its output, and count the cells to measure.
 
-    Args:
-        configuration: of the sweep.
-        try_testbed: whether the testbed is tried where there are cells to measure.
+    Where there are any, the testbed is tried too, unless `try_testbed` says otherwise.
 
     Raises:
         Exception: what is in `expected`, where the testbed cannot measure any cell.
