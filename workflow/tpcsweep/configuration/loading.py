@@ -174,11 +174,7 @@ class Configuration:
 
 
 def load(config: Mapping[str, Any], root: Path) -> Configuration:
-    """Read the configuration of a run.
-
-    Args:
-        config: the workflow's `config`.
-        root: the folder that files are below.
+    """Read the configuration of a run from the workflow's `config` and the files below the root that it names.
 
     Raises:
         ConfigurationError: with a line for everything that is wrong in the configuration and both files.

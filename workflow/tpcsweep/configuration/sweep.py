@@ -278,18 +278,16 @@ class Grid:
     @cached_property
     def deployments(self) -> Mapping[str, tuple[Cell, ...]]:
         """The cells of each deployment, in the order in which they are to be measured."""
-        return MappingProxyType(
-            {
-                path: tuple(sorted(cells, key=lambda cell: self._shuffled(path, cell.cell_path)))
-                for path, cells in self._held.items()
-            }
-        )
+        return {
+            path: tuple(sorted(cells, key=lambda cell: self._shuffled(path, cell.cell_path)))
+            for path, cells in self._held.items()
+        }
 
     @cached_property
     def rank(self) -> Mapping[str, int]:
         """The place of each deployment in the shuffled order. The highest is first, as job priorities are."""
         order = sorted(self.deployments, key=self._shuffled)
-        return MappingProxyType({path: rank for rank, path in enumerate(order, start=1)})
+        return {path: rank for rank, path in enumerate(order, start=1)}
 
     def _shuffled(self, *names: str) -> bytes:
         """A key to sort by. A name's key is its own, so that a new value leaves the order of the others alone."""
@@ -306,7 +304,7 @@ class Grid:
     @cached_property
     def by_path(self) -> Mapping[str, Cell]:
         """Each cell by its path."""
-        return MappingProxyType({cell.path: cell for cell in self.cells})
+        return {cell.path: cell for cell in self.cells}
 
 
 def expand(sweep: Sweep, defaults: Mapping[str, Value] = MappingProxyType({})) -> Grid:
@@ -357,14 +355,9 @@ def expand(sweep: Sweep, defaults: Mapping[str, Value] = MappingProxyType({})) -
 
 
 def expected_seconds(grid: Grid, deploy_seconds: float, cell_seconds: float = 0.0) -> tuple[float, float]:
-    """Give the shortest and longest duration of a sweep, s.
+    """Give the shortest and longest duration of a sweep, s, by what deployments and cells take beside measuring, s.
 
     In the longest, as many cells as may be are measured once more, each in a deployment of its own.
-
-    Args:
-        grid: its cells.
-        deploy_seconds: what a deployment takes to be brought up and torn down, s.
-        cell_seconds: what a cell takes beside its measuring, s.
     """
     cells = len(grid.cells)
     base = len(grid.deployments) * deploy_seconds + cells * cell_seconds

@@ -38,7 +38,6 @@ def bring(settings: Import, file: Path, name: str) -> Folded:
         ConfigurationError: for a file that cannot be read as a table, a column that it does not have, a condition
             that is none or that no row meets, a value that is no quantity of its axis or variable (with line or
             row, column, what it is and what is allowed), and a grid of more than MOST_CELLS cells.
-        OSError: for a file that cannot be opened.
     """
     table = read(file)
     _require_columns(settings, table, file)

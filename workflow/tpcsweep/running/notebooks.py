@@ -36,10 +36,7 @@ papermill_engines.register(None, LocalEngine)
 def run(notebook: Path, output: Path, values: Mapping[str, Any]) -> None:
     """Run a notebook, and write it with its outputs when it has run to its end.
 
-    Args:
-        notebook: the file.
-        output: the file that is written.
-        values: by name; those that are parameters of the notebook are given to it.
+    Of the values those are given to it that are its parameters.
 
     Raises:
         NotebookError: for a cell that raises.

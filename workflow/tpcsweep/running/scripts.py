@@ -18,16 +18,13 @@ from tpcsweep.linux.signals import held
 def reported(log: str, *expected: type[Exception], about: str = "") -> Iterator[None]:
     """Turn expected errors into the end of the process, with the error's text on standard error and in the log.
 
-    Args:
-        log: the job's log, which Snakemake has removed before it started the job.
-        *expected: the errors.
-        about: what the text begins with, such as the sweep's name.
+    The text begins with what it is about, such as the sweep's name.
     """
     try:
         yield
     except expected as error:
         text = f"{about}: {error}" if about else str(error)
-        with Path(log).open("a") as file:
+        with Path(log).open("a") as file:  # Snakemake has removed it before the job
             file.write(f"{text}\n")
         sys.exit(text)
 
