@@ -79,7 +79,6 @@ def _texts(values: xr.DataArray) -> list[str]:
 
 
 def _text(value: Any) -> str:
-    """Write one such value."""
     return path_text(None if isinstance(value, float) and math.isinf(value) else value)
 
 
@@ -178,7 +177,6 @@ def _about(summary: xr.Dataset) -> Iterator[str]:
 
 
 def _states(row: xr.Dataset, frame: Frame) -> Iterator[str]:
-    """Whether cells went well, and their flags."""
     ok, flags = f"{PREFIX}_ok", f"{PREFIX}_flags"
     yield from _head(ok, "gauge", "", "1 for a cell that was measured, 0 for one that failed")
     for status, (labels, ended) in zip(row["status"].values.tolist(), frame, strict=True):

@@ -94,8 +94,6 @@ def files_of(layer: str, streams: int, content: str) -> Files:
 
 
 def _of_tools() -> list[Rule]:
-    """What a tool can do."""
-
     def tcp_streams(count: int, tool: Tool, copy_mode: str) -> str | None:
         most, why = tool.connections(copy_mode)
         if count <= most:

@@ -169,7 +169,6 @@ class Configuration:
         return {"measurement": self.sweep.measurement.model_dump(), "testbed": testbed}
 
     def cell_file(self, cell: Cell) -> Path:
-        """Say where a cell is written."""
         return self.folder / "cells" / f"{cell.path}.json"
 
 
@@ -224,8 +223,6 @@ def wanted(configuration: Configuration, cell: Cell) -> dict[str, Any]:
 
 
 class _File(NamedTuple):
-    """A file of the configuration."""
-
     name: str
     """What results are named by."""
     shown: str

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.parameters import Value, show_value
-from tpcsweep.configuration.sweep import REPETITION, Cell, expected_seconds
+from tpcsweep.configuration.sweep import REPETITION, expected_seconds
 
 
 def summary(configuration: Configuration) -> str:
@@ -43,17 +43,12 @@ def table(configuration: Configuration) -> RenderableType:
     for order, path in enumerate(sorted(grid.deployments, key=grid.rank.__getitem__, reverse=True), start=1):
         cells = grid.deployments[path]
         shown = (show_value(name, value) for name, value in cells[0].deployment.values.items())
-        deployments.add_row(str(order), *shown, str(len(cells)), _settings(cells, grid.axes))
+        settings = []
+        for name in cells[0].setting.values:
+            held = {cell.setting.values[name] for cell in cells}
+            settings.append(f"{name} {_values(name, (value for value in grid.axes[name] if value in held))}")
+        deployments.add_row(str(order), *shown, str(len(cells)), "; ".join(settings))
     return Group(summary(configuration), axes, deployments)
-
-
-def _settings(cells: Sequence[Cell], axes: Mapping[str, Sequence[Value]]) -> str:
-    """The values that the cells of a deployment have on the other axes, in the order of the axes."""
-    shown = []
-    for name in cells[0].setting.values:
-        held = {cell.setting.values[name] for cell in cells}
-        shown.append(f"{name} {_values(name, (value for value in axes[name] if value in held))}")
-    return "; ".join(shown)
 
 
 def _values(name: str, values: Iterable[Value]) -> str:

@@ -22,7 +22,6 @@ class Side:
     key: str
     """What errors call it: base or new."""
     text: str
-    """As it was given."""
     dataset: Path
     chosen: Mapping[str, Value]
     """Values of axes, in base units."""

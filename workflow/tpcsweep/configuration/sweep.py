@@ -157,7 +157,6 @@ class Scale(Strict):
 
     @property
     def factor(self) -> Fraction:
-        """The factor as a number."""
         return Fraction(self.by)
 
     @property
@@ -303,16 +302,13 @@ class Grid:
 
     @cached_property
     def by_path(self) -> Mapping[str, Cell]:
-        """Each cell by its path."""
         return {cell.path: cell for cell in self.cells}
 
 
 def expand(sweep: Sweep, defaults: Mapping[str, Value] = MappingProxyType({})) -> Grid:
     """Make the grid of a sweep: the product of its axes, less what is excluded, plus what is included.
 
-    Args:
-        sweep: what its file says.
-        defaults: values of parameters that the sweep leaves out; others have those of `Parameters`.
+    Parameters that the sweep leaves out have the values of `defaults`, or those of `Parameters`.
 
     Raises:
         ConfigurationError: for too many cells or none, an exclude that matches nothing, an include that adds

@@ -122,8 +122,6 @@ def tabulate(
 
 
 class _Grid:
-    """Cells put in their places."""
-
     def __init__(self, axes: Mapping[str, Sequence[Value]]) -> None:
         self.axes = {name: tuple(values) for name, values in axes.items()}
         self.shape = tuple(map(len, self.axes.values()))
@@ -135,7 +133,6 @@ class _Grid:
         self.first: Path | None = None
 
     def add(self, cell: Reduced) -> None:
-        """Put one cell in its place. Raises DatasetError."""
         if self.first is None:
             self.first, self.fixed = cell.path, cell.fixed
         elif cell.fixed != self.fixed:

@@ -109,7 +109,6 @@ class Summary:
         """What cells were measured under, each different one once, in JSON."""
 
     def add(self, at: int, row: Row) -> None:
-        """Put a cell in its place."""
         self._all[:, at] = row.figures
         for name in _ATTRIBUTES.keys() - {"provenance"}:
             getattr(self, name)[at] = getattr(row, name)
@@ -121,7 +120,6 @@ class Summary:
         return self.records.setdefault(record, len(self.records))
 
     def dataset(self, coordinates: Mapping[Hashable, Any], attributes: Mapping[str, Any]) -> xr.Dataset:
-        """Give the group."""
         about = {name: attributes_of(variable) for name, variable in SUMMARY.items()}
         if attributes.get("testbed_kind") == SIMULATED:  # tables of labels alone have no attributes
             for name, words in about.items():

@@ -24,7 +24,6 @@ class LocalEngine(NBClientEngine):  # type: ignore[misc]
 
     @classmethod
     def execute_managed_notebook(cls, nb_man: Any, kernel_name: str, **options: Any) -> Any:
-        """Run a notebook's cells."""
         with tempfile.TemporaryDirectory(prefix="tpcsweep-") as folder:
             config = Config({"KernelManager": {"transport": "ipc", "ip": f"{folder}/kernel"}})
             return super().execute_managed_notebook(nb_man, kernel_name, config=config, **options)

@@ -35,7 +35,6 @@ def stale(path: Path, wanted: Mapping[str, Any]) -> bool:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Read a cell's file."""
     content: dict[str, Any] = orjson.loads(path.read_bytes())
     return content
 

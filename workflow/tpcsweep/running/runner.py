@@ -63,10 +63,7 @@ def run(configuration: Configuration, deployment: str, logs: Path) -> None:
     does not come up as asked, TRIES times, or breaks GIVE_UP_AFTER times in a row are left out, with the reason in
     their files.
 
-    Args:
-        configuration: of the sweep.
-        deployment: its path.
-        logs: the folder for everything that servers and commands say.
+    Everything that servers and commands say is written to the folder of logs.
 
     Raises:
         Exception: what is in `expected`, when a deployment does not go.
