@@ -236,4 +236,3 @@ def test_the_notebook_runs_on_its_own_and_has_no_outputs(kept: Path, monkeypatch
     }
     for name in ("fits", "residuals", "errors"):
         assert hues(pixels(kept / f"figures/model_{name}.png")) > 0
-    assert figures.save is space["save"]
