@@ -12,7 +12,6 @@ import pytest
 import xarray as xr
 from bs4 import BeautifulSoup
 from matplotlib.figure import Figure
-from tpcsweep import figures
 from tpcsweep.figures import models as draw
 from tpcsweep.models import MODELS, Observations, choose, fit, observe, saved
 from tpcsweep.models.choice import Fold, cross_validate, leave_out
