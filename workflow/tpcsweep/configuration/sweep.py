@@ -219,11 +219,6 @@ class Cell:
     """What names the cell in its deployment: copy_mode=pull/streams=4/repetition=1."""
 
     @property
-    def deployment_path(self) -> str:
-        """What names the deployment: origins=2/cores=0.5/rtt=50."""
-        return self.deployment.path
-
-    @property
     def path(self) -> str:
         """What names the cell in its sweep, without a suffix."""
         return f"{self.deployment.path}/{self.cell_path}"
@@ -248,6 +243,14 @@ class Cell:
         return self.defaults.model_copy(update={**self.deployment.values, **self.setting.values})
 
 
+def by_deployment(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
+    """Group cells by the paths of their deployments, such as origins=2/cores=0.5/rtt=50."""
+    held: dict[str, list[Cell]] = {}
+    for cell in cells:
+        held.setdefault(cell.deployment.path, []).append(cell)
+    return held
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """Deployments that hold the same cells; the workflow makes one rule of them."""
@@ -269,10 +272,7 @@ class Grid:
     @cached_property
     def _held(self) -> dict[str, list[Cell]]:
         """The cells of each deployment in the order of the grid."""
-        held: dict[str, list[Cell]] = {}
-        for cell in self.cells:
-            held.setdefault(cell.deployment_path, []).append(cell)
-        return held
+        return by_deployment(self.cells)
 
     @cached_property
     def deployments(self) -> Mapping[str, tuple[Cell, ...]]:

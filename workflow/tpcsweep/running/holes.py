@@ -10,7 +10,7 @@ from typing import NamedTuple
 import orjson
 
 from tpcsweep.configuration.loading import Configuration, wanted
-from tpcsweep.configuration.sweep import Cell
+from tpcsweep.configuration.sweep import Cell, by_deployment
 from tpcsweep.files import write_json, write_text
 from tpcsweep.running import results
 
@@ -60,10 +60,7 @@ def foldable(configuration: Configuration) -> tuple[list[Path], str]:
 
 def holes(configuration: Configuration, cells: Iterable[Cell]) -> list[Hole]:
     """Find those among some cells whose files say that they were not measured, by deployment, in the cells' order."""
-    left_out: dict[str, list[Cell]] = {}
-    for cell in cells:
-        if results.left_out(configuration.cell_file(cell)):
-            left_out.setdefault(cell.deployment_path, []).append(cell)
+    left_out = by_deployment(cell for cell in cells if results.left_out(configuration.cell_file(cell)))
     files = {deployment: configuration.cell_file(group[0]) for deployment, group in left_out.items()}
     return [
         Hole(

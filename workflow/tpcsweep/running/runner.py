@@ -20,7 +20,7 @@ from tpcsweep import testbeds
 from tpcsweep.broken import BROKEN, BrokenError, FaultError
 from tpcsweep.configuration.checks import extras, files_of
 from tpcsweep.configuration.loading import Configuration, wanted
-from tpcsweep.configuration.sweep import Cell
+from tpcsweep.configuration.sweep import Cell, by_deployment
 from tpcsweep.extras import MissingExtraError, missing
 from tpcsweep.linux import signals
 from tpcsweep.measure import provenance
@@ -94,11 +94,9 @@ def finish(configuration: Configuration) -> list[Hole]:
     progress.more(folder, sum(len(hole.cells) for hole in missing))
     for hole in missing:
         run(configuration, hole.deployment, _logs(configuration, hole.deployment))
-    by_deployment: dict[str, list[Cell]] = {}
-    for cell in _once_more(configuration):
-        by_deployment.setdefault(cell.deployment_path, []).append(cell)
-    progress.more(folder, sum(map(len, by_deployment.values())))
-    for deployment, cells in by_deployment.items():
+    once_more = by_deployment(_once_more(configuration))
+    progress.more(folder, sum(map(len, once_more.values())))
+    for deployment, cells in once_more.items():
         # Each cell keeps the measurement with fewer warnings.
         tasks = [
             task._replace(
