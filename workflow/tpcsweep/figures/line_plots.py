@@ -28,6 +28,7 @@ _MOST_LINES = 12
 _MOST_TICKS = 6
 
 
+@styled()
 def lines(summary: xr.Dataset, chosen: tuple[str, str] | None = None) -> Figure:
     """Draw throughput over streams, one line per RTT, with bands over the intervals of all repetitions.
 
@@ -41,15 +42,14 @@ def lines(summary: xr.Dataset, chosen: tuple[str, str] | None = None) -> Figure:
         grid = replace(grid, x=grid.y, y=grid.x)
     grid, thinning = thinned(grid, {grid.y: 2 * _MOST_LINES})
     palette = colours(grid.size(grid.y))
-    with styled():
-        figure, panels, notes = lay_out(grid, 3.4, 2.7)
-        notes += thinning
-        top = float(np.nan_to_num(np.fmax(grid.cells["high"], grid.cells["throughput"])).max())
-        limit = bandwidth_line(summary, top)
-        for axes, where in panels:
-            curves(axes, grid, where, palette, top, limit, rate_label(summary))
-        notes.insert(0, f"{mean_note(summary)} {band_note(summary)}")
-        finish(figure, summary, "Throughput", notes, curve_handles(grid, palette, limit))
+    figure, panels, notes = lay_out(grid, 3.4, 2.7)
+    notes += thinning
+    top = float(np.nan_to_num(np.fmax(grid.cells["high"], grid.cells["throughput"])).max())
+    limit = bandwidth_line(summary, top)
+    for axes, where in panels:
+        curves(axes, grid, where, palette, top, limit, rate_label(summary))
+    notes.insert(0, f"{mean_note(summary)} {band_note(summary)}")
+    finish(figure, summary, "Throughput", notes, curve_handles(grid, palette, limit))
     return figure
 
 

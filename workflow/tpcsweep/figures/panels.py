@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import textwrap
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -153,26 +153,10 @@ def head(figure: Figure, title: str, notes: Sequence[str], handles: Sequence[Any
         )
 
 
-def placeholder(summary: xr.Dataset, topic: str, text: str) -> Figure:
-    """Make a figure that says why there is none."""
-    with styled():
-        figure = Figure(figsize=(6.4, 3.0), layout="constrained")
-        axes = figure.subplots()
-        axes.set_axis_off()
-        axes.text(0.5, 0.5, textwrap.fill(text, 60), ha="center", va="center", fontsize=11)
-        finish(figure, summary, topic, [])
-    return figure
-
-
-def colour_scale(cells: xr.Dataset) -> Normalize:
-    """Scale colours from zero to the largest throughput, the same in all panels."""
-    largest = float(cells["throughput"].max())
-    return Normalize(0, largest if largest > 0 else 1)  # False for NaN
-
-
-def styled() -> AbstractContextManager[None]:
-    """Draw in the style of all figures while this context lasts."""
-    return mpl.rc_context(
+@contextmanager
+def styled() -> Iterator[None]:
+    """Draw in the style of all figures while this context lasts, or in a function that it decorates."""
+    with mpl.rc_context(
         {
             "font.size": 9,
             "axes.titlesize": 9,
@@ -182,7 +166,25 @@ def styled() -> AbstractContextManager[None]:
             "axes.spines.top": False,
             "axes.spines.right": False,
         }
-    )
+    ):
+        yield
+
+
+@styled()
+def placeholder(summary: xr.Dataset, topic: str, text: str) -> Figure:
+    """Make a figure that says why there is none."""
+    figure = Figure(figsize=(6.4, 3.0), layout="constrained")
+    axes = figure.subplots()
+    axes.set_axis_off()
+    axes.text(0.5, 0.5, textwrap.fill(text, 60), ha="center", va="center", fontsize=11)
+    finish(figure, summary, topic, [])
+    return figure
+
+
+def colour_scale(cells: xr.Dataset) -> Normalize:
+    """Scale colours from zero to the largest throughput, the same in all panels."""
+    largest = float(cells["throughput"].max())
+    return Normalize(0, largest if largest > 0 else 1)  # False for NaN
 
 
 def save(figure: Figure, folder: str | Path, name: str) -> None:

@@ -26,6 +26,7 @@ _MOST_TICKS = 8
 _MOST_DOTS = 64  # of points that have one: more of them cover the surface
 
 
+@styled()
 def surface(summary: xr.Dataset) -> Figure:
     """Draw throughput as 3-D surfaces over streams × RTT, or say in the figure that there is no surface."""
     grid = arrange(summary)
@@ -37,16 +38,15 @@ def surface(summary: xr.Dataset) -> Figure:
             + (f"one ({grid.x})." if grid.size(grid.x) > 1 else "none."),
         )
     grid, thinning = thinned(grid, {grid.x: _MOST_LINES, grid.y: _MOST_LINES})
-    with styled():
-        figure, panels, notes = lay_out(grid, 3.7, 3.0, projection="3d")
-        notes += thinning
-        norm = colour_scale(grid.cells)
-        for plain, where in panels:
-            panel(cast("Axes3D", plain), grid, where, norm, rate_label(summary))
-        if grid.cells["throughput"].isnull().any():
-            notes.insert(0, "What has no value is marked on the floor.")
-        notes.insert(0, mean_note(summary))
-        finish(figure, summary, "Throughput surface", notes, mark_handles(grid, "white"))
+    figure, panels, notes = lay_out(grid, 3.7, 3.0, projection="3d")
+    notes += thinning
+    norm = colour_scale(grid.cells)
+    for plain, where in panels:
+        panel(cast("Axes3D", plain), grid, where, norm, rate_label(summary))
+    if grid.cells["throughput"].isnull().any():
+        notes.insert(0, "What has no value is marked on the floor.")
+    notes.insert(0, mean_note(summary))
+    finish(figure, summary, "Throughput surface", notes, mark_handles(grid, "white"))
     return figure
 
 

@@ -28,6 +28,7 @@ _RTTS = [0, 1, 3, 6]  # of seven: others would cover these
 _STREAMS = 4
 
 
+@styled()
 def _surfaces(data: Data, shown: Shown) -> Figure:
     """Draw a surface over streams × RTT for each cores × origins, between those of its intervals' ends.
 
@@ -39,41 +40,34 @@ def _surfaces(data: Data, shown: Shown) -> Figure:
     decades = np.arange(np.floor(bottom), np.ceil(top) + 1)
     norm = Normalize(decades[0], decades[-1])
     label = rate_label(data.summary)
-    with styled():
-        figure, axes = board(len(panels), max(map(len, panels)), 3.1, 2.9, shown, projection="3d")
-        x, y = (positions(grid.cells, name) for name in ("streams", "rtt"))
-        across, along = np.meshgrid(x, y)
-        streams = spaced(x, _STREAMS)
-        for places, row in zip(axes, panels, strict=True):
-            for unused in places[len(row) :]:
-                unused.remove()
-            for place, where in zip(places, row, strict=False):
-                axes3d = cast("Axes3D", place)
-                panel(axes3d, grid, where, norm, label if where is row[-1] else "")
-                for end in ("low", "high"):
-                    ends = np.clip(grid.plane(end, where), decades[0], decades[-1])
-                    axes3d.plot_surface(
-                        across, along, ends, color=_BAND, alpha=0.16, linewidth=0, shade=False
-                    )
-                axes3d.set_title(title_of(where), fontsize=8, y=1.0)
-                axes3d.set_xticks(x[streams], [f"{grid.cells['streams'].values[at]:g}" for at in streams])
-                axes3d.set_yticks(
-                    y[_RTTS], [f"{grid.cells['rtt'].values[at]:g}" for at in _RTTS], fontsize=6.5
-                )
-                axes3d.set_zlim(decades[0], decades[-1])
-                axes3d.set_zticks(decades, [f"{10**decade:g}" for decade in decades])
-        used = [place for places, row in zip(axes, panels, strict=True) for place in places[: len(row)]]
-        colours = ScalarMappable(norm, COLOURS)
-        bar = figure.colorbar(
-            colours, ax=used, label=label, location="bottom", shrink=0.4, aspect=40, pad=0.01
-        )
-        bar.set_ticks(list(decades), labels=[f"{10**decade:g}" for decade in decades])
-        notes = [
-            f"{mean_note(data.summary)} {band_note(data.summary)} Here: the translucent surfaces. "
-            "The axis of throughput is logarithmic. "
-            f"RTTs: {', '.join(f'{rtt:g}' for rtt in grid.cells['rtt'].values)} ms."
-        ]
-        close(figure, shown, notes, mark_handles(grid, "none"))
+    figure, axes = board(len(panels), max(map(len, panels)), 3.1, 2.9, shown, projection="3d")
+    x, y = (positions(grid.cells, name) for name in ("streams", "rtt"))
+    across, along = np.meshgrid(x, y)
+    streams = spaced(x, _STREAMS)
+    for places, row in zip(axes, panels, strict=True):
+        for unused in places[len(row) :]:
+            unused.remove()
+        for place, where in zip(places, row, strict=False):
+            axes3d = cast("Axes3D", place)
+            panel(axes3d, grid, where, norm, label if where is row[-1] else "")
+            for end in ("low", "high"):
+                ends = np.clip(grid.plane(end, where), decades[0], decades[-1])
+                axes3d.plot_surface(across, along, ends, color=_BAND, alpha=0.16, linewidth=0, shade=False)
+            axes3d.set_title(title_of(where), fontsize=8, y=1.0)
+            axes3d.set_xticks(x[streams], [f"{grid.cells['streams'].values[at]:g}" for at in streams])
+            axes3d.set_yticks(y[_RTTS], [f"{grid.cells['rtt'].values[at]:g}" for at in _RTTS], fontsize=6.5)
+            axes3d.set_zlim(decades[0], decades[-1])
+            axes3d.set_zticks(decades, [f"{10**decade:g}" for decade in decades])
+    used = [place for places, row in zip(axes, panels, strict=True) for place in places[: len(row)]]
+    colours = ScalarMappable(norm, COLOURS)
+    bar = figure.colorbar(colours, ax=used, label=label, location="bottom", shrink=0.4, aspect=40, pad=0.01)
+    bar.set_ticks(list(decades), labels=[f"{10**decade:g}" for decade in decades])
+    notes = [
+        f"{mean_note(data.summary)} {band_note(data.summary)} Here: the translucent surfaces. "
+        "The axis of throughput is logarithmic. "
+        f"RTTs: {', '.join(f'{rtt:g}' for rtt in grid.cells['rtt'].values)} ms."
+    ]
+    close(figure, shown, notes, mark_handles(grid, "none"))
     return figure
 
 

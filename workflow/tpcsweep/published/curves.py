@@ -15,6 +15,7 @@ from tpcsweep.published.base import Data, Shown
 from tpcsweep.published.layout import board, close
 
 
+@styled()
 def against_streams(data: Data, shown: Shown, curve: str = "rtt", across: int = 3) -> Figure:
     """Draw throughput over streams.
 
@@ -30,14 +31,13 @@ def against_streams(data: Data, shown: Shown, curve: str = "rtt", across: int = 
     panels = [where for row in grid.panels() for where in row]
     palette = colours(grid.size(grid.y))
     top = float(np.nan_to_num(np.fmax(grid.cells["high"], grid.cells["throughput"])).max())
-    with styled():
-        columns = min(across, len(panels))
-        rows = math.ceil(len(panels) / columns)
-        figure, axes = board(rows, columns, 3.9 if columns < 3 else 3.3, 3.0, shown)
-        for panel, where in zip(axes.flat, panels, strict=False):
-            curves(panel, grid, where, palette, top, bandwidth_line(summary, top), rate_label(summary))
-        for unused in axes.flat[len(panels) :]:
-            unused.remove()
-        handles = curve_handles(grid, palette, bandwidth_line(summary, top))
-        close(figure, shown, [f"{mean_note(summary)} {band_note(summary)}"], handles)
+    columns = min(across, len(panels))
+    rows = math.ceil(len(panels) / columns)
+    figure, axes = board(rows, columns, 3.9 if columns < 3 else 3.3, 3.0, shown)
+    for panel, where in zip(axes.flat, panels, strict=False):
+        curves(panel, grid, where, palette, top, bandwidth_line(summary, top), rate_label(summary))
+    for unused in axes.flat[len(panels) :]:
+        unused.remove()
+    handles = curve_handles(grid, palette, bandwidth_line(summary, top))
+    close(figure, shown, [f"{mean_note(summary)} {band_note(summary)}"], handles)
     return figure

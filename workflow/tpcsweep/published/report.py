@@ -104,34 +104,34 @@ def _line(row: Mapping[str, Any]) -> list[str]:
 _HEAD = ("claim", "figure", "data", "verdict", "effect", "role", "draws that agree")
 
 
+@styled()
 def drawn(lines: Sequence[Sequence[str]]) -> Figure:
     """Draw the table of verdicts; `lines` are its rows for people."""
-    with styled():
-        figure = Figure(figsize=(13, 0.21 * len(lines) + 0.4), layout="constrained")
-        axes = figure.subplots()
-        axes.set_axis_off()
-        wide = [0.19, 0.11, 0.2, 0.12, 0.2, 0.08, 0.1]
-        text = axes.table(
-            cellText=[[textwrap.shorten(cell, 44, placeholder=" …") for cell in line] for line in lines],
-            colLabels=list(_HEAD),
-            colWidths=wide,
-            cellLoc="left",
-            bbox=Bbox.unit(),
-        )
-        text.auto_set_font_size(False)
-        text.set_fontsize(7.5)
-        for (place, column), cell in text.get_celld().items():
-            cell.set_linewidth(0.3)
-            if place == 0:
-                cell.set_text_props(fontweight="bold")
-            elif column == _HEAD.index("verdict"):
-                word = lines[place - 1][column]
-                cell.set_text_props(color=COLOURS.get(word, "#666666"), fontweight="bold")
-        note = (
-            "Of simulated data interval and agreement are of random parameter sets. Inputs chose parameters, and what "
-            "follows from an assumption was put in: neither is a prediction."
-        )
-        head(figure, "Published claims, each on the data of the figure that carries it", [note])
+    figure = Figure(figsize=(13, 0.21 * len(lines) + 0.4), layout="constrained")
+    axes = figure.subplots()
+    axes.set_axis_off()
+    wide = [0.19, 0.11, 0.2, 0.12, 0.2, 0.08, 0.1]
+    text = axes.table(
+        cellText=[[textwrap.shorten(cell, 44, placeholder=" …") for cell in line] for line in lines],
+        colLabels=list(_HEAD),
+        colWidths=wide,
+        cellLoc="left",
+        bbox=Bbox.unit(),
+    )
+    text.auto_set_font_size(False)
+    text.set_fontsize(7.5)
+    for (place, column), cell in text.get_celld().items():
+        cell.set_linewidth(0.3)
+        if place == 0:
+            cell.set_text_props(fontweight="bold")
+        elif column == _HEAD.index("verdict"):
+            word = lines[place - 1][column]
+            cell.set_text_props(color=COLOURS.get(word, "#666666"), fontweight="bold")
+    note = (
+        "Of simulated data interval and agreement are of random parameter sets. Inputs chose parameters, and what "
+        "follows from an assumption was put in: neither is a prediction."
+    )
+    head(figure, "Published claims, each on the data of the figure that carries it", [note])
     return figure
 
 

@@ -47,17 +47,6 @@ class MeasurementError(RuntimeError):
     """Connections that are to be measured are missing, or end too early."""
 
 
-def require_machine() -> None:
-    """Check whether this machine can measure.
-
-    Raises:
-        MachineError: with what keeps it from that.
-    """
-    require()
-    if shutil.which("iptables-restore") is None:
-        raise MachineError("iptables-restore, which drops single packets, is missing: run `make setup`")
-
-
 def measure_all(cases: Iterable[Case], folder: File, say: Callable[[str], None]) -> None:
     """Measure what `folder` does not hold yet, a file for each case.
 
@@ -68,7 +57,9 @@ def measure_all(cases: Iterable[Case], folder: File, say: Callable[[str], None])
         TeardownError: for a network of which something stays.
         MeasurementError: at the end, with what has failed.
     """
-    require_machine()
+    require()
+    if shutil.which("iptables-restore") is None:
+        raise MachineError("iptables-restore, which drops single packets, is missing: run `make setup`")
     folder.mkdir(parents=True, exist_ok=True)
     owner = state.Owner("terena2005", "", os.getpid(), str(folder))
     failed = []
