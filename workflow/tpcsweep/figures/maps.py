@@ -15,9 +15,18 @@ from matplotlib.patches import Patch, Rectangle
 
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.figures.grid import Grid, arrange, evenly, place
-from tpcsweep.figures.labels import band_note, mean_note, rate_label, tick_labels, title_of, words, wrapped
+from tpcsweep.figures.labels import (
+    axis_label,
+    band_note,
+    mean_note,
+    rate_label,
+    tick_labels,
+    title_of,
+    words,
+    wrapped,
+)
 from tpcsweep.figures.marks import MARKS, mark_handles, present
-from tpcsweep.figures.panels import COLOURS, colour_scale, finish, label_axes, lay_out, placeholder, styled
+from tpcsweep.figures.panels import COLOURS, colour_scale, finish, lay_out, placeholder, styled
 from tpcsweep.variables import LIMITS
 
 if TYPE_CHECKING:
@@ -131,8 +140,8 @@ def draw_map(
         places = evenly(grid.size(name), _MOST_NUMBERED)
         axis.set_ticks(places + 0.5, np.array(tick_labels(grid, name))[places])
     axes.tick_params(labelrotation=0, length=0)
-    label_axes(axes, grid.x, grid.y)
-    axes.set_title(wrapped([title_of(where)], int(wide * 11)))
+    title = wrapped([title_of(where)], int(wide * 11))
+    axes.set(xlabel=axis_label(grid.x), ylabel=axis_label(grid.y), title=title)
 
 
 def fill_cell(axes: Axes, row: int, column: int, **look: Any) -> None:

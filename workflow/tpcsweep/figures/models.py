@@ -51,7 +51,7 @@ def fitted(observations: Observations, fit: Predictor) -> Figure:
             if len(line):
                 _draw_line(axes, line, x, fit, colour)
         axes.set_title(textwrap.fill(title_of(where), 34))
-        axes.set(xlabel=axis_label(x) if x else "", ylabel=_rate(observations))
+        axes.set(xlabel=axis_label(x), ylabel=_rate(observations))
         axes.grid(visible=True, alpha=0.3)
     if x == "streams":
         panels[0].set_xscale("log", base=2)

@@ -18,10 +18,11 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from tpcsweep.dataset.labels import how_made
 from tpcsweep.figures.grid import Grid, evenly
-from tpcsweep.figures.labels import axis_label, value_text, words
+from tpcsweep.figures.labels import value_text, words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from numpy.typing import NDArray
 
 COLOURS = "viridis"
 _MOST_PANELS = 40  # in one figure
@@ -78,11 +79,15 @@ def tiles(
 
 def _panels(size: tuple[float, float], rows: Sequence[int], **settings: Any) -> tuple[Figure, list[Axes]]:
     figure = Figure(figsize=size, layout="constrained")
-    every = figure.subplots(len(rows), max(rows), squeeze=False, **settings)
-    for axes, count in zip(every, rows, strict=True):
-        for unused in axes[count:]:
+    return figure, occupied(figure.subplots(len(rows), max(rows), squeeze=False, **settings), rows)
+
+
+def occupied(axes: NDArray[Any], rows: Sequence[int]) -> list[Axes]:
+    """Give the first so many panels of each row, and remove the others."""
+    for line, count in zip(axes, rows, strict=True):
+        for unused in line[count:]:
             unused.remove()
-    return figure, [panel for axes, count in zip(every, rows, strict=True) for panel in axes[:count]]
+    return [panel for line, count in zip(axes, rows, strict=True) for panel in line[:count]]
 
 
 def _few(rows: list[list[dict[str, Any]]]) -> tuple[list[list[dict[str, Any]]], list[str]]:
@@ -92,12 +97,6 @@ def _few(rows: list[list[dict[str, Any]]]) -> tuple[list[list[dict[str, Any]]], 
     shown, every = kept.size * columns.size, sum(map(len, rows))
     notes = [f"{shown} of {every} panels, evenly over their values; the dataset has all."]
     return [[rows[row][column] for column in columns] for row in kept], notes if shown < every else []
-
-
-def label_axes(axes: Axes, x: str | None, y: str | None) -> None:
-    """Name the axes x and y of a panel; one that is None has no label."""
-    axes.set_xlabel(axis_label(x) if x else "")
-    axes.set_ylabel(axis_label(y) if y else "")
 
 
 def finish(

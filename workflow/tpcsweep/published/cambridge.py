@@ -77,8 +77,7 @@ def _flows(data: Data, shown: Shown) -> Figure:
     if "rtt" not in means.dims:
         means = means.expand_dims("rtt")
     x, rtts = means["streams"].values, means["rtt"].values.tolist()
-    figure, axes = board(1, 3, 3.3, 3.4, shown)
-    against, time, table = axes.flat
+    figure, [against, time, table] = board([3], 3.3, 3.4, shown)
     for rtt, colour in zip(rtts, colours(len(rtts) + 1), strict=False):
         curve = means.sel(rtt=rtt)
         against.fill_between(x, curve["throughput_low"], curve["throughput_high"], alpha=0.2, color=colour)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from matplotlib.figure import Figure
+from functools import partial
 
-from tpcsweep.published.base import Data, PublishedFigure, Shown
-from tpcsweep.published.curves import against_streams
+from tpcsweep.published.base import PublishedFigure
+from tpcsweep.published.layout import against_streams
 
 _SAME = (
     "Simulated, figures 2 and 3 are the same picture: one instance uses 16 cores at most (instance_cores, an input), "
     "so that 32 do no more."
 )
-
-
-def _across(data: Data, shown: Shown) -> Figure:
-    """Draw a row for each number of origins."""
-    return against_streams(data, shown, across=4)
 
 
 FIGURES = (
@@ -72,6 +67,6 @@ FIGURES = (
             "chep2024.origins_help",
             "chep2024.short_rtt_cores",
         ),
-        _across,
+        partial(against_streams, across=4),
     ),
 )

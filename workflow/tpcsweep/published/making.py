@@ -132,8 +132,7 @@ def _placeholder(figure: PublishedFigure, making: Making) -> Path:
     claims = unmeasured(figure.claims, command(figure))
     shown = Shown(f"{figure.title}; no data", (), tuple(claims))
     with styled():
-        drawn, axes = board(1, 1, 5.0, 3.0, shown)
-        panel = axes.flat[0]
+        drawn, [panel] = board([1], 5.0, 3.0, shown)
         panel.set_axis_off()
         text = f"needs data:\n{command(figure)}\n\nnot simulated: they are public"
         panel.text(0.5, 0.5, text, ha="center", va="center", fontsize=11)

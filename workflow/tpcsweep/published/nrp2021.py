@@ -16,8 +16,7 @@ def _against_rtt(data: Data, shown: Shown) -> Figure:
     """Draw every link's measurements, and for each tool the median with its quartiles."""
     cells = data.summary["throughput"].to_dataframe()["throughput"].dropna().reset_index()
     tools = sorted(cells["tool"].unique())
-    figure, axes = board(1, 1, 6.4, 4.0, shown)
-    panel = axes.flat[0]
+    figure, [panel] = board([1], 6.4, 4.0, shown)
     for place, (tool, colour) in enumerate(zip(tools, colours(len(tools) + 1)[:-1], strict=True)):
         part = cells[cells["tool"] == tool]
         # Beside each other: both tools were used on the same links.

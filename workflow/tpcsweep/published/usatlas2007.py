@@ -23,8 +23,8 @@ def _layers(data: Data, shown: Shown) -> Figure:
         summary = summary.max("tool")
     layers, buffers = summary["layer"].values.tolist(), summary["tcp_buffer"].values.tolist()
     palette = colours(len(buffers))
-    figure, axes = board(1, len(layers), 2.6, 3.0, shown)
-    for panel, layer in zip(axes.flat, layers, strict=True):
+    figure, panels = board([len(layers)], 2.6, 3.0, shown)
+    for panel, layer in zip(panels, layers, strict=True):
         for place, (buffer, colour) in enumerate(zip(buffers, palette, strict=True)):
             curve = summary.sel(layer=layer, tcp_buffer=buffer)
             x = np.asarray(curve["streams"].values, float)
@@ -39,7 +39,7 @@ def _layers(data: Data, shown: Shown) -> Figure:
         panel.set_xticks(x)
         panel.set_ylim(0)
         panel.grid(visible=True, alpha=0.3)
-    axes.flat[0].set_ylabel(rate_label(data.summary))
+    panels[0].set_ylabel(rate_label(data.summary))
     handles = [
         *(
             Line2D([], [], color=colour, marker=".", label=title_of({"tcp_buffer": buffer}))

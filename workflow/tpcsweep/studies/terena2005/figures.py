@@ -89,12 +89,7 @@ def recovery(runs: Sequence[Run]) -> Figure:
         left.plot(row.by_formula, over, "*", color="black" if row.agrees else "#cc0000", markersize=10)
         if not row.agrees:
             left.annotate(
-                row.path,
-                (row.by_formula, over),
-                (-8, 0),
-                textcoords="offset points",
-                ha="right",
-                va="center",
+                row.path, (row.by_formula, over), (-8, 0), textcoords="offset points", ha="right", va="center"
             )
     for run in runs:
         case = run.case
