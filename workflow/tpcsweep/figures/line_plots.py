@@ -22,8 +22,7 @@ from tpcsweep.figures.labels import (
     title_of,
     wrapped,
 )
-from tpcsweep.figures.marks import MARKS, mark_handles, present
-from tpcsweep.figures.panels import COLOURS, finish, lay_out, styled
+from tpcsweep.figures.panels import COLOURS, MARKS, finish, lay_out, mark_handles, present, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,10 +65,7 @@ def draw_lines(
 ) -> list[Line2D]:
     """Draw throughput over x with its intervals, a line for each value of y, and give the legend's entries.
 
-    Args:
-        panels: each with its values of the axes that are neither x nor y.
-        grid: what is drawn.
-        summary: the dataset that it is of.
+    Panels have their values of the axes that are neither x nor y; the summary is what the grid was arranged of.
     """
     palette = colours(grid.size(grid.y))
     top = float(np.nan_to_num(np.fmax(grid.cells["high"], grid.cells["throughput"])).max())

@@ -25,8 +25,17 @@ from tpcsweep.figures.labels import (
     words,
     wrapped,
 )
-from tpcsweep.figures.marks import MARKS, mark_handles, present
-from tpcsweep.figures.panels import COLOURS, colour_scale, finish, lay_out, placeholder, styled
+from tpcsweep.figures.panels import (
+    COLOURS,
+    MARKS,
+    colour_scale,
+    finish,
+    lay_out,
+    mark_handles,
+    placeholder,
+    present,
+    styled,
+)
 from tpcsweep.variables import LIMITS
 
 if TYPE_CHECKING:

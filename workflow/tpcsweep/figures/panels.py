@@ -1,4 +1,4 @@
-"""What all figures share: layout of panels, title, notes, legend, colours and style."""
+"""What all figures share: layout of panels, marks, title, notes, legend, colours and style."""
 
 from __future__ import annotations
 
@@ -8,37 +8,73 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import matplotlib as mpl
 import xarray as xr
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.lines import Line2D
 
 from tpcsweep.dataset.labels import how_made
 from tpcsweep.figures.grid import Grid, evenly
 from tpcsweep.figures.labels import value_text, words
+from tpcsweep.flags import FLAGS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
 COLOURS = "viridis"
+INVALID = "#D55E00"
+"""What marks are filled with of cells whose figure is not that of what was asked."""
 _MOST_PANELS = 40  # in one figure
 _MOST_COLUMNS = 8  # of them, where there are several rows
+
+
+class Mark(NamedTuple):
+    """How a property of a cell is shown: failed, missing, a warning, or invalid.
+
+    Flags that are notes have none: they are about the interval, which is drawn itself.
+    """
+
+    marker: str
+    meaning: str
+    invalid: bool = False
+
+    def face(self, otherwise: str) -> str:
+        """Give the colour that it is filled with."""
+        return INVALID if self.invalid else otherwise
+
+
+_MARKERS = {
+    "not_steady": "^",
+    "transfers_failed": "v",
+    "files_missing": "<",
+    "counters_disagree": "P",
+    "monitoring_disagrees": ">",
+    "machine_saturated": "*",
+    "deployment_broken": "h",
+    "path_slow": "D",
+    "disturbed": "s",
+}
+
+MARKS = {
+    "failed": Mark("X", "failed"),
+    "missing": Mark("o", "not measured"),
+    "predicted": Mark("p", "not measured: predicted"),
+    **{
+        flag: Mark(marker, f"{FLAGS[flag].grade}: {FLAGS[flag].words}", FLAGS[flag].grade == "invalid")
+        for flag, marker in _MARKERS.items()
+    },
+}
 
 
 def lay_out(
     grid: Grid, wide: float, high: float, projection: str | None = None
 ) -> tuple[Figure, list[tuple[Axes, dict[str, Any]]], list[str]]:
-    """Make a figure with a panel for every value of the axes that are not x or y.
-
-    Args:
-        grid: what is drawn.
-        wide: width of a panel, inches.
-        high: height of a panel, inches.
-        projection: of the panels, as matplotlib names them.
+    """Make a figure with a panel of so many inches for every value of the axes that are not x or y.
 
     Returns:
         The figure, its panels, each with its values of the axes, and notes on what is left out.
@@ -62,14 +98,14 @@ def tiles(
     least: float = 5.2,
     sharey: bool = True,
 ) -> tuple[Figure, list[Axes]]:
-    """Make a figure with so many panels, four in a row, that have one scale of x.
+    """Make a figure with so many panels, four in a row, that have one scale of x; all lengths are in inches.
 
     Args:
         count: how many.
-        wide: width of a panel, inches.
-        high: height of a panel, inches.
-        margin: what the figure is wider and higher than its panels, inches.
-        least: the least width of the figure, inches.
+        wide: width of a panel.
+        high: height of a panel.
+        margin: what the figure is wider and higher than its panels.
+        least: the least width of the figure.
         sharey: whether they have one scale of y too.
     """
     rows = [min(4, count - first) for first in range(0, count, 4)]
@@ -178,6 +214,28 @@ def placeholder(summary: xr.Dataset, topic: str, text: str) -> Figure:
     axes.text(0.5, 0.5, textwrap.fill(text, 60), ha="center", va="center", fontsize=11)
     finish(figure, summary, topic, [])
     return figure
+
+
+def present(cells: xr.Dataset) -> list[str]:
+    """Give the marks that occur, in the order of `MARKS`."""
+    return [name for name in MARKS if bool(cells[name].any())]
+
+
+def mark_handles(grid: Grid, face: str) -> list[Line2D]:
+    """Give legend entries of the marks that occur; face: the colour of those that are not invalid."""
+    return [
+        Line2D(
+            [],
+            [],
+            linestyle="",
+            marker=MARKS[name].marker,
+            markersize=5,
+            markerfacecolor=MARKS[name].face(face),
+            markeredgecolor="black",
+            label=MARKS[name].meaning,
+        )
+        for name in present(grid.cells)
+    ]
 
 
 def colour_scale(cells: xr.Dataset) -> Normalize:

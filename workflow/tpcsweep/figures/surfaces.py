@@ -13,8 +13,17 @@ from matplotlib.figure import Figure
 
 from tpcsweep.figures.grid import Grid, arrange, positions, spaced, thinned
 from tpcsweep.figures.labels import axis_label, mean_note, rate_label, tick_labels, title_of, wrapped
-from tpcsweep.figures.marks import MARKS, mark_handles, present
-from tpcsweep.figures.panels import COLOURS, colour_scale, finish, lay_out, placeholder, styled
+from tpcsweep.figures.panels import (
+    COLOURS,
+    MARKS,
+    colour_scale,
+    finish,
+    lay_out,
+    mark_handles,
+    placeholder,
+    present,
+    styled,
+)
 
 if TYPE_CHECKING:
     from matplotlib.colors import Normalize
@@ -51,15 +60,7 @@ def surface(summary: xr.Dataset) -> Figure:
 
 
 def panel(axes: Axes3D, grid: Grid, where: Mapping[str, Any], norm: Normalize, label: str) -> None:
-    """Draw one surface with its marks; x and y of the grid are axes of two values or more.
-
-    Args:
-        axes: the panel.
-        grid: what is drawn.
-        where: the panel's values of the other axes.
-        norm: the colours of throughputs.
-        label: of z.
-    """
+    """Draw one surface with its marks; x and y of the grid are axes of two values or more, and z has the label."""
     x_name, y_name = cast("str", grid.x), cast("str", grid.y)
     x, y = positions(grid.cells, x_name), positions(grid.cells, y_name)
     across, along = np.meshgrid(x, y)

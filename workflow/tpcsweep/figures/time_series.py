@@ -13,8 +13,7 @@ from matplotlib.patches import Patch
 from tpcsweep.dataset import STATUS, flagged
 from tpcsweep.figures.grid import evenly
 from tpcsweep.figures.labels import confidence, rate_label, title_of, wrapped
-from tpcsweep.figures.marks import MARKS
-from tpcsweep.figures.panels import finish, placeholder, styled, tiles
+from tpcsweep.figures.panels import MARKS, finish, placeholder, styled, tiles
 from tpcsweep.flags import FLAGS, graded
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from matplotlib.figure import Figure
 
 from tpcsweep.figures.grid import Grid, arrange, positions, spaced
 from tpcsweep.figures.labels import band_note, mean_note, rate_label, title_of
-from tpcsweep.figures.marks import mark_handles
-from tpcsweep.figures.panels import COLOURS, styled
+from tpcsweep.figures.panels import COLOURS, mark_handles, styled
 from tpcsweep.figures.surfaces import panel
 from tpcsweep.published.base import Data, PublishedFigure, Shown
 from tpcsweep.published.layout import against_streams, board, close

@@ -36,17 +36,9 @@ _GAP = 0.09
 def board(
     rows: Sequence[int], wide: float, high: float, shown: Shown, projection: str | None = None
 ) -> tuple[Figure, list[Axes]]:
-    """Make a figure with the panel of claims on its right.
-
-    Args:
-        rows: How many panels each row has.
-        wide: Width of a panel, inches.
-        high: Height of a panel, inches.
-        shown: The claims.
-        projection: Of the panels, as matplotlib names them.
-    """
+    """Make a figure with so many panels in each row, of so many inches, and the panel of claims on its right."""
     columns = max(rows)
-    needed = sum(_height(claim) for claim in shown.claims) + 0.3
+    needed = sum(len(_lines(claim)) * _LINE + _GAP for claim in shown.claims) + 0.3
     size = (wide * columns + _WIDE, max(high * len(rows), needed))
     figure = Figure(figsize=size, layout="constrained")
     halves = figure.add_gridspec(1, 2, width_ratios=(wide * columns, _WIDE), wspace=0.02)
@@ -60,11 +52,8 @@ def board(
 def against_streams(data: Data, shown: Shown, curve: str = "rtt", across: int = 3) -> Figure:
     """Draw throughput over streams with its intervals.
 
-    Args:
-        data: The dataset.
-        shown: What the figure says beside its data.
-        curve: The axis with a curve for each value. Each combination of the values of the others has a panel.
-        across: The most panels side by side.
+    Each value of the axis `curve` has a curve, and each combination of the others' values a panel, of which at most
+    `across` are side by side.
     """
     summary = data.summary
     several = curve in summary["throughput"].dims and summary.sizes[curve] > 1
@@ -100,10 +89,6 @@ def _claims(axes: Axes, claims: Sequence[Carried], high: float) -> None:
             text.set_in_layout(False)
             down += _LINE
         down += _GAP
-
-
-def _height(claim: Carried) -> float:
-    return len(_lines(claim)) * _LINE + _GAP
 
 
 def _lines(claim: Carried) -> list[tuple[str, str, bool]]:

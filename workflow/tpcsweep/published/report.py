@@ -48,9 +48,7 @@ _ELSEWHERE = "in no figure here"
 def table(made: Iterable[Path], studies: Iterable[Mapping[str, Any]] = ()) -> pd.DataFrame:
     """Give a row for each claim of each figure that was made, of each study, and for each claim that none carries.
 
-    Args:
-        made: The figures' pictures, whose verdicts are beside them.
-        studies: Rows with verdicts that studies came to.
+    The verdicts of figures are beside the pictures that were made.
     """
     rows = [row for picture in made for row in orjson.loads(picture.with_suffix(".json").read_bytes())]
     rows += studies
@@ -67,14 +65,7 @@ def write(
     studies: Iterable[Mapping[str, Any]] = (),
     others: Sequence[Path] = (),
 ) -> None:
-    """Write verdicts.csv, .json, .png, .svg and report.html.
-
-    Args:
-        folder: Where to.
-        made: Pictures by figure.
-        studies: Rows with verdicts that studies came to.
-        others: Files of other targets, which the page leads to.
-    """
+    """Write verdicts.csv, .json, .png, .svg and report.html, which leads to the files of other targets."""
     verdicts = table(made.values(), studies)
     verdicts.to_csv(folder / "verdicts.csv", index=False, float_format="%.6g")
     rows = [

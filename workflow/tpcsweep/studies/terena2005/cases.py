@@ -71,20 +71,14 @@ class Case:
 
     name: str = field(compare=False)
     kind: Kind
-    bandwidth: float
-    """Of the bottleneck."""
-    rtt: float
-    """Without queueing."""
+    bandwidth: float  # of the bottleneck
+    rtt: float  # without queueing
     seconds: float = field(compare=False)
     """Length of a repetition, `warm_up` included; of a measured recovery the most that it may take."""
-    control: str = "reno"
-    """Congestion control as Linux calls it."""
-    loss: float = 0.0
-    """Share of packets that are lost at random."""
-    mtus: tuple[int, ...] = (1500,)
-    """One for each flow."""
-    warm_up: float = field(default=0.0, compare=False)
-    """Time at the start that does not count."""
+    control: str = "reno"  # congestion control as Linux calls it
+    loss: float = 0.0  # share of packets that are lost at random
+    mtus: tuple[int, ...] = (1500,)  # one for each flow
+    warm_up: float = field(default=0.0, compare=False)  # time at the start that does not count
     repetitions: int = field(default=3, compare=False)
     parallel: int = field(default=1, compare=False)
     """How many repetitions share the path at a time; all of them together leave it nearly empty."""

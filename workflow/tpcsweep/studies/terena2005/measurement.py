@@ -29,8 +29,7 @@ from tpcsweep.testbeds.netns.machine import MachineError, require
 from tpcsweep.tools.base import package_versions
 
 CONTROLS = File("/proc/sys/net/ipv4/tcp_available_congestion_control")
-INTERVAL = 0.005
-"""Seconds between looks at a window."""
+INTERVAL = 0.005  # seconds between looks at a window
 PATIENCE = 1.0
 """Seconds after which a window that has not fallen counts as one that a loss does not make fall."""
 CONNECTING = 30.0
@@ -219,21 +218,15 @@ def _recovery(net: Network, case: Case) -> Repetitions:
     for drop, end in zip(counted, ends, strict=True):
         until = bisect_right(times, end)
         repetitions.append(asdict(follow(times[:until], windows[:until], drop)))
-    kept = thinned(times, SERIES_INTERVAL)
+    kept: list[int] = []
+    for i, now in enumerate(times):
+        if not kept or now - times[kept[-1]] >= SERIES_INTERVAL:
+            kept.append(i)
     return repetitions, {
         "time": [times[i] for i in kept],
         "window": [windows[i] for i in kept],
         "drops": drops,
     }
-
-
-def thinned(times: Sequence[float], interval: float) -> list[int]:
-    """Give the indices of times that are at least so far apart."""
-    kept: list[int] = []
-    for i, now in enumerate(times):
-        if not kept or now - times[kept[-1]] >= interval:
-            kept.append(i)
-    return kept
 
 
 METHODS: dict[str, Callable[[Network, Case], Repetitions]] = {

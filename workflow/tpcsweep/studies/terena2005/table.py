@@ -36,8 +36,7 @@ TIMEOUTS = 0.01
 BY_FORMULA = "by formula"
 DATA = (BY_FORMULA, "simulated", "measured")
 
-Runs = Mapping[tuple[str, Case], Run]
-"""Runs by how they were made, and by their cases."""
+Runs = Mapping[tuple[str, Case], Run]  # runs by how they were made, and by their cases
 Part = tuple[Region, Interval | None, str]
 """The region that a published row needs, the interval in the data (None if there was no run), and what that is of."""
 
@@ -55,10 +54,8 @@ class Row:
     setting: str
     published: str
     formula: str
-    simulated: str
-    """By ns-3."""
-    measured: str
-    """On a real kernel."""
+    simulated: str  # by ns-3
+    measured: str  # on a real kernel
     note: str = ""
 
 
