@@ -65,8 +65,7 @@ _MOST_NUMBERED = 16
 """Values of an axis beyond which a map's cells have no numbers in them, and not all ticks."""
 _VALUE, _INTERVAL, _MARK = 0.66, 0.37, 0.14
 """Heights in a cell, from its lower edge: nothing hides anything else."""
-_DARK = 0.6
-"""Share of the colour scale below which numbers are white."""
+_DARK = 0.6  # share of the colour scale below which numbers are white
 
 
 @styled()

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 COLOURS = "viridis"
-INVALID = "#D55E00"
-"""What marks are filled with of cells whose figure is not that of what was asked."""
+INVALID = "#D55E00"  # what marks are filled with of cells whose figure is not that of what was asked
 _MOST_PANELS = 40  # in one figure
 _MOST_COLUMNS = 8  # of them, where there are several rows
 

@@ -16,8 +16,7 @@ from tpcsweep.published.base import Data, PublishedFigure, Shown
 from tpcsweep.published.layout import board, close
 from tpcsweep.rates import GBIT
 
-PUBLISHED = {1: 8.0, 5: 25.0, 10: 53.0}
-"""Total rate in Gbit/s by flows."""
+PUBLISHED = {1: 8.0, 5: 25.0, 10: 53.0}  # total rate in Gbit/s by flows
 
 _SHOWN = (1, 2, 5, 10)  # flows whose rates are drawn against time
 _BINS = 40

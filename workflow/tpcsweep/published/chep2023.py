@@ -10,7 +10,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from tpcsweep.figures.grid import Grid, arrange, positions, spaced
+from tpcsweep.figures.grid import arrange, positions, spaced
 from tpcsweep.figures.labels import band_note, mean_note, rate_label, title_of
 from tpcsweep.figures.panels import COLOURS, mark_handles, styled
 from tpcsweep.figures.surfaces import panel
@@ -32,7 +32,10 @@ def _surfaces(data: Data, shown: Shown) -> Figure:
 
     Throughput is drawn as its logarithm: at 5 ms and more it is a hundredth of what it is without delay.
     """
-    grid = _logarithms(arrange(data.summary, ("streams", "rtt")))
+    grid = arrange(data.summary, ("streams", "rtt"))
+    rates = {name: grid.cells[name] for name in ("throughput", "low", "high")}
+    logarithms = {name: np.log10(rate.where(rate > 0)) for name, rate in rates.items()}
+    grid = replace(grid, cells=grid.cells.assign(logarithms))
     rows = grid.panels()
     bottom, top = (float(end(grid.cells["throughput"])) for end in (np.nanmin, np.nanmax))
     decades = np.arange(np.floor(bottom), np.ceil(top) + 1)
@@ -64,13 +67,6 @@ def _surfaces(data: Data, shown: Shown) -> Figure:
     ]
     close(figure, shown, notes, mark_handles(grid, "none"))
     return figure
-
-
-def _logarithms(grid: Grid) -> Grid:
-    """The grid with decimal logarithms of its throughputs; what is not above zero has none."""
-    names = ("throughput", "low", "high")
-    logs = {name: np.log10(grid.cells[name].where(grid.cells[name] > 0)) for name in names}
-    return replace(grid, cells=grid.cells.assign(logs))
 
 
 FIGURES = (

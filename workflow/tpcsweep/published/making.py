@@ -24,8 +24,7 @@ from tpcsweep.published.scaling import written
 from tpcsweep.running import holes
 from tpcsweep.testbeds.simulation.redrawn import datasets
 
-DRAWS = 40
-"""Random parameter sets that simulated data are judged under."""
+DRAWS = 40  # random parameter sets that simulated data are judged under
 
 _PLACEHOLDERS = "placeholders"
 

@@ -15,10 +15,8 @@ from tpcsweep.paths.plan import SUPER_PACKET, held
 from tpcsweep.tcp import HEADERS
 
 DEFAULT_LIMIT = 1000  # packets, tc-netem(8)
-SEGMENTS = 2
-"""The fewest of a super-packet, net.ipv4.tcp_min_tso_segs."""
-PACED = 1000 / 1024
-"""ms of a connection's pace that make a super-packet, 2^-sk_pacing_shift s."""
+SEGMENTS = 2  # the fewest of a super-packet, net.ipv4.tcp_min_tso_segs
+PACED = 1000 / 1024  # ms of a connection's pace that make a super-packet, 2^-sk_pacing_shift s
 
 
 class Span(NamedTuple):
@@ -28,15 +26,13 @@ class Span(NamedTuple):
     high: float
 
 
-RATIO = Span(1.2, 2.0)
-"""Pacing rate over a connection's own: congestion avoidance, slow start."""
+RATIO = Span(1.2, 2.0)  # pacing rate over a connection's own: congestion avoidance, slow start
 REACHED = Span(0.85, 1.0)
 """What cubic keeps of a path that drops what is above its cap. The least is what was measured: 0.85 with 32 real
 transfers at 120 and 240 ms (docs/shipped-sweeps.md, netem-limit). That is less than the 0.925 of connections that do
 nothing but back off together: cubic comes back from 0.7 of its window to all of it along a curve whose mean is
 1 − 0.3/4 (RFC 9438). Connections that never back off together keep all of it."""
-ABOUT_1 = Span(1 / 1.5, 1.5)
-"""Gbit/s that count as about 1, as for the claim chep2023.rtt120_cap."""
+ABOUT_1 = Span(1 / 1.5, 1.5)  # Gbit/s that count as about 1, as for the claim chep2023.rtt120_cap
 
 
 @dataclass(frozen=True)

@@ -13,19 +13,15 @@ from typing import Any
 from tpcsweep.linux import uml
 from tpcsweep.studies.open_questions.arithmetic import DEFAULT_LIMIT
 
-AMPLE = 20_000
-"""Packets that are more than this machine fills: no limit."""
+AMPLE = 20_000  # packets that are more than this machine fills: no limit
 LARGE = 8 * 2**20  # bytes of TCP buffers that bind nothing here
 SMALL = 128 * 2**10
 PLENTY = 100_000  # pages of memory for TCP that bind nothing here
 SECONDS = 5
-OMITTED = 3
-"""Seconds before the measurement, for slow start and what follows its first losses."""
+OMITTED = 3  # seconds before the measurement, for slow start and what follows its first losses
 NEEDED = ("veth", "sch_netem", "sch_ingress", "cls_matchall", "act_police")  # kernel modules
-EACH = 3 * (SECONDS + OMITTED) + 10
-"""Seconds that an experiment may take on a busy machine."""
-BOOT = 120
-"""Seconds that the kernel and Python may take to start there."""
+EACH = 3 * (SECONDS + OMITTED) + 10  # seconds that an experiment may take on a busy machine
+BOOT = 120  # seconds that the kernel and Python may take to start there
 
 
 @dataclass(frozen=True)

@@ -32,12 +32,10 @@ CONTROLS = File("/proc/sys/net/ipv4/tcp_available_congestion_control")
 INTERVAL = 0.005  # seconds between looks at a window
 PATIENCE = 1.0
 """Seconds after which a window that has not fallen counts as one that a loss does not make fall."""
-CONNECTING = 30.0
-"""Seconds that all connections of a test may take to come up."""
+CONNECTING = 30.0  # seconds that all connections of a test may take to come up
 DATA = 10_000
 """Bytes: a connection that has carried more carries data, and is not iperf3's connection for control."""
-SERIES_INTERVAL = 0.02
-"""Seconds between the points of a window's time series that are kept."""
+SERIES_INTERVAL = 0.02  # seconds between the points of a window's time series that are kept
 
 Repetitions = tuple[list[dict[str, Any]], dict[str, list[float]]]
 

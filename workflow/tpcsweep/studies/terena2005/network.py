@@ -23,10 +23,8 @@ from tpcsweep.tools.iperf3 import FIRST_PORT, PROGRAM
 
 SENDER = topology.Node("src1", "src", topology.ENTRY["src"])
 RECEIVER = topology.Node("dst1", "dst", topology.ENTRY["dst"])
-SECOND = "10.88.2.2"
-"""Another address of the receiver, for a flow with a route of its own."""
-BUFFER = 1 << 26
-"""The most bytes of a socket's buffers: more than any window of these cases."""
+SECOND = "10.88.2.2"  # another address of the receiver, for a flow with a route of its own
+BUFFER = 1 << 26  # the most bytes of a socket's buffers: more than any window of these cases
 SMALLEST_DATA = 500  # bytes: packets of this size and larger carry data
 LISTEN = 5.0  # seconds that a server may take to come up
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-FALL = 0.85
-"""A window at most this share of what it was has fallen: Reno goes to 0.5, CUBIC to 0.7."""
+FALL = 0.85  # a window at most this share of what it was has fallen: Reno goes to 0.5, CUBIC to 0.7
 
 
 @dataclass(frozen=True)
