@@ -93,12 +93,11 @@ def server_pod(
     assert spec.security_context
     spec.security_context.sysctls = sysctls(settings, wanted)
     if not placed.affinity:  # the origins of a side on as many nodes as there are
-        siblings = k8s.V1LabelSelector(match_labels={DEPLOYMENT: naming.identifier, SIDE: side})
         spread = k8s.V1TopologySpreadConstraint(
             max_skew=1,
             topology_key="kubernetes.io/hostname",
             when_unsatisfiable="ScheduleAnyway",
-            label_selector=siblings,
+            label_selector=k8s.V1LabelSelector(match_labels={DEPLOYMENT: naming.identifier, SIDE: side}),
         )
         spec.topology_spread_constraints = [spread]
     return k8s.V1Pod(
@@ -129,17 +128,12 @@ def config_map(naming: Naming, files: Mapping[str, str], owner: k8s.V1Job) -> k8
 
 def network_policy(naming: Naming, owner: k8s.V1Job) -> k8s.V1NetworkPolicy:
     """The pods of a deployment talk to each other and to nobody else."""
-    ours = k8s.V1LabelSelector(match_labels={DEPLOYMENT: naming.identifier})
-    peers = [k8s.V1NetworkPolicyPeer(pod_selector=ours)]
-    return k8s.V1NetworkPolicy(
-        metadata=naming.meta(naming.prefix, owner),
-        spec=k8s.V1NetworkPolicySpec(
-            pod_selector=ours,
-            policy_types=["Ingress", "Egress"],
-            ingress=[k8s.V1NetworkPolicyIngressRule(_from=peers)],
-            egress=[k8s.V1NetworkPolicyEgressRule(to=peers)],
-        ),
-    )
+    ours = {"matchLabels": {DEPLOYMENT: naming.identifier}}
+    peers = [{"podSelector": ours}]
+    spec = {"podSelector": ours, "ingress": [{"from": peers}], "egress": [{"to": peers}]}
+    spec["policyTypes"] = ["Ingress", "Egress"]
+    metadata = naming.meta(naming.prefix, owner)
+    return k8s.V1NetworkPolicy(metadata=metadata, spec=k8s.V1NetworkPolicySpec.from_dict(spec))
 
 
 def sysctls(settings: Kubernetes, wanted: DeploymentParameters) -> list[k8s.V1Sysctl] | None:

@@ -7,7 +7,7 @@ import itertools
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -52,7 +52,7 @@ class Place:
 
 
 class Pods:
-    """The pods of one deployment, by the names of their servers, and `client`."""
+    """The pods of one deployment."""
 
     def __init__(
         self, place: Place, settings: Kubernetes, wanted: DeploymentParameters, deadline: float
@@ -75,7 +75,8 @@ class Pods:
                 for number, server in enumerate(self._blank(side).servers)
             ]
         self._create(bodies)
-        self._by_name: dict[str, V1Pod] = {}
+        self.by_name: dict[str, V1Pod] = {}
+        """Those that run, by the names of their servers, and `client`."""
         self.sides: dict[str, Side] = {}
 
     def run(self) -> None:
@@ -86,17 +87,9 @@ class Pods:
         """
         count = 1 + sum(len(self._blank(side).servers) for side in self._placed)
         running = self.watch.running(count, self._settings.start_time).values()
-        self._by_name = {_name(pod, self._naming): pod for pod in running}
+        self.by_name = {_name(pod, self._naming): pod for pod in running}
         self.sides = {side: self._with(side, self._addresses(side)) for side in self._placed}
         self._fill()
-
-    def __getitem__(self, name: str) -> V1Pod:
-        """The pod of a server, or of the client."""
-        return self._by_name[name]
-
-    def items(self) -> Iterable[tuple[str, V1Pod]]:
-        """Names and pods."""
-        return self._by_name.items()
 
     @property
     def servers(self) -> list[xrootd.Server]:
@@ -111,7 +104,7 @@ class Pods:
         https://kubernetes.io/docs/tasks/configure-pod-container/configure-pod-configmap/
         """
         ended = threading.Event()
-        names = [name_of(pod) for pod in self._by_name.values()]
+        names = [name_of(pod) for pod in self.by_name.values()]
 
         def poke() -> None:
             with ThreadPoolExecutor(PARALLEL) as pool:
@@ -149,7 +142,7 @@ class Pods:
         """Those of an attached network, or those of the pods."""
         blank = self._blank(side).servers
         attached = [address.partition("/")[0] for address in self._placed[side].addresses]
-        return (attached or [address_of(self[server.name]) for server in blank])[: len(blank)]
+        return (attached or [address_of(self.by_name[server.name]) for server in blank])[: len(blank)]
 
     def _blank(self, side: str) -> Side:
         """A side's servers before they have addresses."""
@@ -163,7 +156,7 @@ class Pods:
     def _fill(self) -> None:
         """Make Secrets and ConfigMap."""
         servers, naming, owner = self.servers, self._naming, self._owner
-        addresses = {server.address for server in servers} | {address_of(pod) for _, pod in self.items()}
+        addresses = {server.address for server in servers} | set(map(address_of, self.by_name.values()))
         files = {places.COMPLETE: b"", **_credentials(sorted(addresses))}
         configurations = {
             f"{server.name}.cfg": xrootd.configuration(server, places.PRIVATE) for server in servers

@@ -78,7 +78,7 @@ def deployed(settings: Kubernetes, request: Request) -> Iterator[Site]:
         cluster, before, began = place.cluster, place.cluster.requests, time.monotonic()
         with running(place, settings, request) as pods, contextlib.ExitStack() as undo:
             inbox = Inbox(lambda: pods.watch.fault() or place.held.lost())
-            session = Session(cluster, name_of(pods[CLIENT]), settings.orphan_time / 2, inbox.hear)
+            session = Session(cluster, name_of(pods.by_name[CLIENT]), settings.orphan_time / 2, inbox.hear)
             undo.callback(session.close)
             undo.callback(signals.ignore)
             try:
@@ -180,7 +180,7 @@ def _up(
     """From pods that run to servers that deliver: agents, path, servers, client."""
     wanted, sides = request.parameters, pods.sides
     ran = time.monotonic()
-    agents = {server.name: address_of(pods[server.name]) for server in pods.servers}
+    agents = {server.name: address_of(pods.by_name[server.name]) for server in pods.servers}
     with pods.poked():
         described = {
             CLIENT: session.ask(
@@ -246,7 +246,7 @@ def _provenance(
 ) -> dict[str, Any]:
     """The fields that every testbed has, of the first origin of a side where they are one machine's, and our own."""
     first = {side: described[pods.sides[side].names[0]] for side in pods.sides}
-    nodes = {name: node_of(pod) for name, pod in pods.items()}
+    nodes = {name: node_of(pod) for name, pod in pods.by_name.items()}
     return {
         **first["src"]["machine"],
         "host": nodes[pods.sides["src"].names[0]],
@@ -263,7 +263,7 @@ def _provenance(
         },
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
         "kubernetes": {
-            "pods": {name: _describe(pod) for name, pod in sorted(pods.items())},
+            "pods": {name: _describe(pod) for name, pod in sorted(pods.by_name.items())},
             "machines": {
                 name: {**description["machine"], "host": nodes[name]}
                 for name, description in sorted(described.items())
