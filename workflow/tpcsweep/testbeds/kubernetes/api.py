@@ -71,12 +71,10 @@ class Client(ApiClient):
         self._lock = threading.Lock()
 
     def count(self) -> None:
-        """One request more."""
         with self._lock:
             self.requests += 1
 
     def call_api(self, *arguments: Any, **options: Any) -> Any:
-        """One request."""
         self.count()
         options["_request_timeout"] = options.get("_request_timeout") or TIMEOUT
         return super().call_api(*arguments, **options)
@@ -112,7 +110,6 @@ class Cluster:
 
     @property
     def requests(self) -> int:
-        """Requests to the API server so far."""
         return self.http.requests
 
     def verb(self, verb: str, kind: type) -> Callable[..., Any]:
@@ -159,13 +156,7 @@ def call(operation: Callable[..., T], *arguments: Any, seconds: float = PATIENCE
     """Make one API call, and again while the server does not answer or is busy.
 
     For calls that may be made twice: reading, deleting, replacing one version of an object; `create` is for the
-    others.
-
-    Args:
-        operation: Makes the call when it is given `arguments` and `options`.
-        arguments: Positional ones.
-        seconds: For how long it is tried again; 0: it is tried once.
-        options: Named ones.
+    others. It is tried again for so many `seconds`; 0: it is tried once.
 
     Raises:
         RefusedError: An answer that trying again does not change.
@@ -323,7 +314,6 @@ def _passing(error: ApiException) -> bool:
 
 
 def _words(error: Exception) -> str:
-    """An error in one line."""
     return " ".join(str(error).split()) or type(error).__name__
 
 

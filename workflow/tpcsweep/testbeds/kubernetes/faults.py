@@ -36,7 +36,6 @@ class Fault:
 
 
 def ready(pod: k8s.V1Pod) -> bool:
-    """Whether a pod runs and is ready."""
     up = _status(pod).phase == "Running" and not meta_of(pod).deletion_timestamp
     return up and _holds(_condition(pod, "Ready"))
 
@@ -133,12 +132,10 @@ def containers_of(pod: k8s.V1Pod) -> list[k8s.V1ContainerStatus]:
 
 
 def terminated(container: k8s.V1ContainerStatus) -> k8s.V1ContainerStateTerminated | None:
-    """How a container has ended that does not run."""
     return container.state.terminated if container.state else None
 
 
 def spec_of(pod: k8s.V1Pod) -> k8s.V1PodSpec:
-    """What was asked of a pod."""
     return pod.spec or k8s.V1PodSpec(containers=[])
 
 
@@ -205,7 +202,6 @@ def _deleted(pod: k8s.V1Pod, fate: str) -> str:
 
 
 def _waiting(pod: k8s.V1Pod) -> list[str]:
-    """What containers wait for."""
     states = [container.state for container in containers_of(pod) if container.state]
     return [state.waiting.reason for state in states if state.waiting and state.waiting.reason]
 

@@ -15,7 +15,6 @@ LARGEST_RTT = 2000.0
 
 
 def check(configuration: Configuration) -> list[Problem]:
-    """Everything that the sweep asks for and the testbed cannot do."""
     testbed, file = configuration.testbed, configuration.testbed_file
     assert isinstance(testbed, Kubernetes)
     if testbed.paths.kind == "netem":  # whatever netem makes on the network that is there

@@ -47,12 +47,11 @@ def job(naming: Naming, settings: Kubernetes, deadline: float) -> k8s.V1Job:
     """The owner of everything else; its pod has the client and the hub. It ends after `deadline` seconds."""
     placed = settings.client
     client = (f"{settings.client_cores:g}", str(settings.client_memory))
-    hub = [f"{seconds:g}" for seconds in (settings.start_time, settings.orphan_time)]
+    hub = ["hub", f"{settings.start_time:g}", f"{settings.orphan_time:g}"]
     containers = [
         _container("client", settings, ["client"], client, placed.resources),
-        _container("hub", settings, ["hub", *hub], AGENT),
+        _container("hub", settings, hub, AGENT),
     ]
-    annotations = attachment(placed, 0)
     return k8s.V1Job(
         metadata=naming.meta(naming.prefix),
         spec=k8s.V1JobSpec(
@@ -60,7 +59,7 @@ def job(naming: Naming, settings: Kubernetes, deadline: float) -> k8s.V1Job:
             active_deadline_seconds=round(deadline),
             ttl_seconds_after_finished=FINISHED_SECONDS,
             template=k8s.V1PodTemplateSpec(
-                metadata=naming.meta("", role="client", annotations=annotations),
+                metadata=naming.meta("", role="client", annotations=attachment(placed, 0)),
                 spec=_pod_spec(settings, placed, containers, _volumes(naming, "client")),
             ),
         ),
@@ -114,15 +113,12 @@ def server_pod(
 
 def secret(naming: Naming, of: str, files: Mapping[str, bytes], owner: k8s.V1Job) -> k8s.V1Secret:
     """Credentials of `servers` or of the `client`."""
-    data: dict[str, bytes | str] = {
-        name: base64.b64encode(content).decode() for name, content in files.items()
-    }
+    data: dict[str, Any] = {name: base64.b64encode(content).decode() for name, content in files.items()}
     metadata = naming.meta(f"{naming.prefix}-{of}", owner)
     return k8s.V1Secret(metadata=metadata, type="Opaque", immutable=True, data=data)
 
 
 def config_map(naming: Naming, files: Mapping[str, str], owner: k8s.V1Job) -> k8s.V1ConfigMap:
-    """The configuration of every server."""
     return k8s.V1ConfigMap(metadata=naming.meta(naming.prefix, owner), immutable=True, data=dict(files))
 
 

@@ -93,7 +93,6 @@ class Pods:
 
     @property
     def servers(self) -> list[xrootd.Server]:
-        """All servers of both sides."""
         return [server for side in self.sides.values() for server in side.servers]
 
     @contextlib.contextmanager
@@ -106,10 +105,15 @@ class Pods:
         ended = threading.Event()
         names = [name_of(pod) for pod in self.by_name.values()]
 
+        def annotate(count: int, pod: str) -> None:
+            body = {"metadata": {"annotations": {POKED: str(count)}}}
+            with contextlib.suppress(ClusterError):  # whatever is wrong with a pod is noticed elsewhere
+                call(self._cluster.core.patch_namespaced_pod, pod, self._cluster.namespace, body, seconds=5)
+
         def poke() -> None:
             with ThreadPoolExecutor(PARALLEL) as pool:
                 for count in itertools.count(1):
-                    list(pool.map(partial(self._annotate, {POKED: str(count)}), names))
+                    list(pool.map(partial(annotate, count), names))
                     if ended.wait(POKE_SECONDS):
                         return
 
@@ -127,12 +131,6 @@ class Pods:
         containers = [(pod, container.name) for pod in pods for container in spec_of(pod).containers]
         with ThreadPoolExecutor(PARALLEL) as pool:
             list(pool.map(lambda container: self._save_log(logs, *container), containers))
-
-    def _annotate(self, annotations: dict[str, str], pod: str) -> None:
-        """Whatever is wrong with a pod is noticed elsewhere."""
-        body = {"metadata": {"annotations": annotations}}
-        with contextlib.suppress(ClusterError):
-            call(self._cluster.core.patch_namespaced_pod, pod, self._cluster.namespace, body, seconds=5)
 
     def _create(self, bodies: list[Any]) -> None:
         with ThreadPoolExecutor(PARALLEL) as pool:
@@ -154,7 +152,6 @@ class Pods:
         return Side(*xrootd.side(side, addresses[0], origins, places.STATE, places.FILES))
 
     def _fill(self) -> None:
-        """Make Secrets and ConfigMap."""
         servers, naming, owner = self.servers, self._naming, self._owner
         addresses = {server.address for server in servers} | set(map(address_of, self.by_name.values()))
         files = {places.COMPLETE: b"", **_credentials(sorted(addresses))}
@@ -181,7 +178,6 @@ class Pods:
 
 
 def address_of(pod: V1Pod) -> str:
-    """A pod's address."""
     assert pod.status
     return pod.status.pod_ip or ""
 

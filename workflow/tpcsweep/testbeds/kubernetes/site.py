@@ -25,7 +25,6 @@ from tpcsweep.testbeds.kubernetes.session import Session
 from tpcsweep.xrootd.monitoring import Copy
 from tpcsweep.xrootd.servers import Server
 
-SIDES = {"source": "src", "destination": "dst"}
 SETTLE_SECONDS = 0.2
 """Data connections have so long to end by themselves before their servers are started anew."""
 RESTARTED_SECONDS = 2.0
@@ -54,17 +53,11 @@ class Side:
 
     @property
     def names(self) -> list[str]:
-        """Names of the origins."""
         return [origin.name for origin in self.origins]
 
     @property
     def addresses(self) -> list[str]:
-        """Addresses of the origins."""
         return [origin.address for origin in self.origins]
-
-
-class SettleError(BrokenError):
-    """Transfers of the last cell do not end."""
 
 
 class Inbox:
@@ -82,7 +75,6 @@ class Inbox:
         self._gone: list[str] = []
 
     def hear(self, message: Mapping[str, Any]) -> None:
-        """Take a message in."""
         if "sample" in message:
             with self._lock:
                 self._samples.setdefault(message["of"], History()).add(message["sample"])
@@ -123,7 +115,6 @@ class Inbox:
         return [self._copies.get_nowait() for _ in range(self._copies.qsize())]
 
     def forget(self) -> None:
-        """Drop the samples of the last cell."""
         with self._lock:
             self._samples.clear()
 
@@ -201,7 +192,6 @@ class RemoteSampler:
 
     @property
     def interval(self) -> float:
-        """Seconds between readings."""
         return self._interval * self._inbox.stride
 
     def readings(self) -> list[Reading]:
@@ -231,7 +221,6 @@ class Site:
 
     @property
     def origins(self) -> list[str]:
-        """The names of the origins of both sides."""
         return [name for side in self.sides.values() for name in side.names]
 
     def pairs(self, endpoint: str) -> list[tuple[str, str]]:
@@ -243,7 +232,6 @@ class Site:
         return list(zip(*([server.url for server in servers] for servers in asked), strict=True))
 
     def sampler(self, interval: float) -> RemoteSampler:
-        """Samples of all pods every `interval` seconds while it is entered."""
         return RemoteSampler(self, interval)
 
     def client_of(self, _tool: str) -> WatchedClient:
@@ -259,9 +247,9 @@ class Site:
     def totals(self) -> dict[str, int | None]:
         """Counters that are looked at only before and after a cell: packets dropped, periods, throttled periods."""
         told = self.session.ask("totals", to=self.origins)
-        groups = {name: self.sides[side].names for name, side in SIDES.items()} | {CLIENT: [CLIENT]}
         totals: dict[str, int | None] = {}
-        for name, members in groups.items():
+        sources, destinations = (side.names for side in self.sides.values())
+        for name, members in (("source", sources), ("destination", destinations), (CLIENT, [CLIENT])):
             totals[f"{name}_periods"] = sum(told[member][0] for member in members)
             totals[f"{name}_throttled"] = sum(told[member][1] for member in members)
         for place, name in ((2, "path_drops"), (3, "path_queue_drops")):
@@ -289,7 +277,7 @@ class Site:
         from outside takes a privilege that pods do not have; starting it anew cuts them in 0.2 s.
 
         Raises:
-            SettleError: Who still has connections.
+            BrokenError: Who still has connections.
         """
         give_up = time.monotonic() + SETTLE_SECONDS
         while busy := self._busy(self.origins):
@@ -310,11 +298,10 @@ class Site:
         give_up = time.monotonic() + RESTARTED_SECONDS
         while still := self._busy(busy):
             if time.monotonic() > give_up:
-                raise SettleError(f"connections of the last cell are still open at {', '.join(still)}")
+                raise BrokenError(f"connections of the last cell are still open at {', '.join(still)}")
             time.sleep(POLL)
 
     def check(self) -> None:
-        """Raise FaultError where something of the deployment has broken."""
         self.inbox.check()
 
     def explain(self, error: BrokenError) -> str:

@@ -21,7 +21,7 @@ from tpcsweep.linux import signals
 from tpcsweep.measure.cell import measure as measure
 from tpcsweep.paths import Path, PathError
 from tpcsweep.paths.plan import describe_limit
-from tpcsweep.testbeds import Request
+from tpcsweep.testbeds import Request, TeardownError
 from tpcsweep.testbeds.kubernetes import api, leases, objects, state
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError, call, create
 from tpcsweep.testbeds.kubernetes.faults import IMAGE
@@ -31,10 +31,10 @@ from tpcsweep.testbeds.kubernetes.pod.network import share
 from tpcsweep.testbeds.kubernetes.pods import Place, Pods, address_of
 from tpcsweep.testbeds.kubernetes.session import Session, SessionError
 from tpcsweep.testbeds.kubernetes.site import Inbox, Site, WatchedClient
-from tpcsweep.testbeds.kubernetes.verify import Ends, Measured, verify
+from tpcsweep.testbeds.kubernetes.verify import Measured, verify
 from tpcsweep.testbeds.kubernetes.watch import PodError, PodWatch
 
-EXPECTED = (ClusterError, BrokenError, PathError, state.TeardownError)
+EXPECTED = (ClusterError, BrokenError, PathError, TeardownError)
 DEADLINE_MARGIN = 900.0
 """Seconds that a deployment's Job may last beside its cells and its start."""
 OTHERS = (("src", "dst"), ("dst", "src"))
@@ -146,7 +146,6 @@ def locks(pair: Pair) -> set[str]:
     """The names of the Leases that keep others off a pair's nodes: one for each way of choosing nodes. Pure."""
 
     def nodes(placed: Placement) -> str:
-        """The same text for the same nodes."""
         return json.dumps([placed.node_selector, placed.affinity.get("nodeAffinity")], sort_keys=True)
 
     return {leases.name_for(nodes(placed)) for placed in (pair.source, pair.destination)}
@@ -199,8 +198,8 @@ def _up(
         for side, other in OTHERS:
             peers = sides[other].addresses
             emulated["qdiscs"] |= session.tell(sides[side].names, "emulate", peers=peers, **share_of_origin)
-    origins = zip(sides["src"].origins, sides["dst"].origins, strict=True)
-    measured = verify(session, wanted, [Ends(*pair) for pair in origins], strict=settings.path == "strict")
+    ends = list(zip(sides["src"].origins, sides["dst"].origins, strict=True))
+    measured = verify(session, wanted, ends, strict=settings.path == "strict")
     verified = time.monotonic()
     for role in ("manager", "server"):  # redirectors first, or origins look for them again ten seconds later
         session.tell([server.name for server in pods.servers if server.role == role], "start")
@@ -251,11 +250,7 @@ def _provenance(
         **first["src"]["machine"],
         "host": nodes[pods.sides["src"].names[0]],
         "software": described[CLIENT]["software"],
-        "path": {
-            "measured": measured.to_dict(),
-            "mtu_bytes": measured.mtu,
-            **emulated,
-        },
+        "path": {"measured": measured.to_dict(), "mtu_bytes": measured.mtu, **emulated},
         "sysctls": {
             f"{side}.{key}": value
             for side, description in first.items()
@@ -273,7 +268,6 @@ def _provenance(
 
 
 def _describe(pod: V1Pod) -> dict[str, Any]:
-    """What is worth knowing of a pod later."""
     assert pod.status
     statuses = pod.status.container_statuses or []
     return {

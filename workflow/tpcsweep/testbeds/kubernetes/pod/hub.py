@@ -157,17 +157,11 @@ class Hub:
         self._client: Contained | None = None
         self._destinations: list[str] = []
         self._sampling: asyncio.Task[None] | None = None
+        setting_up = (self.connect, self.synchronise, self.tell, self.ready)
+        measuring = (self.client, self.watch, self.unwatch, self.totals, self.present)
         self._verbs: dict[str, Callable[..., Any]] = {
             "clock": time.monotonic,  # which all times are of
-            "connect": self.connect,
-            "synchronise": self.synchronise,
-            "tell": self.tell,
-            "ready": self.ready,
-            "client": self.client,
-            "watch": self.watch,
-            "unwatch": self.unwatch,
-            "totals": self.totals,
-            "present": self.present,
+            **{method.__name__: method for method in (*setting_up, *measuring)},
         }
 
     async def session(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -255,12 +249,10 @@ class Hub:
                 await asyncio.sleep(POLL)
 
     async def client(self, line: str) -> None:
-        """Pass a request on to the client."""
         assert self._client
         self._client.connections[0].sendall(line.encode())
 
     async def watch(self, to: list[str], interval: float) -> None:
-        """Have agents and client sampled."""
         await self.synchronise()
         await self.tell(to, "watch", {"interval": interval})
         self._quiet()
@@ -268,7 +260,6 @@ class Hub:
         self._sampling = asyncio.create_task(self._sample_client(self._client, interval))
 
     async def unwatch(self, to: list[str]) -> None:
-        """End it."""
         self._quiet()
         await self.tell(to, "unwatch", {})
 

@@ -41,7 +41,6 @@ class Contained:
         self._threads = Threads(proc, lambda: numbered(proc))
 
     def cpu(self) -> float:
-        """CPU seconds used."""
         return parse_usage(os.pread(self._usage, 4096, 0)) * self._unit
 
     def periods(self) -> tuple[int, int]:
