@@ -194,7 +194,7 @@ def _credentials(addresses: list[str]) -> dict[str, bytes]:
         made = Path(folder) / "credentials"
         credentials.create(made, addresses, (os.getuid(), os.getgid()))
         return {
-            f"{places.FOLDERS.get(path.parent.name, '')}{path.name}": path.read_bytes()
+            str(path.relative_to(made)).replace("/", places.SLASH): path.read_bytes()
             for path in made.rglob("*")
             if path.is_file()
         }

@@ -117,25 +117,21 @@ class Outbox:
     def __init__(self) -> None:
         self._lines: deque[bytes] = deque()
         self._first = 0
-        self._writer: asyncio.StreamWriter | None = None
+        self.writer: asyncio.StreamWriter | None = None
+        """To whoever listens."""
 
     def say(self, **fields: object) -> None:
         """Tell now if somebody listens, and whoever comes later."""
         number = self._first + len(self._lines)
         self._lines.append(encoded(number=number, **fields))
-        if self._writer:
-            self._writer.write(self._lines[-1])
+        if self.writer:
+            self.writer.write(self._lines[-1])
 
     def attach(self, writer: asyncio.StreamWriter, number: int) -> None:
         """Somebody listens from now on, and has all before `number`."""
         self.forget(number)
-        self._writer = writer
+        self.writer = writer
         writer.write(b"".join(self._lines))
-
-    def detach(self, writer: asyncio.StreamWriter) -> None:
-        """Somebody has gone, unless another has come."""
-        if self._writer is writer:
-            self._writer = None
 
     def forget(self, number: int) -> None:
         """All before `number` has arrived."""
@@ -178,7 +174,8 @@ class Hub:
         except (OSError, ValueError):
             pass
         finally:
-            self.outbox.detach(writer)
+            if self.outbox.writer is writer:  # else another has come
+                self.outbox.writer = None
             writer.close()
 
     async def _obey(self, request: dict[str, Any]) -> None:
