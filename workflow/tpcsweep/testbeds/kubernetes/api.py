@@ -35,7 +35,6 @@ PATIENCE = 60.0
 BUSY = 5
 """As many times as long it is tried while the server says that it is busy: it is alive, and others will be done."""
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where a pod finds its own credentials."""
 
 KINDS: dict[type, tuple[str, str]] = {
     client.V1Job: ("batch", "job"),

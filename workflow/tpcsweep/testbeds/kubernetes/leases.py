@@ -23,11 +23,9 @@ from tpcsweep.testbeds.kubernetes.metadata import SELECTOR, Naming, meta_of, nam
 DURATION = 30.0
 """Seconds after which a Lease that has not been renewed may be taken over."""
 RENEWAL = 5.0
-"""Seconds between renewals."""
 LOST = 24.0
 """Seconds without a renewal after which its holder gives a Lease up: well before another takes it."""
 POLL = 1.0
-"""Seconds between looks while waiting."""
 RACE = 0.1
 """Seconds until the next look of one that another was faster than; twice as many the next time."""
 TIMEOUT = (3.0, 10.0)

@@ -19,7 +19,6 @@ SIDE = "tpcsweep/side"
 MANAGED = {"app.kubernetes.io/name": "tpcsweep", "app.kubernetes.io/managed-by": "tpcsweep"}
 """Labels of all objects of all deployments."""
 SELECTOR = "app.kubernetes.io/managed-by=tpcsweep"
-"""Selects all objects of all deployments."""
 SWEEP = "tpcsweep/sweep"
 CELLS = "tpcsweep/cells"
 OWNER = "tpcsweep/owner"

@@ -99,16 +99,9 @@ def server_pod(
             label_selector=k8s.V1LabelSelector(match_labels={DEPLOYMENT: naming.identifier, SIDE: side}),
         )
         spec.topology_spread_constraints = [spread]
-    return k8s.V1Pod(
-        metadata=naming.meta(
-            f"{naming.prefix}-{server.name}",
-            owner,
-            "origin" if origin else "redirector",
-            side,
-            {**placed.annotations, **attachment(placed, number)},
-        ),
-        spec=spec,
-    )
+    name, role = f"{naming.prefix}-{server.name}", "origin" if origin else "redirector"
+    annotations = {**placed.annotations, **attachment(placed, number)}
+    return k8s.V1Pod(metadata=naming.meta(name, owner, role, side, annotations), spec=spec)
 
 
 def secret(naming: Naming, of: str, files: Mapping[str, bytes], owner: k8s.V1Job) -> k8s.V1Secret:

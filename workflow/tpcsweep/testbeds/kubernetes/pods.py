@@ -134,7 +134,7 @@ class Pods:
 
     def _create(self, bodies: list[Any]) -> None:
         with ThreadPoolExecutor(PARALLEL) as pool:
-            list(pool.map(lambda body: create(self._cluster, body), bodies))
+            list(pool.map(partial(create, self._cluster), bodies))
 
     def _addresses(self, side: str) -> list[str]:
         """Those of an attached network, or those of the pods."""
@@ -152,17 +152,16 @@ class Pods:
         return Side(*xrootd.side(side, addresses[0], origins, places.STATE, places.FILES))
 
     def _fill(self) -> None:
-        servers, naming, owner = self.servers, self._naming, self._owner
-        addresses = {server.address for server in servers} | set(map(address_of, self.by_name.values()))
+        addresses = {server.address for server in self.servers} | set(map(address_of, self.by_name.values()))
         files = {places.COMPLETE: b"", **_credentials(sorted(addresses))}
-        configurations = {
-            f"{server.name}.cfg": xrootd.configuration(server, places.PRIVATE) for server in servers
-        }
-        secrets = [
-            objects.secret(naming, of, {name: files[name] for name in files if theirs(name)}, owner)
-            for of, theirs in SECRETS.items()
-        ]
-        self._create([*secrets, objects.config_map(naming, {places.COMPLETE: "", **configurations}, owner)])
+        configuration = {places.COMPLETE: ""}
+        for server in self.servers:
+            configuration[f"{server.name}.cfg"] = xrootd.configuration(server, places.PRIVATE)
+        bodies: list[Any] = [objects.config_map(self._naming, configuration, self._owner)]
+        for of, theirs in SECRETS.items():
+            content = {name: files[name] for name in files if theirs(name)}
+            bodies.append(objects.secret(self._naming, of, content, self._owner))
+        self._create(bodies)
 
     def _save_log(self, logs: Path, pod: V1Pod, container: str) -> None:
         """What a container has said, without the tokens that servers log."""

@@ -91,8 +91,7 @@ class Inbox:
 
     def lines(self) -> Iterator[bytes]:
         """What the client says, until it or anything else is gone."""
-        while (line := self._client.get()) is not None:
-            yield line
+        return iter(self._client.get, None)
 
     def arrival(self, told: list[Any]) -> Arrival:
         """What the hub says of a file, in this machine's time."""

@@ -25,7 +25,6 @@ GRACE_SECONDS = 1
 FORCE_SECONDS = 15.0
 """Seconds after which a pod whose kubelet does not say that it is gone is taken for gone."""
 GONE_SECONDS = 60.0
-"""Seconds for everything to be gone."""
 DELETIONS: Mapping[type, Mapping[str, Any]] = {
     V1Job: {"propagation_policy": "Background"},  # first, or it would replace its pod
     V1Pod: {"grace_period_seconds": GRACE_SECONDS},

@@ -38,9 +38,7 @@ EXPECTED = (ClusterError, BrokenError, PathError, TeardownError)
 DEADLINE_MARGIN = 900.0
 """Seconds that a deployment's Job may last beside its cells and its start."""
 OTHERS = (("src", "dst"), ("dst", "src"))
-"""Each side, and the other one."""
 TRIAL = "trial of the image"
-"""What the trial is called where others see it."""
 TRIAL_MARGIN = 60.0
 """Seconds that the trial's Job may last beside its start, if nobody removes it."""
 RIGHTS = "config/kubernetes/rbac.yaml has the rights that sweeps need"

@@ -1,10 +1,7 @@
 """Is the path between the pods what was asked for? Measured by their agents before any cell.
 
-The rate is looked at with TCP, which pods may use without a privilege and which gives way to whoever else uses a real
-path. TCP may bring less than a path has: its windows or its sender may be what bounds it. Little's law tells the two
-apart: what is under way is the rate times the time in the path. As long as that is longer than an empty path takes,
-something waits in it, so it is full, and what arrives is its own rate. Only what arrived while every look of a window
-saw that is held against a path; where there is too little of it the rate is unknown, and not slow.
+The rate is looked at with TCP, which pods may use without a privilege. Only what arrived while more was under way than
+an empty path holds is held against a path, by Little's law: see docs/kubernetes.md.
 """
 
 from __future__ import annotations

@@ -229,7 +229,6 @@ class PodWatch:
         return faults.diagnose_job(self._job, job, self._events("Job", self._job))
 
     def _events(self, kind: str, name: str) -> list[CoreV1Event]:
-        """What is said of an object, as far as that may be read."""
         of = f"involvedObject.kind={kind},involvedObject.name={name}"
         core, space = self._cluster.core, self._cluster.namespace
         events = self._ask(core.list_namespaced_event, space, field_selector=of)

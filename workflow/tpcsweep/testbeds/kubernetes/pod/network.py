@@ -1,8 +1,7 @@
 """The network between pods: what it is like, and an emulated path on top of it.
 
-RTT, MTU and rate are looked at by TCP connections of the pods' agents, for which no privilege is needed. The kernel's
-own figures are read from the connection (tcp(7), struct tcp_info in linux/tcp.h): the handshake's RTT, free of what a
-busy process adds, and the path MTU.
+RTT, MTU and rate are looked at by TCP connections, for which no privilege is needed: RTT of the handshake and path MTU
+are the kernel's own figures (tcp(7), struct tcp_info in linux/tcp.h).
 
 An emulated path delays, limits and drops what goes to the other side alone, which needs NET_ADMIN:
 

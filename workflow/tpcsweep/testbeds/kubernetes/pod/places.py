@@ -18,7 +18,6 @@ PRIVATE = STATE / "credentials"
 CONTAINED = STATE / "contained"
 """The socket of the container whose CPU is measured."""
 HUB = STATE / "hub"
-"""The socket of the hub."""
 ENDED = STATE / "ended"
 """Says that the hub has ended, and that the pod is to end."""
 FILES = Path("/srv/tpcsweep")
