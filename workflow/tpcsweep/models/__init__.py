@@ -20,11 +20,12 @@ from tpcsweep.models import (
     yildirim,
     yildirim_newton,
 )
-from tpcsweep.models.base import Model, Parameter, Predictor
+from tpcsweep.models.base import Model, Parameter
 from tpcsweep.models.baseline import GaussianProcess, fit_process
 from tpcsweep.models.choice import Choice, choose
 from tpcsweep.models.fit import Fit, fit
 from tpcsweep.models.observations import Observations, observe
+from tpcsweep.models.places import Predictor
 
 __all__ = [
     "MODELS",

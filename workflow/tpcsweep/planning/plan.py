@@ -18,8 +18,8 @@ from tpcsweep.configuration.parameters import show_value
 from tpcsweep.configuration.problems import ConfigurationError, from_pydantic
 from tpcsweep.configuration.question import KNOBS, PROBABILITY, Given, Question
 from tpcsweep.files import number as json_number
-from tpcsweep.models.places import Domain
-from tpcsweep.planning.candidates import DRAWS, FIGURES, Ranged, candidates, evaluate, model_input, span
+from tpcsweep.models.places import Domain, Predictor
+from tpcsweep.planning.candidates import DRAWS, FIGURES, candidates, evaluate, model_input, span
 
 BEYOND = 4.0
 """How far beyond the data a target is looked for that cannot be reached inside: so many times the largest value."""
@@ -142,7 +142,7 @@ class Plan:
 
 
 def plan(
-    model: Ranged,
+    model: Predictor,
     target: float | str | None,
     probability: float | str = PROBABILITY,
     *,
@@ -219,7 +219,7 @@ def _outside(domain: Domain, fixed: Given) -> list[str]:
     return notes
 
 
-def _without_effect(model: Ranged, settings: pd.DataFrame) -> list[str]:
+def _without_effect(model: Predictor, settings: pd.DataFrame) -> list[str]:
     """What makes no difference to the model: asked of it, since it may be any."""
     before, notes = model.estimate(settings), []
     points = settings.drop(columns=list(FIGURES))

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
 from tpcsweep.configuration.question import PROBABILITY
-from tpcsweep.models import Observations
+from tpcsweep.models import Observations, Predictor
 from tpcsweep.models.base import UNSAID
-from tpcsweep.planning.candidates import Ranged, candidates, evaluate
+from tpcsweep.planning.candidates import candidates, evaluate
 from tpcsweep.planning.plan import Plan, asked, plain
 from tpcsweep.variables import Variable
 
@@ -38,7 +38,7 @@ _SMALLEST = 0.02  # of the largest throughput: targets begin there
 
 
 def recommend(
-    model: Ranged,
+    model: Predictor,
     rtts: Sequence[float] = (),
     target: float | str | None = None,
     probability: float | str = PROBABILITY,
@@ -108,7 +108,7 @@ def _row(plan: Plan) -> dict[str, Any]:
     return {**best, "reached": plan.reached}
 
 
-def _rtts(model: Ranged) -> list[float]:
+def _rtts(model: Predictor) -> list[float]:
     """A few from the smallest to the largest of the data."""
     if "rtt" not in model.domain.ranges:
         return [model.domain.fixed.get("rtt", UNSAID["rtt"])]
