@@ -46,7 +46,7 @@ class Known(Predictor):
     """Throughput is the least of the path, cores, origins and windows; a measurement is evenly within a share of it."""
 
     spread: float = 0.2
-    domain: Domain = field(default=DOMAIN)
+    domain: Domain = field(default=DOMAIN, kw_only=True)
     name = "known"
 
     def estimate(self, points: Any) -> NDArray[np.float64]:
