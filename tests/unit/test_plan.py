@@ -25,9 +25,8 @@ from tpcsweep.models import MODELS, Fit, Observations, fit, observe
 from tpcsweep.models.places import Domain, Predictor
 from tpcsweep.models.saved import FORMAT, Saved
 from tpcsweep.planning.candidates import candidates, ladder
-from tpcsweep.planning.chosen import chosen
 from tpcsweep.planning.overview import table
-from tpcsweep.planning.plan import Plan, asked, plan
+from tpcsweep.planning.plan import Plan, asked, chosen, plan
 from tpcsweep.planning.recommendations import COLUMNS, as_csv, as_dict, recommend
 
 from tests.support import synthetic

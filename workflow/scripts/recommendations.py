@@ -6,7 +6,7 @@ import xarray as xr
 from tpcsweep.configuration.loading import ConfigurationError, load
 from tpcsweep.files import write_json, write_text
 from tpcsweep.models import MODELS, observe, saved
-from tpcsweep.planning.chosen import chosen
+from tpcsweep.planning.plan import chosen
 from tpcsweep.planning.recommendations import as_csv, as_dict, measured_rtts, recommend
 from tpcsweep.running.reporting import reported
 

@@ -14,6 +14,7 @@ import xarray as xr
 from tpcsweep.claims.cells import Cells
 from tpcsweep.claims.effects import Decision, Interval
 from tpcsweep.configuration.parameters import show_value
+from tpcsweep.files import number
 
 Row = Mapping[str, Any]
 """One line of evidence: plain values by column."""
@@ -201,9 +202,9 @@ class Verdict:
             "data": self.data,
             "reason": self.reason,
             "effect": self.effect.quantity if self.effect else None,
-            "value": _finite(interval.value) if interval else None,
-            "low": _finite(interval.low) if interval else None,
-            "high": _finite(interval.high) if interval else None,
+            "value": number(interval.value) if interval else None,
+            "low": number(interval.low) if interval else None,
+            "high": number(interval.high) if interval else None,
             "units": self.effect.units if self.effect else None,
             "to_test": self.advice or None,
             "cells_used": self.used,
@@ -260,9 +261,4 @@ def shown(name: str, value: Any) -> str:
 
 def _plain(value: Any) -> Any:
     value = value.item() if isinstance(value, np.generic) else value
-    return _finite(value) if isinstance(value, float) else value
-
-
-def _finite(value: float) -> float | None:
-    """The value, or None for infinity and NaN, which JSON has not."""
-    return value if math.isfinite(value) else None
+    return number(value) if isinstance(value, float) else value

@@ -5,21 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from tpcsweep.models import (
-    combined,
-    constant,
-    hacker,
-    lu,
-    mathis,
-    pftk,
-    ranges,
-    rao_ramp,
-    rao_sigmoid,
-    usl,
-    window,
-    yildirim,
-    yildirim_newton,
-)
+from tpcsweep.models import combined, connection, constant, parallel, ranges, rao, usl
 from tpcsweep.models.base import Model, Parameter
 from tpcsweep.models.baseline import GaussianProcess, fit_process
 from tpcsweep.models.choice import Choice, choose
@@ -42,10 +28,10 @@ __all__ = [
     "observe",
 ]
 
-_FILES = (
-    *(combined, window, mathis, pftk, hacker, lu, yildirim, yildirim_newton, usl),
-    *(rao_sigmoid, rao_ramp, ranges, constant),
+_MODELS = (
+    *(combined.MODEL, *connection.MODELS, *parallel.MODELS, usl.MODEL),
+    *(*rao.MODELS, ranges.MODEL, constant.MODEL),
 )
 
-MODELS: Mapping[str, Model] = MappingProxyType({file.MODEL.name: file.MODEL for file in _FILES})
+MODELS: Mapping[str, Model] = MappingProxyType({model.name: model for model in _MODELS})
 """In the order in which tables show them."""

@@ -8,12 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from tpcsweep import tcp
+from tpcsweep.files import number
 
 Floats = NDArray[np.float64]
 """Arrays of numbers; of models one for each cell."""
@@ -135,3 +137,21 @@ def mathis_rate(points: Points, rtt: Floats, background: float) -> Floats:
 def connections(points: Points) -> Floats:
     """TCP connections that carry data: streams, each with so many."""
     return np.asarray(points["streams"] * points["tcp_streams"])
+
+
+def plain(value: Any) -> Any:
+    """Give what JSON has of values, containers and tables: numbers with six digits, and null for no limit."""
+    match value:
+        case pd.Series():
+            return plain(value.to_dict())
+        case pd.DataFrame():
+            return plain(value.to_dict("list"))
+        case Mapping():
+            return {name: plain(part) for name, part in value.items()}
+        case tuple() | list():
+            return [plain(part) for part in value]
+        case np.generic():
+            return plain(value.item())
+        case float():
+            return number(value, 6)
+    return value

@@ -11,9 +11,9 @@ import pandas as pd  # type: ignore[import-untyped]
 
 from tpcsweep.configuration.question import PROBABILITY
 from tpcsweep.models import Observations, Predictor
-from tpcsweep.models.base import UNSAID
+from tpcsweep.models.base import UNSAID, plain
 from tpcsweep.planning.candidates import candidates, evaluate
-from tpcsweep.planning.plan import Plan, asked, plain
+from tpcsweep.planning.plan import Plan, asked
 from tpcsweep.variables import Variable
 
 FORMAT = 1
