@@ -54,7 +54,6 @@ class Space:
     """A column for each axis: numbers in base units, and words."""
 
     def __len__(self) -> int:
-        """How many points there are."""
         return len(self.points)
 
     @cached_property
@@ -83,7 +82,6 @@ class Space:
 
     @cached_property
     def _numeric(self) -> list[bool]:
-        """Which axes are of numbers."""
         return [pd.api.types.is_numeric_dtype(self.points[name]) for name in self.points]
 
     def distances(self, row: int) -> NDArray[np.float64]:

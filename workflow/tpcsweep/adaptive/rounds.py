@@ -146,7 +146,16 @@ class Rounds:
         surprise = [size for entry in self.log for size in entry.get("surprise", [])]
         belief = self.learn(folded.summary, surprise)
         if belief is not None:
-            self._note(measured, belief, *error(belief, measured, throughput))
+            if not self.log:
+                self.log.append({"cells": []})
+            estimated, noise = error(belief, measured, throughput)
+            share = float(measured.mean())
+            self.log[-1] |= {"share": share, "error": estimated, "noise": noise, "doubt": belief.doubt}
+            cells = sum(len(point) for point, known in zip(self.cells, measured, strict=True) if known)
+            self.say(
+                f"{self.configuration.name}: {cells} of {len(self.configuration.grid.cells)} cells measured, "
+                f"estimated error of the others {estimated:.1%} of the range"
+            )
             errors = [(entry["error"], entry["noise"]) for entry in self.log if "error" in entry]
             self.reason = finished(self.configuration.run.error, errors, len(surprise), measured)
         elif measured.all():
@@ -208,18 +217,6 @@ class Rounds:
             "rounds": self.log,
         }
         write_json(self.folder / "rounds.json", content)
-
-    def _note(self, measured: NDArray[np.bool_], belief: Belief, estimated: float, noise: float) -> None:
-        """Log and say how wrong the surface still is."""
-        if not self.log:
-            self.log.append({"cells": []})
-        share = float(measured.mean())
-        self.log[-1] |= {"share": share, "error": estimated, "noise": noise, "doubt": belief.doubt}
-        cells = sum(len(point) for point, known in zip(self.cells, measured, strict=True) if known)
-        self.say(
-            f"{self.configuration.name}: {cells} of {len(self.configuration.grid.cells)} cells measured, "
-            f"estimated error of the others {estimated:.1%} of the range"
-        )
 
     def _round(self, rows: Sequence[int]) -> None:
         """Measure some points, and note what came of it."""

@@ -54,7 +54,6 @@ class Need:
     """What to write into a sweep to have it."""
 
     def met(self, ds: xr.Dataset) -> bool:
-        """Say whether a dataset has it."""
         values = _values(ds, self.axis)
         if self.words:
             return all(any(str(value) in alike for value in values) for alike in self.words)
@@ -134,7 +133,6 @@ class Effect:
     units: str = "1"
 
     def __str__(self) -> str:
-        """The effect for people."""
         units = "" if self.units == "1" else f" {self.units}"
         value, low, high = self.interval.value, self.interval.low, self.interval.high
         return f"{self.quantity}: {value:.3g} ({low:.3g} to {high:.3g}){units}"
@@ -192,7 +190,6 @@ class Verdict:
     """How many cells were left out, by the reason."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the verdict as plain values, for JSON."""
         interval = self.effect.interval if self.effect else None
         return {
             "claim": self.claim.name,

@@ -85,7 +85,6 @@ class Model:
     """`function(points, **values)` gives Gbit/s, as long as the columns of `points`. Pure."""
 
     def __call__(self, points: Points, values: Mapping[str, float]) -> Floats:
-        """Give the throughput in Gbit/s at some points."""
         return self.function(points, **values)
 
 

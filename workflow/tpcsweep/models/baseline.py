@@ -39,7 +39,6 @@ class Features:
 
     @classmethod
     def of(cls, observations: Observations) -> Features:
-        """Learn the scales of the axes of observations."""
         frame = observations.frame
         offsets, limits, centres = {}, {}, {}
         for name in observations.numeric:

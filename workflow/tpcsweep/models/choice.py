@@ -196,7 +196,6 @@ class GroupedFit:
     observations: Observations
 
     def estimate(self, points: pd.DataFrame) -> Floats:
-        """Give Gbit/s for each row."""
         frame = self.observations.frame
         pooled = fit(self.model, self.observations, resamples=0, seed=self.seed)
         measured = {key: rows.index for key, rows in frame.groupby(self._settings(frame))}

@@ -69,7 +69,6 @@ class Scatter:
 
     @classmethod
     def none(cls) -> Scatter:
-        """Give that of cells that lie on the fit."""
         return cls(np.zeros(1), np.zeros((1, len(_QUANTILES))))
 
     def factors(self, levels: Floats, rates: Floats) -> Floats:
@@ -83,7 +82,6 @@ class Scatter:
         return np.asarray(np.exp(each.T @ shares))
 
     def to_dict(self) -> dict[str, Any]:
-        """Give what `from_dict` needs, as JSON has it."""
         return {
             "at": [number(value, 5) for value in self.at],
             "quantiles": [[number(value, 4) for value in band] for band in self.quantiles],
@@ -91,7 +89,6 @@ class Scatter:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Scatter:
-        """Give back what `to_dict` wrote."""
         return cls(np.array(content["at"], float), np.array(content["quantiles"], float))
 
 
@@ -153,7 +150,6 @@ class Fit(Predictor):
         return np.maximum(rates, 0.0)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give what `from_dict` needs, as JSON has it."""
         return {
             "model": self.model.name,
             "parameters": {
@@ -180,11 +176,7 @@ class Fit(Predictor):
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any], models: Mapping[str, Model]) -> Fit:
-        """Give back the fit that `to_dict` wrote.
-
-        Args:
-            content: what `to_dict` gave.
-            models: `tpcsweep.models.MODELS`.
+        """Give back the fit that `to_dict` wrote; `models` is `tpcsweep.models.MODELS`.
 
         Raises:
             KeyError: for a model that is not among `models`, or has other parameters there.
@@ -257,9 +249,7 @@ def fit(
     if resamples and len(samples) < 0.9 * resamples:
         problems.append(f"{resamples - len(samples)} of {resamples} resamples could not be fitted")
     low, high = _percentiles(values, samples)
-    reasons = _undetermined(
-        model.parameters, observations.axes, values, samples, problem.jacobian(units), problem.held
-    )
+    reasons = _undetermined(problem, units, samples)
     aicc, bic = _information(residuals, observations.error_at(estimate), unknowns)
     return Fit(
         model=model,
@@ -301,7 +291,6 @@ class _Problem:
         return cls(model, observations, free, held)
 
     def values(self, units: Floats) -> dict[str, float]:
-        """Give all parameters, in the order of the model."""
         free = zip(self.free, units, strict=True)
         known = {
             **self.held,
@@ -411,32 +400,17 @@ def _drawer(frame: pd.DataFrame) -> tuple[str, Callable[[np.random.Generator], N
     return ("deployments" if many else "cells"), draw
 
 
-def _undetermined(
-    parameters: Sequence[Parameter],
-    axes: Sequence[str],
-    values: Mapping[str, float],
-    samples: Floats,
-    jacobian: Mapping[str, Floats],
-    held: Mapping[str, float],
-) -> dict[str, str]:
-    """Give the reason for each parameter that is not determined.
-
-    Args:
-        parameters: of the model.
-        axes: what has several values in the data.
-        values: of all parameters, as fitted or held.
-        samples: bootstrap, resamples × parameters.
-        jacobian: of the weighted residuals, for each free parameter, over its range.
-        held: parameters that were not fitted.
-    """
+def _undetermined(problem: _Problem, units: Floats, samples: Floats) -> dict[str, str]:
+    """Give the reason for each parameter that is not determined, by the bootstrap: resamples × parameters."""
+    values, jacobian = problem.values(units), problem.jacobian(units)
     reasons: dict[str, str] = {}
     same = _indistinguishable(jacobian)
     norms = {name: float(np.linalg.norm(column)) for name, column in jacobian.items()}
     largest = max(norms.values(), default=0.0)
-    for parameter, column in zip(parameters, samples.T, strict=True):
+    for parameter, column in zip(problem.model.parameters, samples.T, strict=True):
         name = parameter.name
-        if lacking := [axis for axis in parameter.needs if axis not in axes]:
-            end = f": held at {parameter.neutral:g}" if name in held else ""
+        if lacking := [axis for axis in parameter.needs if axis not in problem.observations.axes]:
+            end = f": held at {parameter.neutral:g}" if name in problem.held else ""
             reasons[name] = f"the data have one value of {' and of '.join(lacking)}{end}"
         elif norms[name] <= _FLAT * largest:
             reasons[name] = "it makes no difference to any measured cell"
@@ -485,7 +459,6 @@ def _indistinguishable(jacobian: Mapping[str, Floats]) -> dict[str, list[str]]:
 
 
 def _percentiles(values: Mapping[str, float], samples: Floats) -> tuple[dict[str, float], dict[str, float]]:
-    """Lower and upper ends of the intervals of parameters."""
     if len(samples) < 2:
         return dict.fromkeys(values, math.nan), dict.fromkeys(values, math.nan)
     tail = 50 * (1 - CONFIDENCE)
@@ -542,5 +515,4 @@ def _failed(model: Model, observations: Observations, problem: str) -> Fit:
 
 
 def _known(value: float | None) -> float:
-    """The number that JSON has as null: NaN."""
     return math.nan if value is None else float(value)

@@ -34,7 +34,6 @@ class Domain:
 
     @classmethod
     def of(cls, observations: Observations) -> Domain:
-        """Describe observations."""
         frame, points = observations.frame, observations.points
         return cls(
             {name: (float(frame[name].min()), float(frame[name].max())) for name in observations.numeric},
@@ -75,7 +74,6 @@ class Domain:
         return out
 
     def to_dict(self) -> dict[str, Any]:
-        """Give what `from_dict` needs, as JSON has it: infinities as texts."""
         return {
             "ranges": {name: [_text(low), _text(high)] for name, (low, high) in self.ranges.items()},
             "words": {name: list(values) for name, values in self.words.items()},
@@ -84,7 +82,6 @@ class Domain:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Domain:
-        """Give back what `to_dict` wrote."""
         return cls(
             {name: (float(low), float(high)) for name, (low, high) in content["ranges"].items()},
             {name: tuple(values) for name, values in content["words"].items()},

@@ -118,7 +118,6 @@ class Plan:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Plan:
-        """Give back the plan that `to_dict` wrote."""
         tables = {name: pd.DataFrame(content[name]) for name in ("settings", "beyond")}
         return cls(
             **{name: content[name] for name in ("target", "probability", "model", "data")},

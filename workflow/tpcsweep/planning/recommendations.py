@@ -74,8 +74,10 @@ def recommend(
     for rtt, grid in grids.items():
         tables = evaluate(model, grid, sure, targets, seed)
         for wanted, table in zip(targets, tables, strict=True):
-            row = _row(Plan(wanted, sure, model.name, given, table, table.iloc[:0]))
-            rows.append({"rtt": rtt, "target": wanted, "tcp_streams": connections, **row})
+            plan = Plan(wanted, sure, model.name, given, table, table.iloc[:0])
+            best = next(row for row in (plan.cheapest, plan.surest, plan.largest) if row is not None)
+            about = {"rtt": rtt, "target": wanted, "tcp_streams": connections, "reached": plan.reached}
+            rows.append({**best, **about})
     return pd.DataFrame(rows)[list(COLUMNS)]
 
 
@@ -101,11 +103,6 @@ def as_csv(table: pd.DataFrame) -> str:
     """Give a table as CSV, a line for its columns first."""
     shown = table.replace({"cores": {math.inf: None}})
     return str(shown.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
-
-
-def _row(plan: Plan) -> dict[str, Any]:
-    best = next(row for row in (plan.cheapest, plan.surest, plan.largest) if row is not None)
-    return {**best, "reached": plan.reached}
 
 
 def _rtts(model: Predictor) -> list[float]:
