@@ -133,10 +133,7 @@ class Rounds:
     ) -> Belief | None:
         """Learn from all cells, log how wrong the surface still is, say why it ends if it does, and publish.
 
-        Args:
-            measured: which points are.
-            available: which points may be measured yet.
-            predicted: what was believed before the last round, and the points that were measured in it.
+        `predicted` is what was believed before the last round, and the points that were measured in it.
         """
         folded = self.fold()
         throughput = self.throughput(folded.summary)
@@ -257,14 +254,7 @@ class Rounds:
 def predicted(
     summary: xr.Dataset, places: tuple[NDArray[np.int64], ...], belief: Belief, confidence: float
 ) -> xr.Dataset:
-    """Add what is predicted of every point of the grid, with the interval of one more measurement.
-
-    Args:
-        summary: a dataset's.
-        places: of each point on each axis.
-        belief: what is believed of the points.
-        confidence: of the interval.
-    """
+    """Add what is predicted of every point of the grid, with the interval of one more measurement."""
     dimensions = [str(name) for name in summary["throughput"].dims if name != REPETITION]
     half = stats.norm.ppf(0.5 + confidence / 2) * belief.deviation
     of_interval = "end of the interval of a measurement, as predicted"

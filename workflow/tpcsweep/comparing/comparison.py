@@ -174,11 +174,6 @@ def compare(base: xr.Dataset, new: xr.Dataset, names: tuple[str, str] = ("base",
     Clinical Trials 7, 1986) with an interval that is at least that of Hartung & Knapp (Statistics in
     Medicine 20, 2001).
 
-    Args:
-        base: a dataset's summary.
-        new: another.
-        names: what the two are called.
-
     Raises:
         ComparisonError: where no cell is common, or an axis is unknown to one of them.
     """

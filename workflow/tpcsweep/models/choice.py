@@ -91,13 +91,7 @@ def choose(
     The score is the mean absolute error (Gbit/s) of the cells left out, averaged over the kinds: RTT values, stream
     values, deployments. A model is `tied` with the best if the difference of their errors is not other than zero
     by a bootstrap over folds (95 %). `skill` is 1 - score / score of the constant: at or below zero there is no
-    support for the model in the data.
-
-    Args:
-        models: by name.
-        observations: all of them.
-        fits: of models to all observations, for AICc and BIC.
-        seed: of fits and of the bootstrap.
+    support for the model in the data. AICc and BIC are those of `fits`, of the models to all observations.
     """
     folds = leave_out(observations)
     if not folds:
