@@ -215,14 +215,6 @@ def test_a_container_that_was_started_again() -> None:
     assert "exit code 1, and was started again" in text(diagnose(again), final=True)
 
 
-def test_an_init_container_may_end_but_not_fail() -> None:
-    spec = {"initContainers": [{"name": "xrootd", "image": "i"}]}
-    for code, wrong in ((0, False), (1, True)):
-        ended = container(terminated={"exitCode": code, **ENDED})
-        fault = diagnose(pod({"phase": "Pending", "initContainerStatuses": [ended]}, spec))
-        assert (fault is not None) is wrong
-
-
 def test_a_node_that_is_not_heard_of() -> None:
     silent = pod(
         {**RUNNING, "conditions": [condition("Ready", "False"), condition("ContainersReady", "True")]}

@@ -36,7 +36,6 @@ class Fault:
 
 
 def ready(pod: k8s.V1Pod) -> bool:
-    """Whether a pod runs and is ready."""
     up = _status(pod).phase == "Running" and not meta_of(pod).deletion_timestamp
     return up and _holds(_condition(pod, "Ready"))
 
@@ -64,10 +63,9 @@ def diagnose(pod: k8s.V1Pod, events: Iterable[k8s.CoreV1Event] = ()) -> Fault | 
     # The node controller takes Ready from the pods of a node that it has not heard of, and nothing else.
     whole = _condition(pod, "Ready")
     if whole and whole.status == "False" and _holds(_condition(pod, "ContainersReady")):
-        why = f" ({whole.reason})" if whole.reason and whole.reason != "ReadinessGatesNotReady" else ""
-        if why or not (spec_of(pod).readiness_gates or []):
-            text = f"NodeNotReady: nothing is heard of it any more{why}{_on_node(pod)}"
-            return Fault(name_of(pod), text, final=True)
+        why = f" ({whole.reason})" if whole.reason else ""
+        text = f"NodeNotReady: nothing is heard of it any more{why}{_on_node(pod)}"
+        return Fault(name_of(pod), text, final=True)
     return None
 
 
@@ -129,18 +127,15 @@ def room(nodes: Sequence[k8s.V1Node], needs: Iterable[str]) -> str:
 
 
 def containers_of(pod: k8s.V1Pod) -> list[k8s.V1ContainerStatus]:
-    """States of all containers, in the order in which they start."""
-    status = _status(pod)
-    return [*(status.init_container_statuses or []), *(status.container_statuses or [])]
+    """States of all containers; none of ours is an init container."""
+    return list(_status(pod).container_statuses or [])
 
 
 def terminated(container: k8s.V1ContainerStatus) -> k8s.V1ContainerStateTerminated | None:
-    """How a container has ended that does not run."""
     return container.state.terminated if container.state else None
 
 
 def spec_of(pod: k8s.V1Pod) -> k8s.V1PodSpec:
-    """What was asked of a pod."""
     return pod.spec or k8s.V1PodSpec(containers=[])
 
 
@@ -155,13 +150,11 @@ def _container(
 ) -> tuple[str, bool] | None:
     """What is wrong with a container, and whether that is final."""
     ended = terminated(container)
-    setup = container.name in {init.name for init in spec_of(pod).init_containers or []}
-    if ended and not (setup and ended.exit_code == 0):
+    if ended:
         return f"{_termination(pod, container, ended)}{_on_node(pod)}", True
     before = container.last_state.terminated if container.last_state else None
     if container.restart_count and before:
-        text = _termination(pod, container, ended or before)
-        return f"{text}, and was started again{_on_node(pod)}", True
+        return f"{_termination(pod, container, before)}, and was started again{_on_node(pod)}", True
     waiting = container.state.waiting if container.state else None
     if waiting is None or not waiting.reason or waiting.reason in STARTING:
         return None
@@ -181,12 +174,11 @@ def _container(
 def _ended(pod: k8s.V1Pod) -> str:
     """Why a pod has ended: what the kubelet says of the pod, else what became of its containers."""
     status = _status(pod)
+    text = "" if status.reason else _disruption(pod)
     ends = [(container, end) for container in containers_of(pod) if (end := terminated(container))]
-    ends.sort(key=lambda each: not each[1].exit_code)  # those that failed first
-    text = _because(status)
-    if not status.reason:
-        text = _disruption(pod) or (_termination(pod, *ends[0]) if ends else text)
-    return f"{text}{_on_node(pod)}"
+    if ends and not (status.reason or text):
+        text = _termination(pod, *max(ends, key=lambda each: bool(each[1].exit_code)))
+    return f"{text or _because(status)}{_on_node(pod)}"
 
 
 def _termination(
@@ -210,7 +202,6 @@ def _deleted(pod: k8s.V1Pod, fate: str) -> str:
 
 
 def _waiting(pod: k8s.V1Pod) -> list[str]:
-    """What containers wait for."""
     states = [container.state for container in containers_of(pod) if container.state]
     return [state.waiting.reason for state in states if state.waiting and state.waiting.reason]
 
@@ -235,9 +226,7 @@ def _on_node(pod: k8s.V1Pod) -> str:
 
 
 def _container_spec(pod: k8s.V1Pod, name: str) -> k8s.V1Container | None:
-    spec = spec_of(pod)
-    every = [*(spec.init_containers or []), *spec.containers]
-    return next((container for container in every if container.name == name), None)
+    return next((container for container in spec_of(pod).containers if container.name == name), None)
 
 
 def _condition(pod: k8s.V1Pod, kind: str) -> k8s.V1PodCondition | None:
