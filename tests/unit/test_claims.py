@@ -13,10 +13,9 @@ import nbformat
 import numpy as np
 import pytest
 import xarray as xr
-from tpcsweep.claims import CLAIMS, Outcome, Verdict, judge
+from tpcsweep.claims import CLAIMS, COLUMNS, Outcome, Verdict, evidence, judge, write_json, write_table
 from tpcsweep.claims.base import judge_claim
 from tpcsweep.claims.cells import UNTRUSTED, WIDEN, cells_of
-from tpcsweep.claims.table import COLUMNS, evidence, write_json, write_table
 from tpcsweep.claims.terena2005 import RECOVERIES
 from tpcsweep.configuration.claim_names import ClaimName
 from tpcsweep.dataset.labels import MASKS, about_flags

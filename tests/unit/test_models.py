@@ -15,8 +15,8 @@ import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpcsweep import dataset
-from tpcsweep.models import MODELS, Fit, Model, fit, fit_process, observe
-from tpcsweep.models.base import Parameter, Predictor
+from tpcsweep.models import MODELS, Fit, Model, Predictor, fit, fit_process, observe
+from tpcsweep.models.base import Parameter
 from tpcsweep.models.combined import soft_minimum
 from tpcsweep.models.observations import FLOOR, NothingMeasuredError, classes, complete
 

@@ -22,12 +22,11 @@ from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.configuration.question import KNOBS
 from tpcsweep.figures.plan import plan as draw
 from tpcsweep.models import MODELS, Fit, Observations, fit, observe
-from tpcsweep.models.places import Domain
+from tpcsweep.models.places import Domain, Predictor
 from tpcsweep.models.saved import FORMAT, Saved
 from tpcsweep.planning.candidates import candidates, ladder
-from tpcsweep.planning.chosen import chosen
 from tpcsweep.planning.overview import table
-from tpcsweep.planning.plan import Plan, asked, plan
+from tpcsweep.planning.plan import Plan, asked, chosen, plan
 from tpcsweep.planning.recommendations import COLUMNS, as_csv, as_dict, recommend
 
 from tests.support import synthetic
@@ -42,13 +41,12 @@ DOMAIN = Domain(
 
 
 @dataclass(frozen=True)
-class Known:
+class Known(Predictor):
     """Throughput is the least of the path, cores, origins and windows; a measurement is evenly within a share of it."""
 
     spread: float = 0.2
-    domain: Domain = field(default=DOMAIN)
-    name: str = "known"
-    problems: tuple[str, ...] = ()
+    domain: Domain = field(default=DOMAIN, kw_only=True)
+    name = "known"
 
     def estimate(self, points: Any) -> NDArray[np.float64]:
         limits = [points[name] * share for name, share in (("cores", 1.0), ("origins", 3.0))]
@@ -60,7 +58,7 @@ class Known:
         shares = 1 - self.spread + 2 * self.spread * np.arange(count)[:, None] / (count - 1)
         return np.asarray(self.estimate(points) * shares)
 
-    def predict(self, points: Any, confidence: float = 0.95, seed: int = 0) -> Any:
+    def uncertainty(self, points: Any, confidence: float = 0.95) -> Any:
         raise NotImplementedError
 
 

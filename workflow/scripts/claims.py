@@ -1,8 +1,7 @@
 """Judge the published claims on a dataset."""
 
 import xarray as xr
-from tpcsweep.claims import judge
-from tpcsweep.claims.table import write_json, write_table
+from tpcsweep.claims import judge, write_json, write_table
 
 verdicts = judge(xr.load_dataset(snakemake.input.dataset))
 write_table(verdicts, snakemake.output.table)

@@ -8,8 +8,7 @@ from tpcsweep.figures import save
 from tpcsweep.figures.plan import plan as draw
 from tpcsweep.files import write_json, write_text
 from tpcsweep.models import MODELS, observe, saved
-from tpcsweep.planning.chosen import chosen
-from tpcsweep.planning.plan import plan
+from tpcsweep.planning.plan import chosen, plan
 from tpcsweep.planning.recommendations import as_csv, as_dict, measured_rtts, recommend
 from tpcsweep.running.scripts import reported
 

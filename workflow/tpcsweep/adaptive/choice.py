@@ -54,7 +54,6 @@ class Space:
     """A column for each axis: numbers in base units, and words."""
 
     def __len__(self) -> int:
-        """How many points there are."""
         return len(self.points)
 
     @cached_property
@@ -83,7 +82,6 @@ class Space:
 
     @cached_property
     def _numeric(self) -> list[bool]:
-        """Which axes are of numbers."""
         return [pd.api.types.is_numeric_dtype(self.points[name]) for name in self.points]
 
     def distances(self, row: int) -> NDArray[np.float64]:
@@ -141,9 +139,7 @@ class Belief:
     def surprise(self, rows: Sequence[int], throughput: NDArray[np.float64]) -> list[float]:
         """How far measurements of some points are from the prediction, in standard deviations without doubt.
 
-        Args:
-            rows: the points.
-            throughput: of all points; those that failed (NaN) are left out.
+        Of the throughputs of all points, those that failed (NaN) are left out.
         """
         off = (throughput[rows] - self.mean[rows]) / self.deviation[rows] * self.doubt
         return [float(size) for size in off if math.isfinite(size)]
@@ -197,12 +193,7 @@ def error(
     """Estimate the error of the surface where it is not measured, as shares of its range.
 
     It is the root mean square of what measurements there would differ by from the prediction. The second figure is
-    the part of it that is noise: it stays, however much is measured elsewhere.
-
-    Args:
-        belief: what is believed of each point.
-        measured: which points are.
-        throughput: of the measured points; NaN where a cell failed.
+    the part of it that is noise: it stays, however much is measured elsewhere. Throughput is NaN where a cell failed.
     """
     if measured.all():
         return 0.0, 0.0

@@ -133,10 +133,7 @@ class Rounds:
     ) -> Belief | None:
         """Learn from all cells, log how wrong the surface still is, say why it ends if it does, and publish.
 
-        Args:
-            measured: which points are.
-            available: which points may be measured yet.
-            predicted: what was believed before the last round, and the points that were measured in it.
+        `predicted` is what was believed before the last round, and the points that were measured in it.
         """
         folded = self.fold()
         throughput = self.throughput(folded.summary)
@@ -146,7 +143,16 @@ class Rounds:
         surprise = [size for entry in self.log for size in entry.get("surprise", [])]
         belief = self.learn(folded.summary, surprise)
         if belief is not None:
-            self._note(measured, belief, *error(belief, measured, throughput))
+            if not self.log:
+                self.log.append({"cells": []})
+            estimated, noise = error(belief, measured, throughput)
+            share = float(measured.mean())
+            self.log[-1] |= {"share": share, "error": estimated, "noise": noise, "doubt": belief.doubt}
+            cells = sum(len(point) for point, known in zip(self.cells, measured, strict=True) if known)
+            self.say(
+                f"{self.configuration.name}: {cells} of {len(self.configuration.grid.cells)} cells measured, "
+                f"estimated error of the others {estimated:.1%} of the range"
+            )
             errors = [(entry["error"], entry["noise"]) for entry in self.log if "error" in entry]
             self.reason = finished(self.configuration.run.error, errors, len(surprise), measured)
         elif measured.all():
@@ -209,18 +215,6 @@ class Rounds:
         }
         write_json(self.folder / "rounds.json", content)
 
-    def _note(self, measured: NDArray[np.bool_], belief: Belief, estimated: float, noise: float) -> None:
-        """Log and say how wrong the surface still is."""
-        if not self.log:
-            self.log.append({"cells": []})
-        share = float(measured.mean())
-        self.log[-1] |= {"share": share, "error": estimated, "noise": noise, "doubt": belief.doubt}
-        cells = sum(len(point) for point, known in zip(self.cells, measured, strict=True) if known)
-        self.say(
-            f"{self.configuration.name}: {cells} of {len(self.configuration.grid.cells)} cells measured, "
-            f"estimated error of the others {estimated:.1%} of the range"
-        )
-
     def _round(self, rows: Sequence[int]) -> None:
         """Measure some points, and note what came of it."""
         began = datetime.datetime.now(datetime.UTC)
@@ -260,14 +254,7 @@ class Rounds:
 def predicted(
     summary: xr.Dataset, places: tuple[NDArray[np.int64], ...], belief: Belief, confidence: float
 ) -> xr.Dataset:
-    """Add what is predicted of every point of the grid, with the interval of one more measurement.
-
-    Args:
-        summary: a dataset's.
-        places: of each point on each axis.
-        belief: what is believed of the points.
-        confidence: of the interval.
-    """
+    """Add what is predicted of every point of the grid, with the interval of one more measurement."""
     dimensions = [str(name) for name in summary["throughput"].dims if name != REPETITION]
     half = stats.norm.ppf(0.5 + confidence / 2) * belief.deviation
     of_interval = "end of the interval of a measurement, as predicted"

@@ -14,6 +14,7 @@ import xarray as xr
 from tpcsweep.claims.cells import Cells
 from tpcsweep.claims.effects import Decision, Interval
 from tpcsweep.configuration.parameters import show_value
+from tpcsweep.files import number
 
 Row = Mapping[str, Any]
 """One line of evidence: plain values by column."""
@@ -53,7 +54,6 @@ class Need:
     """What to write into a sweep to have it."""
 
     def met(self, ds: xr.Dataset) -> bool:
-        """Say whether a dataset has it."""
         values = _values(ds, self.axis)
         if self.words:
             return all(any(str(value) in alike for value in values) for alike in self.words)
@@ -133,7 +133,6 @@ class Effect:
     units: str = "1"
 
     def __str__(self) -> str:
-        """The effect for people."""
         units = "" if self.units == "1" else f" {self.units}"
         value, low, high = self.interval.value, self.interval.low, self.interval.high
         return f"{self.quantity}: {value:.3g} ({low:.3g} to {high:.3g}){units}"
@@ -191,7 +190,6 @@ class Verdict:
     """How many cells were left out, by the reason."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the verdict as plain values, for JSON."""
         interval = self.effect.interval if self.effect else None
         return {
             "claim": self.claim.name,
@@ -201,9 +199,9 @@ class Verdict:
             "data": self.data,
             "reason": self.reason,
             "effect": self.effect.quantity if self.effect else None,
-            "value": _finite(interval.value) if interval else None,
-            "low": _finite(interval.low) if interval else None,
-            "high": _finite(interval.high) if interval else None,
+            "value": number(interval.value) if interval else None,
+            "low": number(interval.low) if interval else None,
+            "high": number(interval.high) if interval else None,
             "units": self.effect.units if self.effect else None,
             "to_test": self.advice or None,
             "cells_used": self.used,
@@ -260,9 +258,4 @@ def shown(name: str, value: Any) -> str:
 
 def _plain(value: Any) -> Any:
     value = value.item() if isinstance(value, np.generic) else value
-    return _finite(value) if isinstance(value, float) else value
-
-
-def _finite(value: float) -> float | None:
-    """The value, or None for infinity and NaN, which JSON has not."""
-    return value if math.isfinite(value) else None
+    return number(value) if isinstance(value, float) else value

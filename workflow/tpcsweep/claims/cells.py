@@ -105,7 +105,6 @@ class Cells:
 
     @cached_property
     def _repeated(self) -> bool:
-        """Whether there are several repetitions."""
         return bool(self.every[REPETITION].nunique() > 1)
 
     def pairs(

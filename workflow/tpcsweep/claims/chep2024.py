@@ -92,10 +92,7 @@ def _near_limit(cells: Cells) -> Finding:
 def _each(cells: Cells, parts: dict[str, tuple[pd.DataFrame, Region]], *, least: bool = False) -> Finding:
     """Decide whether the best of each part lies in its region; the parts share the confidence.
 
-    Args:
-        cells: All cells of the dataset.
-        parts: By where they lie, the cells and their region.
-        least: Whether the effect is that of the part with the least, and not of the first one.
+    The effect is that of the first part, or with `least` of the one with the least throughput.
     """
     judged, effects = [], []
     for where, (part, region) in parts.items():

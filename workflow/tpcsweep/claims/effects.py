@@ -8,7 +8,6 @@ between two experimental groups", Psychological Bulletin 113, 1993). Ratios of t
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -67,7 +66,6 @@ class Region:
         return None
 
     def __str__(self) -> str:
-        """What the region is, for people."""
         if math.isinf(self.low):
             return f"at most {self.high:.3g}"
         return f"at least {self.low:.3g}" if math.isinf(self.high) else f"{self.low:.3g} to {self.high:.3g}"
@@ -176,29 +174,25 @@ def peak(levels: Sequence[float], errors: Sequence[float], comparisons: int = 1)
     if count < 3:
         return None
     logs, error = np.log(np.asarray(levels, float)), np.asarray(errors, float)
-    steps = list(itertools.combinations(range(count), 2))
-    drop = {(i, k): float(logs[i] - logs[k]) for i, k in steps}
-    noise = {(i, k): float(np.hypot(error[i], error[k])) for i, k in steps}
-    tail = (1 - CONFIDENCE) / (len(steps) * comparisons)
+    first, second = np.triu_indices(count, 1)
+    drop, noise = logs[first] - logs[second], np.hypot(error[first], error[second])
+    tail = (1 - CONFIDENCE) / (len(drop) * comparisons)
     strict, once = stats.norm.isf(tail), stats.norm.isf((1 - CONFIDENCE) / comparisons)
 
     margin = math.log(1 + MARGIN)
     # Without noise, as of a simulation, any difference would count.
-    bar = {step: strict * noise[step] or margin for step in steps}
-    rises = {k for (i, k) in steps if -drop[i, k] > bar[i, k]}
-    falls = [step for step in steps if drop[step] > bar[step]]
-    after_rise = [step for step in falls if step[0] in rises]
-    never_falls = all(drop[step] + once * noise[step] < margin for step in steps)
-    never_rises = all(-drop[step] + once * noise[step] < margin for step in steps)
-    decision = True if after_rise else False if never_falls or never_rises else None
+    bar = np.where(noise == 0, margin, strict * noise)
+    falls = drop > bar
+    after_rise = falls & np.isin(first, second[-drop > bar])
+    never_falls, never_rises = (np.all(way * drop + once * noise < margin) for way in (1, -1))
+    decision = True if after_rise.any() else False if never_falls or never_rises else None
 
-    def clearness(step: tuple[int, int]) -> float:
-        return drop[step] / noise[step] if noise[step] > 0 else math.copysign(math.inf, drop[step])
-
-    step = max(after_rise or falls or steps, key=lambda step: (clearness(step), drop[step]))
+    clearness = np.divide(drop, noise, out=np.copysign(np.inf, drop), where=noise > 0)
+    shown = next((steps for steps in (after_rise, falls) if steps.any()), np.full(len(drop), True))
+    step = max(np.flatnonzero(shown), key=lambda step: (clearness[step], drop[step]))
     half = strict * noise[step]
     ends = (math.exp(drop[step] + sign * half) for sign in (0, -1, 1))
-    return Peak(decision, step, Interval(*ends))
+    return Peak(decision, (int(first[step]), int(second[step])), Interval(*ends))
 
 
 def mean_exponent(ratios: ArrayLike, errors: ArrayLike, changes: ArrayLike) -> Interval | None:

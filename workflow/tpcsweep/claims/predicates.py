@@ -81,8 +81,8 @@ def compare(pairs: Pairs, axis: str, region: Region, quantity: str, room: Room |
         )
         advice = f"sweep more values of the other axes, or repetitions: {FEWEST_PAIRS}"
         return Finding(None, reason, rows=pair_rows(kept), advice=advice)
-    reason = f"{len(kept)} pairs that differ only in {axis}{aside}, {spans(kept)}: {said(interval, region)}"
-    return Finding(region.decide(interval), reason, Effect(quantity, interval), pair_rows(kept))
+    subject = f"{len(kept)} pairs that differ only in {axis}{aside}, {spans(kept)}"
+    return together([(subject, interval, region, pair_rows(kept))], Effect(quantity, interval))
 
 
 def has_room(pairs: pd.DataFrame, room: Room) -> pd.Series:
@@ -98,9 +98,8 @@ def level(region: Region, quantity: str, cells_with: str) -> Test:
         interval, points = best(cells, cells.trusted.query(cells_with))
         if interval is None:
             return nothing_there("where the claim speaks")
-        reason = f"the best of {len(points)} points: {said(interval, region, ' Gbit/s')}"
-        effect = Effect(quantity, interval, "Gbit/s")
-        return Finding(region.decide(interval), reason, effect, cell_rows(points, cells))
+        part = (f"the best of {len(points)} points", interval, region, cell_rows(points, cells))
+        return together([part], Effect(quantity, interval, "Gbit/s"), " Gbit/s")
 
     return test
 
@@ -187,12 +186,7 @@ Curve = tuple[pd.DataFrame, Peak]
 def curve_peaks(cells: Cells, rows: pd.DataFrame, speaks: Callable[[pd.DataFrame], bool]) -> list[Curve]:
     """Give curves over streams with whether each has a peak, tested against as many others as there are.
 
-    Curves of fewer than three points that are sure are left out.
-
-    Args:
-        cells: All cells of the dataset.
-        rows: Those that curves are made of.
-        speaks: Which curves a claim is about.
+    Left out are curves of fewer than three points that are sure, and those that a claim does not speak about.
     """
     points = ratio_worthy(cells.points(rows))
     points = points[points["error"].notna()]

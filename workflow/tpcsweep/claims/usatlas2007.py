@@ -11,13 +11,7 @@ from scipy import stats
 from tpcsweep.claims.base import KNOWN_PATH, Claim, Effect, Finding, needs, shown
 from tpcsweep.claims.cells import Cells
 from tpcsweep.claims.effects import ABOUT, MORE, Decision, Region, both, largest, share
-from tpcsweep.claims.predicates import (
-    nothing_there,
-    pair_rows,
-    ratio,
-    said,
-    spans,
-)
+from tpcsweep.claims.predicates import nothing_there, pair_rows, ratio, spans, together
 
 BOTH_LAYERS = ("[network, disk_to_disk]", {"network"}, {"disk_to_disk"})
 """The need of claims that compare layers."""
@@ -61,9 +55,9 @@ def _tuned_buffers(cells: Cells) -> Finding:
     if logarithm is None:
         return nothing_there("on both sides of a twenty-fold larger TCP buffer")
     interval = logarithm.map(math.exp)
-    reason = f"the best of {len(pairs)} pairs that differ only in tcp_buffer, {spans(pairs)}: {said(interval, _TUNED)}"
+    subject = f"the best of {len(pairs)} pairs that differ only in tcp_buffer, {spans(pairs)}"
     effect = Effect("throughput with the largest buffer over that with the smallest, best pair", interval)
-    return Finding(_TUNED.decide(interval), reason, effect, pair_rows(pairs))
+    return together([(subject, interval, _TUNED, pair_rows(pairs))], effect)
 
 
 CLAIMS = (

@@ -69,7 +69,6 @@ class Overall:
     low: float
     high: float
     cells: int
-    """How many cells it is of."""
     spread: float
     """Standard deviation of the cells' true log ratios, as estimated: 0 where all may have the same."""
 
@@ -87,7 +86,6 @@ class Comparison:
 
     @property
     def verdicts(self) -> dict[str, int]:
-        """How many cells have each verdict."""
         return {verdict: int((self.cells["verdict"] == verdict).sum()) for verdict in VERDICTS}
 
     @property
@@ -96,7 +94,6 @@ class Comparison:
         return float((self.cells["new_work"] / self.cells["base_work"]).median())
 
     def summary(self) -> str:
-        """What was found, in one line."""
         mean = self.overall
         counts = ", ".join(f"{count} {verdict}" for verdict, count in self.verdicts.items() if count)
         verdict = f"{self.new} against {self.base}: {mean.verdict}"
@@ -176,11 +173,6 @@ def compare(base: xr.Dataset, new: xr.Dataset, names: tuple[str, str] = ("base",
     after Holm. The overall effect is the mean of a random-effects model (DerSimonian & Laird, Controlled
     Clinical Trials 7, 1986) with an interval that is at least that of Hartung & Knapp (Statistics in
     Medicine 20, 2001).
-
-    Args:
-        base: a dataset's summary.
-        new: another.
-        names: what the two are called.
 
     Raises:
         ComparisonError: where no cell is common, or an axis is unknown to one of them.

@@ -3,37 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
-from tpcsweep.models import (
-    combined,
-    constant,
-    hacker,
-    lu,
-    mathis,
-    pftk,
-    ranges,
-    rao_ramp,
-    rao_sigmoid,
-    usl,
-    window,
-    yildirim,
-    yildirim_newton,
-)
-from tpcsweep.models.base import Model, Parameter, Predictor
-from tpcsweep.models.baseline import GaussianProcess, fit_process
-from tpcsweep.models.choice import Choice, choose
+from tpcsweep.models import combined, connection, constant, parallel, ranges, rao
+from tpcsweep.models.base import Model
+from tpcsweep.models.baseline import fit_process
+from tpcsweep.models.choice import choose
 from tpcsweep.models.fit import Fit, fit
 from tpcsweep.models.observations import Observations, observe
+from tpcsweep.models.places import Predictor
 
 __all__ = [
     "MODELS",
-    "Choice",
     "Fit",
-    "GaussianProcess",
     "Model",
     "Observations",
-    "Parameter",
     "Predictor",
     "choose",
     "fit",
@@ -41,10 +24,7 @@ __all__ = [
     "observe",
 ]
 
-_FILES = (
-    *(combined, window, mathis, pftk, hacker, lu, yildirim, yildirim_newton, usl),
-    *(rao_sigmoid, rao_ramp, ranges, constant),
-)
+_MODELS = (combined.MODEL, *connection.MODELS, *parallel.MODELS, *rao.MODELS, ranges.MODEL, constant.MODEL)
 
-MODELS: Mapping[str, Model] = MappingProxyType({file.MODEL.name: file.MODEL for file in _FILES})
+MODELS: Mapping[str, Model] = {model.name: model for model in _MODELS}
 """In the order in which tables show them."""

@@ -8,16 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
-import xarray as xr
+import pandas as pd  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from tpcsweep import tcp
-
-if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
+from tpcsweep.files import number
 
 Floats = NDArray[np.float64]
 """Arrays of numbers; of models one for each cell."""
@@ -87,30 +85,7 @@ class Model:
     """`function(points, **values)` gives Gbit/s, as long as the columns of `points`. Pure."""
 
     def __call__(self, points: Points, values: Mapping[str, float]) -> Floats:
-        """Give the throughput in Gbit/s at some points."""
         return self.function(points, **values)
-
-
-class Predictor(Protocol):
-    """What has been fitted and can predict: a `Fit` of any model, or the Gaussian process."""
-
-    @property
-    def name(self) -> str:
-        """What figures and tables call it."""
-
-    def estimate(self, points: Points | pd.DataFrame) -> Floats:
-        """Give the throughput in Gbit/s at each row."""
-
-    def draws(self, points: Points | pd.DataFrame, count: int = 200, seed: int = 0) -> Floats:
-        """Give possible results of measuring each point once, in Gbit/s: draws × points."""
-
-    def uncertainty(self, points: Points | pd.DataFrame, confidence: float = 0.95) -> tuple[Floats, Floats]:
-        """Give the interval of the fitted throughput itself, Gbit/s, without the scatter of measurements."""
-
-    def predict(
-        self, points: xr.Dataset | pd.DataFrame | Points, confidence: float = 0.95, seed: int = 0
-    ) -> xr.Dataset:
-        """Give throughput, throughput_low, throughput_high and extrapolated over the dimensions of `points`."""
 
 
 BASE = Parameter(
@@ -161,3 +136,21 @@ def mathis_rate(points: Points, rtt: Floats, background: float) -> Floats:
 def connections(points: Points) -> Floats:
     """TCP connections that carry data: streams, each with so many."""
     return np.asarray(points["streams"] * points["tcp_streams"])
+
+
+def plain(value: Any) -> Any:
+    """Give what JSON has of values, containers and tables: numbers with six digits, and null for no limit."""
+    match value:
+        case pd.Series():
+            return plain(value.to_dict())
+        case pd.DataFrame():
+            return plain(value.to_dict("list"))
+        case Mapping():
+            return {name: plain(part) for name, part in value.items()}
+        case tuple() | list():
+            return [plain(part) for part in value]
+        case np.generic():
+            return plain(value.item())
+        case float():
+            return number(value, 6)
+    return value

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 from scipy import stats
 
 from tpcsweep.extras import require
 from tpcsweep.models.base import Floats, Points
 from tpcsweep.models.observations import Observations
-from tpcsweep.models.places import Domain, levels, predicted
+from tpcsweep.models.places import Domain, Predictor, levels
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -40,7 +39,6 @@ class Features:
 
     @classmethod
     def of(cls, observations: Observations) -> Features:
-        """Learn the scales of the axes of observations."""
         frame = observations.frame
         offsets, limits, centres = {}, {}, {}
         for name in observations.numeric:
@@ -70,16 +68,14 @@ def _logarithms(values: Floats, offset: float, limit: float) -> Floats:
 
 
 @dataclass(frozen=True)
-class GaussianProcess:
-    """A fitted Gaussian process; it predicts as a `Fit` does."""
+class GaussianProcess(Predictor):
+    """A fitted Gaussian process."""
 
     regressor: Any
     features: Features
-    domain: Domain
     noise: float
     """Standard deviation of one more measurement about the surface, Gbit/s."""
-    problems: tuple[str, ...] = ()
-    name: str = NAME
+    name = NAME
 
     def surface(self, points: Points | pd.DataFrame) -> tuple[Floats, Floats]:
         """Give mean and standard deviation of the surface itself, Gbit/s: without a measurement's noise."""
@@ -92,30 +88,17 @@ class GaussianProcess:
         return np.maximum(np.asarray(middle), 0.0), inner
 
     def estimate(self, points: Points | pd.DataFrame) -> Floats:
-        """Give the throughput in Gbit/s at each row.
-
-        Raises:
-            KeyError: for points without an axis of the data.
-        """
         return self.surface(points)[0]
 
     def uncertainty(self, points: Points | pd.DataFrame, confidence: float = 0.95) -> tuple[Floats, Floats]:
-        """Give the interval of the surface itself, Gbit/s: without a measurement's noise."""
         middle, spread = self.surface(points)
         half = spread * stats.norm.ppf(0.5 + confidence / 2)
         return np.maximum(middle - half, 0.0), middle + half
 
     def draws(self, points: Points | pd.DataFrame, count: int = 200, seed: int = 0) -> Floats:
-        """Give possible results of measuring each point once, in Gbit/s: draws × points, each with the same luck."""
         middle, spread = self.surface(points)
         normal = stats.norm.ppf(levels(count, seed))[:, None]
         return np.asarray(np.maximum(middle + np.hypot(spread, self.noise) * normal, 0.0))
-
-    def predict(
-        self, points: xr.Dataset | pd.DataFrame | Points, confidence: float = 0.95, seed: int = 0
-    ) -> xr.Dataset:
-        """Give the throughput with the interval in which one more measurement would lie: see `Fit.predict`."""
-        return predicted(self, self.domain, points, confidence, seed)
 
 
 def fit_process(observations: Observations, *, seed: int = 0) -> GaussianProcess:
@@ -168,7 +151,7 @@ def fit_process(observations: Observations, *, seed: int = 0) -> GaussianProcess
             first.kernel_, alpha=(errors / scale) ** 2, optimizer=None, **settings
         ).fit(inputs, outputs)
     noise = math.sqrt(float(last.kernel_.k2.noise_level)) * scale
-    return GaussianProcess(last, features, Domain.of(observations), noise)
+    return GaussianProcess(last, features, noise, domain=Domain.of(observations))
 
 
 def _some(count: int, most: int, generator: np.random.Generator) -> NDArray[np.int64]:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
-from tpcsweep.files import number
-from tpcsweep.models.base import Floats, Model
+from tpcsweep.models.base import Floats, Model, plain
 from tpcsweep.models.baseline import NAME as PROCESS
 from tpcsweep.models.baseline import fit_process
 from tpcsweep.models.fit import Fit, fit
@@ -78,8 +77,8 @@ class Choice:
         return {
             "winner": self.winner,
             "best": self.best,
-            "scores": _records(self.scores),
-            "errors": _records(self.errors),
+            "scores": plain(self.scores.to_dict("records")),
+            "errors": plain(self.errors.to_dict("records")),
             "problems": list(self.problems),
         }
 
@@ -92,13 +91,7 @@ def choose(
     The score is the mean absolute error (Gbit/s) of the cells left out, averaged over the kinds: RTT values, stream
     values, deployments. A model is `tied` with the best if the difference of their errors is not other than zero
     by a bootstrap over folds (95 %). `skill` is 1 - score / score of the constant: at or below zero there is no
-    support for the model in the data.
-
-    Args:
-        models: by name.
-        observations: all of them.
-        fits: of models to all observations, for AICc and BIC.
-        seed: of fits and of the bootstrap.
+    support for the model in the data. AICc and BIC are those of `fits`, of the models to all observations.
     """
     folds = leave_out(observations)
     if not folds:
@@ -197,7 +190,6 @@ class GroupedFit:
     observations: Observations
 
     def estimate(self, points: pd.DataFrame) -> Floats:
-        """Give Gbit/s for each row."""
         frame = self.observations.frame
         pooled = fit(self.model, self.observations, resamples=0, seed=self.seed)
         measured = {key: rows.index for key, rows in frame.groupby(self._settings(frame))}
@@ -236,15 +228,13 @@ def _errors(predictions: pd.DataFrame, largest: float) -> pd.DataFrame:
     known = predictions.assign(off=off, relative=off / predictions["measured"].clip(lower=_FLOOR * largest))
     known["where"] = np.where(known["inside"], "interpolation", "extrapolation")
     groups = known.dropna(subset="off").groupby(["model", "fitted", "kind", "where"], sort=False)
-    return pd.DataFrame(
-        {
-            "cells": groups.size(),
-            "mean": groups["off"].mean(),
-            "rmse": groups["off"].apply(_root_mean_square),
-            "median": groups["off"].median(),
-            "relative_rmse": groups["relative"].apply(_root_mean_square),
-            "relative_median": groups["relative"].median(),
-        }
+    return groups.agg(
+        cells=("off", "size"),
+        mean=("off", "mean"),
+        rmse=("off", _root_mean_square),
+        median=("off", "median"),
+        relative_rmse=("relative", _root_mean_square),
+        relative_median=("relative", "median"),
     ).reset_index()
 
 
@@ -285,11 +275,3 @@ def _scores(predictions: pd.DataFrame, fits: Mapping[str, Fit], seed: int) -> pd
             }
         )
     return pd.DataFrame(table)
-
-
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows for JSON, which has no NaN."""
-    return [
-        {name: number(value, 6) if isinstance(value, float) else value for name, value in row.items()}
-        for row in table.to_dict("records")
-    ]

@@ -8,15 +8,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 from scipy import optimize, stats
 
 from tpcsweep.files import number
 from tpcsweep.models.base import Floats, Model, Parameter, Points
-from tpcsweep.models.determined import undetermined
 from tpcsweep.models.observations import Observations, complete
-from tpcsweep.models.places import Domain, levels, predicted
-from tpcsweep.models.scatter import Scatter
+from tpcsweep.models.places import Domain, Predictor, levels
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -31,10 +28,72 @@ _SCREENED = 64  # points of the parameter space that are looked at, before the b
 _STARTS = 4
 _HUBER = 1.345  # times the scale of residuals: 95 % efficiency for normal errors
 _TAILS = 4  # degrees of freedom of the t distribution that the information criteria assume of residuals
+_SPAN = 0.5
+"""An interval that covers more than this share of the bounds says nothing."""
+
+_FACTOR = 10.0
+"""Nor does one on a logarithmic scale whose ends differ by more than this factor."""
+
+_EDGE = 2e-3  # of the range: nearer to a bound is at it
+_FLAT = 1e-6  # influence of a parameter over its whole range, relative to that of the most influential
+_SINGULAR = 1e-5  # smallest singular value of the scaled Jacobian, relative to the largest
+_ALIKE = 0.98  # correlation from which two parameters are one
+
+BAND = 40
+"""Cells of similar throughput whose scatter is taken as one; fewer do not tell its tails."""
+
+_QUANTILES = np.linspace(0.005, 0.995, 100)
+_FARTHEST = 20.0  # a factor so large is as far off as it says
 
 
 @dataclass(frozen=True)
-class Fit:
+class Scatter:
+    """Quantiles of log(measured / fitted), in bands of fitted throughput."""
+
+    at: Floats
+    """Median of log(fitted throughput in Gbit/s) of each band, ascending."""
+    quantiles: Floats
+    """Bands × quantiles."""
+
+    @classmethod
+    def of(cls, throughput: Floats, fitted: Floats, unknowns: int = 0) -> Scatter:
+        """Take it from cells, both in Gbit/s; widened by the degrees of freedom that the fit used up."""
+        place = np.log(np.maximum(fitted, 1e-9))
+        ratio = np.log(np.clip(throughput / np.exp(place), 1 / _FARTHEST, _FARTHEST))
+        widened = ratio * math.sqrt(len(ratio) / (len(ratio) - unknowns))
+        bands = np.array_split(np.argsort(place, kind="stable"), max(1, len(place) // BAND))
+        return cls(
+            np.array([np.median(place[rows]) for rows in bands]),
+            np.array([np.quantile(widened[rows], _QUANTILES) for rows in bands]),
+        )
+
+    @classmethod
+    def none(cls) -> Scatter:
+        return cls(np.zeros(1), np.zeros((1, len(_QUANTILES))))
+
+    def factors(self, levels: Floats, rates: Floats) -> Floats:
+        """Give measured over fitted at probabilities (draws), for fitted rates in Gbit/s (points): draws × points.
+
+        Between the middles of bands it changes evenly with the logarithm of the rate.
+        """
+        each = np.array([np.interp(levels, _QUANTILES, band) for band in self.quantiles])
+        place = np.log(np.maximum(rates, 1e-9))
+        shares = np.array([np.interp(place, self.at, share) for share in np.eye(len(self.at))])
+        return np.asarray(np.exp(each.T @ shares))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "at": [number(value, 5) for value in self.at],
+            "quantiles": [[number(value, 4) for value in band] for band in self.quantiles],
+        }
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Scatter:
+        return cls(np.array(content["at"], float), np.array(content["quantiles"], float))
+
+
+@dataclass(frozen=True)
+class Fit(Predictor):
     """The outcome of fitting one model, also where that failed: then `problems` say why and values are NaN."""
 
     model: Model
@@ -55,14 +114,11 @@ class Fit:
     observed: int
     aicc: float
     bic: float
-    domain: Domain
-    problems: tuple[str, ...] = ()
     drawn: str = ""
     """What the bootstrap drew: deployments or cells."""
 
     @property
     def name(self) -> str:
-        """The model's name."""
         return self.model.name
 
     @property
@@ -71,28 +127,18 @@ class Fit:
         return all(math.isfinite(value) for value in self.values.values())
 
     def estimate(self, points: Points | pd.DataFrame) -> Floats:
-        """Give the fitted throughput in Gbit/s at each row.
-
-        Raises:
-            KeyError: for points without an axis that the model speaks about.
-        """
         full = complete(self.domain.filled(points, self.model.axes))
         return np.maximum(self.model(full, self.values), 0.0)
 
     def uncertainty(
         self, points: Points | pd.DataFrame, confidence: float = CONFIDENCE
     ) -> tuple[Floats, Floats]:
-        """Give the interval of the fitted throughput itself, Gbit/s: what the parameters leave open, no scatter."""
         tail = 50 * (1 - confidence)
         low, high = np.percentile(self._rates(points, len(self.samples)), [tail, 100 - tail], axis=0)
         return low, high
 
     def draws(self, points: Points | pd.DataFrame, count: int = 200, seed: int = 0) -> Floats:
-        """Give possible results of measuring each point once, in Gbit/s: draws × points.
-
-        Each draw has the parameters of one resample, and lies at the same quantile of the scatter of cells at all
-        its points.
-        """
+        # Each draw has the parameters of one resample, and one quantile of the scatter of cells at all points.
         factors = self.scatter.factors(levels(count, seed), self.estimate(points))
         return np.asarray(self._rates(points, count) * factors)
 
@@ -103,26 +149,7 @@ class Fit:
         rates = [self.model(full, dict(zip(self.values, sample, strict=True))) for sample in chosen]
         return np.maximum(rates, 0.0)
 
-    def predict(
-        self, points: xr.Dataset | pd.DataFrame | Points, confidence: float = CONFIDENCE, seed: int = 0
-    ) -> xr.Dataset:
-        """Give the throughput with the interval in which one more measurement would lie.
-
-        `extrapolated` is true outside of the ranges of the data.
-
-        Args:
-            points: a dataset whose coordinates are axes (the result has the same dimensions), or rows of a table (the
-                result has the dimension `point`). What has one value in the fitted data may be left out.
-            confidence: of the interval.
-            seed: of the draws that it is taken from.
-
-        Raises:
-            KeyError: for points without an axis that the model speaks about.
-        """
-        return predicted(self, self.domain, points, confidence, seed)
-
     def to_dict(self) -> dict[str, Any]:
-        """Give what `from_dict` needs, as JSON has it."""
         return {
             "model": self.model.name,
             "parameters": {
@@ -149,11 +176,7 @@ class Fit:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any], models: Mapping[str, Model]) -> Fit:
-        """Give back the fit that `to_dict` wrote.
-
-        Args:
-            content: what `to_dict` gave.
-            models: `tpcsweep.models.MODELS`.
+        """Give back the fit that `to_dict` wrote; `models` is `tpcsweep.models.MODELS`.
 
         Raises:
             KeyError: for a model that is not among `models`, or has other parameters there.
@@ -226,9 +249,7 @@ def fit(
     if resamples and len(samples) < 0.9 * resamples:
         problems.append(f"{resamples - len(samples)} of {resamples} resamples could not be fitted")
     low, high = _percentiles(values, samples)
-    reasons = undetermined(
-        model.parameters, observations.axes, values, samples, problem.jacobian(units), problem.held
-    )
+    reasons = _undetermined(problem, units, samples)
     aicc, bic = _information(residuals, observations.error_at(estimate), unknowns)
     return Fit(
         model=model,
@@ -270,7 +291,6 @@ class _Problem:
         return cls(model, observations, free, held)
 
     def values(self, units: Floats) -> dict[str, float]:
-        """Give all parameters, in the order of the model."""
         free = zip(self.free, units, strict=True)
         known = {
             **self.held,
@@ -380,8 +400,65 @@ def _drawer(frame: pd.DataFrame) -> tuple[str, Callable[[np.random.Generator], N
     return ("deployments" if many else "cells"), draw
 
 
+def _undetermined(problem: _Problem, units: Floats, samples: Floats) -> dict[str, str]:
+    """Give the reason for each parameter that is not determined, by the bootstrap: resamples × parameters."""
+    values, jacobian = problem.values(units), problem.jacobian(units)
+    reasons: dict[str, str] = {}
+    same = _indistinguishable(jacobian)
+    norms = {name: float(np.linalg.norm(column)) for name, column in jacobian.items()}
+    largest = max(norms.values(), default=0.0)
+    for parameter, column in zip(problem.model.parameters, samples.T, strict=True):
+        name = parameter.name
+        if lacking := [axis for axis in parameter.needs if axis not in problem.observations.axes]:
+            end = f": held at {parameter.neutral:g}" if name in problem.held else ""
+            reasons[name] = f"the data have one value of {' and of '.join(lacking)}{end}"
+        elif norms[name] <= _FLAT * largest:
+            reasons[name] = "it makes no difference to any measured cell"
+        elif reason := _at_bound(parameter, values[name]) or _too_wide(parameter, column):
+            reasons[name] = reason
+        elif name in same:
+            reasons[name] = f"it cannot be told from {' and '.join(same[name])}"
+    return reasons
+
+
+def _at_bound(parameter: Parameter, value: float) -> str:
+    unit = float(parameter.to_unit(value))
+    if unit < _EDGE:
+        return f"it is at its lower bound, {parameter.low:g}"
+    return f"it is at its upper bound, {parameter.high:g}" if unit > 1 - _EDGE else ""
+
+
+def _too_wide(parameter: Parameter, samples: Floats) -> str:
+    if len(samples) < 10:
+        return ""
+    low, high = np.percentile(samples, [2.5, 97.5])
+    if parameter.scale == "log" and high > _FACTOR * low:
+        return f"its interval spans a factor of {high / low:.2g}"
+    unit = parameter.to_unit(np.array([low, high]))
+    return "its interval spans most of its bounds" if unit[1] - unit[0] > _SPAN else ""
+
+
+def _indistinguishable(jacobian: Mapping[str, Floats]) -> dict[str, list[str]]:
+    """Give those parameters whose effects on the cells are combinations of each other, with the others."""
+    names = [name for name, column in jacobian.items() if np.linalg.norm(column) > 0]
+    if len(names) < 2:
+        return {}
+    scaled = np.column_stack([jacobian[name] / np.linalg.norm(jacobian[name]) for name in names])
+    same: dict[str, list[str]] = {}
+    _, singular, directions = np.linalg.svd(scaled, full_matrices=False)
+    for value, direction in zip(singular, directions, strict=True):
+        if value < _SINGULAR * singular[0]:
+            among = [name for name, part in zip(names, direction, strict=True) if abs(part) > 0.2]
+            same |= {name: [other for other in among if other != name] for name in among}
+    alike = np.abs(scaled.T @ scaled)
+    for at, name in enumerate(names):
+        others = [names[to] for to in np.flatnonzero(alike[at] > 1 - (1 - _ALIKE) ** 2) if to != at]
+        if others:
+            same.setdefault(name, others)
+    return same
+
+
 def _percentiles(values: Mapping[str, float], samples: Floats) -> tuple[dict[str, float], dict[str, float]]:
-    """Lower and upper ends of the intervals of parameters."""
     if len(samples) < 2:
         return dict.fromkeys(values, math.nan), dict.fromkeys(values, math.nan)
     tail = 50 * (1 - CONFIDENCE)
@@ -438,5 +515,4 @@ def _failed(model: Model, observations: Observations, problem: str) -> Fit:
 
 
 def _known(value: float | None) -> float:
-    """The number that JSON has as null: NaN."""
     return math.nan if value is None else float(value)

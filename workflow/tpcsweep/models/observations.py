@@ -52,12 +52,10 @@ class Observations:
     """How the throughput came about: measured or simulated."""
 
     def __len__(self) -> int:
-        """How many rows there are."""
         return len(self.frame)
 
     @cached_property
     def numeric(self) -> tuple[str, ...]:
-        """The axes whose values are numbers."""
         return tuple(name for name in self.axes if pd.api.types.is_numeric_dtype(self.frame[name]))
 
     @property
@@ -101,7 +99,6 @@ class Observations:
         return self.frame.get(f"{name}_class", self.frame[name])
 
     def take(self, rows: NDArray[Any]) -> Observations:
-        """Some rows: places, or a boolean for each."""
         index = np.flatnonzero(rows) if np.asarray(rows).dtype == bool else rows
         return replace(self, frame=self.frame.iloc[index].reset_index(drop=True))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import describe
 from tpcsweep.dataset.labels import attributes_of
-from tpcsweep.models.base import Floats, Points, Predictor
+from tpcsweep.models.base import Floats, Points
 from tpcsweep.models.observations import Observations
 from tpcsweep.variables import Variable
 
@@ -33,7 +34,6 @@ class Domain:
 
     @classmethod
     def of(cls, observations: Observations) -> Domain:
-        """Describe observations."""
         frame, points = observations.frame, observations.points
         return cls(
             {name: (float(frame[name].min()), float(frame[name].max())) for name in observations.numeric},
@@ -74,7 +74,6 @@ class Domain:
         return out
 
     def to_dict(self) -> dict[str, Any]:
-        """Give what `from_dict` needs, as JSON has it: infinities as texts."""
         return {
             "ranges": {name: [_text(low), _text(high)] for name, (low, high) in self.ranges.items()},
             "words": {name: list(values) for name, values in self.words.items()},
@@ -83,7 +82,6 @@ class Domain:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Domain:
-        """Give back what `to_dict` wrote."""
         return cls(
             {name: (float(low), float(high)) for name, (low, high) in content["ranges"].items()},
             {name: tuple(values) for name, values in content["words"].items()},
@@ -91,30 +89,67 @@ class Domain:
         )
 
 
-def predicted(
-    predictor: Predictor,
-    domain: Domain,
-    points: xr.Dataset | pd.DataFrame | Points,
-    confidence: float,
-    seed: int,
-) -> xr.Dataset:
-    """Predict with an interval for one more measurement; see `Fit.predict`."""
-    table, template = _table(points)
-    tail = 50 * (1 - confidence)
-    low, high = np.percentile(predictor.draws(table, seed=seed), [tail, 100 - tail], axis=0)
-    end = f"end of the {100 * confidence:g} % interval of a measurement"
-    figures = {
-        "throughput": (predictor.estimate(table), "predicted throughput", "Gbit/s"),
-        "throughput_low": (low, f"lower {end}", "Gbit/s"),
-        "throughput_high": (high, f"upper {end}", "Gbit/s"),
-        "extrapolated": (domain.outside(table), "beyond the fitted data", ""),
-    }
-    variables: dict[str, Any] = {
-        name: (template.dims, values.reshape(template.shape), attributes_of(Variable(units, about)))
-        for name, (values, about, units) in figures.items()
-    }
-    about = {"title": f"Throughput as predicted by {predictor.name}", "model": predictor.name}
-    return xr.Dataset(variables, template.coords, about)
+@dataclass(frozen=True, kw_only=True)
+class Predictor(ABC):
+    """What has been fitted and can predict: a `Fit` of any model, or the Gaussian process."""
+
+    domain: Domain
+    problems: tuple[str, ...] = ()
+    """What went wrong in fitting."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What figures and tables call it."""
+
+    @abstractmethod
+    def estimate(self, points: Points | pd.DataFrame) -> Floats:
+        """Give the fitted throughput in Gbit/s at each row.
+
+        Raises:
+            KeyError: for points without an axis of the data that the throughput depends on.
+        """
+
+    @abstractmethod
+    def draws(self, points: Points | pd.DataFrame, count: int = 200, seed: int = 0) -> Floats:
+        """Give possible results of measuring each point once, in Gbit/s: draws × points, each with the same luck."""
+
+    @abstractmethod
+    def uncertainty(self, points: Points | pd.DataFrame, confidence: float = 0.95) -> tuple[Floats, Floats]:
+        """Give the interval of the fitted throughput itself, Gbit/s, without the scatter of measurements."""
+
+    def predict(
+        self, points: xr.Dataset | pd.DataFrame | Points, confidence: float = 0.95, seed: int = 0
+    ) -> xr.Dataset:
+        """Give the throughput with the interval in which one more measurement would lie.
+
+        `extrapolated` is true outside of the ranges of the data.
+
+        Args:
+            points: a dataset whose coordinates are axes (the result has the same dimensions), or rows of a table (the
+                result has the dimension `point`). What has one value in the fitted data may be left out.
+            confidence: of the interval.
+            seed: of the draws that it is taken from.
+
+        Raises:
+            KeyError: as `estimate`.
+        """
+        table, template = _table(points)
+        tail = 50 * (1 - confidence)
+        low, high = np.percentile(self.draws(table, seed=seed), [tail, 100 - tail], axis=0)
+        end = f"end of the {100 * confidence:g} % interval of a measurement"
+        figures = {
+            "throughput": (self.estimate(table), "predicted throughput", "Gbit/s"),
+            "throughput_low": (low, f"lower {end}", "Gbit/s"),
+            "throughput_high": (high, f"upper {end}", "Gbit/s"),
+            "extrapolated": (self.domain.outside(table), "beyond the fitted data", ""),
+        }
+        variables: dict[str, Any] = {
+            name: (template.dims, values.reshape(template.shape), attributes_of(Variable(units, about)))
+            for name, (values, about, units) in figures.items()
+        }
+        about = {"title": f"Throughput as predicted by {self.name}", "model": self.name}
+        return xr.Dataset(variables, template.coords, about)
 
 
 def _table(points: xr.Dataset | pd.DataFrame | Points) -> tuple[pd.DataFrame, xr.DataArray]:

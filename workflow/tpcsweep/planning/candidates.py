@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
@@ -12,8 +12,8 @@ import pandas as pd  # type: ignore[import-untyped]
 from tpcsweep.configuration.parameters import Parameters, Value, show_value
 from tpcsweep.configuration.problems import ConfigurationError, Problem
 from tpcsweep.configuration.question import KNOBS, Given
-from tpcsweep.models.base import UNSAID, Predictor
-from tpcsweep.models.places import Domain
+from tpcsweep.models.base import UNSAID
+from tpcsweep.models.places import Domain, Predictor
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,18 +29,6 @@ _PARTS = 24  # values of cores in parts
 _FEW = 16  # values of a knob where the data do not reach
 _BLOCK = 2000  # settings that are drawn at once, for the sake of memory
 _COUNTS = ("origins", "streams")
-
-
-class Ranged(Predictor, Protocol):
-    """What predicts, and knows how far its data reach: a `Fit`, or the Gaussian process."""
-
-    @property
-    def domain(self) -> Domain:
-        """The ranges of the data, and what has one value in them."""
-
-    @property
-    def problems(self) -> tuple[str, ...]:
-        """What went wrong in fitting."""
 
 
 def candidates(domain: Domain, fixed: Given, reach: float = 1.0) -> pd.DataFrame:
@@ -65,7 +53,7 @@ def candidates(domain: Domain, fixed: Given, reach: float = 1.0) -> pd.DataFrame
 
 
 def evaluate(
-    model: Ranged, grid: pd.DataFrame, probability: float, targets: Sequence[float], seed: int = 0
+    model: Predictor, grid: pd.DataFrame, probability: float, targets: Sequence[float], seed: int = 0
 ) -> list[pd.DataFrame]:
     """Add to settings what the model says of one measurement at each; a table for each target.
 

@@ -13,8 +13,10 @@ from tpcsweep.planning.plan import BEYOND, Plan
 
 def table(plan: Plan) -> RenderableType:
     """Show the answer in a line, the settings that matter, and what to know of them."""
-    reach = f"{_sure(plan)} reach"
-    settings = Table("", "cores", "origins", "streams", "Gbit/s", "95 % interval", reach, "probability", "")
+    sure = show(plan.probability, FRACTION)
+    settings = Table(
+        *("", "cores", "origins", "streams", "Gbit/s", "95 % interval", f"{sure} reach", "probability", "")
+    )
     for _, row in plan.answers.iterrows():
         settings.add_row(
             row["answer"],
@@ -27,16 +29,10 @@ def table(plan: Plan) -> RenderableType:
             f"{100 * row['probability']:.1f} %",
             "extrapolated" if row["extrapolated"] else "",
         )
-    return Group(_title(plan), settings, *(f"- {note}" for note in plan.notes))
-
-
-def _title(plan: Plan) -> str:
-    question = f"{show(plan.target, RATE)} with a probability of {_sure(plan)}"
     verdict = "reached" if plan.reached else "not reached by any setting inside the data"
     if not plan.reached and plan.extrapolation is None:
         verdict += f", nor by any up to {BEYOND:g} times their largest values"
-    return f"{question}: {verdict}\nmodel {plan.model}, {plan.data}"
-
-
-def _sure(plan: Plan) -> str:
-    return show(plan.probability, FRACTION)
+    title = (
+        f"{show(plan.target, RATE)} with a probability of {sure}: {verdict}\nmodel {plan.model}, {plan.data}"
+    )
+    return Group(title, settings, *(f"- {note}" for note in plan.notes))

@@ -15,11 +15,13 @@ import pandas as pd  # type: ignore[import-untyped]
 from pydantic import ValidationError
 
 from tpcsweep.configuration.parameters import show_value
-from tpcsweep.configuration.problems import ConfigurationError, from_pydantic
+from tpcsweep.configuration.problems import ConfigurationError, Problem, from_pydantic
 from tpcsweep.configuration.question import KNOBS, PROBABILITY, Given, Question
-from tpcsweep.files import number as json_number
+from tpcsweep.models import Fit, Observations, Predictor, fit
+from tpcsweep.models.base import plain
 from tpcsweep.models.places import Domain
-from tpcsweep.planning.candidates import DRAWS, FIGURES, Ranged, candidates, evaluate, model_input, span
+from tpcsweep.models.saved import Saved
+from tpcsweep.planning.candidates import DRAWS, FIGURES, candidates, evaluate, model_input, span
 
 BEYOND = 4.0
 """How far beyond the data a target is looked for that cannot be reached inside: so many times the largest value."""
@@ -116,7 +118,6 @@ class Plan:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Plan:
-        """Give back the plan that `to_dict` wrote."""
         tables = {name: pd.DataFrame(content[name]) for name in ("settings", "beyond")}
         return cls(
             **{name: content[name] for name in ("target", "probability", "model", "data")},
@@ -142,7 +143,7 @@ class Plan:
 
 
 def plan(
-    model: Ranged,
+    model: Predictor,
     target: float | str | None,
     probability: float | str = PROBABILITY,
     *,
@@ -194,6 +195,32 @@ def plan(
     )
 
 
+def chosen(saved: Saved, observations: Observations, given: Given) -> tuple[Fit, str]:
+    """Give the chosen fit, and what it is of.
+
+    It is fitted anew to the cells with the words that are given, if not all have them: models tell no words apart.
+
+    Raises:
+        ConfigurationError: for a word that no cell has.
+        SavedError: where no model was chosen.
+    """
+    frame, label = observations.frame, saved.label
+    rows, problems = np.ones(len(frame), bool), []
+    for name, word in given.items():
+        if not isinstance(word, str) or name not in frame:
+            continue
+        values = frame[name].astype(str)
+        if not (values == word).any():
+            problems.append(Problem(name, repr(word), f"what the data have: {', '.join(values.unique())}"))
+        rows &= (values == word).to_numpy()
+    if problems:
+        raise ConfigurationError(problems)
+    if rows.all():
+        return saved.best, label
+    words = ", ".join(f"{name} {word}" for name, word in given.items() if isinstance(word, str))
+    return fit(saved.best.model, observations.take(rows)), f"{label}, {words} alone"
+
+
 def asked(**content: object) -> Question:
     """Check a question.
 
@@ -219,7 +246,7 @@ def _outside(domain: Domain, fixed: Given) -> list[str]:
     return notes
 
 
-def _without_effect(model: Ranged, settings: pd.DataFrame) -> list[str]:
+def _without_effect(model: Predictor, settings: pd.DataFrame) -> list[str]:
     """What makes no difference to the model: asked of it, since it may be any."""
     before, notes = model.estimate(settings), []
     points = settings.drop(columns=list(FIGURES))
@@ -231,21 +258,3 @@ def _without_effect(model: Ranged, settings: pd.DataFrame) -> list[str]:
         if all(np.allclose(model.estimate(points.assign(**{name: end})), before) for end in ends):
             notes.append(f"Of {name} the model says that it makes no difference here.")
     return notes
-
-
-def plain(value: Any) -> Any:
-    """Give what JSON has of values, containers and tables: numbers with six digits, and null for no limit."""
-    match value:
-        case pd.Series():
-            return plain(value.to_dict())
-        case pd.DataFrame():
-            return plain(value.to_dict("list"))
-        case Mapping():
-            return {name: plain(part) for name, part in value.items()}
-        case tuple() | list():
-            return [plain(part) for part in value]
-        case np.generic():
-            return plain(value.item())
-        case float():
-            return json_number(value, 6)
-    return value

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
 from tpcsweep.configuration.question import PROBABILITY
-from tpcsweep.models import Observations
-from tpcsweep.models.base import UNSAID
-from tpcsweep.planning.candidates import Ranged, candidates, evaluate
-from tpcsweep.planning.plan import Plan, asked, plain
+from tpcsweep.models import Observations, Predictor
+from tpcsweep.models.base import UNSAID, plain
+from tpcsweep.planning.candidates import candidates, evaluate
+from tpcsweep.planning.plan import Plan, asked
 from tpcsweep.variables import Variable
 
 FORMAT = 1
@@ -38,7 +38,7 @@ _SMALLEST = 0.02  # of the largest throughput: targets begin there
 
 
 def recommend(
-    model: Ranged,
+    model: Predictor,
     rtts: Sequence[float] = (),
     target: float | str | None = None,
     probability: float | str = PROBABILITY,
@@ -74,8 +74,10 @@ def recommend(
     for rtt, grid in grids.items():
         tables = evaluate(model, grid, sure, targets, seed)
         for wanted, table in zip(targets, tables, strict=True):
-            row = _row(Plan(wanted, sure, model.name, given, table, table.iloc[:0]))
-            rows.append({"rtt": rtt, "target": wanted, "tcp_streams": connections, **row})
+            plan = Plan(wanted, sure, model.name, given, table, table.iloc[:0])
+            best = next(row for row in (plan.cheapest, plan.surest, plan.largest) if row is not None)
+            about = {"rtt": rtt, "target": wanted, "tcp_streams": connections, "reached": plan.reached}
+            rows.append({**best, **about})
     return pd.DataFrame(rows)[list(COLUMNS)]
 
 
@@ -103,12 +105,7 @@ def as_csv(table: pd.DataFrame) -> str:
     return str(shown.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
 
 
-def _row(plan: Plan) -> dict[str, Any]:
-    best = next(row for row in (plan.cheapest, plan.surest, plan.largest) if row is not None)
-    return {**best, "reached": plan.reached}
-
-
-def _rtts(model: Ranged) -> list[float]:
+def _rtts(model: Predictor) -> list[float]:
     """A few from the smallest to the largest of the data."""
     if "rtt" not in model.domain.ranges:
         return [model.domain.fixed.get("rtt", UNSAID["rtt"])]
