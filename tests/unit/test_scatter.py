@@ -7,7 +7,7 @@ import json
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep.models.fit import BAND, Scatter
+from tpcsweep.models.scatter import BAND, Scatter
 
 LEVELS = (np.arange(1000) + 0.5) / 1000
 

@@ -14,6 +14,7 @@ from tpcsweep.files import number
 from tpcsweep.models.base import Floats, Model, Parameter, Points
 from tpcsweep.models.observations import Observations, complete
 from tpcsweep.models.places import Domain, Predictor, levels
+from tpcsweep.models.scatter import Scatter
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -38,58 +39,6 @@ _EDGE = 2e-3  # of the range: nearer to a bound is at it
 _FLAT = 1e-6  # influence of a parameter over its whole range, relative to that of the most influential
 _SINGULAR = 1e-5  # smallest singular value of the scaled Jacobian, relative to the largest
 _ALIKE = 0.98  # correlation from which two parameters are one
-
-BAND = 40
-"""Cells of similar throughput whose scatter is taken as one; fewer do not tell its tails."""
-
-_QUANTILES = np.linspace(0.005, 0.995, 100)
-_FARTHEST = 20.0  # a factor so large is as far off as it says
-
-
-@dataclass(frozen=True)
-class Scatter:
-    """Quantiles of log(measured / fitted), in bands of fitted throughput."""
-
-    at: Floats
-    """Median of log(fitted throughput in Gbit/s) of each band, ascending."""
-    quantiles: Floats
-    """Bands × quantiles."""
-
-    @classmethod
-    def of(cls, throughput: Floats, fitted: Floats, unknowns: int = 0) -> Scatter:
-        """Take it from cells, both in Gbit/s; widened by the degrees of freedom that the fit used up."""
-        place = np.log(np.maximum(fitted, 1e-9))
-        ratio = np.log(np.clip(throughput / np.exp(place), 1 / _FARTHEST, _FARTHEST))
-        widened = ratio * math.sqrt(len(ratio) / (len(ratio) - unknowns))
-        bands = np.array_split(np.argsort(place, kind="stable"), max(1, len(place) // BAND))
-        return cls(
-            np.array([np.median(place[rows]) for rows in bands]),
-            np.array([np.quantile(widened[rows], _QUANTILES) for rows in bands]),
-        )
-
-    @classmethod
-    def none(cls) -> Scatter:
-        return cls(np.zeros(1), np.zeros((1, len(_QUANTILES))))
-
-    def factors(self, levels: Floats, rates: Floats) -> Floats:
-        """Give measured over fitted at probabilities (draws), for fitted rates in Gbit/s (points): draws × points.
-
-        Between the middles of bands it changes evenly with the logarithm of the rate.
-        """
-        each = np.array([np.interp(levels, _QUANTILES, band) for band in self.quantiles])
-        place = np.log(np.maximum(rates, 1e-9))
-        shares = np.array([np.interp(place, self.at, share) for share in np.eye(len(self.at))])
-        return np.asarray(np.exp(each.T @ shares))
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "at": [number(value, 5) for value in self.at],
-            "quantiles": [[number(value, 4) for value in band] for band in self.quantiles],
-        }
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Scatter:
-        return cls(np.array(content["at"], float), np.array(content["quantiles"], float))
 
 
 @dataclass(frozen=True)
