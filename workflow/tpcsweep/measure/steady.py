@@ -88,20 +88,13 @@ def analyse(goodput: Sequence[float] | NDArray[np.float64], interval: float, con
         confidence: between 0 and 1.
 
     Raises:
-        ValueError: for samples that are not finite or not one-dimensional, and for an interval or a confidence out
-            of range.
+        ValueError: for samples that are not finite.
     """
     samples = np.asarray(goodput, dtype=np.float64)
-    if samples.ndim != 1:
-        raise ValueError(f"samples must have one dimension, not {samples.ndim}")
     if not np.isfinite(samples).all():
         raise ValueError(
             f"{np.count_nonzero(~np.isfinite(samples))} of {samples.size} samples are not finite"
         )
-    if not interval > 0:
-        raise ValueError(f"the interval between samples must be positive, not {interval}")
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
     if samples.size < _FEWEST_SAMPLES:
         mean = float(samples.mean()) if samples.size else math.nan
         return Steady(mean, math.nan, math.nan, 0.0, 0, 0.0, 0, steady=False, autocorrelated=False)
