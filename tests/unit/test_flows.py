@@ -13,9 +13,8 @@ import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep.linux.sockets import Connection, SocketDiagnostics
+from tpcsweep.linux.sockets import Connection, Followed, SocketDiagnostics, means
 from tpcsweep.measure import machine
-from tpcsweep.measure.flows import Followed, means
 from tpcsweep.measure.machine import Busiest, Threads, ThreadStat, numbered, parse_stat, together
 
 from tests.support.workflow import wait_until
@@ -48,11 +47,11 @@ def test_counters_are_the_sums_over_all_connections_that_ever_were(
                 seen += added[look - begins]
                 there.append(connection(cookie, 0.5, sum(added[: look - begins + 1])))
         found = followed.look(there)
-        assert found.sent == seen
-        assert all(new >= old for new, old in zip(vars(found).values(), vars(before).values(), strict=True))
+        assert found["sent"] == seen
+        assert all(new >= old for new, old in zip(found.values(), before.values(), strict=True))
         before = found
-    assert before.busy == pytest.approx(2.0 * len(lives))
-    assert before.rwnd_limited == pytest.approx(1.0 * len(lives))
+    assert before["busy"] == pytest.approx(2.0 * len(lives))
+    assert before["rwnd_limited"] == pytest.approx(1.0 * len(lives))
 
 
 def test_means_are_over_connections() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -17,9 +16,8 @@ from tpcsweep.linux.cgroups import Cgroup, named, parse_usage
 from tpcsweep.linux.commands import Commands
 from tpcsweep.linux.counters import CounterFile, retransmits
 from tpcsweep.linux.namespaces import entered, inside, parse_net_dev
-from tpcsweep.linux.sockets import Connection, SocketDiagnostics
+from tpcsweep.linux.sockets import Followed, SocketDiagnostics, means
 from tpcsweep.measure.files import Arrival, Arrivals, add_source, forget
-from tpcsweep.measure.flows import Followed, means
 from tpcsweep.measure.machine import Machine, Threads, together
 from tpcsweep.measure.readings import Reading, Sampler
 from tpcsweep.paths import Link, PathError
@@ -93,9 +91,14 @@ class Counters:
         payload = arrivals.arrived()
         near, far = parse_net_dev(self._near.read().decode()), parse_net_dev(self._far.read().decode())
         now = time.monotonic()
-        cpu = {name: _seconds(counted) for name, counted in self._cpu.items()}
+        cpu = {
+            name: tuple(parse_usage(file.read()) * unit for file, unit in files)
+            for name, files in self._cpu.items()
+        }
         ours = sum(map(sum, cpu.values())) + time.process_time()
-        connections = self._connections()
+        connections = [
+            c for sockets in self._sockets for c in sockets.connections() if c.remote in self._remote
+        ]
         flows = self._flows.look(connections)
         rtt, cwnd = means(connections)
         threads = {name: together(each.look() for each in watched) for name, watched in self._threads.items()}
@@ -113,11 +116,11 @@ class Counters:
             machine_steal=machine.steal,
             machine_total=machine.total,
             machine_others=machine.tasks - ours,
-            machine_pressure=_known(machine.pressure),
+            machine_pressure=machine.pressure,
             machine_work=machine.work,
-            machine_slowed=_known(machine.slowed),
+            machine_slowed=machine.slowed,
             retransmits=sum(retransmits(snmp.read()) for snmp in self._snmp),
-            **vars(flows),
+            **flows,
             rtt_loaded=rtt,
             cwnd=cwnd,
             connections=len(connections),
@@ -136,21 +139,6 @@ class Counters:
             # Of tools that bring their own servers there are connections across the path alone.
             if server.unfinished(PORT) or any(c.remote in self._remote for c in server.connections())
         ]
-
-    def _connections(self) -> list[Connection]:
-        """Give those of source origins across the path."""
-        return [
-            c for diagnostics in self._sockets for c in diagnostics.connections() if c.remote in self._remote
-        ]
-
-
-def _known(value: float | None) -> float:
-    return math.nan if value is None else value
-
-
-def _seconds(files: list[tuple[CounterFile, float]]) -> tuple[float, ...]:
-    """Give the CPU seconds used so far, by group."""
-    return tuple(parse_usage(file.read()) * unit for file, unit in files)
 
 
 @dataclass
