@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from tpcsweep.client.handle import RefusedError
 from tpcsweep.tools import TOOLS, Credentials, Program, Tool, Transfer, Worker
 from tpcsweep.tools.lines import READY, order
 
@@ -83,10 +84,6 @@ def emit(event: str, **fields: object) -> None:
     """Write an event to standard output."""
     sys.stdout.write(json.dumps({"event": event, **fields}) + "\n")
     sys.stdout.flush()
-
-
-class RefusedError(Exception):
-    """The tool cannot begin; the message is its own."""
 
 
 class Processes:
