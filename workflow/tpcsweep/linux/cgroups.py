@@ -90,7 +90,6 @@ class Cgroup:
         return ["sh", "-c", f'{enter} && shift {len(files)} && exec "$@"', "sh", *files]
 
     def pids(self) -> set[int]:
-        """Give the ids of the processes in the group."""
         pids: set[int] = set()
         for folder in self.folders:
             with contextlib.suppress(FileNotFoundError):

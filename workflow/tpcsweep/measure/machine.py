@@ -1,7 +1,7 @@
 """The machine while a cell is measured: what of it is used, who waits for it, how fast it is; and its busiest threads.
 
 Sources: docs/measuring.md; proc(5), /proc/stat and /proc/pid/stat, where state D is an uninterruptible sleep, as in
-reading and writing to disks; Documentation/accounting/psi.rst, /proc/pressure/cpu; clock_gettime(2), CLOCK_THREAD_CPUTIME_ID.
+reading and writing to disks; Documentation/accounting/psi.rst, /proc/pressure/cpu; clock_gettime(2).
 """
 
 from __future__ import annotations
@@ -57,13 +57,10 @@ class Machine:
         self._speed = Speed()
 
     def look(self) -> Condition:
-        """Its condition now."""
-        now = machine(self._stat.read())
         waited = pressure(self._pressure.read()) if self._pressure else None
-        return Condition(now.busy, now.tasks, now.steal, now.total, waited, *self._speed.look())
+        return Condition(*machine(self._stat.read()), waited, *self._speed.look())
 
     def close(self) -> None:
-        """Close its files."""
         for file in (self._stat, self._pressure):
             if file:
                 file.close()

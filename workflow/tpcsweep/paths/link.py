@@ -237,18 +237,8 @@ def calibrate(link: Link) -> None:
     """
     assert link.line is not None
     link.line.delay = CALIBRATION
-    link.base_rtt = base_cost(link.rtt().median, 2 * CALIBRATION / 1e6)
-    link.line.delay = one_way_ns(link.path.rtt, link.base_rtt)
-
-
-def base_cost(measured: float, asked: float) -> float:
-    """Give the delay line's own part of an RTT within what is believable; all in ms."""
-    return min(max(0.0, measured - asked), LARGEST_BASE)
-
-
-def one_way_ns(rtt: float, base: float) -> int:
-    """Give the delay in ns to set for an RTT when the line itself costs `base`, both in ms."""
-    return max(0, round((rtt - base) * 500_000))
+    link.base_rtt = min(max(0.0, link.rtt().median - 2 * CALIBRATION / 1e6), LARGEST_BASE)
+    link.line.delay = max(0, round((link.path.rtt - link.base_rtt) * 500_000))
 
 
 def refuse_beyond(path: Path, emulator: Emulator) -> None:

@@ -102,7 +102,8 @@ class Counters:
         flows = self._flows.look(connections)
         rtt, cwnd = means(connections)
         threads = {name: together(each.look() for each in watched) for name, watched in self._threads.items()}
-        machine = self._machine.look()  # last: it takes half a millisecond now and then
+        machine = self._machine.look()._asdict()  # last: it takes half a millisecond now and then
+        others = machine.pop("tasks") - ours
         return Reading(
             time=now,
             payload=payload,
@@ -112,13 +113,8 @@ class Counters:
             destination_cpu=cpu["destination"],
             client_cpu=sum(cpu["client"]),
             path_cpu=sum(cpu["path"]),
-            machine_busy=machine.busy,
-            machine_steal=machine.steal,
-            machine_total=machine.total,
-            machine_others=machine.tasks - ours,
-            machine_pressure=machine.pressure,
-            machine_work=machine.work,
-            machine_slowed=machine.slowed,
+            **{f"machine_{name}": value for name, value in machine.items()},
+            machine_others=others,
             retransmits=sum(retransmits(snmp.read()) for snmp in self._snmp),
             **flows,
             rtt_loaded=rtt,
@@ -143,7 +139,7 @@ class Counters:
 
 @dataclass
 class Site:
-    """A deployment that is up."""
+    """A deployment that is up; see `measure.cell.Site`."""
 
     prefix: str
     sides: dict[str, Side]
@@ -165,25 +161,20 @@ class Site:
     """Whether that is less than was asked."""
 
     def client_of(self, tool: str) -> Client:
-        """Give the client that is where a tool runs."""
         return self.clients[TOOLS[tool].place]
 
     @property
     def folders(self) -> tuple[str, str]:
-        """The folders of the files of source and destination."""
         source, destination = (str(self.sides[side].files) for side in topology.SIDES)
         return source, destination
 
     def pairs(self, endpoint: str) -> list[tuple[str, str]]:
-        """Give the base URLs of source and destination, of the redirectors or of the origins one by one."""
         return list(zip(*(self.sides[side].base_urls(endpoint) for side in topology.SIDES), strict=True))
 
     def read(self) -> Reading:
-        """Read all counters now."""
         return self.counters.read(self.arrivals)
 
     def sampler(self, interval: float) -> Sampler:
-        """Give what reads all counters every so many seconds while it is entered."""
         return Sampler(self.read, interval)
 
     def add_source(self, size: int, content: str, streams: int) -> str:
@@ -223,11 +214,9 @@ class Site:
         return self.arrivals.remove(event["name"])
 
     def present(self) -> dict[str, Arrival]:
-        """Give what had arrived in the files of transfers that have not ended, when they were last sampled."""
         return self.arrivals.present()
 
     def copies(self) -> list[Copy]:
-        """Give what XRootD's own monitoring has said since the last call."""
         return self.monitor.copies()
 
     def settle(self) -> None:
