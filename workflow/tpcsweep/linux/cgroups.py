@@ -32,11 +32,7 @@ class Hierarchy:
 
 
 def hierarchy(mounts: str | None = None) -> Hierarchy:
-    """Find the hierarchy in the text of /proc/self/mounts, which is read unless it is given.
-
-    Raises:
-        CgroupError: if there is none.
-    """
+    """Find the hierarchy in the text of /proc/self/mounts, which is read unless it is given, or raise CgroupError."""
     text = Path("/proc/self/mounts").read_text() if mounts is None else mounts
     rows = [line.split() for line in text.splitlines()]
     v1 = {option: Path(row[1]) for row in rows if row[2] == "cgroup" for option in row[3].split(",")}

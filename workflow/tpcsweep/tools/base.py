@@ -155,6 +155,15 @@ def last_lines(output: str, count: int = 1) -> str:
     return " | ".join(lines[-count:])[:300] or "no message"
 
 
+def first_line(command: list[str]) -> str:
+    """Give the first line that a command prints, or why it cannot be run."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    except OSError as error:
+        return f"not found: {error.strerror}"
+    return (done.stdout or done.stderr).strip().partition("\n")[0]
+
+
 def package_versions(*packages: str) -> dict[str, str]:
     """Give the versions of Debian packages; those that are not installed are left out."""
     query = ["dpkg-query", "--show", "--showformat=${Package}\t${Version}\n", *packages]

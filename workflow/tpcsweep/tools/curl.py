@@ -8,7 +8,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from tpcsweep.tools.base import Credentials, Program, Transfer
+from tpcsweep.tools.base import Credentials, Program, Transfer, first_line
 from tpcsweep.xrootd.servers import VALID_HOURS
 
 CAVEATS = {
@@ -72,9 +72,4 @@ class Curl(Program):
         return f"exit code {returncode}: {self.last_words(output)}"
 
     def versions(self) -> dict[str, str]:
-        command = ["/usr/bin/curl", "--version"]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
-        except OSError as error:
-            return {"curl": f"not found: {error.strerror}"}
-        return {"curl": (done.stdout or done.stderr).strip().partition("\n")[0]}
+        return {"curl": first_line(["/usr/bin/curl", "--version"])}
