@@ -5,11 +5,10 @@ from tpcsweep.configuration import loading as configurations
 from tpcsweep.configuration.checks import require
 from tpcsweep.running.holes import NoCellsError, foldable
 from tpcsweep.running.internals import Internals, requested, spare_pandas
-from tpcsweep.running.jobs import DEPLOYMENT, Jobs
 from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.published.figures import FIGURES
+from tpcsweep.running.rules import DEPLOYMENT, Jobs, Targets
 from tpcsweep.running.runner import begin, conclude, expected
-from tpcsweep.running.targets import Targets
 
 # What the command line or a profile says: config.yaml names the testbed of sweeps, not of published figures.
 GIVEN = dict(config)
@@ -39,9 +38,9 @@ try:
             print(LEFT_OUT, file=sys.stderr)
     if MEASURES and TARGETS.names == ["grid"]:
         # Now, when nothing is planned, written or locked yet; and here, as few runs ask for it.
-        from tpcsweep.configuration.overview import show
+        from tpcsweep.configuration.overview import show, table
 
-        show(SETTINGS)
+        show(table(SETTINGS))
         sys.exit()
 except (ConfigurationError, NoCellsError) as error:
     sys.exit(str(error))
@@ -103,7 +102,6 @@ if MEASURES:
 
     include: "workflow/rules/measure.smk"
     include: "workflow/rules/dataset.smk"
-    include: "workflow/rules/adaptive.smk"
 
 
 include: "workflow/rules/import.smk"
@@ -114,10 +112,11 @@ include: "workflow/rules/claims.smk"
 include: "workflow/rules/models.smk"
 include: "workflow/rules/calibrate.smk"
 include: "workflow/rules/plan.smk"
-include: "workflow/rules/lacking.smk"
+include: "workflow/rules/without_files.smk"
 include: "workflow/rules/open_questions.smk"
 include: "workflow/rules/terena2005.smk"
 include: "workflow/rules/published.smk"
 
 
+INTERNALS.run_in(f"{workflow.basedir}/envs/tpcsweep.yaml")
 spare_pandas()

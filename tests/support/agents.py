@@ -107,4 +107,4 @@ def played(path: Path, folder: File) -> Iterator[tuple[Played, list[Ends], Link]
             Server(name, address, "server", None, File(), File())
             for name, address in (("src1", link.near_address), ("dst1", link.far_address))
         ]
-        yield Played(agents), [Ends(*servers)], link
+        yield Played(agents), [(servers[0], servers[1])], link

@@ -17,10 +17,9 @@ LOADED = [
     "snakemake.report.html_reporter",
     "tpcsweep.configuration.checks",
     "tpcsweep.running.internals",
-    "tpcsweep.running.jobs",
     "tpcsweep.published.planned",
+    "tpcsweep.running.rules",
     "tpcsweep.running.runner",
-    "tpcsweep.running.targets",
     "tpcsweep.testbeds.kubernetes.limits",
     "tpcsweep.testbeds.netns.limits",
 ]

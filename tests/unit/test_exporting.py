@@ -15,9 +15,7 @@ from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from tpcsweep import dataset
 from tpcsweep.configuration.parameters import Value
-from tpcsweep.exporting import ExportError, exposition, lines
-from tpcsweep.exporting.monitoring import megabytes
-from tpcsweep.exporting.openmetrics import UNITS
+from tpcsweep.exporting import UNITS, ExportError, exposition, lines, megabytes
 from tpcsweep.flags import FLAGS
 from tpcsweep.variables import SUMMARY
 

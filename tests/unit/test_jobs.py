@@ -6,7 +6,7 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.configuration.sweep import Group
-from tpcsweep.running.jobs import Jobs
+from tpcsweep.running.rules import Jobs
 
 names = st.lists(st.sampled_from(["0.1", "2", "10", "a.b", "a+b"]), min_size=1, max_size=4, unique=True)
 

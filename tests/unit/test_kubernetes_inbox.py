@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -67,8 +68,9 @@ def test_events_keep_their_order_though_a_file_takes_long_to_go(monkeypatch: pyt
                 fast.set()
             return {"dst1": [None, 0], "dst2": [5.0, 10]}
 
-        monkeypatch.setattr(hub.agents, "tell", tell)
-        monkeypatch.setattr(hub.agents, "arrival", lambda _name, arrival: arrival)
+        monkeypatch.setattr(hub, "tell", tell)
+        agent: Any = SimpleNamespace(arrival=lambda *arrival: list(arrival))
+        hub.agents = dict.fromkeys(("dst1", "dst2"), agent)
         events: asyncio.Queue[Any] = asyncio.Queue()
         for event in (
             {"event": "end", "name": "slow"},

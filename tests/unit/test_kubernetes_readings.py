@@ -8,9 +8,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.testbeds.kubernetes.pod.places import Sample
-from tpcsweep.testbeds.kubernetes.site import Parts, combine
+from tpcsweep.testbeds.kubernetes.site import combine
 
-PARTS = Parts(["src1"], ["dst1"], "client", {"src1": "a", "dst1": "a", "client": "b"})
+MACHINES = {"src1": "a", "dst1": "a", "client": "b"}
+PARTS = (["src1"], ["dst1"], MACHINES)
 
 
 def counting(times: list[float], rate: float, connections: int = 0) -> list[list[float | None]]:
@@ -48,7 +49,7 @@ def test_counters_that_grow_evenly_are_found_whenever_they_were_looked_at(
         name: counting([offset + 0.1 * i for i in range(count)], rate)
         for name, offset in (("src1", source), ("dst1", destination), ("client", client))
     }
-    combined = combine(samples, PARTS, 0.1)
+    combined = combine(samples, *PARTS, 0.1)
     assert len(combined) >= count - 1
     for reading in combined:
         assert np.isclose(reading.payload, rate * reading.time)
@@ -60,24 +61,24 @@ def test_counters_that_grow_evenly_are_found_whenever_they_were_looked_at(
 
 def test_pods_of_one_machine_count_it_once() -> None:
     times = [0.0, 0.1, 0.2]
-    samples = {name: counting(times, 1.0) for name in PARTS.all}
-    last = combine(samples, PARTS, 0.1)[-1]
+    samples = {name: counting(times, 1.0) for name in MACHINES}
+    last = combine(samples, *PARTS, 0.1)[-1]
     assert np.isclose(last.machine_busy, 2 * 0.2)  # a and b, not three pods
     assert np.isclose(last.machine_total, 4 * 0.2)
 
 
 def test_states_are_means_over_connections_and_nan_without_any() -> None:
     times = [0.0, 0.1]
-    samples = {name: counting(times, 1.0) for name in PARTS.all}
-    assert math.isnan(combine(samples, PARTS, 0.1)[-1].rtt_loaded)
+    samples = {name: counting(times, 1.0) for name in MACHINES}
+    assert math.isnan(combine(samples, *PARTS, 0.1)[-1].rtt_loaded)
     samples["src1"] = counting(times, 1.0, connections=2)
-    combined = combine(samples, PARTS, 0.1)[-1]
+    combined = combine(samples, *PARTS, 0.1)[-1]
     assert (combined.rtt_loaded, combined.cwnd, combined.connections) == (5.0, 10.0, 2)
 
 
 def test_the_busiest_thread_is_known_when_all_have_looked_twice() -> None:
-    samples = {name: counting([0.0, 0.1, 0.2], 1.0) for name in PARTS.all}
-    combined = combine(samples, PARTS, 0.1)
+    samples = {name: counting([0.0, 0.1, 0.2], 1.0) for name in MACHINES}
+    combined = combine(samples, *PARTS, 0.1)
     assert math.isnan(combined[0].source_thread)
     assert (combined[-1].source_thread, combined[-1].client_thread, combined[-1].destination_waiting) == (
         0.5,
@@ -88,4 +89,4 @@ def test_the_busiest_thread_is_known_when_all_have_looked_twice() -> None:
 
 def test_nothing_is_known_before_everybody_has_looked() -> None:
     samples = {"src1": counting([0.0], 1.0), "dst1": [], "client": counting([0.0], 1.0)}
-    assert combine(samples, PARTS, 0.1) == []
+    assert combine(samples, *PARTS, 0.1) == []

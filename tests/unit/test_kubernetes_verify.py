@@ -21,7 +21,6 @@ from tpcsweep.testbeds.kubernetes.verify import (
     ENOUGH,
     WINDOW,
     WINDOWS,
-    Ends,
     Flow,
     Measured,
     Rate,
@@ -275,11 +274,9 @@ class Played:
 
 
 ENDS = [
-    Ends(
-        *(
-            Server(name, address, "server", None, Path(), Path())
-            for name, address in (("src1", "10.0.0.1"), ("dst1", "10.0.0.2"))
-        )
+    (
+        Server("src1", "10.0.0.1", "server", None, Path(), Path()),
+        Server("dst1", "10.0.0.2", "server", None, Path(), Path()),
     )
 ]
 

@@ -104,7 +104,7 @@ def test_deployments_and_groups_partition_the_cells(
     held = [cell for cells in found.deployments.values() for cell in cells]
     assert Counter(held) == Counter(found.cells)
     for path, cells in found.deployments.items():
-        assert {cell.deployment_path for cell in cells} == {path}
+        assert {cell.deployment.path for cell in cells} == {path}
         assert len({cell.parameters.model_dump_json(include=set(DEPLOYMENT)) for cell in cells}) == 1
     assert sorted(found.rank.values()) == list(range(1, len(found.deployments) + 1))
     assert set(found.rank) == set(found.deployments)
@@ -118,11 +118,11 @@ def test_paths_name_cells(values: dict[str, Any], repetitions: int) -> None:
     assert len(set(paths(found))) == len(found.cells)
     assert len({path.casefold() for path in paths(found)}) == len(found.cells)
     for cell in found.cells:
-        assert cell.path == f"{cell.deployment_path}/{cell.cell_path}"
+        assert cell.path == f"{cell.deployment.path}/{cell.cell_path}"
         assert "//" not in cell.path
         assert found.by_path[cell.path] is cell
         named = dict(part.split("=") for part in cell.path.split("/"))
-        only = {"deployment"} if cell.deployment_path == ONLY_DEPLOYMENT else set()
+        only = {"deployment"} if cell.deployment.path == ONLY_DEPLOYMENT else set()
         assert set(named) == {*values, "repetition"} | only
         assert list(named)[-1] == "repetition"
 
@@ -188,7 +188,7 @@ def test_the_seed_shuffles() -> None:
 
 def test_paths_hold_the_axes_alone_in_base_units() -> None:
     found = grid({"rtt": ["50 ms"], "cores": [0.5, None], "streams": [4], "copy_mode": ["pull"], "mtu": 1500})
-    assert [(cell.deployment_path, cell.cell_path) for cell in found.cells] == [
+    assert [(cell.deployment.path, cell.cell_path) for cell in found.cells] == [
         ("cores=0.5/rtt=50", "copy_mode=pull/streams=4/repetition=1"),
         ("cores=none/rtt=50", "copy_mode=pull/streams=4/repetition=1"),
     ]

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from tpcsweep.published.figures import FIGURES
 from tpcsweep.running.internals import Internals, requested
-from tpcsweep.running.targets import Targets
+from tpcsweep.running.rules import Targets
 
 
 def asked(*names: str) -> Targets:

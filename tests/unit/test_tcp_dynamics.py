@@ -18,9 +18,8 @@ from tpcsweep.extras import missing
 from tpcsweep.linux.sockets import Connection
 from tpcsweep.studies.terena2005 import figures as draw
 from tpcsweep.studies.terena2005 import measurement, simulation, table
-from tpcsweep.studies.terena2005.cases import MEASURED, SIMULATED, Case, measured_in
+from tpcsweep.studies.terena2005.cases import MEASURED, SHARES, SIMULATED, UTILISATIONS, Case, measured_in
 from tpcsweep.studies.terena2005.measurement import MeasurementError, goodputs, largest
-from tpcsweep.studies.terena2005.published import SHARES, UTILISATIONS
 from tpcsweep.studies.terena2005.recovery import Dropper, follow
 from tpcsweep.studies.terena2005.runs import Run, interval, read_folder
 from tpcsweep.studies.terena2005.simulation import Sample, simulate, stall
@@ -185,7 +184,7 @@ def test_goodput_is_of_what_was_sent_for_the_first_time_by_those_that_carry_data
 def test_cases_have_names_of_their_own_and_bounds() -> None:
     for cases in (SIMULATED, MEASURED):
         assert len({case.name for case in cases}) == len(cases)
-        assert len({case.setting for case in cases}) == len(cases)
+        assert len(set(cases)) == len(cases)
         assert all(case.warm_up < case.seconds for case in cases)
         assert all(case.repetitions % case.parallel == 0 for case in cases)
     assert {case.control for case in SIMULATED} <= simulation.CONTROLS.keys()
@@ -204,7 +203,7 @@ def made(case: Case, how: str, repetitions: list[dict[str, object]]) -> Run:
 def test_without_measurements_the_table_says_which_command_makes_them() -> None:
     rows = table.rows([])
     asked = [row for row in rows if row.measured == table.MEASURE]
-    assert len(asked) == len({case.setting for case in MEASURED}) + 1  # two rows of two MTUs
+    assert len(asked) == len(MEASURED) + 1  # two rows of two MTUs
     assert {row.id for row in rows} >= {
         "terena2005.recovery.chicago",
         "terena2005.loss.wan",
@@ -218,8 +217,8 @@ def test_without_measurements_the_table_says_which_command_makes_them() -> None:
 
 
 def test_what_was_run_is_in_the_cell_of_how_it_was_made() -> None:
-    wan = next(case for case in SIMULATED if case.setting == ("loss", 1, 120, (1500,), 1e-4, "reno"))
-    measured = next(case for case in MEASURED if case.setting == wan.setting)
+    wan = next(case for case in SIMULATED if case == Case("", "loss", 1, 120, 0, loss=1e-4))
+    measured = next(case for case in MEASURED if case == wan)
     rates = [{"goodputs": [rate]} for rate in (0.010, 0.011, 0.012)]
     runs = [
         made(wan, "simulated", [*rates, {"broken": "stalled at 3 s"}]),

@@ -6,7 +6,5 @@ rule calibrate:
         table=f"{RESULTS}/calibration.csv",
     log:
         f"{RESULTS}/logs/calibrate.log",
-    conda:
-        "../../envs/tpcsweep.yaml"
     script:
         "../scripts/calibrate.py"

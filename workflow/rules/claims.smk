@@ -9,17 +9,10 @@ rule verdicts:
     input:
         dataset=DATASET,
     output:
-        table=report(
-            f"{RESULTS}/claims.csv",
-            category="Claims",
-            caption="../report/claims.rst",
-            labels={"what": "verdicts", "as": "CSV"},
-        ),
+        table=in_report(f"{RESULTS}/claims.csv", "Claims", "claims", "verdicts"),
         verdicts=f"{RESULTS}/claims.json",
     log:
         f"{RESULTS}/logs/claims.log",
-    conda:
-        "../../envs/tpcsweep.yaml"
     script:
         "../scripts/claims.py"
 

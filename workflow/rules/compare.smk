@@ -7,16 +7,9 @@ if SETTINGS.comparison is not None:
             new=str(SETTINGS.comparison[1].dataset),
         output:
             json=f"{RESULTS}/comparison.json",
-            table=report(
-                f"{RESULTS}/cells.csv",
-                category="Cells",
-                caption="../report/comparison.rst",
-                labels={"what": "every cell", "as": "CSV"},
-            ),
+            table=in_report(f"{RESULTS}/cells.csv", "Cells", "comparison", "every cell"),
         log:
             f"{RESULTS}/logs/comparison.log",
-        conda:
-            "../../envs/tpcsweep.yaml"
         params:
             base=SETTINGS.run.base,
             new=SETTINGS.run.new,
@@ -46,7 +39,5 @@ if SETTINGS.comparison is not None:
         log:
             f"{RESULTS}/logs/gate.log",
         localrule: True
-        conda:
-            "../../envs/tpcsweep.yaml"
         script:
             "../scripts/gate.py"

@@ -14,8 +14,6 @@ if COMPLETES:
             front=f"{RESULTS}/front.rst",
         log:
             f"{RESULTS}/logs/again.log",
-        conda:
-            "../../envs/tpcsweep.yaml"
         resources:
             testbed=JOBS.testbed,
         params:
@@ -34,16 +32,9 @@ rule dataset:
         holes=HOLES if COMPLETES or Path(HOLES).exists() else [],
     output:
         dataset=DATASET,
-        table=report(
-            f"{RESULTS}/cells.csv",
-            category="Cells",
-            caption="../report/cells.rst",
-            labels={"what": "every cell", "as": "CSV"},
-        ),
+        table=in_report(f"{RESULTS}/cells.csv", "Cells", "cells", "every cell"),
     log:
         f"{RESULTS}/logs/dataset.log",
-    conda:
-        "../../envs/tpcsweep.yaml"
     # So many processes read files; more would wait for the one that takes what they found.
     threads: 4
     params:

@@ -6,7 +6,5 @@ rule export:
         metrics=f"{RESULTS}/export/openmetrics.txt",
     log:
         f"{RESULTS}/logs/export.log",
-    conda:
-        "../../envs/tpcsweep.yaml"
     script:
         "../scripts/export.py"

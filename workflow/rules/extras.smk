@@ -8,6 +8,13 @@ def pictures(folder, *names):
     return expand(f"{folder}/{{name}}.{{kind}}", name=names, kind=["png", "svg"])
 
 
+def in_report(file, category, caption, what):
+    """A file that the report has, with a caption of workflow/report."""
+    labels = {"what": what, **({"as": "CSV"} if file.endswith(".csv") else {})}
+    caption = f"../report/{caption}.rst"
+    return report(file, category=category, caption=caption, labels=labels)
+
+
 def need(extras):
     """End with a line for each of the extras of set-up that is not there."""
     # With conda, jobs have an environment of their own, with all extras.

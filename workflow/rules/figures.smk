@@ -25,20 +25,13 @@ rule surface:
         dataset=DATASET,
     output:
         **{
-            name: report(
-                f"{RESULTS}/figures/{figure}.png",
-                category="Figures",
-                caption=f"../report/{name}.rst",
-                labels={"what": words},
-            )
+            name: in_report(f"{RESULTS}/figures/{figure}.png", "Figures", name, words)
             for name, (figure, words) in SURFACE.items()
         },
         svg=[f"{RESULTS}/figures/{figure}.svg" for figure, _ in SURFACE.values()],
         notebook=f"{RESULTS}/notebooks/surface.ipynb",
     log:
         f"{RESULTS}/logs/surface.log",
-    conda:
-        "../../envs/tpcsweep.yaml"
     params:
         figures=subpath(output[0], parent=True),
     script:
@@ -50,12 +43,7 @@ use rule surface as limits with:
         notebook="notebooks/limits.ipynb",
         dataset=DATASET,
     output:
-        limits=report(
-            f"{RESULTS}/figures/limits.png",
-            category="Figures",
-            caption="../report/limits.rst",
-            labels={"what": "limits"},
-        ),
+        limits=in_report(f"{RESULTS}/figures/limits.png", "Figures", "limits", "limits"),
         svg=f"{RESULTS}/figures/limits.svg",
         throughput=pictures(f"{RESULTS}/figures", "limits_throughput"),
         notebook=f"{RESULTS}/notebooks/limits.ipynb",
@@ -73,18 +61,11 @@ for name, places in SETTINGS.notebooks.items():
             notebook=f"notebooks/{name}.ipynb",
             dataset=DATASET,
         output:
-            figure=report(
-                f"{RESULTS}/figures/{name}.png",
-                category="Figures",
-                caption=f"../report/{name}.rst",
-                labels={"what": name},
-            ),
+            figure=in_report(f"{RESULTS}/figures/{name}.png", "Figures", name, name),
             svg=f"{RESULTS}/figures/{name}.svg",
             notebook=f"{RESULTS}/notebooks/{name}.ipynb",
         log:
             f"{RESULTS}/logs/{name}_notebook.log",
-        conda:
-            "../../envs/tpcsweep.yaml"
         params:
             **places,
             figures=subpath(output[0], parent=True),
@@ -105,8 +86,6 @@ rule notebook_html:
         ),
     log:
         f"{RESULTS}/logs/{{notebook}}_html.log",
-    conda:
-        "../../envs/tpcsweep.yaml"
     params:
         python=sys.executable,
         folder=subpath(output[0], parent=True),
@@ -130,8 +109,6 @@ rule report:
         f"{RESULTS}/report.html",
     log:
         f"{RESULTS}/logs/report.log",
-    conda:
-        "../../envs/tpcsweep.yaml"
     params:
         python=sys.executable,
         snakefile=f"{workflow.basedir}/Snakefile",

@@ -6,16 +6,9 @@ if SETTINGS.source is not None:
             str(SETTINGS.source.file),
         output:
             dataset=DATASET,
-            table=report(
-                f"{RESULTS}/cells.csv",
-                category="Cells",
-                caption="../report/cells.rst",
-                labels={"what": "every cell", "as": "CSV"},
-            ),
+            table=in_report(f"{RESULTS}/cells.csv", "Cells", "cells", "every cell"),
         log:
             f"{RESULTS}/logs/import.log",
-        conda:
-            "../../envs/tpcsweep.yaml"
         params:
             settings=SETTINGS.source.settings.model_dump(mode="json"),
         script:

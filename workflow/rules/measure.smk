@@ -18,8 +18,6 @@ for number, group in enumerate(SETTINGS.grid.groups if COMPLETES else [], start=
         wildcard_constraints:
             deployment=JOBS.pattern(group),
         priority: JOBS.priority
-        conda:
-            "../../envs/tpcsweep.yaml"
         resources:
             testbed=JOBS.testbed,
         message:
@@ -28,21 +26,15 @@ for number, group in enumerate(SETTINGS.grid.groups if COMPLETES else [], start=
             "../scripts/deployment.py"
 
 
-rule reap:
+# Without inputs and outputs, so that it always runs: what is left to measure is read from the cells' files.
+rule adaptive:
+    input:
+        extra=needs("models"),
     log:
-        f"{RESULTS}/logs/reap.log",
+        f"{RESULTS}/logs/adaptive.log",
     localrule: True
-    conda:
-        "../../envs/tpcsweep.yaml"
+    # A second Snakemake measures the cells of each round, one job a deployment: which they are is not known before.
+    params:
+        inner=INTERNALS.inner,
     script:
-        "../scripts/reap.py"
-
-
-rule grid:
-    log:
-        f"{RESULTS}/logs/grid.log",
-    localrule: True
-    conda:
-        "../../envs/tpcsweep.yaml"
-    script:
-        "../scripts/grid.py"
+        "../scripts/adaptive.py"

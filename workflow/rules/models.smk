@@ -12,8 +12,6 @@ rule fits:
         models=MODELS,
     log:
         f"{RESULTS}/logs/fits.log",
-    conda:
-        "../../envs/tpcsweep.yaml"
     script:
         "../scripts/models.py"
 

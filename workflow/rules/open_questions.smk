@@ -37,8 +37,6 @@ rule open_questions_measured:
     log:
         f"{QUESTIONS}/logs/measured.log",
     localrule: True
-    conda:
-        "../../envs/tpcsweep.yaml"
     resources:
         testbed=1,
     # A second Snakemake measures the sweep of rivals, and a third draws.

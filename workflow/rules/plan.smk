@@ -11,28 +11,19 @@ rule recommendations:
         csv=f"{PLAN}/recommendations.csv",
     log:
         f"{PLAN}/logs/recommendations.log",
-    conda:
-        "../../envs/tpcsweep.yaml"
     script:
-        "../scripts/recommendations.py"
+        "../scripts/plan.py"
 
 
 if SETTINGS.run.target is not None:
 
-    rule answer:
-        input:
-            dataset=DATASET,
-            models=MODELS,
+    use rule recommendations as answer with:
         output:
             answer=f"{PLAN}/plan.json",
             png=f"{PLAN}/plan.png",
             svg=f"{PLAN}/plan.svg",
         log:
             f"{PLAN}/logs/plan.log",
-        conda:
-            "../../envs/tpcsweep.yaml"
-        script:
-            "../scripts/plan.py"
 
     use rule surface as plan_notebook with:
         input:
@@ -55,7 +46,5 @@ if SETTINGS.run.target is not None:
         log:
             f"{RESULTS}/logs/plan.log",
         localrule: True
-        conda:
-            "../../envs/tpcsweep.yaml"
         script:
             "../scripts/show_plan.py"

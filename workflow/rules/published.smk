@@ -25,8 +25,6 @@ rule published:
     log:
         f"{PUBLISHED}/logs/published.log",
     localrule: True
-    conda:
-        "../../envs/tpcsweep.yaml"
     params:
         inner=INTERNALS.inner,
         figures=list(FIGURES),
@@ -46,8 +44,6 @@ for figure in FIGURES:
         log:
             f"{PUBLISHED}/logs/{figure}.log",
         localrule: True
-        conda:
-            "../../envs/tpcsweep.yaml"
         params:
             **{**rules.published.params, "figures": [figure], "everything": False},
         script:

@@ -23,8 +23,6 @@ rule terena2005_program:
         f"{TERENA}/bottleneck",
     log:
         f"{TERENA}/logs/program.log",
-    conda:
-        "../../envs/tpcsweep.yaml"
     script:
         "../scripts/tcp_program.py"
 
@@ -41,8 +39,6 @@ for number, case in enumerate(SIMULATED, start=1):
             f"{TERENA}/simulated/{case.name}.json",
         log:
             f"{TERENA}/logs/{case.name}.log",
-        conda:
-            "../../envs/tpcsweep.yaml"
         params:
             case=asdict(case),
         script:
@@ -54,8 +50,6 @@ rule terena2005_measured:
     log:
         f"{TERENA}/logs/measured.log",
     localrule: True
-    conda:
-        "../../envs/tpcsweep.yaml"
     params:
         folder=f"{TERENA}/measured",
     script:
@@ -71,8 +65,6 @@ rule terena2005_table:
         markdown=f"{TERENA}/table.md",
     log:
         f"{TERENA}/logs/table.log",
-    conda:
-        "../../envs/tpcsweep.yaml"
     script:
         "../scripts/tcp_table.py"
 

@@ -7,8 +7,7 @@ from tpcsweep.adaptive.rounds import RoundError, Rounds, draw
 from tpcsweep.configuration.loading import load
 from tpcsweep.files import write_json
 from tpcsweep.linux.signals import interruptible
-from tpcsweep.running import inner
-from tpcsweep.running.reporting import reported
+from tpcsweep.running.scripts import make, reported
 
 settings = load(snakemake.config, Path())
 listed = Path(snakemake.log[0]).with_name("adaptive_cells.json").resolve()
@@ -17,7 +16,7 @@ listed = Path(snakemake.log[0]).with_name("adaptive_cells.json").resolve()
 def measure(cells):
     """One job a deployment, as in every sweep."""
     write_json(listed, [cell.path for cell in cells])
-    inner.make(snakemake.params.inner, {**snakemake.config, "only": listed}, ["cells"])
+    make(snakemake.params.inner, {**snakemake.config, "only": listed}, ["cells"])
 
 
 rounds = Rounds(settings, measure, print)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tpcsweep.configuration.loading import load
 from tpcsweep.running import holes, runner
-from tpcsweep.running.reporting import reported
+from tpcsweep.running.scripts import reported
 
 settings = load(snakemake.config, Path())
 with reported(snakemake.log[0], *runner.expected(settings), about=settings.name):

@@ -2,7 +2,7 @@
 
 import xarray as xr
 from tpcsweep.models.observations import NothingMeasuredError
-from tpcsweep.running.reporting import reported
+from tpcsweep.running.scripts import reported
 from tpcsweep.testbeds.simulation import calibrating
 
 with reported(snakemake.log[0], calibrating.CalibrationError, NothingMeasuredError):

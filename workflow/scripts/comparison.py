@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tpcsweep.comparing import comparison
 from tpcsweep.configuration.loading import ConfigurationError, load
-from tpcsweep.running.reporting import reported
+from tpcsweep.running.scripts import reported
 
 with reported(snakemake.log[0], ConfigurationError, comparison.ComparisonError):
     settings = load(snakemake.config, Path())

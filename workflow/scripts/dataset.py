@@ -5,7 +5,7 @@ from pathlib import Path
 from tpcsweep import dataset
 from tpcsweep.configuration import loading as configuration
 from tpcsweep.linux.signals import interruptible
-from tpcsweep.running.reporting import reported
+from tpcsweep.running.scripts import reported
 
 settings = configuration.load(snakemake.config, Path())
 files = set(snakemake.input.cells)

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from tpcsweep.configuration.loading import load
-from tpcsweep.running.reporting import reported
 from tpcsweep.running.runner import expected, run
+from tpcsweep.running.scripts import reported
 
 settings = load(snakemake.config, Path())
 deployment = snakemake.wildcards.deployment

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import xarray as xr
 from tpcsweep.exporting import ExportError, exposition, lines
-from tpcsweep.running.reporting import reported
+from tpcsweep.running.scripts import reported
 
 summary = xr.load_dataset(snakemake.input.dataset)
 samples = xr.open_dataset(snakemake.input.dataset, group="samples")

@@ -6,7 +6,7 @@ from tpcsweep import dataset
 from tpcsweep.configuration.loading import ConfigurationError, load
 from tpcsweep.extras import MissingExtraError
 from tpcsweep.importing import outside
-from tpcsweep.running.reporting import reported
+from tpcsweep.running.scripts import reported
 
 with reported(snakemake.log[0], ConfigurationError, MissingExtraError):
     source = load(snakemake.config, Path()).needed_source()

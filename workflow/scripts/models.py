@@ -3,7 +3,7 @@
 import xarray as xr
 from tpcsweep.models import MODELS, choose, fit, observe, saved
 from tpcsweep.models.observations import NothingMeasuredError
-from tpcsweep.running.reporting import reported
+from tpcsweep.running.scripts import reported
 
 with reported(snakemake.log[0], NothingMeasuredError, about=snakemake.input.dataset):
     observations = observe(xr.load_dataset(snakemake.input.dataset))

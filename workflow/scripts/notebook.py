@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tpcsweep.running import notebooks
-from tpcsweep.running.reporting import reported, written_to
+from tpcsweep.running.scripts import reported, written_to
 
 values = {**snakemake.input, **snakemake.params}
 with reported(snakemake.log[0], notebooks.NotebookError), written_to(snakemake.log[0]):

@@ -6,13 +6,12 @@ from pathlib import Path
 from tpcsweep.files import write_json
 from tpcsweep.linux.signals import interruptible
 from tpcsweep.linux.uml import UmlError
-from tpcsweep.running import inner
-from tpcsweep.running.reporting import reported
+from tpcsweep.running.scripts import make, reported
 from tpcsweep.studies.open_questions.experiments import measure
 
 config = {name: value for name, value in snakemake.config.items() if name != "sweep"}
 with reported(snakemake.log[0], UmlError, about=snakemake.rule), interruptible():
     write_json(Path(snakemake.params.experiments), measure())
     for target, more in (("dataset", {"sweep": "rivals"}), ("open_questions", {})):
-        if code := inner.make(snakemake.params.inner, {**config, **more}, [target]):
+        if code := make(snakemake.params.inner, {**config, **more}, [target]):
             sys.exit(f"{snakemake.rule}: snakemake {target} ended with {code}; what it said is above")

@@ -1,4 +1,4 @@
-"""Answer the question of the configuration with the chosen model: JSON and figure."""
+"""Answer the question of the configuration with the chosen model, or tabulate recommended streams."""
 
 from pathlib import Path
 
@@ -6,17 +6,24 @@ import xarray as xr
 from tpcsweep.configuration.loading import ConfigurationError, load
 from tpcsweep.figures import save
 from tpcsweep.figures.plan import plan as draw
-from tpcsweep.files import write_json
+from tpcsweep.files import write_json, write_text
 from tpcsweep.models import MODELS, observe, saved
 from tpcsweep.planning.chosen import chosen
 from tpcsweep.planning.plan import plan
-from tpcsweep.running.reporting import reported
+from tpcsweep.planning.recommendations import as_csv, as_dict, measured_rtts, recommend
+from tpcsweep.running.scripts import reported
 
-run = load(snakemake.config, Path()).run
+run, output = load(snakemake.config, Path()).run, snakemake.output
 with reported(snakemake.log[0], ConfigurationError, saved.SavedError):
-    fits = saved.read(snakemake.input.models, MODELS)
-    model, data = chosen(fits, observe(xr.load_dataset(snakemake.input.dataset)), run.given)
-    answer = plan(model, data=data, **run.content)
-write_json(Path(snakemake.output.answer), answer.to_dict())
-figure = Path(snakemake.output.png)
-save(draw(answer), figure.parent, figure.stem)
+    observations = observe(xr.load_dataset(snakemake.input.dataset))
+    model, data = chosen(saved.read(snakemake.input.models, MODELS), observations, run.given)
+    if snakemake.rule == "answer":
+        answer = plan(model, data=data, **run.content)
+        write_json(Path(output.answer), answer.to_dict())
+        figure = Path(output.png)
+        save(draw(answer), figure.parent, figure.stem)
+    else:
+        table = recommend(model, measured_rtts(observations), **run.content)
+        about = {"data": data, "model": model.name, "probability": run.probability, "given": run.given}
+        write_json(Path(output.json), as_dict(table, about))
+        write_text(Path(output.csv), as_csv(table))

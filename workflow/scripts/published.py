@@ -10,7 +10,7 @@ from tpcsweep.published.figures import FIGURES
 from tpcsweep.published.making import Making, MakingError, is_placeholder, make
 from tpcsweep.published.making import command as to_measure
 from tpcsweep.published.report import write
-from tpcsweep.running import inner
+from tpcsweep.running import scripts
 from tpcsweep.running.holes import beside
 from tpcsweep.studies.terena2005.runs import read_folder
 from tpcsweep.studies.terena2005.table import verdicts
@@ -18,7 +18,7 @@ from tpcsweep.studies.terena2005.table import verdicts
 asked = snakemake.params
 folder = Path(snakemake.log[0]).parent.parent
 folder.mkdir(parents=True, exist_ok=True)
-run = partial(inner.make, asked.inner)  # one job a deployment, as in every sweep
+run = partial(scripts.make, asked.inner)  # one job a deployment, as in every sweep
 making = Making(folder, run, asked.testbed, asked.scale, asked.file, folder.parent)
 made, failed = {}, []
 with interruptible():

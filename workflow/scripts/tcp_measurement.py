@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from tpcsweep.running.reporting import reported
+from tpcsweep.running.scripts import reported
 from tpcsweep.studies.terena2005.cases import MEASURED
 from tpcsweep.studies.terena2005.measurement import MeasurementError, measure_all
+from tpcsweep.testbeds import TeardownError
 from tpcsweep.testbeds.netns.machine import MachineError
-from tpcsweep.testbeds.netns.state import TeardownError
 
 folder = Path(snakemake.params.folder)
 with reported(snakemake.log[0], MachineError, MeasurementError, TeardownError, about="terena2005"):

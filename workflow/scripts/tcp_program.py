@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tpcsweep.running.reporting import reported
+from tpcsweep.running.scripts import reported
 from tpcsweep.studies.terena2005.simulation import SimulationError, build
 
 with reported(snakemake.log[0], SimulationError):

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tpcsweep.running.reporting import reported
+from tpcsweep.running.scripts import reported
 from tpcsweep.studies.terena2005.cases import Case
 from tpcsweep.studies.terena2005.simulation import SimulationError, simulate
 

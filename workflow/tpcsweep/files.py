@@ -18,9 +18,6 @@ def replacing(path: Path) -> Iterator[Path]:
 
     The name is nobody else's, so that several may write the same file: the last one stays. If anything is raised,
     what was written is removed and `path` stays as it was.
-
-    Raises:
-        OSError: for a folder that cannot be made or written to.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(3)}.part")
@@ -32,11 +29,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text, whole or not at all.
-
-    Raises:
-        OSError: for what cannot be written.
-    """
+    """Write a text, whole or not at all."""
     with replacing(path) as part:
         part.write_text(text, encoding="utf-8")
 
@@ -45,19 +38,13 @@ def write_json(path: Path, content: Any) -> None:
     """Write plain values for people and programs, whole or not at all.
 
     Raises:
-        OSError: for what cannot be written.
         ValueError: for a number that JSON has not; `number` makes null of it.
     """
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def number(value: float, digits: int | None = None) -> float | None:
-    """Give a number as JSON has it: None for NaN and infinity.
-
-    Args:
-        value: any number.
-        digits: significant ones that are kept; None: all.
-    """
+    """Give a number as JSON has it: None for NaN and infinity; with so many significant digits, where that is said."""
     if not math.isfinite(value):
         return None
     return value if digits is None else float(f"{value:.{digits}g}")

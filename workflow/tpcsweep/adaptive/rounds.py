@@ -225,10 +225,10 @@ class Rounds:
         """Measure some points, and note what came of it."""
         began = datetime.datetime.now(datetime.UTC)
         cells = [cell for row in rows for cell in self.cells[row] if self._stale(cell)]
-        deployments = list(dict.fromkeys(cell.deployment_path for cell in cells))
+        deployments = list(dict.fromkeys(cell.deployment.path for cell in cells))
         self.say(f"{self.configuration.name}: round of {len(cells)} cells in {len(deployments)} deployments")
         self.measure(cells)
-        stale = {cell.deployment_path for cell in cells if self._stale(cell)}
+        stale = {cell.deployment.path for cell in cells if self._stale(cell)}
         self.failed += [path for path in deployments if path in stale]
         took = (datetime.datetime.now(datetime.UTC) - began).total_seconds()
         paths = [cell.path for cell in cells if not self._stale(cell)]
@@ -239,7 +239,7 @@ class Rounds:
         )
 
     def _unreachable(self) -> NDArray[np.bool_]:
-        return np.array([cells[0].deployment_path in self.failed for cells in self.cells])
+        return np.array([cells[0].deployment.path in self.failed for cells in self.cells])
 
     def _remember(self) -> None:
         """Take over the rounds of earlier runs, as far as their cells are still there."""

@@ -51,12 +51,7 @@ class Rule:
 
 
 def everywhere(memory: int, memory_of: str) -> list[Rule]:
-    """Give the rules of every testbed.
-
-    Args:
-        memory: what the files of a cell must fit into, B.
-        memory_of: whose it is.
-    """
+    """Give the rules of every testbed. The files of a cell must fit into so much memory, B, of `memory_of`."""
 
     def tool(value: str) -> str | None:
         return None if value in TOOLS else suggest(value, TOOLS)
@@ -67,10 +62,14 @@ def everywhere(memory: int, memory_of: str) -> list[Rule]:
             return None
         return f"at most {rounded(memory // count)}: {count} files in {rounded(memory)} ({memory_of})"
 
+    def source_content(content: str, layer: str) -> str | None:
+        holes = content != "random" and layer == "disk_to_disk"
+        return "random: holes are not read from a disk" if holes else None
+
     return [
         Rule(("tool",), tool),
         *_of_tools(),
-        Rule(("source_content", "layer"), _source_content),
+        Rule(("source_content", "layer"), source_content),
         Rule(("file_size", "streams", "source_content", "layer"), files),
     ]
 
@@ -94,15 +93,7 @@ def files_of(layer: str, streams: int, content: str) -> Files:
     return Files(0, arriving + streams) if layer == "disk_to_disk" else Files(0, 0)
 
 
-def _source_content(content: str, layer: str) -> str | None:
-    if content == "random" or layer != "disk_to_disk":
-        return None
-    return "random: holes are not read from a disk"
-
-
 def _of_tools() -> list[Rule]:
-    """What a tool can do."""
-
     def tcp_streams(count: int, tool: Tool, copy_mode: str) -> str | None:
         most, why = tool.connections(copy_mode)
         if count <= most:
@@ -153,31 +144,30 @@ def emulated() -> list[Rule]:
     """Give the rules of testbeds that make their paths."""
 
     def queue_limit(packets: int | None, rtt: float) -> str | None:
-        if packets is None or rtt > 0:
-            return None
-        return "null with rtt 0 ms: it bounds packets under way, and none are"
+        none_under_way = packets is not None and rtt == 0
+        return "null with rtt 0 ms: it bounds packets under way, and none are" if none_under_way else None
 
     return [Rule(("queue_limit", "rtt"), queue_limit)]
 
 
 def broken(rules: Sequence[Rule], configuration: Configuration) -> list[Problem]:
     """List what the cells of a configuration break of the rules, each combination of values once."""
-    return [problem for rule in rules for problem in _broken(rule, configuration)]
+    problems = []
+    for rule in rules:
+        name, *names = rule.names
+        for value, *values in _combinations(configuration.grid, rule.names):
+            allowed = rule.allowed(value, *values)
+            if allowed is not None:
+                others = ", ".join(f"{n} {show_value(n, v)}" for n, v in zip(names, values, strict=True))
+                given = show_value(name, value) + (f" with {others}" if others else "")
+                place = _place(configuration.sweep, name, value)
+                problems.append(Problem(place, given, allowed, configuration.sweep_file))
+    return problems
 
 
 def rounded(size: int) -> str:
     """Give a size that was found rather than written, rounded down to MiB where it has some."""
     return show(size - size % 2**20 if size > 2**20 else size, SIZE)
-
-
-def _broken(rule: Rule, configuration: Configuration) -> Iterable[Problem]:
-    name, *names = rule.names
-    for value, *values in _combinations(configuration.grid, rule.names):
-        allowed = rule.allowed(value, *values)
-        if allowed is not None:
-            others = ", ".join(f"{n} {show_value(n, v)}" for n, v in zip(names, values, strict=True))
-            given = show_value(name, value) + (f" with {others}" if others else "")
-            yield Problem(_place(configuration.sweep, name, value), given, allowed, configuration.sweep_file)
 
 
 def _combinations(grid: Grid, names: tuple[str, ...]) -> list[tuple[Value, ...]]:

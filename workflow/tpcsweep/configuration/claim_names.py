@@ -38,4 +38,3 @@ ClaimName = Literal[
     "terena2005.variants",
     "terena2005.disk",
 ]
-"""One of them."""

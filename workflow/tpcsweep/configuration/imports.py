@@ -8,23 +8,19 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
+from tpcsweep.configuration import units
 from tpcsweep.configuration.parameters import AnyText, Parameters, Strict, Text, Value, quantity
 from tpcsweep.configuration.problems import Fault, refuse
-from tpcsweep.configuration.units import (
-    CORES,
-    DURATION,
-    FRACTION,
-    RATE,
-    RTT,
-    Dimension,
-    Number,
-    Quantity,
-    UnitError,
-    parse,
-)
+from tpcsweep.configuration.units import FRACTION, Dimension, Quantity, UnitError, parse
 from tpcsweep.variables import ORIGIN_SAMPLES, SAMPLES, SUMMARY
 
-_DIMENSIONS = {"Gbit/s": RATE, "s": DURATION, "ms": RTT, "cores": CORES, "1": FRACTION}
+_DIMENSIONS = {
+    "Gbit/s": units.RATE,
+    "s": units.DURATION,
+    "ms": units.RTT,
+    "cores": units.CORES,
+    "1": FRACTION,
+}
 """The dimension of a variable, by its unit in the dataset."""
 _DATASET = "status flags message started provenance provenance_record record repetition"
 _GROUPS = "time origin transfer stream start end ok"
@@ -124,7 +120,7 @@ class Import(Strict):
 
 def axis_dimension(name: str) -> Dimension | None:
     """Give the dimension of an axis; None for words, and for what is no parameter."""
-    known = quantity(name) if name in Parameters.model_fields else None
+    known = quantity(name)
     return known.dimension if known else None
 
 
@@ -133,7 +129,7 @@ def variable_dimension(name: str) -> Dimension:
     return _DIMENSIONS[SUMMARY[name].units]
 
 
-def _fixed(name: str, value: str | Number) -> Value:
+def _fixed(name: str, value: str | float) -> Value:
     """A fixed value in base units. What a testbed of ours cannot do may have been done elsewhere: no bounds."""
     dimension = axis_dimension(name)
     if dimension is not None:
@@ -148,11 +144,11 @@ def _name_faults(key: str, name: str) -> Iterator[Fault]:
 
 
 def _unit_faults(place: tuple[str, ...], unit: str, dimension: Dimension | None) -> Iterator[Fault]:
-    units = list(dimension.units) if dimension else []
-    if unit in units or not (unit or (dimension and dimension.base in units)):
+    known = list(dimension.units) if dimension else []
+    if unit in known or not (unit or (dimension and dimension.base in known)):
         return
-    none = [] if dimension and dimension.base in units else ["none"]
-    yield place, repr(unit) if unit else "nothing", f"one of {', '.join([*none, *units])}"
+    none = [] if dimension and dimension.base in known else ["none"]
+    yield place, repr(unit) if unit else "nothing", f"one of {', '.join([*none, *known])}"
 
 
 def _group_faults(name: str, group: tuple[str, ...]) -> Iterator[Fault]:

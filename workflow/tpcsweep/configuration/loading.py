@@ -169,16 +169,11 @@ class Configuration:
         return {"measurement": self.sweep.measurement.model_dump(), "testbed": testbed}
 
     def cell_file(self, cell: Cell) -> Path:
-        """Say where a cell is written."""
         return self.folder / "cells" / f"{cell.path}.json"
 
 
 def load(config: Mapping[str, Any], root: Path) -> Configuration:
-    """Read the configuration of a run.
-
-    Args:
-        config: the workflow's `config`.
-        root: the folder that files are below.
+    """Read the configuration of a run from the workflow's `config` and the files below the root that it names.
 
     Raises:
         ConfigurationError: with a line for everything that is wrong in the configuration and both files.
@@ -228,8 +223,6 @@ def wanted(configuration: Configuration, cell: Cell) -> dict[str, Any]:
 
 
 class _File(NamedTuple):
-    """A file of the configuration."""
-
     name: str
     """What results are named by."""
     shown: str

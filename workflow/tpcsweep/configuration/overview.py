@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.parameters import Value, show_value
-from tpcsweep.configuration.sweep import REPETITION, Cell, computing_seconds, expected_seconds
+from tpcsweep.configuration.sweep import REPETITION, expected_seconds
 
 
 def summary(configuration: Configuration) -> str:
@@ -23,11 +23,11 @@ def summary(configuration: Configuration) -> str:
     return f"{configuration.name} on {configuration.testbed_name}: {grid_text}, {_expected(configuration)}"
 
 
-def show(configuration: Configuration) -> None:
-    """Print the table, as wide as the terminal."""
+def show(content: RenderableType) -> None:
+    """Print a table, as wide as the terminal."""
     console = Console()
     console = console if console.is_terminal else Console(width=120)
-    console.print(table(configuration))
+    console.print(content)
 
 
 def table(configuration: Configuration) -> RenderableType:
@@ -35,33 +35,20 @@ def table(configuration: Configuration) -> RenderableType:
 
     Deployments are in the order in which they are measured.
     """
-    return Group(summary(configuration), _axes(configuration), _deployments(configuration))
-
-
-def _axes(configuration: Configuration) -> Table:
-    rows = Table("axis", "values")
-    for name, values in configuration.grid.axes.items():
-        rows.add_row(name, _values(name, values))
-    return rows
-
-
-def _deployments(configuration: Configuration) -> Table:
     grid = configuration.grid
-    rows = Table("order", *grid.cells[0].deployment.values, "cells", "with")
+    axes = Table("axis", "values")
+    for name, values in grid.axes.items():
+        axes.add_row(name, _values(name, values))
+    deployments = Table("order", *grid.cells[0].deployment.values, "cells", "with")
     for order, path in enumerate(sorted(grid.deployments, key=grid.rank.__getitem__, reverse=True), start=1):
         cells = grid.deployments[path]
         shown = (show_value(name, value) for name, value in cells[0].deployment.values.items())
-        rows.add_row(str(order), *shown, str(len(cells)), _settings(cells, grid.axes))
-    return rows
-
-
-def _settings(cells: Sequence[Cell], axes: Mapping[str, Sequence[Value]]) -> str:
-    """The values that the cells of a deployment have on the other axes, in the order of the axes."""
-    shown = []
-    for name in cells[0].setting.values:
-        held = {cell.setting.values[name] for cell in cells}
-        shown.append(f"{name} {_values(name, (value for value in axes[name] if value in held))}")
-    return "; ".join(shown)
+        settings = []
+        for name in cells[0].setting.values:
+            held = {cell.setting.values[name] for cell in cells}
+            settings.append(f"{name} {_values(name, (value for value in grid.axes[name] if value in held))}")
+        deployments.add_row(str(order), *shown, str(len(cells)), "; ".join(settings))
+    return Group(summary(configuration), axes, deployments)
 
 
 def _values(name: str, values: Iterable[Value]) -> str:
@@ -75,7 +62,8 @@ def _count(number: int, noun: str) -> str:
 def _expected(configuration: Configuration) -> str:
     testbed = configuration.testbed
     if testbed.simulated:
-        seconds = computing_seconds(configuration.grid, testbed.deploy_seconds, testbed.cell_seconds)
+        grid = configuration.grid
+        seconds = len(grid.deployments) * testbed.deploy_seconds + len(grid.cells) * testbed.cell_seconds
         return f"simulated: about {_duration(seconds)} of CPU time"
     low, high = expected_seconds(configuration.grid, testbed.deploy_seconds, testbed.cell_seconds)
     return f"about {_duration(low)} to {_duration(high)}"

@@ -105,15 +105,16 @@ CELL = tuple(name for name in Parameters.model_fields if name not in DEPLOYMENT)
 
 
 def quantity(name: str) -> Quantity | None:
-    """Give dimension and bounds of a parameter; None for one that is a word."""
-    return next((item for item in Parameters.model_fields[name].metadata if isinstance(item, Quantity)), None)
+    """Give dimension and bounds of a parameter; None for one that is a word, and for what is no parameter."""
+    field = Parameters.model_fields.get(name)
+    return next((item for item in field.metadata if isinstance(item, Quantity)), None) if field else None
 
 
 def show_value(name: str, value: Value) -> str:
     """Give a parameter's value for people; `repetition` is shown too."""
     if value is None or isinstance(value, str):
         return "null" if value is None else value
-    known = quantity(name) if name in Parameters.model_fields else None
+    known = quantity(name)
     return show(value, known.dimension if known else COUNT)
 
 

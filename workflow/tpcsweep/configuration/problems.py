@@ -93,12 +93,7 @@ def suggest(given: str, known: Iterable[str]) -> str:
 
 
 def fault(allowed: str, given: str | None = None) -> PydanticCustomError:
-    """Make the error of a validator.
-
-    Args:
-        allowed: what may be there.
-        given: what was there; None: the value that is validated.
-    """
+    """Make the error of a validator; what was given is the value that is validated, unless it says otherwise."""
     context = {"allowed": allowed} if given is None else {"allowed": allowed, "given": given}
     return PydanticCustomError("settings", "{allowed}", context)
 

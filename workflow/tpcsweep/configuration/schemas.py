@@ -20,19 +20,18 @@ def schemas() -> dict[str, str]:
     """The text of each schema by its file name."""
     testbed = Annotated[Testbed, Field(discriminator="kind")]
     models: dict[str, Any] = {"config": Run, "sweep": Sweep, "testbed": testbed, "import": Import}
-    return {f"{name}.schema.json": _text(TypeAdapter(model).json_schema()) for name, model in models.items()}
+    draft = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    contents = {name: draft | TypeAdapter(model).json_schema() for name, model in models.items()}
+    return {
+        f"{name}.schema.json": json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+        for name, content in contents.items()
+    }
 
 
 def write(folder: Path = FOLDER) -> None:
-    """Write the schemas into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in schemas().items():
         (folder / name).write_text(text, encoding="utf-8")
-
-
-def _text(schema: dict[str, Any]) -> str:
-    draft = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-    return json.dumps(draft | schema, indent=2, ensure_ascii=False) + "\n"
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tpcsweep.configuration.parameters import Parameters, Value, quantity, show_value
+from tpcsweep.configuration.parameters import Value, quantity, show_value
 from tpcsweep.configuration.problems import refused, suggest
 from tpcsweep.configuration.units import UnitError, parse
 
@@ -22,7 +22,6 @@ class Side:
     key: str
     """What errors call it: base or new."""
     text: str
-    """As it was given."""
     dataset: Path
     chosen: Mapping[str, Value]
     """Values of axes, in base units."""
@@ -62,7 +61,7 @@ def shown(name: str, value: Value) -> str:
 
 
 def _value(key: str, name: str, text: str) -> Value:
-    known = quantity(name) if name in Parameters.model_fields else None
+    known = quantity(name)
     if known is None:
         return int(text) if name == "repetition" and text.isdigit() else text
     if text == "null" and known.null:

@@ -157,7 +157,6 @@ class Scale(Strict):
 
     @property
     def factor(self) -> Fraction:
-        """The factor as a number."""
         return Fraction(self.by)
 
     @property
@@ -220,11 +219,6 @@ class Cell:
     """What names the cell in its deployment: copy_mode=pull/streams=4/repetition=1."""
 
     @property
-    def deployment_path(self) -> str:
-        """What names the deployment: origins=2/cores=0.5/rtt=50."""
-        return self.deployment.path
-
-    @property
     def path(self) -> str:
         """What names the cell in its sweep, without a suffix."""
         return f"{self.deployment.path}/{self.cell_path}"
@@ -249,6 +243,14 @@ class Cell:
         return self.defaults.model_copy(update={**self.deployment.values, **self.setting.values})
 
 
+def by_deployment(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
+    """Group cells by the paths of their deployments, such as origins=2/cores=0.5/rtt=50."""
+    held: dict[str, list[Cell]] = {}
+    for cell in cells:
+        held.setdefault(cell.deployment.path, []).append(cell)
+    return held
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """Deployments that hold the same cells; the workflow makes one rule of them."""
@@ -270,26 +272,21 @@ class Grid:
     @cached_property
     def _held(self) -> dict[str, list[Cell]]:
         """The cells of each deployment in the order of the grid."""
-        held: dict[str, list[Cell]] = {}
-        for cell in self.cells:
-            held.setdefault(cell.deployment_path, []).append(cell)
-        return held
+        return by_deployment(self.cells)
 
     @cached_property
     def deployments(self) -> Mapping[str, tuple[Cell, ...]]:
         """The cells of each deployment, in the order in which they are to be measured."""
-        return MappingProxyType(
-            {
-                path: tuple(sorted(cells, key=lambda cell: self._shuffled(path, cell.cell_path)))
-                for path, cells in self._held.items()
-            }
-        )
+        return {
+            path: tuple(sorted(cells, key=lambda cell: self._shuffled(path, cell.cell_path)))
+            for path, cells in self._held.items()
+        }
 
     @cached_property
     def rank(self) -> Mapping[str, int]:
         """The place of each deployment in the shuffled order. The highest is first, as job priorities are."""
         order = sorted(self.deployments, key=self._shuffled)
-        return MappingProxyType({path: rank for rank, path in enumerate(order, start=1)})
+        return {path: rank for rank, path in enumerate(order, start=1)}
 
     def _shuffled(self, *names: str) -> bytes:
         """A key to sort by. A name's key is its own, so that a new value leaves the order of the others alone."""
@@ -305,16 +302,13 @@ class Grid:
 
     @cached_property
     def by_path(self) -> Mapping[str, Cell]:
-        """Each cell by its path."""
-        return MappingProxyType({cell.path: cell for cell in self.cells})
+        return {cell.path: cell for cell in self.cells}
 
 
 def expand(sweep: Sweep, defaults: Mapping[str, Value] = MappingProxyType({})) -> Grid:
     """Make the grid of a sweep: the product of its axes, less what is excluded, plus what is included.
 
-    Args:
-        sweep: what its file says.
-        defaults: values of parameters that the sweep leaves out; others have those of `Parameters`.
+    Parameters that the sweep leaves out have the values of `defaults`, or those of `Parameters`.
 
     Raises:
         ConfigurationError: for too many cells or none, an exclude that matches nothing, an include that adds
@@ -357,25 +351,15 @@ def expand(sweep: Sweep, defaults: Mapping[str, Value] = MappingProxyType({})) -
 
 
 def expected_seconds(grid: Grid, deploy_seconds: float, cell_seconds: float = 0.0) -> tuple[float, float]:
-    """Give the shortest and longest duration of a sweep, s.
+    """Give the shortest and longest duration of a sweep, s, by what deployments and cells take beside measuring, s.
 
     In the longest, as many cells as may be are measured once more, each in a deployment of its own.
-
-    Args:
-        grid: its cells.
-        deploy_seconds: what a deployment takes to be brought up and torn down, s.
-        cell_seconds: what a cell takes beside its measuring, s.
     """
     cells = len(grid.cells)
-    base = computing_seconds(grid, deploy_seconds, cell_seconds)
+    base = len(grid.deployments) * deploy_seconds + cells * cell_seconds
     shortest, longest = grid.sweep.measurement.bounds
     again = math.ceil(grid.sweep.again * cells) * (deploy_seconds + cell_seconds + longest)
     return base + cells * shortest, base + cells * longest + again
-
-
-def computing_seconds(grid: Grid, deploy_seconds: float, cell_seconds: float) -> float:
-    """Give what a sweep takes beside measuring, s: all of it where cells are computed."""
-    return len(grid.deployments) * deploy_seconds + len(grid.cells) * cell_seconds
 
 
 def _as_lists(selection: Strict) -> dict[str, tuple[Value, ...]]:

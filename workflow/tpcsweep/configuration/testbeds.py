@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from ipaddress import ip_interface
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -34,12 +35,10 @@ def _image(text: str) -> str:
 
 
 def _address(text: str) -> str:
-    try:
+    with suppress(ValueError):
         if "/" in text:
             ip_interface(text)
             return text
-    except ValueError:
-        pass
     raise fault("an address with prefix length, such as 10.1.0.1/24")
 
 
@@ -145,7 +144,6 @@ class Pair(Strict):
 
     @property
     def sides(self) -> tuple[tuple[str, Placement], ...]:
-        """Both sides by name."""
         return ("source", self.source), ("destination", self.destination)
 
 
@@ -331,7 +329,6 @@ class Simulation(_Settings):
 
 
 Testbed = Netns | Kubernetes | Simulation
-"""Any testbed's settings."""
 
 KINDS: dict[str, type[Netns] | type[Kubernetes] | type[Simulation]] = {
     "netns": Netns,

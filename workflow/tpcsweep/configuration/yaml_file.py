@@ -44,11 +44,7 @@ _Loader.add_implicit_resolver(
 
 
 def read(path: Path, name: str) -> dict[str, Any]:
-    """Give the mapping that a YAML file holds.
-
-    Args:
-        path: of the file.
-        name: what errors call it.
+    """Give the mapping that a YAML file holds, which errors call by the name.
 
     Raises:
         ConfigurationError: for what is no YAML, a key given twice, and what is no mapping.

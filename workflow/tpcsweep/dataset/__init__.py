@@ -3,7 +3,7 @@
 `docs/dataset.md` describes the result for those who read it.
 """
 
-from tpcsweep.dataset.cells import FORMAT, DatasetError
+from tpcsweep.dataset.cells import DatasetError
 from tpcsweep.dataset.folding import Folded, fold, tabulate, write
 from tpcsweep.dataset.labels import (
     IMPORTED,
@@ -18,7 +18,6 @@ from tpcsweep.dataset.labels import (
 from tpcsweep.dataset.tables import table, write_table
 
 __all__ = [
-    "FORMAT",
     "IMPORTED",
     "SIMULATED",
     "STATUS",

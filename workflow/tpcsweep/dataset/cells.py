@@ -54,26 +54,17 @@ class Reduced(NamedTuple):
 
 
 class Reader:
-    """Reads cells of a grid.
-
-    Args:
-        axes: the values of each axis in order.
-    """
+    """Reads cells of a grid, given the values of each axis in order."""
 
     def __init__(self, axes: Mapping[str, Sequence[Value]]) -> None:
         self._places = {name: {value: at for at, value in enumerate(values)} for name, values in axes.items()}
 
     def reduce(self, file: str | Path, wanted: Mapping[str, Any] | None) -> Reduced:
-        """Read a cell's file.
-
-        Args:
-            file: its path.
-            wanted: the specification that it must have been measured under, if that is known.
+        """Read a cell's file, which must have been measured under the wanted specification, if that is known.
 
         Raises:
             DatasetError: for a file that is no cell file of this format, was measured under another specification
                 than the wanted one, or lies off the grid.
-            OSError: for a file that cannot be read.
         """
         path = Path(file)
         cell = _read(path)
@@ -155,7 +146,6 @@ def reduced(
 
     Raises:
         DatasetError: see `Reader.reduce`, for the first of the files; also for a process that died.
-        OSError: for a file that cannot be read.
     """
     rest = iter(pairs)
     reader = Reader(axes)

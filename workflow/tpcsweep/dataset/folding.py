@@ -20,7 +20,7 @@ from tpcsweep.dataset.cells import DatasetError, Reduced, differences, reduced
 from tpcsweep.dataset.groups import Group
 from tpcsweep.dataset.labels import STATUS, TRANSFERS_GROUP, about_group, coordinates
 from tpcsweep.dataset.series import Series
-from tpcsweep.dataset.summary import Summary
+from tpcsweep.dataset.summary import Summary, json_of
 from tpcsweep.dataset.transfers import Transfers
 from tpcsweep.files import replacing
 
@@ -76,7 +76,6 @@ def fold(
             specification than the wanted one, one that lies off the grid or shares its point with another,
             files that differ in what is no axis, and no file at all; also for a process that died. Of several files
             that are refused it names the first.
-        OSError: for a file that cannot be read.
     """
     grid = _Grid(axes)
     # No list of all: of 10⁵ cells the wanted specifications alone would take hundreds of megabytes.
@@ -118,13 +117,11 @@ def tabulate(
     for name, values in figures.items():
         grid.summary.figures[name][at] = values
     grid.summary.status[at] = STATUS.index("ok")
-    grid.summary.provenance[at] = grid.summary.record(record)
+    grid.summary.provenance[at] = grid.summary.number(json_of(record))
     return grid.folded(fixed, attributes)
 
 
 class _Grid:
-    """Cells put in their places."""
-
     def __init__(self, axes: Mapping[str, Sequence[Value]]) -> None:
         self.axes = {name: tuple(values) for name, values in axes.items()}
         self.shape = tuple(map(len, self.axes.values()))
@@ -136,7 +133,6 @@ class _Grid:
         self.first: Path | None = None
 
     def add(self, cell: Reduced) -> None:
-        """Put one cell in its place. Raises DatasetError."""
         if self.first is None:
             self.first, self.fixed = cell.path, cell.fixed
         elif cell.fixed != self.fixed:
@@ -162,13 +158,7 @@ class _Grid:
 
 
 def write(folded: Folded, path: str | Path, done: str = "folded from cell files") -> None:
-    """Write the groups to one NetCDF 4 file, whole or not at all.
-
-    Args:
-        folded: the dataset.
-        path: of the file.
-        done: what the dataset's history says of how it came about.
-    """
+    """Write the groups to one NetCDF 4 file, whole or not at all; `done` goes into the dataset's history."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     summary = folded.summary.assign_attrs(history=f"{now} tpcsweep: {done}")
     with replacing(Path(path)) as part:
@@ -212,14 +202,11 @@ def _encoding(content: xr.Dataset) -> dict[Hashable, dict[str, Any]]:
     encoding: dict[Hashable, dict[str, Any]] = {}
     for name, variable in content.variables.items():
         kind = variable.dtype.kind
+        encoding[name] = {}
         if kind == "M":
             encoding[name] = {"units": "seconds since 1970-01-01", "dtype": "float64", "_FillValue": np.nan}
         elif kind in "if":
             gaps = kind == "f" and name in content.data_vars
-            encoding[name] = {
-                "_FillValue": np.nan if gaps else None,
-                **(_COMPRESSED if variable.ndim else {}),
-            }
-        else:
-            encoding[name] = {}
+            compressed = _COMPRESSED if variable.ndim else {}
+            encoding[name] = {"_FillValue": np.nan if gaps else None, **compressed}
     return encoding

@@ -33,7 +33,6 @@ class Spool:
         self._ends = array("q", [0])
 
     def __len__(self) -> int:
-        """How many arrays there are."""
         return len(self._ends) - 1
 
     def append(self, values: bytes) -> None:

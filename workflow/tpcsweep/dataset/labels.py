@@ -72,11 +72,9 @@ def describe(name: str) -> Variable:
     """Unit and meaning of an axis or a fixed parameter; no unit for words, and for what is no parameter."""
     if name == REPETITION:
         return Variable("1", "repetition of the cell")
-    if name not in Parameters.model_fields:
-        return Variable("", name)
-    known = quantity(name)
-    meaning = Parameters.model_fields[name].description or name
-    return Variable((known.dimension.base or "1") if known else "", meaning)
+    known, field = quantity(name), Parameters.model_fields.get(name)
+    units = (known.dimension.base or "1") if known else ""
+    return Variable(units, field.description or name if field else name)
 
 
 def coordinates(axes: Mapping[str, Sequence[Value]], fixed: Mapping[str, Value]) -> dict[Hashable, Any]:

@@ -82,11 +82,12 @@ def row_of(cell: Mapping[str, Any]) -> Row:
         cell.get("limit") or "",
         np.array([figures.get(name) for name in SUMMARY], float),  # None: NaN
         np.datetime64(started.astimezone(UTC).replace(tzinfo=None), "ns"),
-        _json(provenance),
+        json_of(provenance),
     )
 
 
-def _json(provenance: Mapping[str, Any]) -> bytes:
+def json_of(provenance: Mapping[str, Any]) -> bytes:
+    """Write the same provenance as the same bytes."""
     return orjson.dumps(provenance, option=orjson.OPT_SORT_KEYS)
 
 
@@ -108,22 +109,17 @@ class Summary:
         """What cells were measured under, each different one once, in JSON."""
 
     def add(self, at: int, row: Row) -> None:
-        """Put a cell in its place."""
         self._all[:, at] = row.figures
         for name in _ATTRIBUTES.keys() - {"provenance"}:
             getattr(self, name)[at] = getattr(row, name)
         if row.provenance is not None:
-            self.provenance[at] = self._number(row.provenance)
+            self.provenance[at] = self.number(row.provenance)
 
-    def record(self, provenance: Mapping[str, Any]) -> int:
+    def number(self, record: bytes) -> int:
         """Give the number of a record of provenance, which is kept if it is another than those before."""
-        return self._number(_json(provenance))
-
-    def _number(self, record: bytes) -> int:
         return self.records.setdefault(record, len(self.records))
 
     def dataset(self, coordinates: Mapping[Hashable, Any], attributes: Mapping[str, Any]) -> xr.Dataset:
-        """Give the group."""
         about = {name: attributes_of(variable) for name, variable in SUMMARY.items()}
         if attributes.get("testbed_kind") == SIMULATED:  # tables of labels alone have no attributes
             for name, words in about.items():
@@ -141,11 +137,7 @@ class Summary:
         return xr.Dataset(content, coordinates, attributes)
 
     def about(self, spec: Mapping[str, Any]) -> dict[str, Any]:
-        """Give attributes that say what was measured, where, when and with what.
-
-        Args:
-            spec: what the specifications of all cells share.
-        """
+        """Give attributes that say what was measured, where and when; `spec` is what all specifications share."""
         testbed = spec["testbed"]
         simulated = testbed["kind"] == SIMULATED
         records = [orjson.loads(record) for record in self.records]

@@ -79,7 +79,6 @@ class Transfers(Group):
         self._counts.append(count)
 
     def outline(self) -> xr.Dataset:
-        """See `Group`."""
         rows = sum(self._counts)
         chunks = {"chunksizes": (max(1, min(_SLAB, rows)),)}
         content: dict[str, Any] = {}

@@ -8,15 +8,13 @@ from tpcsweep.figures.comparisons import forest, ratios
 from tpcsweep.figures.cpu_use import cpu
 from tpcsweep.figures.line_plots import lines
 from tpcsweep.figures.maps import heatmap, limits
-from tpcsweep.figures.marks import MARKS, Mark
-from tpcsweep.figures.panels import save
+from tpcsweep.figures.panels import MARKS, save
 from tpcsweep.figures.rounds import rounds
 from tpcsweep.figures.surfaces import surface
 from tpcsweep.figures.time_series import series
 
 __all__ = [
     "MARKS",
-    "Mark",
     "cpu",
     "forest",
     "heatmap",

@@ -36,6 +36,7 @@ _WIDEST = 20.0  # a ratio beyond which axes and colours do not reach
 _COLOURS = "RdBu"
 
 
+@styled()
 def forest(comparison: Comparison) -> Figure:
     """Draw the ratio of each cell with its interval, the largest first, and the overall ratio at the bottom."""
     used = comparison.cells[comparison.cells["verdict"] != NOT_COMPARABLE]
@@ -45,36 +46,36 @@ def forest(comparison: Comparison) -> Figure:
         notes.append(f"The {_MOST_ROWS} cells of {len(used)} with the smallest p; the table has all.")
         used = used.loc[used.index.isin(used.nsmallest(_MOST_ROWS, "p", keep="first").index)]
     rows = len(used)
-    with styled():
-        figure = Figure(figsize=(7.6, 0.9 + 0.19 * (rows + 2)), layout="constrained")
-        axes = figure.subplots()
-        for verdict, (colour, marker) in _LOOK.items():
-            chosen = (used["verdict"] == verdict).to_numpy()
-            at, part = np.flatnonzero(chosen), used[chosen]
-            axes.hlines(at, part["ratio_low"], part["ratio_high"], color=colour, linewidth=1.2)
-            axes.scatter(part["ratio"], at, color=colour, marker=marker, s=20, zorder=3)
-        overall = comparison.overall
-        if overall.cells:
-            middle = rows + 0.6
-            corners = [(overall.low, middle), (overall.ratio, middle - 0.35), (overall.high, middle)]
-            xs, ys = zip(*corners, (overall.ratio, middle + 0.35), strict=True)
-            axes.fill(xs, ys, color="black", zorder=3)
-            axes.axvspan(overall.low, overall.high, color="black", alpha=0.08, linewidth=0)
-        axes.axvline(1, color="black", linewidth=0.8, linestyle=":")
-        axes.set_yticks([*range(rows), rows + 0.6], [*_places(comparison, used), "overall"], fontsize=7)
-        axes.set_ylim(rows + 1.4, -0.8)
-        _ratio_axis(axes, used)
-        axes.set_xlabel(f"throughput of {comparison.new} / throughput of {comparison.base}")
-        axes.grid(visible=True, axis="x", alpha=0.3)
-        handles: list[Any] = [
-            Line2D([], [], color=colour, marker=marker, label=verdict)
-            for verdict, (colour, marker) in _LOOK.items()
-        ]
-        title = f"Throughput of {comparison.new} against {comparison.base}"
-        head(figure, title, [*notes, _differences(comparison)], handles)
+    figure = Figure(figsize=(7.6, 0.9 + 0.19 * (rows + 2)), layout="constrained")
+    axes = figure.subplots()
+    for verdict, (colour, marker) in _LOOK.items():
+        chosen = (used["verdict"] == verdict).to_numpy()
+        at, part = np.flatnonzero(chosen), used[chosen]
+        axes.hlines(at, part["ratio_low"], part["ratio_high"], color=colour, linewidth=1.2)
+        axes.scatter(part["ratio"], at, color=colour, marker=marker, s=20, zorder=3)
+    overall = comparison.overall
+    if overall.cells:
+        middle = rows + 0.6
+        corners = [(overall.low, middle), (overall.ratio, middle - 0.35), (overall.high, middle)]
+        xs, ys = zip(*corners, (overall.ratio, middle + 0.35), strict=True)
+        axes.fill(xs, ys, color="black", zorder=3)
+        axes.axvspan(overall.low, overall.high, color="black", alpha=0.08, linewidth=0)
+    axes.axvline(1, color="black", linewidth=0.8, linestyle=":")
+    axes.set_yticks([*range(rows), rows + 0.6], [*_places(comparison, used), "overall"], fontsize=7)
+    axes.set_ylim(rows + 1.4, -0.8)
+    _ratio_axis(axes, used)
+    axes.set_xlabel(f"throughput of {comparison.new} / throughput of {comparison.base}")
+    axes.grid(visible=True, axis="x", alpha=0.3)
+    handles: list[Any] = [
+        Line2D([], [], color=colour, marker=marker, label=verdict)
+        for verdict, (colour, marker) in _LOOK.items()
+    ]
+    title = f"Throughput of {comparison.new} against {comparison.base}"
+    head(figure, title, [*notes, _differences(comparison)], handles)
     return figure
 
 
+@styled()
 def ratios(comparison: Comparison) -> Figure:
     """Draw the ratios as heat maps over the axes, with marks on cells that are faster or slower."""
     grid = _grid(comparison)
@@ -84,44 +85,43 @@ def ratios(comparison: Comparison) -> Figure:
     reach = min(largest, math.log(_WIDEST))
     norm = Normalize(-reach, reach)
     ticks = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20) if reach > math.log(3) else (0.5, 0.7, 0.9, 1, 1.1, 1.4, 2)
-    with styled():
-        figure, panels, notes = lay_out(grid, wide, high)
-        for axes, where in panels:
-            values, verdicts = grid.plane("log_ratio", where), grid.plane("verdict", where)
-            draw_map(axes, grid, where, np.ma.masked_invalid(values), wide, cmap=_COLOURS, norm=norm)
-            for (row, column), value in np.ndenumerate(values):
-                if np.isnan(value):
-                    fill_cell(axes, row, column, **HATCHED)
-                    continue
-                verdict = str(verdicts[row, column])
-                axes.text(
-                    column + 0.5,
-                    row + 0.5,
-                    f"{math.exp(value):.2f}" + ({FASTER: "\n▲", SLOWER: "\n▼"}.get(verdict, "")),
-                    ha="center",
-                    va="center",
-                    fontsize=8,
-                    fontweight="normal" if verdict == SAME else "bold",
-                    color="white" if abs(value) > 0.65 * reach else "black",
-                    linespacing=1.1,
-                )
-        bar = figure.colorbar(
-            ScalarMappable(norm, _COLOURS),
-            ax=[axes for axes, _ in panels],
-            aspect=30,
-            pad=0.02,
-            ticks=np.log([tick for tick in ticks if abs(math.log(tick)) <= reach]),
-            format=FuncFormatter(lambda value, _: f"{math.exp(value):.2g}"),
-            extend="both" if largest > reach else "neither",
-        )
-        bar.set_label("ratio of throughput")
-        handles: list[Any] = [
-            Line2D([], [], linestyle="", color="black", marker=_LOOK[verdict][1], label=verdict)
-            for verdict in (FASTER, SLOWER)
-        ]
-        handles.append(Patch(**HATCHED, label=NOT_COMPARABLE))
-        title = f"Throughput of {comparison.new} / {comparison.base}"
-        head(figure, title, [*_notes(comparison), *notes, _differences(comparison)], handles)
+    figure, panels, notes = lay_out(grid, wide, high)
+    for axes, where in panels:
+        values, verdicts = grid.plane("log_ratio", where), grid.plane("verdict", where)
+        draw_map(axes, grid, where, np.ma.masked_invalid(values), wide, cmap=_COLOURS, norm=norm)
+        for (row, column), value in np.ndenumerate(values):
+            if np.isnan(value):
+                fill_cell(axes, row, column, **HATCHED)
+                continue
+            verdict = str(verdicts[row, column])
+            axes.text(
+                column + 0.5,
+                row + 0.5,
+                f"{math.exp(value):.2f}" + ({FASTER: "\n▲", SLOWER: "\n▼"}.get(verdict, "")),
+                ha="center",
+                va="center",
+                fontsize=8,
+                fontweight="normal" if verdict == SAME else "bold",
+                color="white" if abs(value) > 0.65 * reach else "black",
+                linespacing=1.1,
+            )
+    bar = figure.colorbar(
+        ScalarMappable(norm, _COLOURS),
+        ax=[axes for axes, _ in panels],
+        aspect=30,
+        pad=0.02,
+        ticks=np.log([tick for tick in ticks if abs(math.log(tick)) <= reach]),
+        format=FuncFormatter(lambda value, _: f"{math.exp(value):.2g}"),
+        extend="both" if largest > reach else "neither",
+    )
+    bar.set_label("ratio of throughput")
+    handles: list[Any] = [
+        Line2D([], [], linestyle="", color="black", marker=_LOOK[verdict][1], label=verdict)
+        for verdict in (FASTER, SLOWER)
+    ]
+    handles.append(Patch(**HATCHED, label=NOT_COMPARABLE))
+    title = f"Throughput of {comparison.new} / {comparison.base}"
+    head(figure, title, [*_notes(comparison), *notes, _differences(comparison)], handles)
     return figure
 
 

@@ -48,8 +48,10 @@ def _unlimited(name: str) -> str:
     return (known and known.null) or "no limit"
 
 
-def axis_label(name: str) -> str:
-    """Give an axis's name with its unit, unless its tick labels have units of their own."""
+def axis_label(name: str | None) -> str:
+    """Give an axis's name with its unit, unless its tick labels have units of their own; nothing without an axis."""
+    if name is None:
+        return ""
     unit = describe(name).units
     return words(name) if unit in ("", "1", "B") else f"{words(name)} ({unit})"
 

@@ -13,9 +13,16 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from tpcsweep.figures.grid import Grid, arrange, positions, spaced, thinned, values_of
-from tpcsweep.figures.labels import band_note, mean_note, rate_label, tick_labels, title_of, wrapped
-from tpcsweep.figures.marks import MARKS, mark_handles, present
-from tpcsweep.figures.panels import COLOURS, finish, label_axes, lay_out, styled
+from tpcsweep.figures.labels import (
+    axis_label,
+    band_note,
+    mean_note,
+    rate_label,
+    tick_labels,
+    title_of,
+    wrapped,
+)
+from tpcsweep.figures.panels import COLOURS, MARKS, finish, lay_out, mark_handles, present, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,6 +35,7 @@ _MOST_LINES = 12
 _MOST_TICKS = 6
 
 
+@styled()
 def lines(summary: xr.Dataset, chosen: tuple[str, str] | None = None) -> Figure:
     """Draw throughput over streams, one line per RTT, with bands over the intervals of all repetitions.
 
@@ -40,17 +48,44 @@ def lines(summary: xr.Dataset, chosen: tuple[str, str] | None = None) -> Figure:
     if grid.size(grid.y) > _MOST_LINES and grid.size(grid.y) > grid.size(grid.x):
         grid = replace(grid, x=grid.y, y=grid.x)
     grid, thinning = thinned(grid, {grid.y: 2 * _MOST_LINES})
-    palette = colours(grid.size(grid.y))
-    with styled():
-        figure, panels, notes = lay_out(grid, 3.4, 2.7)
-        notes += thinning
-        top = float(np.nan_to_num(np.fmax(grid.cells["high"], grid.cells["throughput"])).max())
-        limit = bandwidth_line(summary, top)
-        for axes, where in panels:
-            curves(axes, grid, where, palette, top, limit, rate_label(summary))
-        notes.insert(0, f"{mean_note(summary)} {band_note(summary)}")
-        finish(figure, summary, "Throughput", notes, curve_handles(grid, palette, limit))
+    figure, panels, notes = lay_out(grid, 3.4, 2.7)
+    handles = draw_lines(panels, grid, summary)
+    finish(
+        figure,
+        summary,
+        "Throughput",
+        [f"{mean_note(summary)} {band_note(summary)}", *notes, *thinning],
+        handles,
+    )
     return figure
+
+
+def draw_lines(
+    panels: Sequence[tuple[Axes, Mapping[str, Any]]], grid: Grid, summary: xr.Dataset
+) -> list[Line2D]:
+    """Draw throughput over x with its intervals, a line for each value of y, and give the legend's entries.
+
+    Panels have their values of the axes that are neither x nor y; the summary is what the grid was arranged of.
+    """
+    palette = colours(grid.size(grid.y))
+    top = float(np.nan_to_num(np.fmax(grid.cells["high"], grid.cells["throughput"])).max())
+    limit = _bandwidth_line(summary, top)
+    for axes, where in panels:
+        _lines(axes, grid, where, palette)
+        if limit is not None:
+            axes.axhline(limit, color="#555555", linestyle=":", linewidth=1)
+        axes.set_ylim(0, 1.08 * max(top, limit or 0) or 1)
+        axes.set(xlabel=axis_label(grid.x), ylabel=rate_label(summary), title=wrapped([title_of(where)], 36))
+        axes.grid(visible=True, alpha=0.3)
+    handles = []
+    if grid.y:
+        handles = [
+            Line2D([], [], color=c, linestyle="-" if at % 2 == 0 else "--", label=title_of({grid.y: value}))
+            for at, (c, value) in enumerate(zip(palette, values_of(grid.cells, grid.y), strict=True))
+        ]
+    if limit is not None:
+        handles.append(Line2D([], [], color="#555555", linestyle=":", label="bandwidth of the path"))
+    return [*handles, *mark_handles(grid, "none")]
 
 
 def colours(count: int) -> list[Colour]:
@@ -58,26 +93,7 @@ def colours(count: int) -> list[Colour]:
     return list(sns.color_palette(COLOURS, count))
 
 
-def curves(
-    axes: Axes,
-    grid: Grid,
-    where: Mapping[str, Any],
-    palette: Sequence[Colour],
-    top: float,
-    limit: float | None,
-    label: str,
-) -> None:
-    """Draw a panel: throughput over x with its intervals, a curve for each value of y.
-
-    Args:
-        axes: the panel.
-        grid: what is drawn.
-        where: the panel's values of the axes that are neither x nor y.
-        palette: a colour for each curve.
-        top: the largest throughput of all panels, Gbit/s.
-        limit: the path's bandwidth, where it is to be drawn, Gbit/s.
-        label: of y.
-    """
+def _lines(axes: Axes, grid: Grid, where: Mapping[str, Any], palette: Sequence[Colour]) -> None:
     x = positions(grid.cells, grid.x) if grid.x else np.zeros(1)
     low, middle, high = (grid.plane(n, where) for n in ("low", "throughput", "high"))
     names = values_of(grid.cells, grid.y) if grid.y else [None]
@@ -91,29 +107,9 @@ def curves(
         axes.plot(x, middle[row], style, color=colour, marker=".", markersize=6, linewidth=1.5)
         for name in present(grid.cells):
             _mark_line(axes, name, x, middle[row], grid.plane(name, where)[row], colour, row)
-    if limit is not None:
-        axes.axhline(limit, color="#555555", linestyle=":", linewidth=1)
     ticks = spaced(x, _MOST_TICKS)
     axes.set_xticks(x[ticks], np.array(tick_labels(grid, grid.x))[ticks])
-    axes.set_ylim(0, 1.08 * max(top, limit or 0) or 1)
     axes.set_xlim(x[0] - 0.05 * (np.ptp(x) or 1), x[-1] + 0.05 * (np.ptp(x) or 1))
-    label_axes(axes, grid.x, None)
-    axes.set_ylabel(label)
-    axes.set_title(wrapped([title_of(where)], 36))
-    axes.grid(visible=True, alpha=0.3)
-
-
-def curve_handles(grid: Grid, palette: Sequence[Colour], limit: float | None) -> list[Line2D]:
-    """Give the legend entries of curves."""
-    handles = []
-    if grid.y:
-        handles = [
-            Line2D([], [], color=c, linestyle="-" if at % 2 == 0 else "--", label=title_of({grid.y: value}))
-            for at, (c, value) in enumerate(zip(palette, values_of(grid.cells, grid.y), strict=True))
-        ]
-    if limit is not None:
-        handles.append(Line2D([], [], color="#555555", linestyle=":", label="bandwidth of the path"))
-    return [*handles, *mark_handles(grid, "none")]
 
 
 def _mark_line(
@@ -140,7 +136,7 @@ def _mark_line(
     axes.scatter(at, floor, s=34, linewidth=1, transform=axes.get_xaxis_transform(), clip_on=False, **look)
 
 
-def bandwidth_line(summary: xr.Dataset, top: float) -> float | None:
+def _bandwidth_line(summary: xr.Dataset, top: float) -> float | None:
     """Give the path's bandwidth where it is one and drawing it leaves the lines readable."""
     if "bandwidth" not in summary or summary["bandwidth"].dims:
         return None

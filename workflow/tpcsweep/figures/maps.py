@@ -15,9 +15,27 @@ from matplotlib.patches import Patch, Rectangle
 
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.figures.grid import Grid, arrange, evenly, place
-from tpcsweep.figures.labels import band_note, mean_note, rate_label, tick_labels, title_of, words, wrapped
-from tpcsweep.figures.marks import MARKS, mark_handles, present
-from tpcsweep.figures.panels import COLOURS, colour_scale, finish, label_axes, lay_out, placeholder, styled
+from tpcsweep.figures.labels import (
+    axis_label,
+    band_note,
+    mean_note,
+    rate_label,
+    tick_labels,
+    title_of,
+    words,
+    wrapped,
+)
+from tpcsweep.figures.panels import (
+    COLOURS,
+    MARKS,
+    colour_scale,
+    finish,
+    lay_out,
+    mark_handles,
+    placeholder,
+    present,
+    styled,
+)
 from tpcsweep.variables import LIMITS
 
 if TYPE_CHECKING:
@@ -47,35 +65,33 @@ _MOST_NUMBERED = 16
 """Values of an axis beyond which a map's cells have no numbers in them, and not all ticks."""
 _VALUE, _INTERVAL, _MARK = 0.66, 0.37, 0.14
 """Heights in a cell, from its lower edge: nothing hides anything else."""
-_DARK = 0.6
-"""Share of the colour scale below which numbers are white."""
+_DARK = 0.6  # share of the colour scale below which numbers are white
 
 
+@styled()
 def heatmap(summary: xr.Dataset) -> Figure:
     """Draw throughput as annotated heat maps over streams × RTT, a panel for each value of the other axes."""
     grid = arrange(summary)
     wide, high, readable = _map_size(grid)
-    with styled():
-        figure, panels, notes = lay_out(grid, wide, high)
-        norm = colour_scale(grid.cells)
-        for axes, where in panels:
-            # Not by seaborn, which draws the whole figure for every panel.
-            image = np.ma.masked_invalid(grid.plane("throughput", where))
-            draw_map(axes, grid, where, image, wide, readable, cmap=COLOURS, norm=norm)
-            if readable:
-                _number(axes, grid, where, norm)
-            axes.set_facecolor("#dddddd")
-            _mark(axes, grid, where)
-        bar = figure.colorbar(
-            ScalarMappable(norm, COLOURS), ax=[axes for axes, _ in panels], aspect=30, pad=0.02
-        )
-        bar.set_label(rate_label(summary))
-        small = band_note(summary, "Small numbers") if readable else ""
-        note = f"{mean_note(summary)} {small}".strip()
-        finish(figure, summary, "Throughput", [note, *notes], mark_handles(grid, "white"))
+    figure, panels, notes = lay_out(grid, wide, high)
+    norm = colour_scale(grid.cells)
+    for axes, where in panels:
+        # Not by seaborn, which draws the whole figure for every panel.
+        image = np.ma.masked_invalid(grid.plane("throughput", where))
+        draw_map(axes, grid, where, image, wide, readable, cmap=COLOURS, norm=norm)
+        if readable:
+            _number(axes, grid, where, norm)
+        axes.set_facecolor("#dddddd")
+        _mark(axes, grid, where)
+    bar = figure.colorbar(ScalarMappable(norm, COLOURS), ax=[axes for axes, _ in panels], aspect=30, pad=0.02)
+    bar.set_label(rate_label(summary))
+    small = band_note(summary, "Small numbers") if readable else ""
+    note = f"{mean_note(summary)} {small}".strip()
+    finish(figure, summary, "Throughput", [note, *notes], mark_handles(grid, "white"))
     return figure
 
 
+@styled()
 def limits(summary: xr.Dataset) -> Figure:
     """Draw what bound each cell as a colour, and its throughput as a number, in panels as those of the heat map."""
     if not (summary["limit"] != "").any():
@@ -87,25 +103,22 @@ def limits(summary: xr.Dataset) -> Figure:
         "vmin": -0.5,
         "vmax": len(_NAMES) - 0.5,
     }
-    with styled():
-        figure, panels, notes = lay_out(grid, wide, high)
-        for axes, where in panels:
-            draw_map(
-                axes, grid, where, np.ma.masked_less(grid.plane("limit", where), 0), wide, readable, **look
-            )
-            for row, column in np.argwhere(grid.plane("differ", where)):
-                fill_cell(axes, row, column, fill=False, hatch="....", edgecolor="#333333")
-            if readable:
-                for (row, column), text in np.ndenumerate(_rounded(grid.plane("throughput", where))):
-                    axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=8)
-        occurring = [name for at, name in enumerate(_NAMES) if bool((grid.cells["limit"] == at).any())]
-        handles: list[Any] = [Patch(color=LIMIT_COLOURS[name], label=words(name)) for name in occurring]
-        if bool(grid.cells["differ"].any()):
-            label = "repetitions differ: the most frequent"
-            handles.append(Patch(facecolor="white", edgecolor="black", hatch="....", label=label))
-        numbers = " Numbers: mean goodput in Gbit/s." if readable else ""
-        note = f"Colours: what bound the cell.{numbers} White: no limit was judged."
-        finish(figure, summary, "Limits", [note, *notes], handles)
+    figure, panels, notes = lay_out(grid, wide, high)
+    for axes, where in panels:
+        draw_map(axes, grid, where, np.ma.masked_less(grid.plane("limit", where), 0), wide, readable, **look)
+        for row, column in np.argwhere(grid.plane("differ", where)):
+            fill_cell(axes, row, column, fill=False, hatch="....", edgecolor="#333333")
+        if readable:
+            for (row, column), text in np.ndenumerate(_rounded(grid.plane("throughput", where))):
+                axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=8)
+    occurring = [name for at, name in enumerate(_NAMES) if bool((grid.cells["limit"] == at).any())]
+    handles: list[Any] = [Patch(color=LIMIT_COLOURS[name], label=words(name)) for name in occurring]
+    if bool(grid.cells["differ"].any()):
+        label = "repetitions differ: the most frequent"
+        handles.append(Patch(facecolor="white", edgecolor="black", hatch="....", label=label))
+    numbers = " Numbers: mean goodput in Gbit/s." if readable else ""
+    note = f"Colours: what bound the cell.{numbers} White: no limit was judged."
+    finish(figure, summary, "Limits", [note, *notes], handles)
     return figure
 
 
@@ -135,8 +148,8 @@ def draw_map(
         places = evenly(grid.size(name), _MOST_NUMBERED)
         axis.set_ticks(places + 0.5, np.array(tick_labels(grid, name))[places])
     axes.tick_params(labelrotation=0, length=0)
-    label_axes(axes, grid.x, grid.y)
-    axes.set_title(wrapped([title_of(where)], int(wide * 11)))
+    title = wrapped([title_of(where)], int(wide * 11))
+    axes.set(xlabel=axis_label(grid.x), ylabel=axis_label(grid.y), title=title)
 
 
 def fill_cell(axes: Axes, row: int, column: int, **look: Any) -> None:

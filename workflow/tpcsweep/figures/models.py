@@ -30,6 +30,7 @@ _DENSE = 60  # points of a curve
 _FEW = 3
 
 
+@styled()
 def fitted(observations: Observations, fit: Predictor) -> Figure:
     """Draw measured cells with their errors, and the model as lines with its own 95 % interval.
 
@@ -43,97 +44,96 @@ def fitted(observations: Observations, fit: Predictor) -> Figure:
     every = sorted(frame[curves].unique().tolist()) if curves else [None]
     values = [every[at] for at in evenly(len(every), _MOST_LINES)]
     colours = mpl.colormaps[COLOURS](np.linspace(0, 0.85, len(values)))
-    with styled():
-        figure, panels = tiles(len(shown), 3.1, 2.4, (0.4, 1.1), least=6.0)
-        for axes, (where, part) in zip(panels, shown, strict=True):
-            for value, colour in zip(values, colours, strict=True):
-                line = part if value is None else part[part[curves] == value]
-                if len(line):
-                    _draw_line(axes, line, x, fit, colour)
-            axes.set_title(textwrap.fill(title_of(where), 34))
-            axes.set(xlabel=axis_label(x) if x else "", ylabel=_rate(observations))
-            axes.grid(visible=True, alpha=0.3)
-        if x == "streams":
-            panels[0].set_xscale("log", base=2)
-            panels[0].xaxis.set_major_formatter(mpl.ticker.FuncFormatter(lambda value, _: f"{value:g}"))
-        panels[0].set_ylim(0, 1.1 * float(frame["throughput"].max()))
-        limited = []
-        if len(shown) < len(parts):
-            limited.append(f"the first {len(shown)} of {len(parts)} panels")
-        if len(values) < len(every):
-            limited.append(f"{len(values)} of {len(every)} lines")
-        text = (
-            f"{_title(fit)}: {observations.label}\nLines and bands: the model and its 95 % interval, that of "
-            "cells is wider. Points and bars: cells and their standard errors."
-        )
-        _name(figure, text + (f" Shown: {' and '.join(limited)}." if limited else ""))
-        if curves:
-            handles = [
-                Line2D([], [], color=colour, marker=".", label=title_of({curves: value}))
-                for value, colour in zip(values, colours, strict=True)
-            ]
-            figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    figure, panels = tiles(len(shown), 3.1, 2.4, (0.4, 1.1), least=6.0)
+    for axes, (where, part) in zip(panels, shown, strict=True):
+        for value, colour in zip(values, colours, strict=True):
+            line = part if value is None else part[part[curves] == value]
+            if len(line):
+                _draw_line(axes, line, x, fit, colour)
+        axes.set_title(textwrap.fill(title_of(where), 34))
+        axes.set(xlabel=axis_label(x), ylabel=_rate(observations))
+        axes.grid(visible=True, alpha=0.3)
+    if x == "streams":
+        panels[0].set_xscale("log", base=2)
+        panels[0].xaxis.set_major_formatter(mpl.ticker.FuncFormatter(lambda value, _: f"{value:g}"))
+    panels[0].set_ylim(0, 1.1 * float(frame["throughput"].max()))
+    limited = []
+    if len(shown) < len(parts):
+        limited.append(f"the first {len(shown)} of {len(parts)} panels")
+    if len(values) < len(every):
+        limited.append(f"{len(values)} of {len(every)} lines")
+    text = (
+        f"{_title(fit)}: {observations.label}\nLines and bands: the model and its 95 % interval, that of "
+        "cells is wider. Points and bars: cells and their standard errors."
+    )
+    _name(figure, text + (f" Shown: {' and '.join(limited)}." if limited else ""))
+    if curves:
+        handles = [
+            Line2D([], [], color=colour, marker=".", label=title_of({curves: value}))
+            for value, colour in zip(values, colours, strict=True)
+        ]
+        figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
     return figure
 
 
+@styled()
 def against_measured(observations: Observations, fits: Mapping[str, Fit]) -> Figure:
     """Draw fitted over measured throughput, and residuals in standard errors, a column for each of some models."""
     measured, error = observations.throughput, observations.error
     colour = observations.points["rtt"] if "rtt" in observations.numeric else "#31688e"
     top = 1.05 * float(measured.max())
-    with styled():
-        figure = Figure(figsize=(max(2.9 * len(fits) + 0.8, 6.0), 5.6), layout="constrained")
-        grid = figure.subplots(2, len(fits), squeeze=False, sharex=True, sharey="row")
-        drawn = None
-        for column, fit in enumerate(fits.values()):
-            above, below = grid[:, column]
-            estimate = fit.estimate(observations.frame)
-            drawn = above.scatter(measured, estimate, c=colour, s=14, cmap=COLOURS, linewidth=0)
-            above.plot([0, top], [0, top], color="#555555", linewidth=1, linestyle=":")
-            above.set(xlim=(0, top), ylim=(0, 1.3 * top), title=textwrap.fill(fit.model.title, 30))
-            below.scatter(measured, (measured - estimate) / error, c=colour, s=14, cmap=COLOURS, linewidth=0)
-            below.axhline(0, color="#555555", linewidth=1, linestyle=":")
-            below.set_yscale("symlog", linthresh=3)
-            below.set_xlabel(f"{observations.how} (Gbit/s)")
-        grid[0, 0].set_ylabel("fitted (Gbit/s)")
-        grid[1, 0].set_ylabel("residual (standard errors)")
-        if drawn is not None and not isinstance(colour, str):
-            figure.colorbar(drawn, ax=grid, label=axis_label("rtt"), shrink=0.6)
-        _name(figure, f"Fitted against {observations.how}: {observations.label}")
+    figure = Figure(figsize=(max(2.9 * len(fits) + 0.8, 6.0), 5.6), layout="constrained")
+    grid = figure.subplots(2, len(fits), squeeze=False, sharex=True, sharey="row")
+    drawn = None
+    for column, fit in enumerate(fits.values()):
+        above, below = grid[:, column]
+        estimate = fit.estimate(observations.frame)
+        drawn = above.scatter(measured, estimate, c=colour, s=14, cmap=COLOURS, linewidth=0)
+        above.plot([0, top], [0, top], color="#555555", linewidth=1, linestyle=":")
+        above.set(xlim=(0, top), ylim=(0, 1.3 * top), title=textwrap.fill(fit.model.title, 30))
+        below.scatter(measured, (measured - estimate) / error, c=colour, s=14, cmap=COLOURS, linewidth=0)
+        below.axhline(0, color="#555555", linewidth=1, linestyle=":")
+        below.set_yscale("symlog", linthresh=3)
+        below.set_xlabel(f"{observations.how} (Gbit/s)")
+    grid[0, 0].set_ylabel("fitted (Gbit/s)")
+    grid[1, 0].set_ylabel("residual (standard errors)")
+    if drawn is not None and not isinstance(colour, str):
+        figure.colorbar(drawn, ax=grid, label=axis_label("rtt"), shrink=0.6)
+    _name(figure, f"Fitted against {observations.how}: {observations.label}")
     return figure
 
 
+@styled()
 def prediction_errors(choice: Mapping[str, Any], label: str) -> Figure:
     """Draw the mean absolute error of cells left out, by model; `choice` is what `Choice.to_dict` gives."""
     scores = pd.DataFrame(choice["scores"])
     errors = pd.DataFrame(choice["errors"])
-    with styled():
-        figure = Figure(figsize=(7.6, 0.25 * len(scores) + 2.1), layout="constrained")
-        axes = figure.subplots()
-        names = list(map(_candidate, scores["model"], scores["fitted"]))
-        places = np.arange(len(scores))
-        axes.barh(places, scores["score"], color="#cccccc", height=0.7, label="mean over what was left out")
-        shapes = {"rtt": "o", "streams": "s", "deployment": "D"}
-        for (kind, where), part in errors.groupby(["kind", "where"], sort=False):
-            at = [names.index(name) for name in map(_candidate, part["model"], part["fitted"])]
-            face = "#31688e" if where == "interpolation" else "none"
-            axes.scatter(
-                part["mean"],
-                at,
-                marker=shapes[kind],
-                s=22,
-                facecolor=face,
-                edgecolor="#31688e",
-                zorder=3,
-                label=f"{words(kind)}, {where}",
-            )
-        tied = [f"{name}{' *' * bool(tied)}" for name, tied in zip(names, scores["tied"], strict=True)]
-        axes.set_yticks(places, tied)
-        axes.invert_yaxis()
-        axes.set_xlabel("mean absolute error of cells left out (Gbit/s)")
-        axes.grid(visible=True, axis="x", alpha=0.3)
-        figure.legend(fontsize=7.5, loc="outside lower center", ncols=4, frameon=False)
-        _name(figure, f"Prediction of cells left out: {label}\n* not to be told from the best")
+    figure = Figure(figsize=(7.6, 0.25 * len(scores) + 2.1), layout="constrained")
+    axes = figure.subplots()
+    names = list(map(_candidate, scores["model"], scores["fitted"]))
+    places = np.arange(len(scores))
+    axes.barh(places, scores["score"], color="#cccccc", height=0.7, label="mean over what was left out")
+    shapes = {"rtt": "o", "streams": "s", "deployment": "D"}
+    for (kind, where), part in errors.groupby(["kind", "where"], sort=False):
+        at = [names.index(name) for name in map(_candidate, part["model"], part["fitted"])]
+        face = "#31688e" if where == "interpolation" else "none"
+        axes.scatter(
+            part["mean"],
+            at,
+            marker=shapes[kind],
+            s=22,
+            facecolor=face,
+            edgecolor="#31688e",
+            zorder=3,
+            label=f"{words(kind)}, {where}",
+        )
+    tied = [f"{name}{' *' * bool(tied)}" for name, tied in zip(names, scores["tied"], strict=True)]
+    axes.set_yticks(places, tied)
+    axes.invert_yaxis()
+    axes.set_xlabel("mean absolute error of cells left out (Gbit/s)")
+    axes.grid(visible=True, axis="x", alpha=0.3)
+    figure.legend(fontsize=7.5, loc="outside lower center", ncols=4, frameon=False)
+    _name(figure, f"Prediction of cells left out: {label}\n* not to be told from the best")
     return figure
 
 

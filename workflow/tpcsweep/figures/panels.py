@@ -1,43 +1,79 @@
-"""What all figures share: layout of panels, title, notes, legend, colours and style."""
+"""What all figures share: layout of panels, marks, title, notes, legend, colours and style."""
 
 from __future__ import annotations
 
 import itertools
 import math
 import textwrap
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import matplotlib as mpl
 import xarray as xr
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.lines import Line2D
 
 from tpcsweep.dataset.labels import how_made
 from tpcsweep.figures.grid import Grid, evenly
-from tpcsweep.figures.labels import axis_label, value_text, words
+from tpcsweep.figures.labels import value_text, words
+from tpcsweep.flags import FLAGS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from numpy.typing import NDArray
 
 COLOURS = "viridis"
+INVALID = "#D55E00"  # what marks are filled with of cells whose figure is not that of what was asked
 _MOST_PANELS = 40  # in one figure
 _MOST_COLUMNS = 8  # of them, where there are several rows
+
+
+class Mark(NamedTuple):
+    """How a property of a cell is shown: failed, missing, a warning, or invalid.
+
+    Flags that are notes have none: they are about the interval, which is drawn itself.
+    """
+
+    marker: str
+    meaning: str
+    invalid: bool = False
+
+    def face(self, otherwise: str) -> str:
+        """Give the colour that it is filled with."""
+        return INVALID if self.invalid else otherwise
+
+
+_MARKERS = {
+    "not_steady": "^",
+    "transfers_failed": "v",
+    "files_missing": "<",
+    "counters_disagree": "P",
+    "monitoring_disagrees": ">",
+    "machine_saturated": "*",
+    "deployment_broken": "h",
+    "path_slow": "D",
+    "disturbed": "s",
+}
+
+MARKS = {
+    "failed": Mark("X", "failed"),
+    "missing": Mark("o", "not measured"),
+    "predicted": Mark("p", "not measured: predicted"),
+    **{
+        flag: Mark(marker, f"{FLAGS[flag].grade}: {FLAGS[flag].words}", FLAGS[flag].grade == "invalid")
+        for flag, marker in _MARKERS.items()
+    },
+}
 
 
 def lay_out(
     grid: Grid, wide: float, high: float, projection: str | None = None
 ) -> tuple[Figure, list[tuple[Axes, dict[str, Any]]], list[str]]:
-    """Make a figure with a panel for every value of the axes that are not x or y.
-
-    Args:
-        grid: what is drawn.
-        wide: width of a panel, inches.
-        high: height of a panel, inches.
-        projection: of the panels, as matplotlib names them.
+    """Make a figure with a panel of so many inches for every value of the axes that are not x or y.
 
     Returns:
         The figure, its panels, each with its values of the axes, and notes on what is left out.
@@ -61,14 +97,14 @@ def tiles(
     least: float = 5.2,
     sharey: bool = True,
 ) -> tuple[Figure, list[Axes]]:
-    """Make a figure with so many panels, four in a row, that have one scale of x.
+    """Make a figure with so many panels, four in a row, that have one scale of x; all lengths are in inches.
 
     Args:
         count: how many.
-        wide: width of a panel, inches.
-        high: height of a panel, inches.
-        margin: what the figure is wider and higher than its panels, inches.
-        least: the least width of the figure, inches.
+        wide: width of a panel.
+        high: height of a panel.
+        margin: what the figure is wider and higher than its panels.
+        least: the least width of the figure.
         sharey: whether they have one scale of y too.
     """
     rows = [min(4, count - first) for first in range(0, count, 4)]
@@ -78,11 +114,15 @@ def tiles(
 
 def _panels(size: tuple[float, float], rows: Sequence[int], **settings: Any) -> tuple[Figure, list[Axes]]:
     figure = Figure(figsize=size, layout="constrained")
-    every = figure.subplots(len(rows), max(rows), squeeze=False, **settings)
-    for axes, count in zip(every, rows, strict=True):
-        for unused in axes[count:]:
+    return figure, occupied(figure.subplots(len(rows), max(rows), squeeze=False, **settings), rows)
+
+
+def occupied(axes: NDArray[Any], rows: Sequence[int]) -> list[Axes]:
+    """Give the first so many panels of each row, and remove the others."""
+    for line, count in zip(axes, rows, strict=True):
+        for unused in line[count:]:
             unused.remove()
-    return figure, [panel for axes, count in zip(every, rows, strict=True) for panel in axes[:count]]
+    return [panel for line, count in zip(axes, rows, strict=True) for panel in line[:count]]
 
 
 def _few(rows: list[list[dict[str, Any]]]) -> tuple[list[list[dict[str, Any]]], list[str]]:
@@ -92,12 +132,6 @@ def _few(rows: list[list[dict[str, Any]]]) -> tuple[list[list[dict[str, Any]]], 
     shown, every = kept.size * columns.size, sum(map(len, rows))
     notes = [f"{shown} of {every} panels, evenly over their values; the dataset has all."]
     return [[rows[row][column] for column in columns] for row in kept], notes if shown < every else []
-
-
-def label_axes(axes: Axes, x: str | None, y: str | None) -> None:
-    """Name the axes x and y of a panel; one that is None has no label."""
-    axes.set_xlabel(axis_label(x) if x else "")
-    axes.set_ylabel(axis_label(y) if y else "")
 
 
 def finish(
@@ -153,26 +187,10 @@ def head(figure: Figure, title: str, notes: Sequence[str], handles: Sequence[Any
         )
 
 
-def placeholder(summary: xr.Dataset, topic: str, text: str) -> Figure:
-    """Make a figure that says why there is none."""
-    with styled():
-        figure = Figure(figsize=(6.4, 3.0), layout="constrained")
-        axes = figure.subplots()
-        axes.set_axis_off()
-        axes.text(0.5, 0.5, textwrap.fill(text, 60), ha="center", va="center", fontsize=11)
-        finish(figure, summary, topic, [])
-    return figure
-
-
-def colour_scale(cells: xr.Dataset) -> Normalize:
-    """Scale colours from zero to the largest throughput, the same in all panels."""
-    largest = float(cells["throughput"].max())
-    return Normalize(0, largest if largest > 0 else 1)  # False for NaN
-
-
-def styled() -> AbstractContextManager[None]:
-    """Draw in the style of all figures while this context lasts."""
-    return mpl.rc_context(
+@contextmanager
+def styled() -> Iterator[None]:
+    """Draw in the style of all figures while this context lasts, or in a function that it decorates."""
+    with mpl.rc_context(
         {
             "font.size": 9,
             "axes.titlesize": 9,
@@ -182,7 +200,47 @@ def styled() -> AbstractContextManager[None]:
             "axes.spines.top": False,
             "axes.spines.right": False,
         }
-    )
+    ):
+        yield
+
+
+@styled()
+def placeholder(summary: xr.Dataset, topic: str, text: str) -> Figure:
+    """Make a figure that says why there is none."""
+    figure = Figure(figsize=(6.4, 3.0), layout="constrained")
+    axes = figure.subplots()
+    axes.set_axis_off()
+    axes.text(0.5, 0.5, textwrap.fill(text, 60), ha="center", va="center", fontsize=11)
+    finish(figure, summary, topic, [])
+    return figure
+
+
+def present(cells: xr.Dataset) -> list[str]:
+    """Give the marks that occur, in the order of `MARKS`."""
+    return [name for name in MARKS if bool(cells[name].any())]
+
+
+def mark_handles(grid: Grid, face: str) -> list[Line2D]:
+    """Give legend entries of the marks that occur; face: the colour of those that are not invalid."""
+    return [
+        Line2D(
+            [],
+            [],
+            linestyle="",
+            marker=MARKS[name].marker,
+            markersize=5,
+            markerfacecolor=MARKS[name].face(face),
+            markeredgecolor="black",
+            label=MARKS[name].meaning,
+        )
+        for name in present(grid.cells)
+    ]
+
+
+def colour_scale(cells: xr.Dataset) -> Normalize:
+    """Scale colours from zero to the largest throughput, the same in all panels."""
+    largest = float(cells["throughput"].max())
+    return Normalize(0, largest if largest > 0 else 1)  # False for NaN
 
 
 def save(figure: Figure, folder: str | Path, name: str) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _MANY = 48  # streams from which on a logarithmic axis reads better
 
 
+@styled()
 def plan(answer: Plan) -> Figure:
     """Draw throughput over streams at the setting that was found, and how likely others reach the target.
 
@@ -28,15 +29,14 @@ def plan(answer: Plan) -> Figure:
     settings = (answer.cheapest, answer.extrapolation, answer.surest, answer.largest)
     setting = next(row for row in settings if row is not None)
     both = answer.settings["cores"].nunique() > 1
-    with styled():
-        figure = Figure(figsize=(10.6 if both else 6.4, 5.0), layout="constrained")
-        axes = figure.subplots(1, 2 if both else 1, squeeze=False)[0]
-        _throughput(axes[0], answer, setting)
-        if both:
-            _map(figure, axes[1], answer)
-        notes = [answer.data, _fixed(answer), *answer.notes]
-        title = f"{_verdict(answer)}\n{wrapped(notes, 150 if both else 90)}"
-        figure.suptitle(title, x=0.01, ha="left", fontsize=8)
+    figure = Figure(figsize=(10.6 if both else 6.4, 5.0), layout="constrained")
+    axes = figure.subplots(1, 2 if both else 1, squeeze=False)[0]
+    _throughput(axes[0], answer, setting)
+    if both:
+        _map(figure, axes[1], answer)
+    notes = [answer.data, _fixed(answer), *answer.notes]
+    title = f"{_verdict(answer)}\n{wrapped(notes, 150 if both else 90)}"
+    figure.suptitle(title, x=0.01, ha="left", fontsize=8)
     return figure
 
 

@@ -14,6 +14,7 @@ from tpcsweep.figures.panels import finish, placeholder, styled
 _TITLE = "Estimated error of the surface"
 
 
+@styled()
 def rounds(summary: xr.Dataset, log: Mapping[str, Any]) -> Figure:
     """Draw the estimated error after each round against the share of cells that were measured.
 
@@ -25,17 +26,16 @@ def rounds(summary: xr.Dataset, log: Mapping[str, Any]) -> Figure:
     if not known:
         return placeholder(summary, _TITLE, "Every cell was measured: there is nothing to estimate.")
     shares, errors, noises = ([entry[name] for entry in known] for name in ("share", "error", "noise"))
-    with styled():
-        figure = Figure(figsize=(5.2, 3.2), layout="constrained")
-        axes = figure.subplots()
-        (total,) = axes.plot(shares, errors, "o-", label="cells not measured")
-        (noise,) = axes.plot(shares, noises, ":", color="#666666", label="of it noise: it stays")
-        line = axes.axhline(log["asked"], linestyle="--", color="black", label="asked for")
-        for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_formatter(PercentFormatter(1))
-        axes.set_xlim(left=0)
-        axes.set_ylim(bottom=0)
-        axes.set(xlabel="share of the grid that was measured", ylabel="RMS error over the range")
-        ended = f"Ended: {log['ended']}." if log["ended"] else "Not ended."
-        finish(figure, summary, _TITLE, [ended], [total, noise, line])
+    figure = Figure(figsize=(5.2, 3.2), layout="constrained")
+    axes = figure.subplots()
+    (total,) = axes.plot(shares, errors, "o-", label="cells not measured")
+    (noise,) = axes.plot(shares, noises, ":", color="#666666", label="of it noise: it stays")
+    line = axes.axhline(log["asked"], linestyle="--", color="black", label="asked for")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(PercentFormatter(1))
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=0)
+    axes.set(xlabel="share of the grid that was measured", ylabel="RMS error over the range")
+    ended = f"Ended: {log['ended']}." if log["ended"] else "Not ended."
+    finish(figure, summary, _TITLE, [ended], [total, noise, line])
     return figure

@@ -13,8 +13,17 @@ from matplotlib.figure import Figure
 
 from tpcsweep.figures.grid import Grid, arrange, positions, spaced, thinned
 from tpcsweep.figures.labels import axis_label, mean_note, rate_label, tick_labels, title_of, wrapped
-from tpcsweep.figures.marks import MARKS, mark_handles, present
-from tpcsweep.figures.panels import COLOURS, colour_scale, finish, lay_out, placeholder, styled
+from tpcsweep.figures.panels import (
+    COLOURS,
+    MARKS,
+    colour_scale,
+    finish,
+    lay_out,
+    mark_handles,
+    placeholder,
+    present,
+    styled,
+)
 
 if TYPE_CHECKING:
     from matplotlib.colors import Normalize
@@ -26,6 +35,7 @@ _MOST_TICKS = 8
 _MOST_DOTS = 64  # of points that have one: more of them cover the surface
 
 
+@styled()
 def surface(summary: xr.Dataset) -> Figure:
     """Draw throughput as 3-D surfaces over streams × RTT, or say in the figure that there is no surface."""
     grid = arrange(summary)
@@ -37,29 +47,20 @@ def surface(summary: xr.Dataset) -> Figure:
             + (f"one ({grid.x})." if grid.size(grid.x) > 1 else "none."),
         )
     grid, thinning = thinned(grid, {grid.x: _MOST_LINES, grid.y: _MOST_LINES})
-    with styled():
-        figure, panels, notes = lay_out(grid, 3.7, 3.0, projection="3d")
-        notes += thinning
-        norm = colour_scale(grid.cells)
-        for plain, where in panels:
-            panel(cast("Axes3D", plain), grid, where, norm, rate_label(summary))
-        if grid.cells["throughput"].isnull().any():
-            notes.insert(0, "What has no value is marked on the floor.")
-        notes.insert(0, mean_note(summary))
-        finish(figure, summary, "Throughput surface", notes, mark_handles(grid, "white"))
+    figure, panels, notes = lay_out(grid, 3.7, 3.0, projection="3d")
+    notes += thinning
+    norm = colour_scale(grid.cells)
+    for plain, where in panels:
+        panel(cast("Axes3D", plain), grid, where, norm, rate_label(summary))
+    if grid.cells["throughput"].isnull().any():
+        notes.insert(0, "What has no value is marked on the floor.")
+    notes.insert(0, mean_note(summary))
+    finish(figure, summary, "Throughput surface", notes, mark_handles(grid, "white"))
     return figure
 
 
 def panel(axes: Axes3D, grid: Grid, where: Mapping[str, Any], norm: Normalize, label: str) -> None:
-    """Draw one surface with its marks; x and y of the grid are axes of two values or more.
-
-    Args:
-        axes: the panel.
-        grid: what is drawn.
-        where: the panel's values of the other axes.
-        norm: the colours of throughputs.
-        label: of z.
-    """
+    """Draw one surface with its marks; x and y of the grid are axes of two values or more, and z has the label."""
     x_name, y_name = cast("str", grid.x), cast("str", grid.y)
     x, y = positions(grid.cells, x_name), positions(grid.cells, y_name)
     across, along = np.meshgrid(x, y)

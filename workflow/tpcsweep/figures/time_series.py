@@ -13,8 +13,7 @@ from matplotlib.patches import Patch
 from tpcsweep.dataset import STATUS, flagged
 from tpcsweep.figures.grid import evenly
 from tpcsweep.figures.labels import confidence, rate_label, title_of, wrapped
-from tpcsweep.figures.marks import MARKS
-from tpcsweep.figures.panels import finish, placeholder, styled, tiles
+from tpcsweep.figures.panels import MARKS, finish, placeholder, styled, tiles
 from tpcsweep.flags import FLAGS, graded
 
 if TYPE_CHECKING:
@@ -26,6 +25,7 @@ _LOUD = graded(FLAGS, "warning", "invalid")
 _FAILED = STATUS.index("failed")
 
 
+@styled()
 def series(summary: xr.Dataset, samples: xr.Dataset) -> Figure:
     """Draw goodput over time of single cells, warm-up shaded, with mean and interval of what was kept.
 
@@ -42,35 +42,34 @@ def series(summary: xr.Dataset, samples: xr.Dataset) -> Figure:
         noted |= flagged(summary, name).values
     chosen = _select(measured, noted[tuple(measured.T)], _MOST_SERIES)
     varying = [name for name in dimensions if summary.sizes[name] > 1]
-    with styled():
-        figure, panels = tiles(len(chosen), 2.9, 1.75, (0.3, 0.2), sharey=False)
-        for axes, index in zip(panels, chosen, strict=True):
-            where = dict(zip(dimensions, map(int, index), strict=True))
-            cell = summary.isel(where)
-            _draw(axes, cell, samples["time"].values, goodput.isel(where).values)
-            flags = [MARKS[name].meaning for name in _LOUD if bool(flagged(cell, name))]
-            if int(cell["status"]) == _FAILED:
-                flags.insert(0, MARKS["failed"].meaning)
-            title = title_of({name: cell[name].item() for name in varying})
-            axes.set_title(wrapped([title, *flags], 34), fontsize=7.5)
-        for axes in panels[::4]:
-            axes.set_ylabel(rate_label(summary, "goodput"))
-        for lowest in panels[-4:]:  # of each column, as there are four where there are rows
-            lowest.tick_params(labelbottom=True)
-            lowest.set_xlabel("time since the cell's start (s)")
-        handles = [
-            Line2D([], [], color="#0072B2", label="goodput"),
-            Patch(color="#999999", alpha=0.35, label="cut as warm-up"),
-            Line2D([], [], color="#D55E00", label="mean after warm-up"),
-            Patch(color="#E69F00", alpha=0.4, label=f"{confidence(summary)} interval"),
+    figure, panels = tiles(len(chosen), 2.9, 1.75, (0.3, 0.2), sharey=False)
+    for axes, index in zip(panels, chosen, strict=True):
+        where = dict(zip(dimensions, map(int, index), strict=True))
+        cell = summary.isel(where)
+        _draw(axes, cell, samples["time"].values, goodput.isel(where).values)
+        flags = [MARKS[name].meaning for name in _LOUD if bool(flagged(cell, name))]
+        if int(cell["status"]) == _FAILED:
+            flags.insert(0, MARKS["failed"].meaning)
+        title = title_of({name: cell[name].item() for name in varying})
+        axes.set_title(wrapped([title, *flags], 34), fontsize=7.5)
+    for axes in panels[::4]:
+        axes.set_ylabel(rate_label(summary, "goodput"))
+    for lowest in panels[-4:]:  # of each column, as there are four where there are rows
+        lowest.tick_params(labelbottom=True)
+        lowest.set_xlabel("time since the cell's start (s)")
+    handles = [
+        Line2D([], [], color="#0072B2", label="goodput"),
+        Patch(color="#999999", alpha=0.35, label="cut as warm-up"),
+        Line2D([], [], color="#D55E00", label="mean after warm-up"),
+        Patch(color="#E69F00", alpha=0.4, label=f"{confidence(summary)} interval"),
+    ]
+    notes = []
+    if len(measured) > len(chosen):
+        notes = [
+            f"{len(chosen)} of {len(measured)} measured cells: those with warnings and invalid ones first, the "
+            "others evenly over the grid. The dataset has all."
         ]
-        notes = []
-        if len(measured) > len(chosen):
-            notes = [
-                f"{len(chosen)} of {len(measured)} measured cells: those with warnings and invalid ones first, the "
-                "others evenly over the grid. The dataset has all."
-            ]
-        finish(figure, summary, "Goodput over time", notes, handles)
+    finish(figure, summary, "Goodput over time", notes, handles)
     return figure
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tpcsweep.configuration.imports import Column, Import, axis_dimension, variable_dimension
 from tpcsweep.configuration.parameters import Value
-from tpcsweep.configuration.problems import ConfigurationError, Problem, suggest
+from tpcsweep.configuration.problems import Problem, raise_any, refused, suggest
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.configuration.units import Dimension
 from tpcsweep.dataset import IMPORTED, Folded, tabulate
@@ -38,7 +38,6 @@ def bring(settings: Import, file: Path, name: str) -> Folded:
         ConfigurationError: for a file that cannot be read as a table, a column that it does not have, a condition
             that is none or that no row meets, a value that is no quantity of its axis or variable (with line or
             row, column, what it is and what is allowed), and a grid of more than MOST_CELLS cells.
-        OSError: for a file that cannot be opened.
     """
     table = read(file)
     _require_columns(settings, table, file)
@@ -52,7 +51,7 @@ def bring(settings: Import, file: Path, name: str) -> Folded:
     if cells > MOST_CELLS:
         grid = " × ".join(f"{len(values)} {axis}" for axis, values in axes.items())
         excess = f"{cells} cells ({grid}) for {len(chosen)} rows"
-        raise _error("axes", excess, f"at most {MOST_CELLS}: group the values of an axis", file)
+        raise refused("axes", excess, f"at most {MOST_CELLS}: group the values of an axis", str(file))
     figures = {
         variable: numbers(chosen, column, variable_dimension(variable), file)
         for variable, column in settings.variables.items()
@@ -84,8 +83,10 @@ def read(file: Path) -> pd.DataFrame:
             table = pd.read_parquet(file)
             return table.set_axis(pd.RangeIndex(1, len(table) + 1, name="row"))
     except (csv.Error, ValueError) as error:  # pyarrow's and Unicode errors are ValueErrors
-        raise _error("", str(error).splitlines()[0], "a table with a name for each column", file) from error
-    raise _error("", f"a file that ends in {file.suffix or 'no suffix'}", ".csv or .parquet", file)
+        raise refused(
+            "", str(error).splitlines()[0], "a table with a name for each column", str(file)
+        ) from error
+    raise refused("", f"a file that ends in {file.suffix or 'no suffix'}", ".csv or .parquet", str(file))
 
 
 def numbers(table: pd.DataFrame, column: Column, dimension: Dimension, file: Path) -> NDArray[np.float64]:
@@ -133,7 +134,7 @@ def _read_csv(file: Path) -> pd.DataFrame:
         for row in reader:
             if row and len(row) != len(header):
                 allowed = f"{len(header)}, as in the header"
-                raise _error(f"line {reader.line_num}", f"{len(row)} values", allowed, file)
+                raise refused(f"line {reader.line_num}", f"{len(row)} values", allowed, str(file))
             if row:
                 lines.append(reader.line_num)
                 rows.append(row)
@@ -143,13 +144,11 @@ def _read_csv(file: Path) -> pd.DataFrame:
 def _require_columns(settings: Import, table: pd.DataFrame, file: Path) -> None:
     wanted = {f"axes.{name}": axis.column for name, axis in settings.axes.items()}
     wanted |= {f"variables.{name}": column.column for name, column in settings.variables.items()}
-    problems = [
+    raise_any(
         Problem(f"{key}.column", repr(column), suggest(column, map(str, table.columns)), str(file))
         for key, column in wanted.items()
         if column not in table.columns
-    ]
-    if problems:
-        raise ConfigurationError(problems)
+    )
 
 
 def _chosen(table: pd.DataFrame, where: str | None, file: Path) -> pd.DataFrame:
@@ -160,13 +159,13 @@ def _chosen(table: pd.DataFrame, where: str | None, file: Path) -> pd.DataFrame:
         try:
             met = table.apply(_typed).eval(where, engine="python")
         except Exception as error:  # whatever an expression can raise
-            raise _error("where", f"{where!r} ({error})", allowed, file) from error
+            raise refused("where", f"{where!r} ({error})", allowed, str(file)) from error
         if not isinstance(met, pd.Series) or met.dtype != bool:
-            raise _error("where", repr(where), allowed, file)
+            raise refused("where", repr(where), allowed, str(file))
         chosen = table[met]
     if chosen.empty:
         lack = f"{where!r}, which none of {len(table)} rows meets" if where else "a table without rows"
-        raise _error("where" if where else "", lack, "at least one row", file)
+        raise refused("where" if where else "", lack, "at least one row", str(file))
     return chosen
 
 
@@ -207,7 +206,7 @@ def _require_all(good: NDArray[np.bool_], column: pd.Series, allowed: str, file:
     others = int((~good).sum()) - 1
     value = repr(str(column.iloc[first])) + (f", and {others} more like it" if others else "")
     place = f"{column.index.name} {column.index[first]}, column {column.name}"
-    raise _error(place, value, f"{allowed}; `where` leaves rows out", file)
+    raise refused(place, value, f"{allowed}; `where` leaves rows out", str(file))
 
 
 def _allowed(dimension: Dimension, unit: str) -> str:
@@ -242,7 +241,3 @@ def _attributes(settings: Import, file: Path, name: str) -> Mapping[str, Any]:
         **dict.fromkeys(("software", "host", "kernel", "cpu", "commit"), ""),
     }
     return about if settings.confidence is None else {**about, "measurement_confidence": settings.confidence}
-
-
-def _error(key: str, given: str, allowed: str, file: Path) -> ConfigurationError:
-    return ConfigurationError([Problem(key, given, allowed, str(file))])

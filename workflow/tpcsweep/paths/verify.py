@@ -227,17 +227,23 @@ def bandwidth_fits(path: Path, rate: float) -> bool:
 
 def complaints(path: Path, rtt: Rtt, rates: Sequence[float]) -> list[str]:
     """Say what is out of tolerance, with the figures asked for and measured."""
-    wrong = []
-    if not rtt_fits(path.rtt, rtt.median):
-        wrong.append(
-            f"rtt asked {path.rtt:g} ms, found {rtt.median:.3g} ms (median of {rtt.samples}, "
-            f"{rtt.min:.3g} to {rtt.max:.3g}), allowed ±{allowed_rtt(path.rtt):.2g} ms"
-        )
-    low, high = bandwidth_tolerance(path)
-    for direction, rate in zip(DIRECTIONS, rates, strict=True):
-        if not bandwidth_fits(path, rate):
-            wrong.append(
-                f"bandwidth {direction} asked {path.bandwidth:g} Gbit/s, found {rate:.4g} Gbit/s, "
-                f"allowed {low:+.0%} to {high:+.0%}"
-            )
-    return wrong
+    return complaints_of_rtt(path.rtt, rtt) + [
+        complaint_of_rate(direction, path.bandwidth, rate, bandwidth_tolerance(path))
+        for direction, rate in zip(DIRECTIONS, rates, strict=True)
+        if not bandwidth_fits(path, rate)
+    ]
+
+
+def complaints_of_rtt(asked: float, rtt: Rtt) -> list[str]:
+    """Say how an RTT differs from what was asked in ms, if it does by more than is allowed."""
+    text = (
+        f"rtt asked {asked:g} ms, found {rtt.median:.3g} ms (median of {rtt.samples}, "
+        f"{rtt.min:.3g} to {rtt.max:.3g}), allowed ±{allowed_rtt(asked):.2g} ms"
+    )
+    return [] if rtt_fits(asked, rtt.median) else [text]
+
+
+def complaint_of_rate(direction: str, asked: float, rate: float, tolerance: tuple[float, float]) -> str:
+    """Say how a rate differs from what was asked, both in Gbit/s, and by which shares it may."""
+    low, high = tolerance
+    return f"bandwidth {direction} asked {asked:g} Gbit/s, found {rate:.4g} Gbit/s, allowed {low:+.0%} to {high:+.0%}"

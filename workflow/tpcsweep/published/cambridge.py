@@ -16,8 +16,7 @@ from tpcsweep.published.base import Data, PublishedFigure, Shown
 from tpcsweep.published.layout import board, close
 from tpcsweep.rates import GBIT
 
-PUBLISHED = {1: 8.0, 5: 25.0, 10: 53.0}
-"""Total rate in Gbit/s by flows."""
+PUBLISHED = {1: 8.0, 5: 25.0, 10: 53.0}  # total rate in Gbit/s by flows
 
 _SHOWN = (1, 2, 5, 10)  # flows whose rates are drawn against time
 _BINS = 40
@@ -69,6 +68,7 @@ def rates(data: Data, count: int) -> tuple[Any, Any]:
     return edges[1:], total / np.diff(edges)
 
 
+@styled()
 def _flows(data: Data, shown: Shown) -> Figure:
     summary = data.summary
     ok = summary["status"] == STATUS.index("ok")
@@ -76,39 +76,35 @@ def _flows(data: Data, shown: Shown) -> Figure:
     if "rtt" not in means.dims:
         means = means.expand_dims("rtt")
     x, rtts = means["streams"].values, means["rtt"].values.tolist()
-    with styled():
-        figure, axes = board(1, 3, 3.3, 3.4, shown)
-        against, time, table = axes.flat
-        for rtt, colour in zip(rtts, colours(len(rtts) + 1), strict=False):
-            curve = means.sel(rtt=rtt)
-            against.fill_between(
-                x, curve["throughput_low"], curve["throughput_high"], alpha=0.2, color=colour
-            )
-            against.plot(x, curve["throughput"], marker=".", color=colour, label=title_of({"rtt": rtt}))
-        # On a path that is slower than theirs the shape can be compared, and the level cannot.
-        most = max(PUBLISHED.values())
-        slower = float(summary["bandwidth"].max()) < most
-        scale = float(means["throughput"].max()) / most if slower else 1.0
-        against.plot(
-            list(PUBLISHED),
-            [rate * scale for rate in PUBLISHED.values()],
-            linestyle="",
-            marker="x",
-            color="#D55E00",
-            label=f"published, × {scale:.3g}" if slower else "published",
-        )
-        label = rate_label(summary, "total rate")
-        against.set(xlabel="flows", ylabel=label, ylim=(0, None), title="rate against flows")
-        against.legend(fontsize=7)
-        counts = [count for count in _SHOWN if count in x]
-        for count, colour in zip(counts, colours(len(counts)), strict=True):
-            time.plot(*rates(data, count), color=colour, label=f"{count}")
-        top = 1.25 * float(means["throughput"].max())
-        time.set(xlabel="time (s)", ylabel=label, ylim=(0, top), title="rate against time")
-        time.legend(title="flows", fontsize=7, loc="upper right", ncols=4)
-        _draw_table(table, flows(data), "simulated transfers" if data.simulated else "single transfers")
-        one_of = f", at {title_of({'rtt': min(rtts)})}" if len(rtts) > 1 else ""
-        close(figure, shown, [f"{mean_note(summary)} {band_note(summary)}", f"{_OF_TRANSFERS}{one_of}."])
+    figure, [against, time, table] = board([3], 3.3, 3.4, shown)
+    for rtt, colour in zip(rtts, colours(len(rtts) + 1), strict=False):
+        curve = means.sel(rtt=rtt)
+        against.fill_between(x, curve["throughput_low"], curve["throughput_high"], alpha=0.2, color=colour)
+        against.plot(x, curve["throughput"], marker=".", color=colour, label=title_of({"rtt": rtt}))
+    # On a path that is slower than theirs the shape can be compared, and the level cannot.
+    most = max(PUBLISHED.values())
+    slower = float(summary["bandwidth"].max()) < most
+    scale = float(means["throughput"].max()) / most if slower else 1.0
+    against.plot(
+        list(PUBLISHED),
+        [rate * scale for rate in PUBLISHED.values()],
+        linestyle="",
+        marker="x",
+        color="#D55E00",
+        label=f"published, × {scale:.3g}" if slower else "published",
+    )
+    label = rate_label(summary, "total rate")
+    against.set(xlabel="flows", ylabel=label, ylim=(0, None), title="rate against flows")
+    against.legend(fontsize=7)
+    counts = [count for count in _SHOWN if count in x]
+    for count, colour in zip(counts, colours(len(counts)), strict=True):
+        time.plot(*rates(data, count), color=colour, label=f"{count}")
+    top = 1.25 * float(means["throughput"].max())
+    time.set(xlabel="time (s)", ylabel=label, ylim=(0, top), title="rate against time")
+    time.legend(title="flows", fontsize=7, loc="upper right", ncols=4)
+    _draw_table(table, flows(data), "simulated transfers" if data.simulated else "single transfers")
+    one_of = f", at {title_of({'rtt': min(rtts)})}" if len(rtts) > 1 else ""
+    close(figure, shown, [f"{mean_note(summary)} {band_note(summary)}", f"{_OF_TRANSFERS}{one_of}."])
     return figure
 
 

@@ -76,11 +76,6 @@ def carried(summary: xr.Dataset, claims: Sequence[str], draws: Iterable[xr.Datas
     In a random parameter set all cells move together, so that each set is judged by itself. The interval of an effect
     then holds `CONFIDENCE` of the effects in the sets.
 
-    Args:
-        summary: The dataset.
-        claims: Names of claims.
-        draws: The dataset under random parameter sets.
-
     Raises:
         KeyError: for a claim that is unknown.
     """

@@ -1,4 +1,4 @@
-"""Figures with the claims that they carry beside them."""
+"""Figures with the claims that they carry beside them, and the commonest of them: throughput against streams."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from matplotlib.figure import Figure
 
-from tpcsweep.figures.panels import head
-from tpcsweep.published.base import Shown
+from tpcsweep.figures.grid import arrange
+from tpcsweep.figures.labels import band_note, mean_note
+from tpcsweep.figures.line_plots import draw_lines
+from tpcsweep.figures.panels import head, occupied, styled
+from tpcsweep.published.base import Data, Shown
 from tpcsweep.published.carried import ASSUMPTION, INPUT, Carried
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
 COLOURS = {
     "holds": "#1b7837",
@@ -33,21 +34,36 @@ _GAP = 0.09
 
 
 def board(
-    rows: int, columns: int, wide: float, high: float, shown: Shown, projection: str | None = None
-) -> tuple[Figure, NDArray[Any]]:
-    """Make a figure of rows × columns panels, each so many inches, with the panel of claims on its right.
-
-    Returns:
-        The figure, and its panels as rows × columns of axes.
-    """
-    needed = sum(_height(claim) for claim in shown.claims) + 0.3
-    size = (wide * columns + _WIDE, max(high * rows, needed))
+    rows: Sequence[int], wide: float, high: float, shown: Shown, projection: str | None = None
+) -> tuple[Figure, list[Axes]]:
+    """Make a figure with so many panels in each row, of so many inches, and the panel of claims on its right."""
+    columns = max(rows)
+    needed = sum(len(_lines(claim)) * _LINE + _GAP for claim in shown.claims) + 0.3
+    size = (wide * columns + _WIDE, max(high * len(rows), needed))
     figure = Figure(figsize=size, layout="constrained")
     halves = figure.add_gridspec(1, 2, width_ratios=(wide * columns, _WIDE), wspace=0.02)
-    keywords: dict[str, Any] = {"projection": projection} if projection else {}
-    axes = halves[0].subgridspec(rows, columns).subplots(squeeze=False, subplot_kw=keywords)
+    grid = halves[0].subgridspec(len(rows), columns)
+    axes = grid.subplots(squeeze=False, subplot_kw={"projection": projection})
     _claims(figure.add_subplot(halves[1]), shown.claims, size[1])
-    return figure, np.asarray(axes)
+    return figure, occupied(axes, rows)
+
+
+@styled()
+def against_streams(data: Data, shown: Shown, curve: str = "rtt", across: int = 3) -> Figure:
+    """Draw throughput over streams with its intervals.
+
+    Each value of the axis `curve` has a curve, and each combination of the others' values a panel, of which at most
+    `across` are side by side.
+    """
+    summary = data.summary
+    several = curve in summary["throughput"].dims and summary.sizes[curve] > 1
+    grid = arrange(summary, ("streams", curve) if several else ("streams",))
+    places = [where for row in grid.panels() for where in row]
+    rows = [len(places[first : first + across]) for first in range(0, len(places), across)]
+    figure, panels = board(rows, 3.9 if max(rows) < 3 else 3.3, 3.0, shown)
+    handles = draw_lines(list(zip(panels, places, strict=True)), grid, summary)
+    close(figure, shown, [f"{mean_note(summary)} {band_note(summary)}"], handles)
+    return figure
 
 
 def close(figure: Figure, shown: Shown, notes: Sequence[str] = (), handles: Sequence[Any] = ()) -> None:
@@ -73,10 +89,6 @@ def _claims(axes: Axes, claims: Sequence[Carried], high: float) -> None:
             text.set_in_layout(False)
             down += _LINE
         down += _GAP
-
-
-def _height(claim: Carried) -> float:
-    return len(_lines(claim)) * _LINE + _GAP
 
 
 def _lines(claim: Carried) -> list[tuple[str, str, bool]]:

@@ -24,8 +24,7 @@ from tpcsweep.published.scaling import written
 from tpcsweep.running import holes
 from tpcsweep.testbeds.simulation.redrawn import datasets
 
-DRAWS = 40
-"""Random parameter sets that simulated data are judged under."""
+DRAWS = 40  # random parameter sets that simulated data are judged under
 
 _PLACEHOLDERS = "placeholders"
 
@@ -132,8 +131,7 @@ def _placeholder(figure: PublishedFigure, making: Making) -> Path:
     claims = unmeasured(figure.claims, command(figure))
     shown = Shown(f"{figure.title}; no data", (), tuple(claims))
     with styled():
-        drawn, axes = board(1, 1, 5.0, 3.0, shown)
-        panel = axes.flat[0]
+        drawn, [panel] = board([1], 5.0, 3.0, shown)
         panel.set_axis_off()
         text = f"needs data:\n{command(figure)}\n\nnot simulated: they are public"
         panel.text(0.5, 0.5, text, ha="center", va="center", fontsize=11)

@@ -11,42 +11,41 @@ from tpcsweep.published.base import Data, PublishedFigure, Shown
 from tpcsweep.published.layout import board, close
 
 
+@styled()
 def _against_rtt(data: Data, shown: Shown) -> Figure:
     """Draw every link's measurements, and for each tool the median with its quartiles."""
     cells = data.summary["throughput"].to_dataframe()["throughput"].dropna().reset_index()
     tools = sorted(cells["tool"].unique())
-    with styled():
-        figure, axes = board(1, 1, 6.4, 4.0, shown)
-        panel = axes.flat[0]
-        for place, (tool, colour) in enumerate(zip(tools, colours(len(tools) + 1)[:-1], strict=True)):
-            part = cells[cells["tool"] == tool]
-            # Beside each other: both tools were used on the same links.
-            rtt = part["rtt"] * 1.02 ** (place - len(tools) / 2)
-            panel.scatter(rtt, part["throughput"], s=4, alpha=0.25, color=colour, linewidth=0)
-            quartiles = part.groupby("rtt")["throughput"].quantile([0.25, 0.5, 0.75]).unstack()
-            several = quartiles[part.groupby("rtt").size() >= 10]
-            panel.errorbar(
-                several.index * 1.02 ** (place - len(tools) / 2),
-                several[0.5],
-                yerr=np.abs(several[[0.25, 0.75]].T.values - several[0.5].values),
-                linestyle="",
-                marker="o",
-                markersize=4,
-                color=colour,
-                label=tool,
-                capsize=2,
-            )
-        panel.set_xscale("log")
-        panel.xaxis.set_major_formatter("{x:g}")
-        panel.set(xlabel="RTT (ms)", ylabel="throughput (Gbit/s)", ylim=(0, None))
-        panel.legend(fontsize=8)
-        panel.grid(visible=True, alpha=0.3)
-        notes = [
-            "Tested is whether it is better; published was slightly better, and the effect says by how much.",
-            "Dots: single measurements. Circles: median and quartiles of links with ten or more.",
-            str(data.summary.attrs.get("references", "")),
-        ]
-        close(figure, shown, notes)
+    figure, [panel] = board([1], 6.4, 4.0, shown)
+    for place, (tool, colour) in enumerate(zip(tools, colours(len(tools) + 1)[:-1], strict=True)):
+        part = cells[cells["tool"] == tool]
+        # Beside each other: both tools were used on the same links.
+        rtt = part["rtt"] * 1.02 ** (place - len(tools) / 2)
+        panel.scatter(rtt, part["throughput"], s=4, alpha=0.25, color=colour, linewidth=0)
+        quartiles = part.groupby("rtt")["throughput"].quantile([0.25, 0.5, 0.75]).unstack()
+        several = quartiles[part.groupby("rtt").size() >= 10]
+        panel.errorbar(
+            several.index * 1.02 ** (place - len(tools) / 2),
+            several[0.5],
+            yerr=np.abs(several[[0.25, 0.75]].T.values - several[0.5].values),
+            linestyle="",
+            marker="o",
+            markersize=4,
+            color=colour,
+            label=tool,
+            capsize=2,
+        )
+    panel.set_xscale("log")
+    panel.xaxis.set_major_formatter("{x:g}")
+    panel.set(xlabel="RTT (ms)", ylabel="throughput (Gbit/s)", ylim=(0, None))
+    panel.legend(fontsize=8)
+    panel.grid(visible=True, alpha=0.3)
+    notes = [
+        "Tested is whether it is better; published was slightly better, and the effect says by how much.",
+        "Dots: single measurements. Circles: median and quartiles of links with ten or more.",
+        str(data.summary.attrs.get("references", "")),
+    ]
+    close(figure, shown, notes)
     return figure
 
 

@@ -15,13 +15,7 @@ from tpcsweep.published.scaling import scaled
 
 
 def planned(figure: PublishedFigure, results: Path, testbed: str | None, scale: str | None) -> Configuration:
-    """The configuration of a figure's sweep.
-
-    Args:
-        figure: One that is made of a sweep.
-        results: The folder of all published figures.
-        testbed: None for the figure's own.
-        scale: None for the published scale.
+    """The configuration of a figure's sweep, by default on the figure's own testbed and at the published scale.
 
     Raises:
         ConfigurationError: for a testbed that cannot be read, or a scale by which the sweep cannot be scaled.

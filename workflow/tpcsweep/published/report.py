@@ -48,9 +48,7 @@ _ELSEWHERE = "in no figure here"
 def table(made: Iterable[Path], studies: Iterable[Mapping[str, Any]] = ()) -> pd.DataFrame:
     """Give a row for each claim of each figure that was made, of each study, and for each claim that none carries.
 
-    Args:
-        made: The figures' pictures, whose verdicts are beside them.
-        studies: Rows with verdicts that studies came to.
+    The verdicts of figures are beside the pictures that were made.
     """
     rows = [row for picture in made for row in orjson.loads(picture.with_suffix(".json").read_bytes())]
     rows += studies
@@ -67,14 +65,7 @@ def write(
     studies: Iterable[Mapping[str, Any]] = (),
     others: Sequence[Path] = (),
 ) -> None:
-    """Write verdicts.csv, .json, .png, .svg and report.html.
-
-    Args:
-        folder: Where to.
-        made: Pictures by figure.
-        studies: Rows with verdicts that studies came to.
-        others: Files of other targets, which the page leads to.
-    """
+    """Write verdicts.csv, .json, .png, .svg and report.html, which leads to the files of other targets."""
     verdicts = table(made.values(), studies)
     verdicts.to_csv(folder / "verdicts.csv", index=False, float_format="%.6g")
     rows = [
@@ -104,34 +95,34 @@ def _line(row: Mapping[str, Any]) -> list[str]:
 _HEAD = ("claim", "figure", "data", "verdict", "effect", "role", "draws that agree")
 
 
+@styled()
 def drawn(lines: Sequence[Sequence[str]]) -> Figure:
     """Draw the table of verdicts; `lines` are its rows for people."""
-    with styled():
-        figure = Figure(figsize=(13, 0.21 * len(lines) + 0.4), layout="constrained")
-        axes = figure.subplots()
-        axes.set_axis_off()
-        wide = [0.19, 0.11, 0.2, 0.12, 0.2, 0.08, 0.1]
-        text = axes.table(
-            cellText=[[textwrap.shorten(cell, 44, placeholder=" …") for cell in line] for line in lines],
-            colLabels=list(_HEAD),
-            colWidths=wide,
-            cellLoc="left",
-            bbox=Bbox.unit(),
-        )
-        text.auto_set_font_size(False)
-        text.set_fontsize(7.5)
-        for (place, column), cell in text.get_celld().items():
-            cell.set_linewidth(0.3)
-            if place == 0:
-                cell.set_text_props(fontweight="bold")
-            elif column == _HEAD.index("verdict"):
-                word = lines[place - 1][column]
-                cell.set_text_props(color=COLOURS.get(word, "#666666"), fontweight="bold")
-        note = (
-            "Of simulated data interval and agreement are of random parameter sets. Inputs chose parameters, and what "
-            "follows from an assumption was put in: neither is a prediction."
-        )
-        head(figure, "Published claims, each on the data of the figure that carries it", [note])
+    figure = Figure(figsize=(13, 0.21 * len(lines) + 0.4), layout="constrained")
+    axes = figure.subplots()
+    axes.set_axis_off()
+    wide = [0.19, 0.11, 0.2, 0.12, 0.2, 0.08, 0.1]
+    text = axes.table(
+        cellText=[[textwrap.shorten(cell, 44, placeholder=" …") for cell in line] for line in lines],
+        colLabels=list(_HEAD),
+        colWidths=wide,
+        cellLoc="left",
+        bbox=Bbox.unit(),
+    )
+    text.auto_set_font_size(False)
+    text.set_fontsize(7.5)
+    for (place, column), cell in text.get_celld().items():
+        cell.set_linewidth(0.3)
+        if place == 0:
+            cell.set_text_props(fontweight="bold")
+        elif column == _HEAD.index("verdict"):
+            word = lines[place - 1][column]
+            cell.set_text_props(color=COLOURS.get(word, "#666666"), fontweight="bold")
+    note = (
+        "Of simulated data interval and agreement are of random parameter sets. Inputs chose parameters, and what "
+        "follows from an assumption was put in: neither is a prediction."
+    )
+    head(figure, "Published claims, each on the data of the figure that carries it", [note])
     return figure
 
 

@@ -20,15 +20,13 @@ SIZES = ("file_size", "tcp_buffer")
 
 SMALLEST = {"file_size": 2**20, "tcp_buffer": 2**16}
 """Bytes below which set-up, or a handful of packets, is all that would be measured."""
-FEWEST_PACKETS = 100
-"""Packets below which a queue loses those of every burst, whatever the RTT."""
+FEWEST_PACKETS = 100  # packets below which a queue loses those of every burst, whatever the RTT
 FEWEST_CORES = 0.1
 """Cores below which an origin's throughput means little. With 0.025 to 0.05 it varied by a factor of three with the
 streams, as the quota is spent within a few milliseconds of each period of the scheduler."""
 MOST_STREAMS = 64
 """The limit on testbeds of kind netns, where each stream is a process on the machine that measures."""
-FEWEST_STREAMS = 3
-"""The fewest values of streams that show the shape of a curve."""
+FEWEST_STREAMS = 3  # the fewest values of streams that show the shape of a curve
 ON_SITE = 1.0
 """RTTs below this, in ms, were those of the published hosts alone: here none is added to the machine's own."""
 

@@ -14,6 +14,7 @@ from tpcsweep.published.base import Data, PublishedFigure, Shown
 from tpcsweep.published.layout import board, close
 
 
+@styled()
 def _layers(data: Data, shown: Shown) -> Figure:
     """Draw the mean after warm-up with its interval, and average and maximum with ramp-up, as were published."""
     # Each layer has one tool: of the others its cells do not exist.
@@ -22,39 +23,32 @@ def _layers(data: Data, shown: Shown) -> Figure:
         summary = summary.max("tool")
     layers, buffers = summary["layer"].values.tolist(), summary["tcp_buffer"].values.tolist()
     palette = colours(len(buffers))
-    with styled():
-        figure, axes = board(1, len(layers), 2.6, 3.0, shown)
-        for panel, layer in zip(axes.flat, layers, strict=True):
-            for place, (buffer, colour) in enumerate(zip(buffers, palette, strict=True)):
-                curve = summary.sel(layer=layer, tcp_buffer=buffer)
-                x = np.asarray(curve["streams"].values, float)
-                panel.fill_between(
-                    x, curve["throughput_low"], curve["throughput_high"], color=colour, alpha=0.22
-                )
-                # Where buffers make no difference each is seen behind the next.
-                wide = 0.9 * (len(buffers) - place)
-                panel.plot(x, curve["throughput"], color=colour, marker=".", linewidth=wide)
-                panel.plot(x, curve["throughput_average"], ":", color=colour, linewidth=1)
-                panel.scatter(
-                    x, curve["throughput_max"], marker="^", s=16, facecolor="none", edgecolor=colour
-                )
-            panel.set_title(words(layer))
-            panel.set_xlabel("streams")
-            panel.set_xticks(x)
-            panel.set_ylim(0)
-            panel.grid(visible=True, alpha=0.3)
-        axes.flat[0].set_ylabel(rate_label(data.summary))
-        handles = [
-            *(
-                Line2D([], [], color=colour, marker=".", label=title_of({"tcp_buffer": buffer}))
-                for buffer, colour in zip(buffers, palette, strict=True)
-            ),
-            Line2D([], [], color="#333333", linestyle=":", label="average with ramp-up"),
-            Line2D([], [], color="#333333", linestyle="", marker="^", fillstyle="none", label="maximum"),
-        ]
-        close(
-            figure, shown, [_tests(summary), f"{mean_note(data.summary)} {band_note(data.summary)}"], handles
-        )
+    figure, panels = board([len(layers)], 2.6, 3.0, shown)
+    for panel, layer in zip(panels, layers, strict=True):
+        for place, (buffer, colour) in enumerate(zip(buffers, palette, strict=True)):
+            curve = summary.sel(layer=layer, tcp_buffer=buffer)
+            x = np.asarray(curve["streams"].values, float)
+            panel.fill_between(x, curve["throughput_low"], curve["throughput_high"], color=colour, alpha=0.22)
+            # Where buffers make no difference each is seen behind the next.
+            wide = 0.9 * (len(buffers) - place)
+            panel.plot(x, curve["throughput"], color=colour, marker=".", linewidth=wide)
+            panel.plot(x, curve["throughput_average"], ":", color=colour, linewidth=1)
+            panel.scatter(x, curve["throughput_max"], marker="^", s=16, facecolor="none", edgecolor=colour)
+        panel.set_title(words(layer))
+        panel.set_xlabel("streams")
+        panel.set_xticks(x)
+        panel.set_ylim(0)
+        panel.grid(visible=True, alpha=0.3)
+    panels[0].set_ylabel(rate_label(data.summary))
+    handles = [
+        *(
+            Line2D([], [], color=colour, marker=".", label=title_of({"tcp_buffer": buffer}))
+            for buffer, colour in zip(buffers, palette, strict=True)
+        ),
+        Line2D([], [], color="#333333", linestyle=":", label="average with ramp-up"),
+        Line2D([], [], color="#333333", linestyle="", marker="^", fillstyle="none", label="maximum"),
+    ]
+    close(figure, shown, [_tests(summary), f"{mean_note(data.summary)} {band_note(data.summary)}"], handles)
     return figure
 
 

@@ -26,7 +26,6 @@ class Measured(NamedTuple):
     cell: Cell
     flags: frozenset[str]
     attempts: int
-    """How often."""
     work: float
     """ms that a piece of work took meanwhile; NaN where that is not known, or no CPU bound the cell."""
 
@@ -42,12 +41,8 @@ def of_file(cell: Cell, content: Mapping[str, Any]) -> Measured | None:
 def chosen(cells: Iterable[Measured], share: float, total: int) -> list[Cell]:
     """Choose those to measure once more: with the most and gravest of CAUSES first, then of the slowest machine.
 
-    Cells that were measured more than once are left alone: what was wrong twice is the setting's.
-
-    Args:
-        cells: the sweep's that were measured.
-        share: at most this part of `total` is chosen, rounded up.
-        total: the number of the sweep's cells.
+    Cells that were measured more than once are left alone: what was wrong twice is the setting's. At most a share of
+    the total number of cells is chosen, rounded up.
     """
     measured = list(cells)
     fastest = min((cell.work for cell in measured if cell.work > 0), default=math.nan)
@@ -70,9 +65,7 @@ def better(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, An
     when it began, its throughput with the interval, how fast the machine was, its flags and status; and `attempts` of
     its summary counts both.
 
-    Args:
-        earlier: the cell's file without its specification.
-        later: the same.
+    Both are a cell's file without its specification.
     """
     worse = (_faults(later), _work(later)) > (_faults(earlier), _work(earlier))
     kept, other = (earlier, later) if worse else (later, earlier)

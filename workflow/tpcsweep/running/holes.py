@@ -10,7 +10,7 @@ from typing import NamedTuple
 import orjson
 
 from tpcsweep.configuration.loading import Configuration, wanted
-from tpcsweep.configuration.sweep import Cell
+from tpcsweep.configuration.sweep import Cell, by_deployment
 from tpcsweep.files import write_json, write_text
 from tpcsweep.running import results
 
@@ -60,10 +60,7 @@ def foldable(configuration: Configuration) -> tuple[list[Path], str]:
 
 def holes(configuration: Configuration, cells: Iterable[Cell]) -> list[Hole]:
     """Find those among some cells whose files say that they were not measured, by deployment, in the cells' order."""
-    left_out: dict[str, list[Cell]] = {}
-    for cell in cells:
-        if results.left_out(configuration.cell_file(cell)):
-            left_out.setdefault(cell.deployment_path, []).append(cell)
+    left_out = by_deployment(cell for cell in cells if results.left_out(configuration.cell_file(cell)))
     files = {deployment: configuration.cell_file(group[0]) for deployment, group in left_out.items()}
     return [
         Hole(
@@ -92,22 +89,16 @@ def beside(dataset: Path) -> bool:
 
 def listed(left_out: Sequence[Hole]) -> str:
     """Say them to people, at the end of a run."""
-    lines = []
-    for hole in left_out:
-        cells = f"{len(hole.cells)} cell" + "s" * (len(hole.cells) > 1)
-        lines += [f"  {hole.deployment} ({cells}): {hole.why}", f"    {hole.command}"]
-    return "\n".join(lines)
+    return "\n".join(
+        f"  {hole.deployment} ({len(hole.cells)} cell{'s' * (len(hole.cells) > 1)}): {hole.why}\n    {hole.command}"
+        for hole in left_out
+    )
 
 
 def write(left_out: Sequence[Hole], total: int, file: Path, page: Path, front: Path) -> None:
-    """Write a sweep's holes for programs, and a table of them for its report.
+    """Write a sweep's holes as JSON to `file`, and to `page`, which begins its report, as a table above `front`.
 
-    Args:
-        left_out: the holes.
-        total: the number of the sweep's cells.
-        file: gets them as JSON.
-        page: gets the table, followed by what is in `front`.
-        front: the first page of every sweep's report.
+    `total` is the number of the sweep's cells.
     """
     write_text(page, table(left_out, total) + front.read_text())
     # Last, as its time tells which cells it was made of.
@@ -119,8 +110,9 @@ def table(left_out: Sequence[Hole], total: int) -> str:
     if not left_out:
         return ""
     count = sum(len(hole.cells) for hole in left_out)
+    said = "Figures show them as holes, and models were fitted without them."
     lines = [
-        f"**Not measured: {count} of {total} cells.** Figures show them as holes, and models were fitted without them.",
+        f"**Not measured: {count} of {total} cells.** {said}",
         "",
         ".. list-table::",
         "   :header-rows: 1",

@@ -38,6 +38,12 @@ class Internals:
         """Whether jobs run in conda environments of their own."""
         return "conda" in map(str, self._workflow.deployment_settings.deployment_method)
 
+    def run_in(self, environment: str) -> None:
+        """Give the jobs of all rules one conda environment, which counts where they have one of their own at all."""
+        for rule in self._workflow.rules:
+            if not rule.norun:
+                rule.conda_env = environment
+
     def inner(self, _wildcards: object) -> list[str]:
         """Give params the beginning of a Snakemake's command line within a job: as many cores and testbeds as here."""
         workflow = self._workflow

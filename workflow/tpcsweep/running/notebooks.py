@@ -24,7 +24,6 @@ class LocalEngine(NBClientEngine):  # type: ignore[misc]
 
     @classmethod
     def execute_managed_notebook(cls, nb_man: Any, kernel_name: str, **options: Any) -> Any:
-        """Run a notebook's cells."""
         with tempfile.TemporaryDirectory(prefix="tpcsweep-") as folder:
             config = Config({"KernelManager": {"transport": "ipc", "ip": f"{folder}/kernel"}})
             return super().execute_managed_notebook(nb_man, kernel_name, config=config, **options)
@@ -36,10 +35,7 @@ papermill_engines.register(None, LocalEngine)
 def run(notebook: Path, output: Path, values: Mapping[str, Any]) -> None:
     """Run a notebook, and write it with its outputs when it has run to its end.
 
-    Args:
-        notebook: the file.
-        output: the file that is written.
-        values: by name; those that are parameters of the notebook are given to it.
+    Of the values those are given to it that are its parameters.
 
     Raises:
         NotebookError: for a cell that raises.

@@ -110,8 +110,7 @@ class Progress:
         with _noted(self._folder) as self._run:
             self._run["done"] += len(cells)
             self._run["left_out"] += cells
-        text = f"{self._sweep}: {len(cells)} cell(s) of {deployment} not measured: {why}{self._left()}"
-        self._say(text)
+        self._say(f"{self._sweep}: {len(cells)} cell(s) of {deployment} not measured: {why}{self._left()}")
 
     def _head(self, number: int) -> str:
         return f"{self._sweep} cell {number}/{max(number, self._run['cells'])} {self._name}"

@@ -22,11 +22,7 @@ _HOLE = b'{"status":"not_measured",'
 
 
 def stale(path: Path, wanted: Mapping[str, Any]) -> bool:
-    """Whether a cell must be measured.
-
-    It must where its file is missing or unreadable, was written for another specification than the wanted one, or
-    says that the cell was not measured.
-    """
+    """Whether a cell must be measured: the file is missing, unreadable, of another specification or no measurement."""
     head = orjson.dumps({"spec": wanted})[:-1] + b","  # as `publish` writes it
     try:
         with path.open("rb") as file:
@@ -39,7 +35,6 @@ def stale(path: Path, wanted: Mapping[str, Any]) -> bool:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Read a cell's file."""
     content: dict[str, Any] = orjson.loads(path.read_bytes())
     return content
 
@@ -63,13 +58,7 @@ def publish(path: Path, spec: Mapping[str, Any], result: Mapping[str, Any], resc
 
 
 def leave_out(path: Path, spec: Mapping[str, Any], record: Mapping[str, Any]) -> None:
-    """Write that a cell was not measured, beside its place and renamed. The cell stays stale.
-
-    Args:
-        path: the cell's file.
-        spec: what it was to be measured under.
-        record: `message` says why, and the rest is as in the file of a cell without any figure.
-    """
+    """Write that a cell was not measured, for which `message` of the record says why. The cell stays stale."""
     with _written(path, {"status": NOT_MEASURED, "spec": spec, **record}):
         pass
 

@@ -20,7 +20,7 @@ from tpcsweep import testbeds
 from tpcsweep.broken import BROKEN, BrokenError, FaultError
 from tpcsweep.configuration.checks import extras, files_of
 from tpcsweep.configuration.loading import Configuration, wanted
-from tpcsweep.configuration.sweep import Cell
+from tpcsweep.configuration.sweep import Cell, by_deployment
 from tpcsweep.extras import MissingExtraError, missing
 from tpcsweep.linux import signals
 from tpcsweep.measure import provenance
@@ -63,10 +63,7 @@ def run(configuration: Configuration, deployment: str, logs: Path) -> None:
     does not come up as asked, TRIES times, or breaks GIVE_UP_AFTER times in a row are left out, with the reason in
     their files.
 
-    Args:
-        configuration: of the sweep.
-        deployment: its path.
-        logs: the folder for everything that servers and commands say.
+    Everything that servers and commands say is written to the folder of logs.
 
     Raises:
         Exception: what is in `expected`, when a deployment does not go.
@@ -97,11 +94,9 @@ def finish(configuration: Configuration) -> list[Hole]:
     progress.more(folder, sum(len(hole.cells) for hole in missing))
     for hole in missing:
         run(configuration, hole.deployment, _logs(configuration, hole.deployment))
-    by_deployment: dict[str, list[Cell]] = {}
-    for cell in _once_more(configuration):
-        by_deployment.setdefault(cell.deployment_path, []).append(cell)
-    progress.more(folder, sum(map(len, by_deployment.values())))
-    for deployment, cells in by_deployment.items():
+    once_more = by_deployment(_once_more(configuration))
+    progress.more(folder, sum(map(len, once_more.values())))
+    for deployment, cells in once_more.items():
         # Each cell keeps the measurement with fewer warnings.
         tasks = [
             task._replace(
@@ -152,9 +147,7 @@ def conclude(configuration: Configuration) -> str:
 def begin(configuration: Configuration, *, try_testbed: bool = True) -> None:
     """Start a run: keep others out of its results and noise out of its output, and count the cells to measure.
 
-    Args:
-        configuration: of the sweep.
-        try_testbed: whether the testbed is tried where there are cells to measure.
+    Where there are any, the testbed is tried too, unless `try_testbed` says otherwise.
 
     Raises:
         Exception: what is in `expected`, where the testbed cannot measure any cell.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
@@ -36,6 +36,29 @@ class Request:
     """The most streams that a cell has."""
     arriving: int = 0
     """Bytes of the files that arrive in memory at a time, the most that a cell has."""
+
+
+class TeardownError(Exception):
+    """Something of a deployment is still there; the message says what."""
+
+
+def take_all_steps(
+    identifier: str, steps: Iterable[Callable[[], object]], *expected: type[Exception]
+) -> None:
+    """Take every step of a deployment's teardown, whatever became of the others.
+
+    Raises:
+        TeardownError: What was raised in them of what is expected, if anything.
+    """
+    problems = []
+    handled: tuple[type[Exception], ...] = (TeardownError, *expected)
+    for step in steps:
+        try:
+            step()
+        except handled as error:
+            problems.append(str(error))
+    if problems:
+        raise TeardownError(f"deployment {identifier} is not gone: {'; '.join(problems)}")
 
 
 class Deployment(Protocol):

@@ -1,18 +1,8 @@
-"""What netem's packet limit leaves of a path, by arithmetic alone. Pure.
+"""What netem's packet limit leaves of a path, by arithmetic alone: docs/open-questions.md. Pure.
 
-A packet stays in netem for its delay, so that by Little's law no more than limit × packet / delay leave in a time. The
-limit of 1000 packets is what tc-netem(8) takes by itself. A packet is what the queue counts: with offloads a GSO
-super-packet is one. How large those are, Linux decides (tcp_tso_autosize() in net/ipv4/tcp_output.c): what the
-connection's pacing rate sends in 1/1024 s (sk_pacing_shift), at least two segments (net.ipv4.tcp_min_tso_segs), at most
-64 KiB; and the pacing rate is 1.2 times the connection's own (2 in slow start; net.ipv4.tcp_pacing_ca_ratio and
-tcp_pacing_ss_ratio).
-
-So what decides is the rate of one connection. At the cap each of n connections has limit × packet / (delay × n), and
-packets pay for themselves, that is, a connection's pace makes packets as large as it sends, as long as
-
-    n ≤ ratio × limit × 1/1024 s / delay.
-
-With more connections packets shrink until they have two segments, and the cap no longer depends on how many there are.
+How large packets are, Linux decides (tcp_tso_autosize() in net/ipv4/tcp_output.c): what the connection's pacing rate
+sends in 1/1024 s (sk_pacing_shift), at least two segments (net.ipv4.tcp_min_tso_segs), at most 64 KiB. The pacing rate
+is 1.2 times the connection's own (2 in slow start; net.ipv4.tcp_pacing_ca_ratio and tcp_pacing_ss_ratio).
 """
 
 from __future__ import annotations
@@ -24,12 +14,9 @@ from typing import NamedTuple
 from tpcsweep.paths.plan import SUPER_PACKET, held
 from tpcsweep.tcp import HEADERS
 
-DEFAULT_LIMIT = 1000
-"""Packets, tc-netem(8)."""
-SEGMENTS = 2
-"""The fewest of a super-packet, net.ipv4.tcp_min_tso_segs."""
-PACED = 1000 / 1024
-"""ms of a connection's pace that make a super-packet, 2^-sk_pacing_shift s."""
+DEFAULT_LIMIT = 1000  # packets, tc-netem(8)
+SEGMENTS = 2  # the fewest of a super-packet, net.ipv4.tcp_min_tso_segs
+PACED = 1000 / 1024  # ms of a connection's pace that make a super-packet, 2^-sk_pacing_shift s
 
 
 class Span(NamedTuple):
@@ -39,15 +26,13 @@ class Span(NamedTuple):
     high: float
 
 
-RATIO = Span(1.2, 2.0)
-"""Pacing rate over a connection's own: congestion avoidance, slow start."""
+RATIO = Span(1.2, 2.0)  # pacing rate over a connection's own: congestion avoidance, slow start
 REACHED = Span(0.85, 1.0)
 """What cubic keeps of a path that drops what is above its cap. The least is what was measured: 0.85 with 32 real
 transfers at 120 and 240 ms (docs/shipped-sweeps.md, netem-limit). That is less than the 0.925 of connections that do
 nothing but back off together: cubic comes back from 0.7 of its window to all of it along a curve whose mean is
 1 − 0.3/4 (RFC 9438). Connections that never back off together keep all of it."""
-ABOUT_1 = Span(1 / 1.5, 1.5)
-"""Gbit/s that count as about 1, as for the claim chep2023.rtt120_cap."""
+ABOUT_1 = Span(1 / 1.5, 1.5)  # Gbit/s that count as about 1, as for the claim chep2023.rtt120_cap
 
 
 @dataclass(frozen=True)
@@ -56,14 +41,10 @@ class Setup:
 
     delay: float
     """ms that netem holds a packet of data: the RTT where it is on the sender's side alone, half of it on both."""
-    mtu: int = 9000
-    """Bytes."""
-    offloads: bool = True
-    """Whether senders make super-packets."""
-    limit: int = DEFAULT_LIMIT
-    """Packets of each queue."""
-    queues: int = 1
-    """How many data leave through."""
+    mtu: int = 9000  # bytes
+    offloads: bool = True  # whether senders make super-packets
+    limit: int = DEFAULT_LIMIT  # packets of each queue
+    queues: int = 1  # how many data leave through
 
     @property
     def packets(self) -> Span:

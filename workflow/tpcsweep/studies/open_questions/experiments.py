@@ -13,22 +13,15 @@ from typing import Any
 from tpcsweep.linux import uml
 from tpcsweep.studies.open_questions.arithmetic import DEFAULT_LIMIT
 
-AMPLE = 20_000
-"""Packets that are more than this machine fills: no limit."""
-LARGE = 8 * 2**20
-"""Bytes of TCP buffers that bind nothing here."""
+AMPLE = 20_000  # packets that are more than this machine fills: no limit
+LARGE = 8 * 2**20  # bytes of TCP buffers that bind nothing here
 SMALL = 128 * 2**10
-PLENTY = 100_000
-"""Pages of memory for TCP that bind nothing here."""
+PLENTY = 100_000  # pages of memory for TCP that bind nothing here
 SECONDS = 5
-OMITTED = 3
-"""Seconds before the measurement, for slow start and what follows its first losses."""
-NEEDED = ("veth", "sch_netem", "sch_ingress", "cls_matchall", "act_police")
-"""Kernel modules."""
-EACH = 3 * (SECONDS + OMITTED) + 10
-"""Seconds that an experiment may take on a busy machine."""
-BOOT = 120
-"""Seconds that the kernel and Python may take to start there."""
+OMITTED = 3  # seconds before the measurement, for slow start and what follows its first losses
+NEEDED = ("veth", "sch_netem", "sch_ingress", "cls_matchall", "act_police")  # kernel modules
+EACH = 3 * (SECONDS + OMITTED) + 10  # seconds that an experiment may take on a busy machine
+BOOT = 120  # seconds that the kernel and Python may take to start there
 
 
 @dataclass(frozen=True)
@@ -39,19 +32,15 @@ class Experiment:
     streams: int = 16
     rtt: float = 120.0
     """ms, all of it in netem at the sender's interface, as the shortest tc command has it."""
-    limit: int = AMPLE
-    """Packets, of netem."""
-    mtu: int = 9000
-    """Bytes."""
+    limit: int = AMPLE  # packets, of netem
+    mtu: int = 9000  # bytes
     offloads: bool = True
-    tcp_buffer: int = LARGE
-    """Bytes."""
+    tcp_buffer: int = LARGE  # bytes
     tcp_pages: int = PLENTY
     """The last of net.ipv4.tcp_mem's three, in pages of 4 KiB."""
     policer: float | None = None
     """Gbit/s above which packets are dropped on arrival; None: none."""
-    loss: float = 0.0
-    """Share of packets."""
+    loss: float = 0.0  # share of packets
 
 
 def corners(experiment: Experiment) -> tuple[Experiment, ...]:

@@ -23,10 +23,8 @@ INVERSE = Region(-1.3, -0.7)
 AS_STREAMS = Region(0.7, 1.3)
 BETWEEN = Region(-1.3, 0.3)
 
-RTT = 0.12
-"""s, of question (1)."""
-RATE = 1e9
-"""bit/s, of question (1)."""
+RTT = 0.12  # s, of question (1)
+RATE = 1e9  # bit/s, of question (1)
 STREAMS = (10, 500)
 PAGE = 4096
 
@@ -46,8 +44,7 @@ class Explanation:
     """An observable that tells it apart, with the command."""
     streams: Region
     """Exponents of streams at the longest RTT that experiments with it are to have."""
-    rtt: Region
-    """Exponents of RTT."""
+    rtt: Region  # exponents of RTT
 
 
 def _caps(*, offloads: bool) -> str:
@@ -138,11 +135,7 @@ def explanations() -> tuple[Explanation, ...]:
 
 
 def table(seen: pd.DataFrame) -> pd.DataFrame:
-    """A row for each explanation: what it predicts, what tells it apart, what was seen.
-
-    Args:
-        seen: rows of `observed.read`.
-    """
+    """A row for each explanation: what it predicts, what tells it apart, what was seen by `observed.read`."""
     return pd.DataFrame(
         {
             "explanation": explanation.title,
@@ -159,10 +152,6 @@ def verdict(explanation: Explanation, seen: pd.DataFrame) -> str:
     """What experiments with an explanation's knob showed, of each source: exponents, and whether as expected.
 
     With a limit only of cells whose packets are as small as they get; the others have no exponent of their own.
-
-    Args:
-        explanation: the one that is judged.
-        seen: rows of `observed.read`.
     """
     said = []
     for source, rows in seen[seen["explanation"] == explanation.name].groupby("source"):
@@ -223,9 +212,6 @@ def corners(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def limits(seen: pd.DataFrame) -> pd.DataFrame:
     """The rows with a packet limit beside the arithmetic, and whether both overlap within two standard errors.
-
-    Args:
-        seen: rows of `observed.read`.
 
     Returns:
         Their columns, `inside`, and `of_law`: throughput over limit × packet / delay with the packets that were seen,

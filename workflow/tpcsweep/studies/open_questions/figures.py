@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,85 +21,84 @@ _MARKERS = "osD^vP"
 _STREAMS = range(1, 521)
 
 
-@contextmanager
-def _drawn(width: float, height: float) -> Iterator[tuple[Figure, Axes]]:
-    """A figure and its axes, which get their grid at the end."""
-    with styled():
-        figure = Figure(figsize=(width, height), layout="constrained")
-        axes = figure.add_subplot()
-        yield figure, axes
-        axes.grid(visible=True, alpha=0.3)
+def _axes(width: float, height: float) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.add_subplot()
+    axes.grid(visible=True, alpha=0.3)
+    return figure, axes
 
 
+@styled()
 def prediction() -> Figure:
     """Goodput over streams by arithmetic at 120 ms: a band for each MTU, with and without offloads.
 
     Bands go from all of the delay on one side to half on each; they are faint where packets may have any size.
     """
-    with _drawn(6.4, 3.8) as (figure, axes):
-        settings = [(mtu, offloads) for mtu in (9000, 1500) for offloads in (True, False)]
-        for colour, (mtu, offloads) in zip(_COLOURS, settings, strict=False):
-            whole, half = (Setup(share * RTT, mtu, offloads) for share in (1, 0.5))
-            settled = np.array(_STREAMS) > half.crossover.high
-            label = f"MTU {mtu}, offloads {'on' if offloads else 'off'}"
-            least = [whole.goodput(count).low for count in _STREAMS]
-            most = [half.goodput(count).high for count in _STREAMS]
-            look: dict[str, Any] = {"x": _STREAMS, "y1": least, "y2": most, "color": colour}
-            axes.fill_between(**look, where=settled, alpha=0.5, linewidth=1, label=label)
-            axes.fill_between(**look, where=~settled, alpha=0.1, linewidth=0)
-        axes.axhspan(*ABOUT_1, color="#555555", alpha=0.15, label="about 1 Gbit/s, as published")
-        axes.set(xscale="log", yscale="log", xlabel="streams", ylabel="goodput (Gbit/s), by arithmetic")
-        axes.set_title(f"By arithmetic, not measured: what 1000 packets leave at {RTT:g} ms")
-        axes.legend(fontsize="small")
+    figure, axes = _axes(6.4, 3.8)
+    settings = [(mtu, offloads) for mtu in (9000, 1500) for offloads in (True, False)]
+    for colour, (mtu, offloads) in zip(_COLOURS, settings, strict=False):
+        whole, half = (Setup(share * RTT, mtu, offloads) for share in (1, 0.5))
+        settled = np.array(_STREAMS) > half.crossover.high
+        label = f"MTU {mtu}, offloads {'on' if offloads else 'off'}"
+        least = [whole.goodput(count).low for count in _STREAMS]
+        most = [half.goodput(count).high for count in _STREAMS]
+        look: dict[str, Any] = {"x": _STREAMS, "y1": least, "y2": most, "color": colour}
+        axes.fill_between(**look, where=settled, alpha=0.5, linewidth=1, label=label)
+        axes.fill_between(**look, where=~settled, alpha=0.1, linewidth=0)
+    axes.axhspan(*ABOUT_1, color="#555555", alpha=0.15, label="about 1 Gbit/s, as published")
+    axes.set(xscale="log", yscale="log", xlabel="streams", ylabel="goodput (Gbit/s), by arithmetic")
+    axes.set_title(f"By arithmetic, not measured: what 1000 packets leave at {RTT:g} ms")
+    axes.legend(fontsize="small")
     return figure
 
 
+@styled()
 def against_arithmetic(seen: pd.DataFrame) -> Figure:
     """Throughput of everything with a packet limit against what the arithmetic gives, from the least to the most."""
     rows = seen[np.isfinite(seen["limit"].astype(float))]
-    with _drawn(6.4, 4.4) as (figure, axes):
-        for place, (source, group) in enumerate(rows.groupby("source")):
-            middle = np.sqrt(group["least"] * group["most"])
-            axes.errorbar(
-                middle,
-                group["throughput"],
-                xerr=[middle - group["least"], group["most"] - middle],
-                yerr=2 * group["error"],
-                fmt=_MARKERS[place % len(_MARKERS)],
-                color=_COLOURS[place % len(_COLOURS)],
-                markersize=4,
-                linewidth=0.8,
-                alpha=0.8,
-                label=f"SIMULATED: {source}" if group["simulated"].any() else source,
-            )
-        if len(rows):
-            ends = [rows[["least", "throughput"]].min().min(), rows[["most", "throughput"]].max().max()]
-            axes.plot(ends, ends, color="#555555", linestyle=":", linewidth=1, label="as by arithmetic")
-            axes.set(xscale="log", yscale="log")
-            axes.legend(fontsize="small")
-        axes.set(xlabel="by arithmetic, least to most (Gbit/s)", ylabel="throughput (Gbit/s)")
-        axes.set_title("Throughput with a packet limit, and what the limit leaves by arithmetic")
+    figure, axes = _axes(6.4, 4.4)
+    for place, (source, group) in enumerate(rows.groupby("source")):
+        middle = np.sqrt(group["least"] * group["most"])
+        axes.errorbar(
+            middle,
+            group["throughput"],
+            xerr=[middle - group["least"], group["most"] - middle],
+            yerr=2 * group["error"],
+            fmt=_MARKERS[place % len(_MARKERS)],
+            color=_COLOURS[place % len(_COLOURS)],
+            markersize=4,
+            linewidth=0.8,
+            alpha=0.8,
+            label=f"SIMULATED: {source}" if group["simulated"].any() else source,
+        )
+    if len(rows):
+        ends = [rows[["least", "throughput"]].min().min(), rows[["most", "throughput"]].max().max()]
+        axes.plot(ends, ends, color="#555555", linestyle=":", linewidth=1, label="as by arithmetic")
+        axes.set(xscale="log", yscale="log")
+        axes.legend(fontsize="small")
+    axes.set(xlabel="by arithmetic, least to most (Gbit/s)", ylabel="throughput (Gbit/s)")
+    axes.set_title("Throughput with a packet limit, and what the limit leaves by arithmetic")
     return figure
 
 
+@styled()
 def over_rtt(seen: pd.DataFrame) -> Figure:
     """Throughput over RTT at fixed streams: a panel for each source, a line for each setting with three RTTs."""
     alike = ["source", "explanation", "streams", "limit", "mtu"]
     lines = [(key, rows) for key, rows in seen.groupby(alike, dropna=False) if rows["rtt"].nunique() > 2]
     sources = sorted({key[0] for key, _ in lines}) or ["not measured"]
-    with styled():
-        figure = Figure(figsize=(4.6 * len(sources), 4), layout="constrained")
-        for axes, source in zip(figure.subplots(1, len(sources), squeeze=False)[0], sources, strict=True):
-            chosen = [(key, rows) for key, rows in lines if key[0] == source]
-            for place, (key, rows) in enumerate(chosen):
-                _over_rtt(axes, key, rows, place)
-            simulated = bool(seen.loc[seen["source"] == source, "simulated"].any())
-            axes.set(xlabel="RTT (ms)", ylabel=f"throughput (Gbit/s){', SIMULATED' * simulated}")
-            axes.set_title(source, fontsize="small", wrap=True)
-            axes.grid(visible=True, alpha=0.3)
-            if chosen:
-                axes.set(xscale="log", yscale="log")
-                axes.legend(fontsize="x-small")
+    figure = Figure(figsize=(4.6 * len(sources), 4), layout="constrained")
+    for axes, source in zip(figure.subplots(1, len(sources), squeeze=False)[0], sources, strict=True):
+        chosen = [(key, rows) for key, rows in lines if key[0] == source]
+        for place, (key, rows) in enumerate(chosen):
+            _over_rtt(axes, key, rows, place)
+        simulated = bool(seen.loc[seen["source"] == source, "simulated"].any())
+        axes.set(xlabel="RTT (ms)", ylabel=f"throughput (Gbit/s){', SIMULATED' * simulated}")
+        axes.set_title(source, fontsize="small", wrap=True)
+        axes.grid(visible=True, alpha=0.3)
+        if chosen:
+            axes.set(xscale="log", yscale="log")
+            axes.legend(fontsize="x-small")
     return figure
 
 

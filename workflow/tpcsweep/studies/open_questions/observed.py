@@ -42,8 +42,7 @@ neither unsteady nor of a machine whose CPUs were all busy."""
 
 FLOOR = 0.05
 """No error is taken for less than this share of a throughput: cells measured anew differ by about as much."""
-SMALL_BUFFER = 2**20
-"""TCP buffers below this are what a row is about."""
+SMALL_BUFFER = 2**20  # TCP buffers below this are what a row is about
 
 
 def read(experiments: Path, datasets: Iterable[Path]) -> pd.DataFrame:

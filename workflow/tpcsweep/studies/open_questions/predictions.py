@@ -12,11 +12,9 @@ import pandas as pd  # type: ignore[import-untyped]
 
 from tpcsweep.studies.open_questions.arithmetic import ABOUT_1, Setup, rtt_exponent
 
-RTT = 120.0
-"""ms, of question (1)."""
+RTT = 120.0  # ms, of question (1)
 STREAMS = (100, 500)
-NEAR, FAR = 10.0, 60.0
-"""ms, of question (2)."""
+NEAR, FAR = 10.0, 60.0  # ms, of question (2)
 SIDES = {"one side": 1.0, "half on each side": 0.5}
 """Where the delay may have been set, with its share of the RTT."""
 
@@ -53,9 +51,7 @@ def first() -> pd.DataFrame:
 def second(streams: int, others: Sequence[float]) -> pd.DataFrame:
     """Question (2): the exponent of RTT from 10 to 60 ms that netem's limit leaves, a row for each set-up.
 
-    Args:
-        streams: how many there are at both.
-        others: Gbit/s that something else lets through.
+    Something else lets through `others`, in Gbit/s.
     """
     rows = []
     for (unknown, path), other in itertools.product(setups(), others):

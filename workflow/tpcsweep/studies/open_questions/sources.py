@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-SWEEPS = ("rivals", "netem-limit", "settle")
-"""Sweeps that speak to the questions."""
+SWEEPS = ("rivals", "netem-limit", "settle")  # sweeps that speak to the questions
 SHIPPED = Path(__file__).parents[4] / "examples" / "open_questions"
 """Measurements of the project: the experiments, and a dataset for each sweep."""
 

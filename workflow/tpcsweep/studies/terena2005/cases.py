@@ -1,10 +1,13 @@
-"""What is run beside the formulas: simulated by ns-3, and measured on this kernel. Every job imports it."""
+"""What terena2005 published, and what is run beside it: by ns-3, and on this kernel. Every job imports it.
+
+Bandwidths are in Gbit/s, RTTs in ms, MTUs in bytes, and times in s.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 SHIPPED = Path(__file__).parents[4] / "examples" / "terena2005"
 """Measurements of the project, a file for each case."""
@@ -12,50 +15,78 @@ SHIPPED = Path(__file__).parents[4] / "examples" / "terena2005"
 Kind = Literal["recovery", "loss", "mtu_fairness"]
 
 
-class Setting(NamedTuple):
-    """What makes two cases the same, however long and often they are run."""
+@dataclass(frozen=True)
+class Stream:
+    """What one Reno stream was published to get."""
 
-    kind: Kind
+    id: str
+    path: str
     bandwidth: float
     rtt: float
-    mtus: tuple[int, ...]
+    mtu: int
+    published: float
     loss: float = 0.0
-    control: str = "reno"
+
+
+UTILISATIONS = (
+    Stream("loss.lan", "LAN", 1, 0.04, 1500, 0.99, loss=1e-4),
+    Stream("loss.wan", "WAN", 1, 120, 1500, 0.012, loss=1e-4),
+)
+"""Points of the graph of utilisation against loss."""
+
+SHARES = (
+    Stream("mtu_fairness.1500", "WAN", 1, 117, 1500, 0.050),
+    Stream("mtu_fairness.9000", "WAN", 1, 117, 9000, 0.698),
+)
+"""Two streams that differ in their MTU on one path, in Gbit/s over 4000 s."""
+
+_CONDITIONS = (
+    "loss, MTU, queue and duration of the test were not published: fitting them to the four rates would be no "
+    "reproduction"
+)
+_OWN_SIGHT = "the tuning and the loss of the path were not published"
+_NO_FAST = "FAST is in no Linux kernel and not in ns-3; " + _CONDITIONS
+
+IRREPRODUCIBLE = (
+    ("variants.reno", "Reno, 9.5 Gbit/s, 264 ms", "3.0 Gbit/s", _CONDITIONS),
+    ("variants.westwood", "Westwood+, 9.5 Gbit/s, 264 ms", "4.1 Gbit/s", _CONDITIONS),
+    ("variants.bic", "BIC, 9.5 Gbit/s, 264 ms", "5.0 Gbit/s", _CONDITIONS),
+    ("variants.fast", "FAST, 9.5 Gbit/s, 264 ms", "7.3 Gbit/s", _NO_FAST),
+    ("variants.1g_reno", "Reno, 1 Gbit/s, 180 ms", "19 %", _OWN_SIGHT),
+    ("variants.1g_tuned", "Reno, tuned, 1 Gbit/s, 180 ms", "27 %", _OWN_SIGHT),
+    ("variants.1g_fast", "FAST, 1 Gbit/s, 180 ms", "95 %", _NO_FAST),
+    (
+        "disk",
+        "disk to disk where the network carries 7.5 Gbit/s",
+        "500 to 536 MB/s",
+        "it was a property of those servers' disks",
+    ),
+)
+"""What is not tried: each with its id, its setting, what was published, and why it is not."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One setting, several times over."""
+    """One setting, several times over; cases are the same however long and often they are run."""
 
-    name: str
+    name: str = field(compare=False)
     kind: Kind
-    bandwidth: float
-    """Gbit/s of the bottleneck."""
-    rtt: float
-    """ms, without queueing."""
-    seconds: float
+    bandwidth: float  # of the bottleneck
+    rtt: float  # without queueing
+    seconds: float = field(compare=False)
     """Length of a repetition, `warm_up` included; of a measured recovery the most that it may take."""
-    control: str = "reno"
-    """Congestion control as Linux calls it."""
-    loss: float = 0.0
-    """Share of packets that are lost at random."""
-    mtus: tuple[int, ...] = (1500,)
-    """Bytes, a flow for each."""
-    warm_up: float = 0.0
-    """s at the start that do not count."""
-    repetitions: int = 3
-    parallel: int = 1
+    control: str = "reno"  # congestion control as Linux calls it
+    loss: float = 0.0  # share of packets that are lost at random
+    mtus: tuple[int, ...] = (1500,)  # one for each flow
+    warm_up: float = field(default=0.0, compare=False)  # time at the start that does not count
+    repetitions: int = field(default=3, compare=False)
+    parallel: int = field(default=1, compare=False)
     """How many repetitions share the path at a time; all of them together leave it nearly empty."""
 
     @property
     def bottleneck_mtu(self) -> int:
-        """The MTU of the path: that of the largest packets, in bytes."""
+        """The MTU of the path: that of the largest packets."""
         return max(self.mtus)
-
-    @property
-    def setting(self) -> Setting:
-        """What makes it the same case as another one."""
-        return Setting(self.kind, self.bandwidth, self.rtt, self.mtus, self.loss, self.control)
 
 
 def _recovery(

@@ -17,8 +17,7 @@ from matplotlib.ticker import PercentFormatter
 from tpcsweep import tcp
 from tpcsweep.claims.terena2005 import RECOVERIES
 from tpcsweep.figures.panels import head, styled
-from tpcsweep.studies.terena2005.cases import Kind
-from tpcsweep.studies.terena2005.published import SHARES, UTILISATIONS
+from tpcsweep.studies.terena2005.cases import SHARES, UTILISATIONS, Kind
 from tpcsweep.studies.terena2005.runs import Made, Run, interval
 
 if TYPE_CHECKING:
@@ -39,88 +38,84 @@ _RECOVERY_TIME: dict[str, Callable[[float, float, int], float]] = {
 }
 
 
+@styled()
 def utilisation(runs: Sequence[Run]) -> Figure:
     """Draw utilisation against loss: Reno on the published paths, other congestion controls beside it."""
     runs = _of(runs, "loss")
     paths = sorted({(run.case.rtt, run.case.bandwidth) for run in runs if run.case.control == "reno"})
     shades = dict(zip(paths, ("#56b4e9", "#e69f00", "#0072b2", "#cc79a7"), strict=False))
-    with styled():
-        figure = Figure(figsize=(7.8, 3.0), layout="constrained")
-        left, right = figure.subplots(1, 2, sharey=True)
-        for (rtt, bandwidth), shade in shades.items():
-            for acks, style in ((1, "-"), (2, ":")):
-                used = [tcp.utilisation(bandwidth, rtt, 1500, loss, acks) for loss in _LOSSES]
-                left.plot(_LOSSES, used, style, color=shade, linewidth=1.2)
-        for run in runs:
-            case = run.case
-            if case.control == "reno":
-                _point(left, case.loss, run.utilisations, run.made, shades[case.rtt, case.bandwidth])
-            if case.rtt == 120:
-                _point(right, case.loss, run.utilisations, run.made, _CONTROLS[case.control])
-        for row in UTILISATIONS:
-            for axes in (left, right) if row.rtt == 120 else (left,):
-                axes.plot(row.loss, row.published, "*", color="black", markersize=11, zorder=5)
-        for control, formula in (("reno", tcp.utilisation), ("cubic", tcp.cubic_utilisation)):
-            used = [formula(1, 120, 1500, loss) for loss in _LOSSES]
-            right.plot(_LOSSES, used, color=_CONTROLS[control], linewidth=1.2)
-        left.set_title("Reno, 1 Gbit/s, MTU 1500")
-        right.set_title("120 ms: 1 Gbit/s; BBR 0.1 Gbit/s")
-        for axes in (left, right):
-            axes.set(xscale="log", yscale="log", xlabel="share of packets lost", ylim=(2e-5, 1.6))
-            axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
-            axes.grid(visible=True, alpha=0.3)
-        left.set_ylabel("payload over bandwidth")
-        handles = [Line2D([], [], color=shade, label=f"RTT {rtt:g} ms") for (rtt, _), shade in shades.items()]
-        handles += _controls(runs)
-        handles += [Line2D([], [], color="grey", linestyle=":", label="formula, delayed ACKs")]
-        note = "Lines: formula, an ACK for each packet (Mathis; for CUBIC RFC 9438)."
-        _finish(figure, "Utilisation of one TCP stream against loss", note, handles, runs)
+    figure = Figure(figsize=(7.8, 3.0), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    for (rtt, bandwidth), shade in shades.items():
+        for acks, style in ((1, "-"), (2, ":")):
+            used = [tcp.utilisation(bandwidth, rtt, 1500, loss, acks) for loss in _LOSSES]
+            left.plot(_LOSSES, used, style, color=shade, linewidth=1.2)
+    for run in runs:
+        case = run.case
+        if case.control == "reno":
+            _point(left, case.loss, run.utilisations, run.made, shades[case.rtt, case.bandwidth])
+        if case.rtt == 120:
+            _point(right, case.loss, run.utilisations, run.made, _CONTROLS[case.control])
+    for row in UTILISATIONS:
+        for axes in (left, right) if row.rtt == 120 else (left,):
+            axes.plot(row.loss, row.published, "*", color="black", markersize=11, zorder=5)
+    for control, formula in (("reno", tcp.utilisation), ("cubic", tcp.cubic_utilisation)):
+        used = [formula(1, 120, 1500, loss) for loss in _LOSSES]
+        right.plot(_LOSSES, used, color=_CONTROLS[control], linewidth=1.2)
+    left.set_title("Reno, 1 Gbit/s, MTU 1500")
+    right.set_title("120 ms: 1 Gbit/s; BBR 0.1 Gbit/s")
+    for axes in (left, right):
+        axes.set(xscale="log", yscale="log", xlabel="share of packets lost", ylim=(2e-5, 1.6))
+        axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
+        axes.grid(visible=True, alpha=0.3)
+    left.set_ylabel("payload over bandwidth")
+    handles = [Line2D([], [], color=shade, label=f"RTT {rtt:g} ms") for (rtt, _), shade in shades.items()]
+    handles += _controls(runs)
+    handles += [Line2D([], [], color="grey", linestyle=":", label="formula, delayed ACKs")]
+    note = "Lines: formula, an ACK for each packet (Mathis; for CUBIC RFC 9438)."
+    _finish(figure, "Utilisation of one TCP stream against loss", note, handles, runs)
     return figure
 
 
+@styled()
 def recovery(runs: Sequence[Run]) -> Figure:
     """Draw times to recover from one loss over those of the formula, and the congestion windows that show them."""
     runs = _of(runs, "recovery")
-    with styled():
-        figure = Figure(figsize=(7.8, 3.0), layout="constrained")
-        left, right = figure.subplots(1, 2)
-        left.axhline(1, color="grey", linewidth=1)
-        for row in RECOVERIES:
-            over = row.published / row.by_formula
-            left.plot(row.by_formula, over, "*", color="black" if row.agrees else "#cc0000", markersize=10)
-            if not row.agrees:
-                left.annotate(
-                    row.path,
-                    (row.by_formula, over),
-                    (-8, 0),
-                    textcoords="offset points",
-                    ha="right",
-                    va="center",
-                )
-        for run in runs:
-            case = run.case
-            if formula := _RECOVERY_TIME.get(case.control):
-                expected = formula(case.bandwidth, case.rtt, case.mtus[0])
-                ratios = [seconds / expected for seconds in run.seconds]
-                _point(left, expected, ratios, run.made, _CONTROLS[case.control])
-        left.set(xscale="log", xlabel="by formula (s)", ylabel="time over that by formula")
-        left.set_title("Time to recover from one loss")
-        slow = [run for run in runs if run.case.bandwidth == 0.1]
-        longest = max((run.case.rtt for run in slow), default=0)
-        for run in slow:
-            if run.case.rtt == longest and run.series:
-                style = "-" if run.made == "measured" else "--"
-                colour = _CONTROLS[run.case.control]
-                right.plot(run.series["time"], run.series["window"], style, color=colour, linewidth=1)
-        right.set(xlabel="time (s)", ylabel="congestion window (packets)", ylim=(0, None))
-        right.set_title(f"100 Mbit/s, {longest:g} ms (dashed: simulated)")
-        for axes in (left, right):
-            axes.grid(visible=True, alpha=0.3)
-        note = "Grey: as the formula says. Red: the published time that its own formula does not give."
-        _finish(figure, "Recovery from one loss", note, _controls(runs), runs)
+    figure = Figure(figsize=(7.8, 3.0), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    left.axhline(1, color="grey", linewidth=1)
+    for row in RECOVERIES:
+        over = row.published / row.by_formula
+        left.plot(row.by_formula, over, "*", color="black" if row.agrees else "#cc0000", markersize=10)
+        if not row.agrees:
+            left.annotate(
+                row.path, (row.by_formula, over), (-8, 0), textcoords="offset points", ha="right", va="center"
+            )
+    for run in runs:
+        case = run.case
+        if formula := _RECOVERY_TIME.get(case.control):
+            expected = formula(case.bandwidth, case.rtt, case.mtus[0])
+            ratios = [seconds / expected for seconds in run.seconds]
+            _point(left, expected, ratios, run.made, _CONTROLS[case.control])
+    left.set(xscale="log", xlabel="by formula (s)", ylabel="time over that by formula")
+    left.set_title("Time to recover from one loss")
+    slow = [run for run in runs if run.case.bandwidth == 0.1]
+    longest = max((run.case.rtt for run in slow), default=0)
+    for run in slow:
+        if run.case.rtt == longest and run.series:
+            style = "-" if run.made == "measured" else "--"
+            colour = _CONTROLS[run.case.control]
+            right.plot(run.series["time"], run.series["window"], style, color=colour, linewidth=1)
+    right.set(xlabel="time (s)", ylabel="congestion window (packets)", ylim=(0, None))
+    right.set_title(f"100 Mbit/s, {longest:g} ms (dashed: simulated)")
+    for axes in (left, right):
+        axes.grid(visible=True, alpha=0.3)
+    note = "Grey: as the formula says. Red: the published time that its own formula does not give."
+    _finish(figure, "Recovery from one loss", note, _controls(runs), runs)
     return figure
 
 
+@styled()
 def fairness(runs: Sequence[Run]) -> Figure:
     """Draw what two Reno streams that differ in MTU alone get of one path, as shares of what both get."""
     runs = _of(runs, "mtu_fairness")
@@ -132,31 +127,30 @@ def fairness(runs: Sequence[Run]) -> Figure:
     for run in runs:
         means = [float(np.mean(run.goodputs(mtu))) for mtu in mtus]
         bars.append((f"{run.made}\n{run.case.bandwidth:g} Gbit/s, {run.case.rtt:g} ms", means))
-    with styled():
-        figure = Figure(figsize=(6.4, 2.9), layout="constrained")
-        axes = figure.subplots()
-        names = [name for name, _ in bars]
-        bottom = np.zeros(len(bars))
-        for place, (mtu, colour) in enumerate(zip(mtus, ("#e69f00", "#56b4e9"), strict=True)):
-            shares = np.array([values[place] / sum(values) for _, values in bars])
-            drawn = axes.bar(names, shares, bottom=bottom, color=colour, label=f"MTU {mtu}", width=0.6)
-            axes.bar_label(drawn, [f"{share:.0%}" for share in shares], label_type="center", fontsize=8)
-            bottom += shares
-        for x, run in enumerate(runs, start=len(bars) - len(runs)):
-            rates = zip(*(run.goodputs(mtu) for mtu in mtus), strict=True)
-            spread = interval([small / (small + large) for small, large in rates])
-            if spread is not None and np.isfinite(spread.low):
-                ends = [[spread.value - max(0.0, spread.low)], [min(1.0, spread.high) - spread.value]]
-                axes.errorbar([x + 0.2], [spread.value], ends, color="black", capsize=3, linewidth=1)
-        for patch, (name, _) in zip(axes.patches, bars * len(mtus), strict=True):
-            if name.startswith("simulated"):
-                patch.set(hatch="//", edgecolor="white")
-        axes.yaxis.set_major_formatter(PercentFormatter(1))
-        axes.set_ylabel("share of both streams' goodput")
-        handles, _ = axes.get_legend_handles_labels()
-        notes = ["Hatched: simulated by ns-3.", f"{_BARS} One repetition has none.", _left_out(runs)]
-        title = f"Two Reno streams of different MTU on one path: {_sources(runs)}"
-        head(figure, title, [note for note in notes if note], handles)
+    figure = Figure(figsize=(6.4, 2.9), layout="constrained")
+    axes = figure.subplots()
+    names = [name for name, _ in bars]
+    bottom = np.zeros(len(bars))
+    for place, (mtu, colour) in enumerate(zip(mtus, ("#e69f00", "#56b4e9"), strict=True)):
+        shares = np.array([values[place] / sum(values) for _, values in bars])
+        drawn = axes.bar(names, shares, bottom=bottom, color=colour, label=f"MTU {mtu}", width=0.6)
+        axes.bar_label(drawn, [f"{share:.0%}" for share in shares], label_type="center", fontsize=8)
+        bottom += shares
+    for x, run in enumerate(runs, start=len(bars) - len(runs)):
+        rates = zip(*(run.goodputs(mtu) for mtu in mtus), strict=True)
+        spread = interval([small / (small + large) for small, large in rates])
+        if spread is not None and np.isfinite(spread.low):
+            ends = [[spread.value - max(0.0, spread.low)], [min(1.0, spread.high) - spread.value]]
+            axes.errorbar([x + 0.2], [spread.value], ends, color="black", capsize=3, linewidth=1)
+    for patch, (name, _) in zip(axes.patches, bars * len(mtus), strict=True):
+        if name.startswith("simulated"):
+            patch.set(hatch="//", edgecolor="white")
+    axes.yaxis.set_major_formatter(PercentFormatter(1))
+    axes.set_ylabel("share of both streams' goodput")
+    handles, _ = axes.get_legend_handles_labels()
+    notes = ["Hatched: simulated by ns-3.", f"{_BARS} One repetition has none.", _left_out(runs)]
+    title = f"Two Reno streams of different MTU on one path: {_sources(runs)}"
+    head(figure, title, [note for note in notes if note], handles)
     return figure
 
 

@@ -29,33 +29,19 @@ from tpcsweep.testbeds.netns.machine import MachineError, require
 from tpcsweep.tools.base import package_versions
 
 CONTROLS = File("/proc/sys/net/ipv4/tcp_available_congestion_control")
-INTERVAL = 0.005
-"""Seconds between looks at a window."""
+INTERVAL = 0.005  # seconds between looks at a window
 PATIENCE = 1.0
 """Seconds after which a window that has not fallen counts as one that a loss does not make fall."""
-CONNECTING = 30.0
-"""Seconds that all connections of a test may take to come up."""
+CONNECTING = 30.0  # seconds that all connections of a test may take to come up
 DATA = 10_000
 """Bytes: a connection that has carried more carries data, and is not iperf3's connection for control."""
-SERIES_INTERVAL = 0.02
-"""Seconds between the points of a window's time series that are kept."""
+SERIES_INTERVAL = 0.02  # seconds between the points of a window's time series that are kept
 
 Repetitions = tuple[list[dict[str, Any]], dict[str, list[float]]]
 
 
 class MeasurementError(RuntimeError):
     """Connections that are to be measured are missing, or end too early."""
-
-
-def require_machine() -> None:
-    """Check whether this machine can measure.
-
-    Raises:
-        MachineError: with what keeps it from that.
-    """
-    require()
-    if shutil.which("iptables-restore") is None:
-        raise MachineError("iptables-restore, which drops single packets, is missing: run `make setup`")
 
 
 def measure_all(cases: Iterable[Case], folder: File, say: Callable[[str], None]) -> None:
@@ -68,7 +54,9 @@ def measure_all(cases: Iterable[Case], folder: File, say: Callable[[str], None])
         TeardownError: for a network of which something stays.
         MeasurementError: at the end, with what has failed.
     """
-    require_machine()
+    require()
+    if shutil.which("iptables-restore") is None:
+        raise MachineError("iptables-restore, which drops single packets, is missing: run `make setup`")
     folder.mkdir(parents=True, exist_ok=True)
     owner = state.Owner("terena2005", "", os.getpid(), str(folder))
     failed = []
@@ -228,21 +216,15 @@ def _recovery(net: Network, case: Case) -> Repetitions:
     for drop, end in zip(counted, ends, strict=True):
         until = bisect_right(times, end)
         repetitions.append(asdict(follow(times[:until], windows[:until], drop)))
-    kept = thinned(times, SERIES_INTERVAL)
+    kept: list[int] = []
+    for i, now in enumerate(times):
+        if not kept or now - times[kept[-1]] >= SERIES_INTERVAL:
+            kept.append(i)
     return repetitions, {
         "time": [times[i] for i in kept],
         "window": [windows[i] for i in kept],
         "drops": drops,
     }
-
-
-def thinned(times: Sequence[float], interval: float) -> list[int]:
-    """Give the indices of times that are at least so far apart."""
-    kept: list[int] = []
-    for i, now in enumerate(times):
-        if not kept or now - times[kept[-1]] >= interval:
-            kept.append(i)
-    return kept
 
 
 METHODS: dict[str, Callable[[Network, Case], Repetitions]] = {

@@ -23,14 +23,10 @@ from tpcsweep.tools.iperf3 import FIRST_PORT, PROGRAM
 
 SENDER = topology.Node("src1", "src", topology.ENTRY["src"])
 RECEIVER = topology.Node("dst1", "dst", topology.ENTRY["dst"])
-SECOND = "10.88.2.2"
-"""Another address of the receiver, for a flow with a route of its own."""
-BUFFER = 1 << 26
-"""The most bytes of a socket's buffers: more than any window of these cases."""
-SMALLEST_DATA = 500
-"""Bytes: packets of this size and larger carry data."""
-LISTEN = 5.0
-"""Seconds that a server may take to come up."""
+SECOND = "10.88.2.2"  # another address of the receiver, for a flow with a route of its own
+BUFFER = 1 << 26  # the most bytes of a socket's buffers: more than any window of these cases
+SMALLEST_DATA = 500  # bytes: packets of this size and larger carry data
+LISTEN = 5.0  # seconds that a server may take to come up
 
 
 class NetworkError(RuntimeError):
@@ -53,10 +49,8 @@ class Network:
         """Give a function that lists the connections of a host, for the length of a `with`."""
         with entered(f"{self.prefix}-{node.name}"):
             diagnostics = SocketDiagnostics()
-        try:
+        with contextlib.closing(diagnostics):
             yield diagnostics.connections
-        finally:
-            diagnostics.close()
 
     @contextlib.contextmanager
     def flows(self, address: str = RECEIVER.address, count: int = 1) -> Iterator[None]:
@@ -110,12 +104,7 @@ def network(
 ) -> Iterator[Network]:
     """Make the network for the length of a `with`; the path is verified. The caller holds the machine's lock.
 
-    Args:
-        path: The path between the two routers.
-        name: The case that is measured.
-        control: The congestion control of every connection.
-        logs: The folder for logs.
-        small_mtu: Bytes of the MTU of the route to the receiver's second address; None: it has none.
+    A `small_mtu`, in bytes, is that of a route to the receiver's second address.
 
     Raises:
         PathError: for a path that is not as asked.

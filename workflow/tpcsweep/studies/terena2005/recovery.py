@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-FALL = 0.85
-"""A window at most this share of what it was has fallen: Reno goes to 0.5, CUBIC to 0.7."""
+FALL = 0.85  # a window at most this share of what it was has fallen: Reno goes to 0.5, CUBIC to 0.7
 
 
 @dataclass(frozen=True)
 class Fall:
     """A loss and what followed it."""
 
-    lost_at: float
-    """When the packet was dropped, in s."""
-    before: float
-    """The window when the sender knew of the loss, in any unit."""
-    lowest: float
-    """The smallest window after that, in the same unit; `before` where it did not fall."""
-    seconds: float | None
-    """How long it took to recover: 0 where it did not fall, None where that was not seen."""
+    lost_at: float  # when the packet was dropped, in s
+    before: float  # the window when the sender knew of the loss, in any unit
+    lowest: float  # the smallest window after that, in the same unit; `before` where it did not fall
+    seconds: (
+        float | None
+    )  # how long it took to recover: 0 where it did not fall, None where that was not seen
 
 
 def follow(times: Sequence[float], windows: Sequence[float], lost_at: float) -> Fall:
@@ -59,13 +56,7 @@ class Dropper:
     """
 
     def __init__(self, full: float, rtt: float, patience: float) -> None:
-        """Watch a connection from its start on.
-
-        Args:
-            full: The window that fills the path.
-            rtt: In s.
-            patience: How long a window is given to fall, in s.
-        """
+        """Watch a connection from its start on, and give its window so many s to fall; `full` fills the path."""
         self._full = full
         self._rest = 2 * rtt
         self._patience = patience

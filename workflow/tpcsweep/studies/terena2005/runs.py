@@ -26,12 +26,9 @@ class Run:
     made: Made
     repetitions: Sequence[Mapping[str, Any]]
     series: Mapping[str, Sequence[float]]
-    refused: str | None
-    """Why it could not be run; None if it was."""
-    cpu_seconds: float | None
-    """What all repetitions took, if they were simulated."""
-    where: str | None = None
-    """When and on which machine, if they were measured."""
+    refused: str | None  # why it could not be run; None if it was
+    cpu_seconds: float | None  # what all repetitions took, if they were simulated
+    where: str | None = None  # when and on which machine, if they were measured
     shipped: bool = False
     """Whether it came with the repository, and so was measured on a machine of the project."""
 

@@ -7,7 +7,7 @@ import math
 import resource
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -32,12 +32,10 @@ LIBRARIES = (
 )
 CONTROLS = {"reno": "LinuxReno", "cubic": "Cubic"}
 """ns-3's NewReno truncates its increment, and its BBR, YeAH and Vegas are unchecked: none of them is offered."""
-MINIMUM_RTO = 0.2
-"""Seconds, as in Linux and in bottleneck.cc."""
+MINIMUM_RTO = 0.2  # seconds, as in Linux and in bottleneck.cc
 DOUBLINGS = 5
 """How often the retransmission timer may double before a connection has stalled: at 10 % loss one timeout in 10⁵."""
-SAMPLES = 200
-"""The fewest samples of a simulation."""
+SAMPLES = 200  # the fewest samples of a simulation
 _SMALLEST_BUFFER = 1 << 18
 _SECONDS = 1800.0
 
@@ -55,8 +53,8 @@ class Sample:
     """Of each flow at a time the bytes that have arrived, and the congestion window in bytes."""
 
     time: float
-    received: tuple[int, ...]
-    window: tuple[int, ...]
+    received: Sequence[int]
+    window: Sequence[int]
 
 
 def build(binary: Path) -> None:
@@ -129,13 +127,7 @@ def run(binary: Path, told: dict[str, Any]) -> list[Sample]:
         raise SimulationError(
             f"{' '.join(command)}: exit code {done.returncode}: {done.stderr.strip()[-1000:]}"
         )
-    return list(_samples(done.stdout))
-
-
-def _samples(text: str) -> Iterator[Sample]:
-    for line in text.splitlines():
-        sample = json.loads(line)
-        yield Sample(sample["time"], tuple(sample["received"]), tuple(sample["window"]))
+    return [Sample(**json.loads(line)) for line in done.stdout.splitlines()]
 
 
 def stall(case: Case, samples: Sequence[Sample]) -> float | None:

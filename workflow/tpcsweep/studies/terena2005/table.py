@@ -15,13 +15,19 @@ from tpcsweep.claims import CLAIMS, Outcome
 from tpcsweep.claims.effects import Interval, Region, about, both
 from tpcsweep.claims.terena2005 import RECOVERIES
 from tpcsweep.paths.plan import LARGEST_BANDWIDTH
-from tpcsweep.studies.terena2005.cases import MEASURED, SHIPPED, SIMULATED, Case, Setting
-from tpcsweep.studies.terena2005.published import IRREPRODUCIBLE, SHARES, UTILISATIONS
+from tpcsweep.studies.terena2005.cases import (
+    IRREPRODUCIBLE,
+    MEASURED,
+    SHARES,
+    SHIPPED,
+    SIMULATED,
+    UTILISATIONS,
+    Case,
+)
 from tpcsweep.studies.terena2005.runs import Made, Run, interval
 
 MEASURE = "not measured: snakemake terena2005_measured"
-CPU_PER_GBIT = 5.0
-"""CPU-seconds of ns-3 for a Gbit in packets of 1500 bytes, where this was written."""
+CPU_PER_GBIT = 5.0  # CPU-seconds of ns-3 for a Gbit in packets of 1500 bytes, where this was written
 NOTHING = "—"
 TIMEOUTS = 0.01
 """Loss from which on windows are so small that timeouts matter (J. Padhye and others, SIGCOMM 1998)."""
@@ -29,13 +35,14 @@ TIMEOUTS = 0.01
 BY_FORMULA = "by formula"
 DATA = (BY_FORMULA, "simulated", "measured")
 
-Runs = Mapping[tuple[str, Setting], Run]
-"""Runs by how they were made, and by their settings."""
+Runs = Mapping[tuple[str, Case], Run]  # runs by how they were made, and by their cases
 Part = tuple[Region, Interval | None, str]
 """The region that a published row needs, the interval in the data (None if there was no run), and what that is of."""
 
-_RECOVERIES = {row: Setting("recovery", row.bandwidth, row.rtt, (row.mtu,)) for row in RECOVERIES}
-_UTILISATIONS = {row: Setting("loss", row.bandwidth, row.rtt, (row.mtu,), row.loss) for row in UTILISATIONS}
+_RECOVERIES = {
+    row: Case(row.id, "recovery", row.bandwidth, row.rtt, 0, mtus=(row.mtu,)) for row in RECOVERIES
+}
+_UTILISATIONS = {row: Case(row.id, "loss", row.bandwidth, row.rtt, 0, loss=row.loss) for row in UTILISATIONS}
 
 
 @dataclass(frozen=True)
@@ -46,25 +53,27 @@ class Row:
     setting: str
     published: str
     formula: str
-    simulated: str
-    """By ns-3."""
-    measured: str
-    """On a real kernel."""
+    simulated: str  # by ns-3
+    measured: str  # on a real kernel
     note: str = ""
 
 
 def rows(runs: Iterable[Run]) -> list[Row]:
     """Give all rows: those that were published, then those at a smaller scale, then what is not tried."""
     at = _by_setting(runs)
-    return [*_recoveries(at), *_utilisations(at), *_fairness(), *_scaled(at), *_untried()]
+    untried = [
+        Row(f"terena2005.{name}", setting, published, NOTHING, "not tried", "not tried", why)
+        for name, setting, published, why in IRREPRODUCIBLE
+    ]
+    return [*_recoveries(at), *_utilisations(at), *_fairness(), *_scaled(at), *untried]
 
 
 def _by_setting(runs: Iterable[Run]) -> Runs:
-    return {(run.made, run.case.setting): run for run in runs}
+    return {(run.made, run.case): run for run in runs}
 
 
 def _recoveries(runs: Runs) -> Iterator[Row]:
-    for row, setting in _RECOVERIES.items():
+    for row, case in _RECOVERIES.items():
         # Between half of the rate and all of it.
         gbit = 0.75 * row.bandwidth * row.by_formula
         hours = gbit * CPU_PER_GBIT * 1500 / row.mtu / 3600
@@ -75,22 +84,22 @@ def _recoveries(runs: Runs) -> Iterator[Row]:
             f"{row.path}: {path(row.bandwidth, row.rtt, row.mtu)}",
             duration(row.published),
             duration(row.by_formula),
-            _text(runs, "simulated", setting, unsimulated),
-            _text(runs, "measured", setting, unmeasured),
+            _text(runs, "simulated", case, unsimulated),
+            _text(runs, "measured", case, unmeasured),
             "" if row.agrees else "the published time is not what the publication's own formula gives",
         )
 
 
 def _utilisations(runs: Runs) -> Iterator[Row]:
-    for row, setting in _UTILISATIONS.items():
+    for row, case in _UTILISATIONS.items():
         unmeasured = "not measured: no path here is as short; 0.5 ms below"
         yield Row(
             f"terena2005.{row.id}",
             f"{row.path}: {path(row.bandwidth, row.rtt, row.mtu)}, loss {100 * row.loss:g} %",
             percent(row.published),
             _mathis(row.bandwidth, row.rtt, row.mtu, row.loss),
-            _text(runs, "simulated", setting, "not simulated"),
-            _text(runs, "measured", setting, unmeasured),
+            _text(runs, "simulated", case, "not simulated"),
+            _text(runs, "measured", case, unmeasured),
             "formula: an ACK for each packet; delayed ACKs in brackets" if row.rtt > 1 else "",
         )
 
@@ -112,9 +121,8 @@ def _fairness() -> Iterator[Row]:
 def _scaled(runs: Runs) -> Iterator[Row]:
     """Settings of ours: a smaller rate or RTT, or other congestion control."""
     published = {*_RECOVERIES.values(), *_UTILISATIONS.values()}
-    cases = {case.setting: case for case in (*SIMULATED, *MEASURED)}
-    for setting, case in cases.items():
-        if setting in published:
+    for case in dict.fromkeys((*SIMULATED, *MEASURED)):
+        if case in published:
             continue
         lost = f", loss {100 * case.loss:g} %" if case.kind == "loss" else ""
         for place, mtu in enumerate(case.mtus):
@@ -124,18 +132,17 @@ def _scaled(runs: Runs) -> Iterator[Row]:
                 f"{flows}{path(case.bandwidth, case.rtt, mtu)}{lost}",
                 NOTHING,
                 _by_formula(case, place),
-                _text(runs, "simulated", setting, _unsimulated(case), mtu),
-                _text(runs, "measured", setting, "not measured: simulated alone", mtu),
+                _text(runs, "simulated", case, _unsimulated(case), mtu),
+                _text(runs, "measured", case, "not measured: simulated alone", mtu),
                 "the formula knows no timeouts" if case.loss >= TIMEOUTS and case.control != "bbr" else "",
             )
 
 
-def _text(runs: Runs, made: Made, setting: Setting, otherwise: str, mtu: int = 0) -> str:
-    """The result of a setting, or of its flow with one MTU; `otherwise` where it was not run."""
-    run = runs.get((made, setting))
+def _text(runs: Runs, made: Made, case: Case, otherwise: str, mtu: int = 0) -> str:
+    """The result of a case, or of its flow with one MTU; `otherwise` where it was not run."""
+    run = runs.get((made, case))
     if run is None:
-        wanted = made == "measured" and setting in {case.setting for case in MEASURED}
-        return MEASURE if wanted else otherwise
+        return MEASURE if made == "measured" and case in MEASURED else otherwise
     if run.refused is not None:
         return f"not measured: {run.refused}"
     broken = f"{len(run.broken)} of {len(run.repetitions)} stalled or crashed"
@@ -166,13 +173,6 @@ def _with_ends(values: Sequence[float], factor: float, unit: str) -> str:
     if half < 1e-9 * mean.value:  # repetitions that are the same, but for the arithmetic
         half = 0.0
     return f"{rounded(mean.value, 3)} ± {rounded(half, 1)} {unit}"
-
-
-def _untried() -> Iterator[Row]:
-    for row in IRREPRODUCIBLE:
-        yield Row(
-            f"terena2005.{row.id}", row.setting, row.published, NOTHING, "not tried", "not tried", row.why
-        )
 
 
 def _by_formula(case: Case, place: int) -> str:
@@ -287,23 +287,23 @@ def _verdict(name: str, data: str, parts: Sequence[Part]) -> dict[str, Any]:
 
 
 def _utilisation_parts(data: str, runs: Runs) -> Iterator[Part]:
-    for (row, setting), region in zip(_UTILISATIONS.items(), (Region(low=0.9), about(0.012)), strict=True):
+    for (row, case), region in zip(_UTILISATIONS.items(), (Region(low=0.9), about(0.012)), strict=True):
         used = _exact(tcp.utilisation(row.bandwidth, row.rtt, row.mtu, row.loss))
         if data != BY_FORMULA:
-            run = runs.get((data, setting))
+            run = runs.get((data, case))
             used = interval(run.utilisations) if run else None
         yield region, used, f"utilisation, {row.path}"
 
 
 def _recovery_parts(data: str, runs: Runs) -> Iterator[Part]:
-    for row, setting in _RECOVERIES.items():
+    for row, case in _RECOVERIES.items():
         # As rounded by the publication; a simulation or measurement is about as published.
         half = row.rounded_to / 2 / row.published
         region = Region(1 - half, 1 + half)
         ratio = _exact(row.by_formula / row.published)
         if data != BY_FORMULA:
             region = about(1)
-            run = runs.get((data, setting))
+            run = runs.get((data, case))
             ratio = interval([seconds / row.published for seconds in run.seconds]) if run else None
             # ns-3 without random losses gives the same each time: one run has all there is.
             if ratio and run and data == "simulated" and len(run.seconds) == 1:
@@ -316,7 +316,7 @@ def _fairness_parts(data: str, runs: Runs) -> Iterator[Part]:
     for row, share in zip(SHARES, tcp.shares(mtus), strict=True):
         ratio = _exact(share * row.bandwidth / row.published)
         if data != BY_FORMULA:
-            run = runs.get((data, Setting("mtu_fairness", row.bandwidth, row.rtt, mtus)))
+            run = runs.get((data, Case("", "mtu_fairness", row.bandwidth, row.rtt, 0, mtus=mtus)))
             ratio = interval([rate / row.published for rate in run.goodputs(row.mtu)]) if run else None
         yield about(1), ratio, f"rate over published, MTU {row.mtu}"
 

@@ -35,7 +35,6 @@ PATIENCE = 60.0
 BUSY = 5
 """As many times as long it is tried while the server says that it is busy: it is alive, and others will be done."""
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where a pod finds its own credentials."""
 
 KINDS: dict[type, tuple[str, str]] = {
     client.V1Job: ("batch", "job"),
@@ -71,12 +70,10 @@ class Client(ApiClient):
         self._lock = threading.Lock()
 
     def count(self) -> None:
-        """One request more."""
         with self._lock:
             self.requests += 1
 
     def call_api(self, *arguments: Any, **options: Any) -> Any:
-        """One request."""
         self.count()
         options["_request_timeout"] = options.get("_request_timeout") or TIMEOUT
         return super().call_api(*arguments, **options)
@@ -112,7 +109,6 @@ class Cluster:
 
     @property
     def requests(self) -> int:
-        """Requests to the API server so far."""
         return self.http.requests
 
     def verb(self, verb: str, kind: type) -> Callable[..., Any]:
@@ -159,13 +155,7 @@ def call(operation: Callable[..., T], *arguments: Any, seconds: float = PATIENCE
     """Make one API call, and again while the server does not answer or is busy.
 
     For calls that may be made twice: reading, deleting, replacing one version of an object; `create` is for the
-    others.
-
-    Args:
-        operation: Makes the call when it is given `arguments` and `options`.
-        arguments: Positional ones.
-        seconds: For how long it is tried again; 0: it is tried once.
-        options: Named ones.
+    others. It is tried again for so many `seconds`; 0: it is tried once.
 
     Raises:
         RefusedError: An answer that trying again does not change.
@@ -323,7 +313,6 @@ def _passing(error: ApiException) -> bool:
 
 
 def _words(error: Exception) -> str:
-    """An error in one line."""
     return " ".join(str(error).split()) or type(error).__name__
 
 

@@ -23,11 +23,9 @@ from tpcsweep.testbeds.kubernetes.metadata import SELECTOR, Naming, meta_of, nam
 DURATION = 30.0
 """Seconds after which a Lease that has not been renewed may be taken over."""
 RENEWAL = 5.0
-"""Seconds between renewals."""
 LOST = 24.0
 """Seconds without a renewal after which its holder gives a Lease up: well before another takes it."""
 POLL = 1.0
-"""Seconds between looks while waiting."""
 RACE = 0.1
 """Seconds until the next look of one that another was faster than; twice as many the next time."""
 TIMEOUT = (3.0, 10.0)
@@ -129,7 +127,6 @@ class Leases:
         return True
 
     def _lease(self, name: str, before: V1Lease | None) -> V1Lease:
-        """A Lease of ours, new or in the place of another's."""
         now = _now()
         meta = self._naming.meta(name)
         meta.resource_version = meta_of(before).resource_version if before else None
@@ -202,7 +199,6 @@ def name_for(nodes: str) -> str:
 
 
 def describe(lease: V1Lease) -> str:
-    """Whose Lease it is."""
     return whose(_spec(lease).holder_identity or "", meta_of(lease).annotations or {})
 
 
@@ -274,15 +270,12 @@ class _Watched:
         return leases
 
     def quiet(self, lease: V1Lease) -> float:
-        """Seconds without a change."""
         return time.monotonic() - self._seen[name_of(lease)][1]
 
     def renewed(self, lease: V1Lease) -> bool:
-        """Whether it has changed while it was watched."""
         return self._seen[name_of(lease)][2]
 
     def expired(self, lease: V1Lease) -> bool:
-        """Whether it is nobody's."""
         if not _spec(lease).holder_identity:
             return True
         # A holder that has promised less may not know better; one that has promised more is believed.

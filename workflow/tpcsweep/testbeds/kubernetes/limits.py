@@ -15,21 +15,15 @@ LARGEST_RTT = 2000.0
 
 
 def check(configuration: Configuration) -> list[Problem]:
-    """Everything that the sweep asks for and the testbed cannot do."""
     testbed, file = configuration.testbed, configuration.testbed_file
     assert isinstance(testbed, Kubernetes)
-    paths = _emulated(testbed, file) if testbed.paths.kind == "netem" else _real(testbed, file)
+    if testbed.paths.kind == "netem":  # whatever netem makes on the network that is there
+        bandwidth = at_most("bandwidth", testbed.bandwidth, RATE, f" (bandwidth in {file})")
+        paths = [at_most("rtt", LARGEST_RTT, RTT), bandwidth, *emulated()]
+    else:
+        paths = _real(testbed, file)
     memory = everywhere(testbed.memory, f"memory in {file}, of one origin")
     return broken([*paths, *_servers(testbed, file), *memory], configuration)
-
-
-def _emulated(testbed: Kubernetes, file: str) -> list[Rule]:
-    """Paths of kind netem: whatever netem makes on the network that is there."""
-    return [
-        at_most("rtt", LARGEST_RTT, RTT),
-        at_most("bandwidth", testbed.bandwidth, RATE, f" (bandwidth in {file})"),
-        *emulated(),
-    ]
 
 
 def _real(testbed: Kubernetes, file: str) -> list[Rule]:

@@ -19,7 +19,6 @@ SIDE = "tpcsweep/side"
 MANAGED = {"app.kubernetes.io/name": "tpcsweep", "app.kubernetes.io/managed-by": "tpcsweep"}
 """Labels of all objects of all deployments."""
 SELECTOR = "app.kubernetes.io/managed-by=tpcsweep"
-"""Selects all objects of all deployments."""
 SWEEP = "tpcsweep/sweep"
 CELLS = "tpcsweep/cells"
 OWNER = "tpcsweep/owner"
@@ -52,15 +51,7 @@ class Naming:
         side: str | None = None,
         annotations: Mapping[str, str] | None = None,
     ) -> V1ObjectMeta:
-        """Metadata of an object: whose it is, and what goes with what.
-
-        Args:
-            name: The object's.
-            owner: The Job with which the object goes.
-            role: Of a pod: origin, redirector or client.
-            side: Of a server's pod: src or dst.
-            annotations: Further ones.
-        """
+        """Metadata of an object: whose it is, and with which Job it goes; of a pod also `role` and `side`."""
         references = None
         if owner:
             job, uid = name_of(owner), meta_of(owner).uid or ""
@@ -80,7 +71,6 @@ class Naming:
 
 
 def selector(identifier: str) -> str:
-    """Selects the objects of one deployment."""
     return f"{DEPLOYMENT}={identifier}"
 
 
@@ -91,12 +81,10 @@ def whose(identifier: str, notes: Mapping[str, str]) -> str:
 
 
 def meta_of(item: Any) -> V1ObjectMeta:
-    """An object's metadata."""
     return item.metadata or V1ObjectMeta()
 
 
 def name_of(item: Any) -> str:
-    """An object's name."""
     return meta_of(item).name or ""
 
 
@@ -106,7 +94,6 @@ def deployment_of(item: Any) -> str:
 
 
 def node_of(pod: V1Pod) -> str:
-    """The name of the node that a pod is on."""
     return (pod.spec and pod.spec.node_name) or ""
 
 

@@ -47,12 +47,11 @@ def job(naming: Naming, settings: Kubernetes, deadline: float) -> k8s.V1Job:
     """The owner of everything else; its pod has the client and the hub. It ends after `deadline` seconds."""
     placed = settings.client
     client = (f"{settings.client_cores:g}", str(settings.client_memory))
-    hub = [f"{seconds:g}" for seconds in (settings.start_time, settings.orphan_time)]
+    hub = ["hub", f"{settings.start_time:g}", f"{settings.orphan_time:g}"]
     containers = [
         _container("client", settings, ["client"], client, placed.resources),
-        _container("hub", settings, ["hub", *hub], AGENT),
+        _container("hub", settings, hub, AGENT),
     ]
-    annotations = attachment(placed, 0)
     return k8s.V1Job(
         metadata=naming.meta(naming.prefix),
         spec=k8s.V1JobSpec(
@@ -60,7 +59,7 @@ def job(naming: Naming, settings: Kubernetes, deadline: float) -> k8s.V1Job:
             active_deadline_seconds=round(deadline),
             ttl_seconds_after_finished=FINISHED_SECONDS,
             template=k8s.V1PodTemplateSpec(
-                metadata=naming.meta("", role="client", annotations=annotations),
+                metadata=naming.meta("", role="client", annotations=attachment(placed, 0)),
                 spec=_pod_spec(settings, placed, containers, _volumes(naming, "client")),
             ),
         ),
@@ -93,53 +92,37 @@ def server_pod(
     assert spec.security_context
     spec.security_context.sysctls = sysctls(settings, wanted)
     if not placed.affinity:  # the origins of a side on as many nodes as there are
-        siblings = k8s.V1LabelSelector(match_labels={DEPLOYMENT: naming.identifier, SIDE: side})
         spread = k8s.V1TopologySpreadConstraint(
             max_skew=1,
             topology_key="kubernetes.io/hostname",
             when_unsatisfiable="ScheduleAnyway",
-            label_selector=siblings,
+            label_selector=k8s.V1LabelSelector(match_labels={DEPLOYMENT: naming.identifier, SIDE: side}),
         )
         spec.topology_spread_constraints = [spread]
-    return k8s.V1Pod(
-        metadata=naming.meta(
-            f"{naming.prefix}-{server.name}",
-            owner,
-            "origin" if origin else "redirector",
-            side,
-            {**placed.annotations, **attachment(placed, number)},
-        ),
-        spec=spec,
-    )
+    name, role = f"{naming.prefix}-{server.name}", "origin" if origin else "redirector"
+    annotations = {**placed.annotations, **attachment(placed, number)}
+    return k8s.V1Pod(metadata=naming.meta(name, owner, role, side, annotations), spec=spec)
 
 
 def secret(naming: Naming, of: str, files: Mapping[str, bytes], owner: k8s.V1Job) -> k8s.V1Secret:
     """Credentials of `servers` or of the `client`."""
-    data: dict[str, bytes | str] = {
-        name: base64.b64encode(content).decode() for name, content in files.items()
-    }
+    data: dict[str, Any] = {name: base64.b64encode(content).decode() for name, content in files.items()}
     metadata = naming.meta(f"{naming.prefix}-{of}", owner)
     return k8s.V1Secret(metadata=metadata, type="Opaque", immutable=True, data=data)
 
 
 def config_map(naming: Naming, files: Mapping[str, str], owner: k8s.V1Job) -> k8s.V1ConfigMap:
-    """The configuration of every server."""
     return k8s.V1ConfigMap(metadata=naming.meta(naming.prefix, owner), immutable=True, data=dict(files))
 
 
 def network_policy(naming: Naming, owner: k8s.V1Job) -> k8s.V1NetworkPolicy:
     """The pods of a deployment talk to each other and to nobody else."""
-    ours = k8s.V1LabelSelector(match_labels={DEPLOYMENT: naming.identifier})
-    peers = [k8s.V1NetworkPolicyPeer(pod_selector=ours)]
-    return k8s.V1NetworkPolicy(
-        metadata=naming.meta(naming.prefix, owner),
-        spec=k8s.V1NetworkPolicySpec(
-            pod_selector=ours,
-            policy_types=["Ingress", "Egress"],
-            ingress=[k8s.V1NetworkPolicyIngressRule(_from=peers)],
-            egress=[k8s.V1NetworkPolicyEgressRule(to=peers)],
-        ),
-    )
+    ours = {"matchLabels": {DEPLOYMENT: naming.identifier}}
+    peers = [{"podSelector": ours}]
+    spec = {"podSelector": ours, "ingress": [{"from": peers}], "egress": [{"to": peers}]}
+    spec["policyTypes"] = ["Ingress", "Egress"]
+    metadata = naming.meta(naming.prefix, owner)
+    return k8s.V1NetworkPolicy(metadata=metadata, spec=k8s.V1NetworkPolicySpec.from_dict(spec))
 
 
 def sysctls(settings: Kubernetes, wanted: DeploymentParameters) -> list[k8s.V1Sysctl] | None:

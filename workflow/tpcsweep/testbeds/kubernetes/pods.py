@@ -7,7 +7,7 @@ import itertools
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -52,7 +52,7 @@ class Place:
 
 
 class Pods:
-    """The pods of one deployment, by the names of their servers, and `client`."""
+    """The pods of one deployment."""
 
     def __init__(
         self, place: Place, settings: Kubernetes, wanted: DeploymentParameters, deadline: float
@@ -75,7 +75,8 @@ class Pods:
                 for number, server in enumerate(self._blank(side).servers)
             ]
         self._create(bodies)
-        self._by_name: dict[str, V1Pod] = {}
+        self.by_name: dict[str, V1Pod] = {}
+        """Those that run, by the names of their servers, and `client`."""
         self.sides: dict[str, Side] = {}
 
     def run(self) -> None:
@@ -86,21 +87,12 @@ class Pods:
         """
         count = 1 + sum(len(self._blank(side).servers) for side in self._placed)
         running = self.watch.running(count, self._settings.start_time).values()
-        self._by_name = {_name(pod, self._naming): pod for pod in running}
+        self.by_name = {_name(pod, self._naming): pod for pod in running}
         self.sides = {side: self._with(side, self._addresses(side)) for side in self._placed}
         self._fill()
 
-    def __getitem__(self, name: str) -> V1Pod:
-        """The pod of a server, or of the client."""
-        return self._by_name[name]
-
-    def items(self) -> Iterable[tuple[str, V1Pod]]:
-        """Names and pods."""
-        return self._by_name.items()
-
     @property
     def servers(self) -> list[xrootd.Server]:
-        """All servers of both sides."""
         return [server for side in self.sides.values() for server in side.servers]
 
     @contextlib.contextmanager
@@ -111,12 +103,17 @@ class Pods:
         https://kubernetes.io/docs/tasks/configure-pod-container/configure-pod-configmap/
         """
         ended = threading.Event()
-        names = [name_of(pod) for pod in self._by_name.values()]
+        names = [name_of(pod) for pod in self.by_name.values()]
+
+        def annotate(count: int, pod: str) -> None:
+            body = {"metadata": {"annotations": {POKED: str(count)}}}
+            with contextlib.suppress(ClusterError):  # whatever is wrong with a pod is noticed elsewhere
+                call(self._cluster.core.patch_namespaced_pod, pod, self._cluster.namespace, body, seconds=5)
 
         def poke() -> None:
             with ThreadPoolExecutor(PARALLEL) as pool:
                 for count in itertools.count(1):
-                    list(pool.map(partial(self._annotate, {POKED: str(count)}), names))
+                    list(pool.map(partial(annotate, count), names))
                     if ended.wait(POKE_SECONDS):
                         return
 
@@ -135,21 +132,15 @@ class Pods:
         with ThreadPoolExecutor(PARALLEL) as pool:
             list(pool.map(lambda container: self._save_log(logs, *container), containers))
 
-    def _annotate(self, annotations: dict[str, str], pod: str) -> None:
-        """Whatever is wrong with a pod is noticed elsewhere."""
-        body = {"metadata": {"annotations": annotations}}
-        with contextlib.suppress(ClusterError):
-            call(self._cluster.core.patch_namespaced_pod, pod, self._cluster.namespace, body, seconds=5)
-
     def _create(self, bodies: list[Any]) -> None:
         with ThreadPoolExecutor(PARALLEL) as pool:
-            list(pool.map(lambda body: create(self._cluster, body), bodies))
+            list(pool.map(partial(create, self._cluster), bodies))
 
     def _addresses(self, side: str) -> list[str]:
         """Those of an attached network, or those of the pods."""
         blank = self._blank(side).servers
         attached = [address.partition("/")[0] for address in self._placed[side].addresses]
-        return (attached or [address_of(self[server.name]) for server in blank])[: len(blank)]
+        return (attached or [address_of(self.by_name[server.name]) for server in blank])[: len(blank)]
 
     def _blank(self, side: str) -> Side:
         """A side's servers before they have addresses."""
@@ -161,18 +152,16 @@ class Pods:
         return Side(*xrootd.side(side, addresses[0], origins, places.STATE, places.FILES))
 
     def _fill(self) -> None:
-        """Make Secrets and ConfigMap."""
-        servers, naming, owner = self.servers, self._naming, self._owner
-        addresses = {server.address for server in servers} | {address_of(pod) for _, pod in self.items()}
+        addresses = {server.address for server in self.servers} | set(map(address_of, self.by_name.values()))
         files = {places.COMPLETE: b"", **_credentials(sorted(addresses))}
-        configurations = {
-            f"{server.name}.cfg": xrootd.configuration(server, places.PRIVATE) for server in servers
-        }
-        secrets = [
-            objects.secret(naming, of, {name: files[name] for name in files if theirs(name)}, owner)
-            for of, theirs in SECRETS.items()
-        ]
-        self._create([*secrets, objects.config_map(naming, {places.COMPLETE: "", **configurations}, owner)])
+        configuration = {places.COMPLETE: ""}
+        for server in self.servers:
+            configuration[f"{server.name}.cfg"] = xrootd.configuration(server, places.PRIVATE)
+        bodies: list[Any] = [objects.config_map(self._naming, configuration, self._owner)]
+        for of, theirs in SECRETS.items():
+            content = {name: files[name] for name in files if theirs(name)}
+            bodies.append(objects.secret(self._naming, of, content, self._owner))
+        self._create(bodies)
 
     def _save_log(self, logs: Path, pod: V1Pod, container: str) -> None:
         """What a container has said, without the tokens that servers log."""
@@ -188,7 +177,6 @@ class Pods:
 
 
 def address_of(pod: V1Pod) -> str:
-    """A pod's address."""
     assert pod.status
     return pod.status.pod_ip or ""
 
@@ -205,7 +193,7 @@ def _credentials(addresses: list[str]) -> dict[str, bytes]:
         made = Path(folder) / "credentials"
         credentials.create(made, addresses, (os.getuid(), os.getgid()))
         return {
-            f"{places.FOLDERS.get(path.parent.name, '')}{path.name}": path.read_bytes()
+            str(path.relative_to(made)).replace("/", places.SLASH): path.read_bytes()
             for path in made.rglob("*")
             if path.is_file()
         }

@@ -40,13 +40,9 @@ class Session:
     def __init__(
         self, cluster: Cluster, pod: str, longest: float, heard: Callable[[Mapping[str, Any]], None]
     ) -> None:
-        """Begin the conversation.
+        """Begin the conversation with the hub in a pod; the cluster may be out of reach for `longest` seconds.
 
-        Args:
-            cluster: Where the pod is.
-            pod: The one with the hub.
-            longest: Seconds for which the cluster may be out of reach.
-            heard: Is called, in a thread of the session's, with every message that is no answer.
+        `heard` is called, in a thread of the session's, with every message that is no answer.
         """
         self._cluster = cluster
         self._pod = pod

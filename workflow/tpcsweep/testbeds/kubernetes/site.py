@@ -25,7 +25,6 @@ from tpcsweep.testbeds.kubernetes.session import Session
 from tpcsweep.xrootd.monitoring import Copy
 from tpcsweep.xrootd.servers import Server
 
-SIDES = {"source": "src", "destination": "dst"}
 SETTLE_SECONDS = 0.2
 """Data connections have so long to end by themselves before their servers are started anew."""
 RESTARTED_SECONDS = 2.0
@@ -36,7 +35,6 @@ NOTICE_SECONDS = 5.0
 """Seconds in which the API tells of something that was noticed by others first."""
 GONE_SECONDS = 60.0
 """The same, of a pod that is heard of no more: controllers miss a node after 50 s (node-monitor-grace-period)."""
-_AT = {name: place for place, name in enumerate(Sample._fields)}
 _STATES = ("rtt", "cwnd", "connections", "thread", "waiting", "work", "slowed")
 _DATA = ("busy", "rwnd_limited", "sndbuf_limited", "sent", "resent")
 
@@ -55,38 +53,11 @@ class Side:
 
     @property
     def names(self) -> list[str]:
-        """Names of the origins."""
         return [origin.name for origin in self.origins]
 
     @property
     def addresses(self) -> list[str]:
-        """Addresses of the origins."""
         return [origin.address for origin in self.origins]
-
-
-@dataclass(frozen=True)
-class Parts:
-    """Who is what: names of agents."""
-
-    sources: Sequence[str]
-    destinations: Sequence[str]
-    client: str
-    machines: Mapping[str, str]
-    """The machine of each, by an identifier: pods may share one, whose counters count once."""
-
-    @property
-    def servers(self) -> list[str]:
-        """Those of both sides."""
-        return [*self.sources, *self.destinations]
-
-    @property
-    def all(self) -> list[str]:
-        """Everyone who sends samples."""
-        return [*self.servers, self.client]
-
-
-class SettleError(BrokenError):
-    """Transfers of the last cell do not end."""
 
 
 class Inbox:
@@ -104,7 +75,6 @@ class Inbox:
         self._gone: list[str] = []
 
     def hear(self, message: Mapping[str, Any]) -> None:
-        """Take a message in."""
         if "sample" in message:
             with self._lock:
                 self._samples.setdefault(message["of"], History()).add(message["sample"])
@@ -121,8 +91,7 @@ class Inbox:
 
     def lines(self) -> Iterator[bytes]:
         """What the client says, until it or anything else is gone."""
-        while (line := self._client.get()) is not None:
-            yield line
+        return iter(self._client.get, None)
 
     def arrival(self, told: list[Any]) -> Arrival:
         """What the hub says of a file, in this machine's time."""
@@ -145,7 +114,6 @@ class Inbox:
         return [self._copies.get_nowait() for _ in range(self._copies.qsize())]
 
     def forget(self) -> None:
-        """Drop the samples of the last cell."""
         with self._lock:
             self._samples.clear()
 
@@ -197,19 +165,18 @@ class WatchedClient(Client):
 class RemoteSampler:
     """Has the agents sample while it is entered."""
 
-    def __init__(self, session: Session, inbox: Inbox, parts: Parts, interval: float) -> None:
-        self._session = session
-        self._inbox = inbox
-        self._parts = parts
+    def __init__(self, site: Site, interval: float) -> None:
+        self._site = site
+        self._inbox = site.inbox
         self._interval = interval
 
     def __enter__(self) -> RemoteSampler:
         self._inbox.forget()
         before = time.monotonic()
-        theirs = self._session.ask("clock")
+        theirs = self._site.session.ask("clock")
         # The hub's clock is another machine's; whoever measures compares times with this one's.
         self._inbox.ahead = (before + time.monotonic()) / 2 - theirs
-        self._session.ask("watch", to=self._parts.servers, interval=self._interval)
+        self._site.session.ask("watch", to=self._site.origins, interval=self._interval)
         give_up = time.monotonic() + FIRST_SECONDS
         while not self.readings():
             self._inbox.check()
@@ -220,16 +187,17 @@ class RemoteSampler:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
-            self._session.ask("unwatch", to=self._parts.servers)
+            self._site.session.ask("unwatch", to=self._site.origins)
 
     @property
     def interval(self) -> float:
-        """Seconds between readings."""
         return self._interval * self._inbox.stride
 
     def readings(self) -> list[Reading]:
         """Those so far, in this machine's time."""
-        readings = combine(self._inbox.samples(), self._parts, self.interval)
+        sources, destinations = (side.names for side in self._site.sides.values())
+        samples = self._inbox.samples()
+        readings = combine(samples, sources, destinations, self._site.machines, self.interval)
         return [reading._replace(time=reading.time + self._inbox.ahead) for reading in readings]
 
 
@@ -241,8 +209,9 @@ class Site:
     inbox: Inbox
     client: WatchedClient
     sides: Mapping[str, Side]
-    """By `src` and `dst`."""
+    """By `src` and `dst`, in this order."""
     machines: Mapping[str, str]
+    """The machine of each that sends samples, by an identifier: pods may share one, whose counters count once."""
     provenance: dict[str, Any]
     rtt_idle: float
     bandwidth_found: float | None
@@ -250,21 +219,19 @@ class Site:
     folders: tuple[str, str] = (str(FOLDER), str(FOLDER))
 
     @property
-    def parts(self) -> Parts:
-        """Who samples what."""
-        return Parts(self.sides["src"].names, self.sides["dst"].names, CLIENT, self.machines)
+    def origins(self) -> list[str]:
+        return [name for side in self.sides.values() for name in side.names]
 
     def pairs(self, endpoint: str) -> list[tuple[str, str]]:
         """(source, destination) base URLs, of the redirectors or of the origins one by one."""
-        urls = []
-        for side in (self.sides[name] for name in SIDES.values()):
-            asked = [side.redirector] if endpoint == "redirector" and side.redirector else side.origins
-            urls.append([server.url for server in asked])
-        return list(zip(*urls, strict=True))
+        asked = [
+            [side.redirector] if endpoint == "redirector" and side.redirector else side.origins
+            for side in self.sides.values()
+        ]
+        return list(zip(*([server.url for server in servers] for servers in asked), strict=True))
 
     def sampler(self, interval: float) -> RemoteSampler:
-        """Samples of all pods every `interval` seconds while it is entered."""
-        return RemoteSampler(self.session, self.inbox, self.parts, interval)
+        return RemoteSampler(self, interval)
 
     def client_of(self, _tool: str) -> WatchedClient:
         """The one that there is: tools that run elsewhere are refused."""
@@ -278,15 +245,14 @@ class Site:
 
     def totals(self) -> dict[str, int | None]:
         """Counters that are looked at only before and after a cell: packets dropped, periods, throttled periods."""
-        servers = self.parts.servers
-        told = self.session.ask("totals", to=servers)
-        groups = {name: self.sides[side].names for name, side in SIDES.items()} | {CLIENT: [CLIENT]}
+        told = self.session.ask("totals", to=self.origins)
         totals: dict[str, int | None] = {}
-        for name, members in groups.items():
+        sources, destinations = (side.names for side in self.sides.values())
+        for name, members in (("source", sources), ("destination", destinations), (CLIENT, [CLIENT])):
             totals[f"{name}_periods"] = sum(told[member][0] for member in members)
             totals[f"{name}_throttled"] = sum(told[member][1] for member in members)
         for place, name in ((2, "path_drops"), (3, "path_queue_drops")):
-            drops = [told[server][place] for server in servers]
+            drops = [told[origin][place] for origin in self.origins]
             # Real networks do not say what they drop.
             totals[name] = None if None in drops else sum(drops)
         return totals
@@ -310,10 +276,10 @@ class Site:
         from outside takes a privilege that pods do not have; starting it anew cuts them in 0.2 s.
 
         Raises:
-            SettleError: Who still has connections.
+            BrokenError: Who still has connections.
         """
         give_up = time.monotonic() + SETTLE_SECONDS
-        while busy := self._busy(self.parts.servers):
+        while busy := self._busy(self.origins):
             if time.monotonic() > give_up:
                 self._restart(busy)
                 break
@@ -331,11 +297,10 @@ class Site:
         give_up = time.monotonic() + RESTARTED_SECONDS
         while still := self._busy(busy):
             if time.monotonic() > give_up:
-                raise SettleError(f"connections of the last cell are still open at {', '.join(still)}")
+                raise BrokenError(f"connections of the last cell are still open at {', '.join(still)}")
             time.sleep(POLL)
 
     def check(self) -> None:
-        """Raise FaultError where something of the deployment has broken."""
         self.inbox.check()
 
     def explain(self, error: BrokenError) -> str:
@@ -350,7 +315,11 @@ class Site:
 
 
 def combine(
-    samples: Mapping[str, Sequence[Sequence[float | None]]], parts: Parts, interval: float
+    samples: Mapping[str, Sequence[Sequence[float | None]]],
+    sources: Sequence[str],
+    destinations: Sequence[str],
+    machines: Mapping[str, str],
+    interval: float,
 ) -> list[Reading]:
     """Readings from when all have begun to send until the last moment that all know. Pure.
 
@@ -360,18 +329,20 @@ def combine(
 
     Args:
         samples: By the names of agents; none, or no such name, where nothing has come yet.
-        parts: Who is what.
+        sources: Names of agents.
+        destinations: Names of agents.
+        machines: Of these and of the client, by their names; the counters of a machine count once.
         interval: Seconds between readings.
     """
-    if not all(samples.get(name) for name in parts.all):
+    if not all(samples.get(name) for name in machines):
         return []
-    columns = {name: np.array(samples[name], dtype=float) for name in parts.all}
-    first = max(table[0, 0] for table in columns.values())
-    last = min(table[-1, 0] for table in columns.values())
+    tables = {name: np.array(samples[name], dtype=float) for name in machines}
+    first = max(table[0, 0] for table in tables.values())
+    last = min(table[-1, 0] for table in tables.values())
     # A rounding error must not cost the last reading.
     times = first + interval * np.arange(math.floor((last - first) / interval + 1e-6) + 1)
-    at = {name: _at(table, times) for name, table in columns.items()}
-    machines = list({machine: name for name, machine in parts.machines.items() if name in at}.values())
+    at = {name: _at(table, times) for name, table in tables.items()}
+    witnesses = list({machine: name for name, machine in machines.items()}.values())
 
     def each(names: Sequence[str], field: str) -> NDArray[np.float64]:
         return np.stack([at[name][field] for name in names], axis=1)
@@ -379,29 +350,33 @@ def combine(
     def total(names: Sequence[str], field: str) -> NDArray[np.float64]:
         return np.asarray(each(names, field).sum(axis=1))
 
-    source_cpu, destination_cpu = each(parts.sources, "cpu"), each(parts.destinations, "cpu")
-    connections = total(parts.sources, "connections")
-    sources = [at[name] for name in parts.sources]
-    columns_of = {
-        "payload": total(parts.destinations, "payload"),
-        "source_bytes": total(parts.sources, "sent"),
-        "wire_bytes": total(parts.destinations, "received"),
-        "client_cpu": at[parts.client]["cpu"],
-        "machine_busy": total(machines, "busy"),
-        "machine_steal": total(machines, "steal"),
-        "machine_total": total(machines, "total"),
-        "machine_pressure": total(machines, "pressure") / len(machines),
-        "machine_work": total(machines, "work") / len(machines),
-        "machine_slowed": np.fmax.reduce(each(machines, "slowed"), axis=1),
-        "retransmits": total(parts.sources, "retransmits"),
-        **{field: total(parts.sources, f"data_{field}") for field in _DATA},
-        "source_thread": each(parts.sources, "thread").max(axis=1),
-        "destination_thread": each(parts.destinations, "thread").max(axis=1),
-        "client_thread": at[parts.client]["thread"],
-        "source_waiting": total(parts.sources, "waiting"),
-        "destination_waiting": total(parts.destinations, "waiting"),
-        "rtt_loaded": _mean(sources, "rtt"),
-        "cwnd": _mean(sources, "cwnd"),
+    def mean(field: str) -> NDArray[np.float64]:
+        """Over all connections of all sources; NaN where there is none."""
+        values = (np.nan_to_num(each(sources, field)) * each(sources, "connections")).sum(axis=1)
+        return np.asarray(values / np.where(connections, connections, np.nan))
+
+    source_cpu, destination_cpu = each(sources, "cpu"), each(destinations, "cpu")
+    connections = total(sources, "connections")
+    columns = {
+        "payload": total(destinations, "payload"),
+        "source_bytes": total(sources, "sent"),
+        "wire_bytes": total(destinations, "received"),
+        "client_cpu": at[CLIENT]["cpu"],
+        "machine_busy": total(witnesses, "busy"),
+        "machine_steal": total(witnesses, "steal"),
+        "machine_total": total(witnesses, "total"),
+        "machine_pressure": total(witnesses, "pressure") / len(witnesses),
+        "machine_work": total(witnesses, "work") / len(witnesses),
+        "machine_slowed": np.fmax.reduce(each(witnesses, "slowed"), axis=1),
+        "retransmits": total(sources, "retransmits"),
+        **{field: total(sources, f"data_{field}") for field in _DATA},
+        "source_thread": each(sources, "thread").max(axis=1),
+        "destination_thread": each(destinations, "thread").max(axis=1),
+        "client_thread": at[CLIENT]["thread"],
+        "source_waiting": total(sources, "waiting"),
+        "destination_waiting": total(destinations, "waiting"),
+        "rtt_loaded": mean("rtt"),
+        "cwnd": mean("cwnd"),
     }
     return [
         Reading(
@@ -410,7 +385,7 @@ def combine(
             destination_cpu=tuple(map(float, destination_cpu[i])),
             path_cpu=math.nan,
             connections=int(connections[i]),
-            **{name: float(values[i]) for name, values in columns_of.items()},  # type: ignore[arg-type]
+            **{name: float(values[i]) for name, values in columns.items()},  # type: ignore[arg-type]
         )
         for i in range(len(times))
     ]
@@ -420,15 +395,6 @@ def _at(table: NDArray[np.float64], times: NDArray[np.float64]) -> dict[str, NDA
     """The columns of one agent at other times."""
     before = np.clip(np.searchsorted(table[:, 0], times + 1e-9, side="right") - 1, 0, None)
     return {
-        name: table[before, place] if name in _STATES else np.interp(times, table[:, 0], table[:, place])
-        for name, place in _AT.items()
+        name: column[before] if name in _STATES else np.interp(times, table[:, 0], column)
+        for name, column in zip(Sample._fields, table.T, strict=False)
     }
-
-
-def _mean(sources: Sequence[Mapping[str, NDArray[np.float64]]], field: str) -> NDArray[np.float64]:
-    """The mean over all connections of all origins; NaN where there is none."""
-    weights = np.stack([source["connections"] for source in sources])
-    values = np.nan_to_num(np.stack([source[field] for source in sources]))
-    count = weights.sum(axis=0)
-    with np.errstate(invalid="ignore"):
-        return np.asarray((values * weights).sum(axis=0) / np.where(count, count, np.nan))

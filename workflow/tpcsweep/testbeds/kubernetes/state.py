@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from kubernetes.client import V1ConfigMap, V1Job, V1NetworkPolicy, V1ObjectMeta, V1Pod, V1Secret
 
+from tpcsweep.testbeds import TeardownError, take_all_steps
 from tpcsweep.testbeds.kubernetes import leases, metadata
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError, call
 
@@ -24,7 +25,6 @@ GRACE_SECONDS = 1
 FORCE_SECONDS = 15.0
 """Seconds after which a pod whose kubelet does not say that it is gone is taken for gone."""
 GONE_SECONDS = 60.0
-"""Seconds for everything to be gone."""
 DELETIONS: Mapping[type, Mapping[str, Any]] = {
     V1Job: {"propagation_policy": "Background"},  # first, or it would replace its pod
     V1Pod: {"grace_period_seconds": GRACE_SECONDS},
@@ -33,10 +33,6 @@ DELETIONS: Mapping[type, Mapping[str, Any]] = {
     V1NetworkPolicy: {},
 }
 """The kinds of objects that are deleted, in this order, and how."""
-
-
-class TeardownError(Exception):
-    """Something of a deployment is still there, and what it is."""
 
 
 @dataclass(frozen=True)
@@ -89,36 +85,22 @@ def reap(cluster: Cluster) -> list[str]:
 def teardown(cluster: Cluster, identifier: str) -> list[str]:
     """Remove everything of a deployment but its Lease; returns when it is gone.
 
-    Every step is tried, whatever became of the others.
-
     Returns:
         Which pods had to be taken for gone, because their nodes do not answer.
 
     Raises:
         TeardownError: What remains.
     """
-    problems: list[str] = []
     forced: dict[str, str] = {}
     ours = metadata.selector(identifier)
-    steps: list[Callable[[], object]] = [
-        partial(
-            call,
-            cluster.verb("delete_collection", kind),
-            cluster.namespace,
-            label_selector=ours,
-            seconds=GONE_SECONDS,
-            **options,
-        )
-        for kind, options in DELETIONS.items()
-    ]
-    steps.append(partial(_wait, cluster, ours, forced))
-    for step in steps:
-        try:
-            step()
-        except (ClusterError, TeardownError) as error:
-            problems.append(str(error))
-    if problems:
-        raise TeardownError(f"deployment {identifier} is not gone: {'; '.join(problems)}")
+
+    def delete(kind: type) -> None:
+        function = cluster.verb("delete_collection", kind)
+        call(function, cluster.namespace, label_selector=ours, seconds=GONE_SECONDS, **DELETIONS[kind])
+
+    deletions = [partial(delete, kind) for kind in DELETIONS]
+    steps = [*deletions, partial(_wait, cluster, ours, forced)]
+    take_all_steps(identifier, steps, ClusterError)
     return list(forced.values())
 
 

@@ -21,7 +21,7 @@ from tpcsweep.linux import signals
 from tpcsweep.measure.cell import measure as measure
 from tpcsweep.paths import Path, PathError
 from tpcsweep.paths.plan import describe_limit
-from tpcsweep.testbeds import Request
+from tpcsweep.testbeds import Request, TeardownError
 from tpcsweep.testbeds.kubernetes import api, leases, objects, state
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError, call, create
 from tpcsweep.testbeds.kubernetes.faults import IMAGE
@@ -31,16 +31,14 @@ from tpcsweep.testbeds.kubernetes.pod.network import share
 from tpcsweep.testbeds.kubernetes.pods import Place, Pods, address_of
 from tpcsweep.testbeds.kubernetes.session import Session, SessionError
 from tpcsweep.testbeds.kubernetes.site import Inbox, Site, WatchedClient
-from tpcsweep.testbeds.kubernetes.verify import Ends, Measured, verify
+from tpcsweep.testbeds.kubernetes.verify import Measured, verify
 from tpcsweep.testbeds.kubernetes.watch import PodError, PodWatch
 
-EXPECTED = (ClusterError, BrokenError, PathError, state.TeardownError)
+EXPECTED = (ClusterError, BrokenError, PathError, TeardownError)
 DEADLINE_MARGIN = 900.0
 """Seconds that a deployment's Job may last beside its cells and its start."""
 OTHERS = (("src", "dst"), ("dst", "src"))
-"""Each side, and the other one."""
 TRIAL = "trial of the image"
-"""What the trial is called where others see it."""
 TRIAL_MARGIN = 60.0
 """Seconds that the trial's Job may last beside its start, if nobody removes it."""
 RIGHTS = "config/kubernetes/rbac.yaml has the rights that sweeps need"
@@ -78,7 +76,7 @@ def deployed(settings: Kubernetes, request: Request) -> Iterator[Site]:
         cluster, before, began = place.cluster, place.cluster.requests, time.monotonic()
         with running(place, settings, request) as pods, contextlib.ExitStack() as undo:
             inbox = Inbox(lambda: pods.watch.fault() or place.held.lost())
-            session = Session(cluster, name_of(pods[CLIENT]), settings.orphan_time / 2, inbox.hear)
+            session = Session(cluster, name_of(pods.by_name[CLIENT]), settings.orphan_time / 2, inbox.hear)
             undo.callback(session.close)
             undo.callback(signals.ignore)
             try:
@@ -146,7 +144,6 @@ def locks(pair: Pair) -> set[str]:
     """The names of the Leases that keep others off a pair's nodes: one for each way of choosing nodes. Pure."""
 
     def nodes(placed: Placement) -> str:
-        """The same text for the same nodes."""
         return json.dumps([placed.node_selector, placed.affinity.get("nodeAffinity")], sort_keys=True)
 
     return {leases.name_for(nodes(placed)) for placed in (pair.source, pair.destination)}
@@ -180,7 +177,7 @@ def _up(
     """From pods that run to servers that deliver: agents, path, servers, client."""
     wanted, sides = request.parameters, pods.sides
     ran = time.monotonic()
-    agents = {server.name: address_of(pods[server.name]) for server in pods.servers}
+    agents = {server.name: address_of(pods.by_name[server.name]) for server in pods.servers}
     with pods.poked():
         described = {
             CLIENT: session.ask(
@@ -199,8 +196,8 @@ def _up(
         for side, other in OTHERS:
             peers = sides[other].addresses
             emulated["qdiscs"] |= session.tell(sides[side].names, "emulate", peers=peers, **share_of_origin)
-    origins = zip(sides["src"].origins, sides["dst"].origins, strict=True)
-    measured = verify(session, wanted, [Ends(*pair) for pair in origins], strict=settings.path == "strict")
+    ends = list(zip(sides["src"].origins, sides["dst"].origins, strict=True))
+    measured = verify(session, wanted, ends, strict=settings.path == "strict")
     verified = time.monotonic()
     for role in ("manager", "server"):  # redirectors first, or origins look for them again ten seconds later
         session.tell([server.name for server in pods.servers if server.role == role], "start")
@@ -246,16 +243,12 @@ def _provenance(
 ) -> dict[str, Any]:
     """The fields that every testbed has, of the first origin of a side where they are one machine's, and our own."""
     first = {side: described[pods.sides[side].names[0]] for side in pods.sides}
-    nodes = {name: node_of(pod) for name, pod in pods.items()}
+    nodes = {name: node_of(pod) for name, pod in pods.by_name.items()}
     return {
         **first["src"]["machine"],
         "host": nodes[pods.sides["src"].names[0]],
         "software": described[CLIENT]["software"],
-        "path": {
-            "measured": measured.to_dict(),
-            "mtu_bytes": measured.mtu,
-            **emulated,
-        },
+        "path": {"measured": measured.to_dict(), "mtu_bytes": measured.mtu, **emulated},
         "sysctls": {
             f"{side}.{key}": value
             for side, description in first.items()
@@ -263,7 +256,7 @@ def _provenance(
         },
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
         "kubernetes": {
-            "pods": {name: _describe(pod) for name, pod in sorted(pods.items())},
+            "pods": {name: _describe(pod) for name, pod in sorted(pods.by_name.items())},
             "machines": {
                 name: {**description["machine"], "host": nodes[name]}
                 for name, description in sorted(described.items())
@@ -273,7 +266,6 @@ def _provenance(
 
 
 def _describe(pod: V1Pod) -> dict[str, Any]:
-    """What is worth knowing of a pod later."""
     assert pod.status
     statuses = pod.status.container_statuses or []
     return {

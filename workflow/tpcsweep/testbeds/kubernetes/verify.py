@@ -1,10 +1,7 @@
 """Is the path between the pods what was asked for? Measured by their agents before any cell.
 
-The rate is looked at with TCP, which pods may use without a privilege and which gives way to whoever else uses a real
-path. TCP may bring less than a path has: its windows or its sender may be what bounds it. Little's law tells the two
-apart: what is under way is the rate times the time in the path. As long as that is longer than an empty path takes,
-something waits in it, so it is full, and what arrives is its own rate. Only what arrived while every look of a window
-saw that is held against a path; where there is too little of it the rate is unknown, and not slow.
+The rate is looked at with TCP, which pods may use without a privilege. Only what arrived while more was under way than
+an empty path holds is held against a path, by Little's law: see docs/kubernetes.md.
 """
 
 from __future__ import annotations
@@ -27,7 +24,8 @@ from tpcsweep.paths.verify import (
     PATIENCE,
     allowed_rtt,
     calm_rtt,
-    rtt_fits,
+    complaint_of_rate,
+    complaints_of_rtt,
     wire_bytes,
 )
 from tpcsweep.rates import BYTES, GBIT
@@ -58,11 +56,8 @@ EMPTY_SECONDS = 5.0
 DIRECTIONS = ("source to destination", "destination to source")
 
 
-class Ends(NamedTuple):
-    """A source and a destination origin."""
-
-    source: Server
-    destination: Server
+Ends = tuple[Server, Server]
+"""A source and a destination origin."""
 
 
 class Flow(NamedTuple):
@@ -111,7 +106,6 @@ class Measured:
 
     @property
     def rates(self) -> tuple[Rate, Rate]:
-        """In the order of DIRECTIONS."""
         return self.near_to_far, self.far_to_near
 
     @property
@@ -120,7 +114,6 @@ class Measured:
         return min((rate.found for rate in self.rates if rate.known), default=None)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready, for provenance."""
         return {name: value for name, value in asdict(self).items() if name != "mtu"}
 
 
@@ -153,12 +146,7 @@ def verify(session: Session, wanted: DeploymentParameters, ends: list[Ends], *, 
 
 def complaints(wanted: DeploymentParameters, measured: Measured) -> list[str]:
     """What no path may be, with both figures: of another RTT or MTU, or too fast; empty where it is none. Pure."""
-    wrong, rtt = [], measured.rtt
-    if not rtt_fits(wanted.rtt, rtt.median):
-        wrong.append(
-            f"rtt asked {wanted.rtt:g} ms, found {rtt.median:.3g} ms (median of {rtt.samples}, "
-            f"{rtt.min:.3g} to {rtt.max:.3g}), allowed ±{allowed_rtt(wanted.rtt):.2g} ms"
-        )
+    wrong = complaints_of_rtt(wanted.rtt, measured.rtt)
     if measured.mtu != wanted.mtu:
         wrong.append(f"mtu asked {wanted.mtu}, found {measured.mtu}")
     most = wanted.bandwidth * (1 + BANDWIDTH_TOLERANCE[1])
@@ -245,7 +233,6 @@ def _during(series: np.ndarray[Any, Any], begin: float, end: float) -> np.ndarra
 
 
 def _gap(times: np.ndarray[Any, Any]) -> float:
-    """The longest time between two looks."""
     return float(np.diff(times).max(initial=0.0))
 
 
@@ -256,10 +243,8 @@ def _held(wanted: DeploymentParameters) -> float:
 
 def _off(wanted: DeploymentParameters, measured: Measured, refused: Callable[[Rate], bool]) -> list[str]:
     """Directions whose rates are refused, with both figures."""
-    low, high = BANDWIDTH_TOLERANCE
     return [
-        f"bandwidth from {direction} asked {wanted.bandwidth:g} Gbit/s, found {rate.found:.4g} Gbit/s, "
-        f"allowed {low:+.0%} to {high:+.0%}"
+        complaint_of_rate(f"from {direction}", wanted.bandwidth, rate.found, BANDWIDTH_TOLERANCE)
         for direction, rate in zip(DIRECTIONS, measured.rates, strict=True)
         if refused(rate)
     ]
@@ -275,7 +260,7 @@ def _measure(session: Session, wanted: DeploymentParameters, ends: list[Ends], a
         mtus.append(mtu)
     rtt = Rtt(min(rtts), statistics.median(rtts), max(rtts), len(rtts))
     near_to_far = _rate(session, wanted, ends, rtt.median)
-    far_to_near = _rate(session, wanted, [Ends(*reversed(pair)) for pair in ends], rtt.median)
+    far_to_near = _rate(session, wanted, [pair[::-1] for pair in ends], rtt.median)
     return Measured(rtt, min(mtus), near_to_far, far_to_near, attempt)
 
 

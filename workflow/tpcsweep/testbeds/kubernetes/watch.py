@@ -61,7 +61,6 @@ class PodWatch:
         self._thread.start()
 
     def pods(self) -> dict[str, V1Pod]:
-        """The pods by name, in their latest state."""
         with self._changed:
             return dict(self._pods)
 
@@ -109,7 +108,6 @@ class PodWatch:
         return told
 
     def close(self) -> None:
-        """End the thread."""
         self._ended.set()
         if self._watch:
             self._watch.stop()
@@ -217,7 +215,6 @@ class PodWatch:
         return "; ".join(texts)
 
     def _room(self, pod: V1Pod) -> str:
-        """What the nodes have on which a pod may run."""
         labels = sorted((faults.spec_of(pod).node_selector or {}).items())
         chosen = ",".join(f"{key}={value}" for key, value in labels)
         try:
@@ -232,7 +229,6 @@ class PodWatch:
         return faults.diagnose_job(self._job, job, self._events("Job", self._job))
 
     def _events(self, kind: str, name: str) -> list[CoreV1Event]:
-        """What is said of an object, as far as that may be read."""
         of = f"involvedObject.kind={kind},involvedObject.name={name}"
         core, space = self._cluster.core, self._cluster.namespace
         events = self._ask(core.list_namespaced_event, space, field_selector=of)

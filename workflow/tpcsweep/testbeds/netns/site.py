@@ -32,10 +32,6 @@ SETTLE_SECONDS = 10.0
 Opened = TypeVar("Opened", CounterFile, Machine, SocketDiagnostics)
 
 
-class SettleError(BrokenError):
-    """Transfers of the last cell do not end."""
-
-
 class Counters:
     """Everything that is read ten times a second, opened once."""
 
@@ -227,13 +223,13 @@ class Site:
         that it has not even read: it is cut off again and again until it has been through them all.
 
         Raises:
-            SettleError: if that takes longer than SETTLE_SECONDS.
+            BrokenError: if that takes longer than SETTLE_SECONDS.
         """
         give_up = time.monotonic() + SETTLE_SECONDS
         self._cut()
         while busy := self.counters.unfinished():
             if time.monotonic() > give_up:
-                raise SettleError(
+                raise BrokenError(
                     f"{', '.join(busy)}: still busy with transfers {SETTLE_SECONDS:g} s after their end"
                 )
             time.sleep(0.01)

@@ -24,14 +24,11 @@ from pathlib import Path
 
 from tpcsweep.linux import cgroups
 from tpcsweep.linux.namespaces import FOLDER
+from tpcsweep.testbeds import TeardownError, take_all_steps
 from tpcsweep.xrootd import servers as xrootd
 
 STATE = Path("/run/tpcsweep")
 KILL_SECONDS = 5.0
-
-
-class TeardownError(Exception):
-    """Something of a deployment is still there; the message says what."""
 
 
 class BusyError(Exception):
@@ -111,9 +108,8 @@ def teardown(folder: Path, children: list[subprocess.Popen[bytes]] | None = None
     Raises:
         TeardownError: if something remains.
     """
-    problems: list[str] = []
     name = prefix(folder.name)
-    for step in (
+    steps = (
         partial(_kill, name, children or []),
         partial(_save_logs, folder),
         partial(_unmount, folder),
@@ -121,13 +117,8 @@ def teardown(folder: Path, children: list[subprocess.Popen[bytes]] | None = None
         partial(_delete_namespaces, name),
         partial(_remove_cgroups, name),
         partial(shutil.rmtree, folder),
-    ):
-        try:
-            step()
-        except (OSError, subprocess.SubprocessError, cgroups.CgroupError, TeardownError) as error:
-            problems.append(str(error))
-    if problems:
-        raise TeardownError(f"deployment {folder.name} is not gone: " + "; ".join(problems))
+    )
+    take_all_steps(folder.name, steps, OSError, subprocess.SubprocessError, cgroups.CgroupError)
 
 
 def processes(name: str) -> set[int]:

@@ -36,7 +36,7 @@ from tpcsweep.measure.files import (
 from tpcsweep.paths import Link, Measured, PathError, connect, verify
 from tpcsweep.paths import Path as NetworkPath
 from tpcsweep.paths.plan import segmenting
-from tpcsweep.testbeds import Request
+from tpcsweep.testbeds import Request, TeardownError
 from tpcsweep.testbeds.netns import machine, servers, state, topology
 from tpcsweep.testbeds.netns.servers import DeploymentError, Processes, Servers, Side
 from tpcsweep.testbeds.netns.site import Counters, Site
@@ -52,7 +52,7 @@ EXPECTED = (
     DeploymentError,
     PathError,
     ClientError,
-    state.TeardownError,
+    TeardownError,
     state.BusyError,
 )
 ON_DISK = {"memory_to_disk": ("dst",), "disk_to_disk": topology.SIDES}

@@ -37,21 +37,12 @@ class Agent:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Obey until the connection ends."""
-
-        def threaded(function: Callable[..., Any]) -> Callable[..., Any]:
-            return partial(asyncio.to_thread, function)
-
+        of_network = ("emulate", "round_trips", "pour", "arriving", "emptied")
         verbs: dict[str, Callable[..., Any]] = {
             "ping": time.monotonic,
             "describe": self.describe,
-            "emulate": threaded(network.emulate),
-            "round_trips": threaded(network.round_trips),
-            "pour": threaded(network.pour),
-            "arriving": threaded(network.arriving),
-            "emptied": threaded(network.emptied),
-            "start": partial(self.servers, "start"),
-            "restart": partial(self.servers, "restart"),
-            "add_source": partial(self.servers, "add_source"),
+            **{verb: partial(asyncio.to_thread, getattr(network, verb)) for verb in of_network},
+            **{verb: partial(self.servers, verb) for verb in ("start", "restart", "add_source")},
             "remove": lambda name: self._look().files.remove(name),
             "present": lambda: self._look().files.present(),
             # Servers that are started anew are asked for the ready file again.
@@ -115,7 +106,6 @@ class Agent:
         self._sampling = asyncio.create_task(repeat(look, interval))
 
     async def unwatch(self) -> None:
-        """Send no more samples."""
         if self._sampling:
             self._sampling.cancel()
             self._sampling = None
@@ -151,12 +141,10 @@ class Swallower(asyncio.BufferedProtocol):
     """One for all, as nobody looks at it."""
 
     def get_buffer(self, _sizehint: int) -> bytearray:
-        """Where to read to."""
         return self._buffer
 
 
 async def main() -> None:
-    """Serve until ended."""
     contained.end_on_term()
     credentials = await asyncio.to_thread(contained.credentials)
     FOLDER.mkdir(exist_ok=True)

@@ -40,12 +40,10 @@ def credentials() -> Path:
     if places.PRIVATE.exists():
         return places.PRIVATE
     beside = Path(tempfile.mkdtemp(dir=places.STATE))
-    for name in places.FOLDERS:
-        (beside / name).mkdir(mode=0o700)
     for path in (places.CREDENTIALS / WHOLE).iterdir():
         if path.is_file():
-            folder = next((name for name, start in places.FOLDERS.items() if path.name.startswith(start)), "")
-            target = beside / folder / path.name.removeprefix(places.FOLDERS.get(folder, ""))
+            target = beside / path.name.replace(places.SLASH, "/")
+            target.parent.mkdir(mode=0o700, exist_ok=True)
             shutil.copyfile(path, target)
             target.chmod(0o400)
     with contextlib.suppress(OSError):  # the other container of the pod was first

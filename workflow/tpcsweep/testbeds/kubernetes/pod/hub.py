@@ -103,45 +103,12 @@ class Agent:
             copied, begin, end, *rest = message["copy"]
             self._say(copy=[copied, begin + self.behind, end + self.behind, *rest])
 
+    def arrival(self, first_byte: float | None, size: int) -> tuple[float | None, int]:
+        """What it says of a file, in this clock's time."""
+        return None if first_byte is None else first_byte + self.behind, size
+
     def _error(self, words: str) -> RuntimeError:
         return RuntimeError(f"{self._name}: {words}")
-
-
-class Agents:
-    """The agents of the servers, by the servers' names."""
-
-    def __init__(self, say: Callable[..., None]) -> None:
-        self._say = say
-        self._agents: dict[str, Agent] = {}
-
-    async def connect(self, name: str, address: str, tls: ssl.SSLContext) -> None:
-        """Wait until an agent answers. Raises TimeoutError."""
-        give_up = time.monotonic() + READY_SECONDS
-        while name not in self._agents:
-            try:
-                streams = await asyncio.open_connection(
-                    address, AGENT_PORT, ssl=tls, server_hostname=address, limit=LONGEST
-                )
-                self._agents[name] = Agent(name, *streams, self._say)
-            except OSError as error:
-                if time.monotonic() > give_up:
-                    raise TimeoutError(f"{name} at {address} does not answer: {error}") from None
-                await asyncio.sleep(POLL)
-
-    async def tell(self, to: list[str], verb: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Ask several at once; their answers. Raises RuntimeError that names who refused."""
-        answers = await asyncio.gather(*(self._agents[name].ask(verb, arguments) for name in to))
-        return dict(zip(to, answers, strict=True))
-
-    async def synchronise(self) -> dict[str, float]:
-        """Find how many seconds clocks are behind this one."""
-        await asyncio.gather(*(agent.synchronise() for agent in self._agents.values()))
-        return {name: agent.behind for name, agent in self._agents.items()}
-
-    def arrival(self, name: str, arrival: list[Any]) -> list[Any]:
-        """What an agent says of a file, with its time turned into this clock's."""
-        first_byte, size = arrival
-        return [None if first_byte is None else first_byte + self._agents[name].behind, size]
 
 
 class Outbox:
@@ -150,25 +117,21 @@ class Outbox:
     def __init__(self) -> None:
         self._lines: deque[bytes] = deque()
         self._first = 0
-        self._writer: asyncio.StreamWriter | None = None
+        self.writer: asyncio.StreamWriter | None = None
+        """To whoever listens."""
 
     def say(self, **fields: object) -> None:
         """Tell now if somebody listens, and whoever comes later."""
         number = self._first + len(self._lines)
         self._lines.append(encoded(number=number, **fields))
-        if self._writer:
-            self._writer.write(self._lines[-1])
+        if self.writer:
+            self.writer.write(self._lines[-1])
 
     def attach(self, writer: asyncio.StreamWriter, number: int) -> None:
         """Somebody listens from now on, and has all before `number`."""
         self.forget(number)
-        self._writer = writer
+        self.writer = writer
         writer.write(b"".join(self._lines))
-
-    def detach(self, writer: asyncio.StreamWriter) -> None:
-        """Somebody has gone, unless another has come."""
-        if self._writer is writer:
-            self._writer = None
 
     def forget(self, number: int) -> None:
         """All before `number` has arrived."""
@@ -182,24 +145,19 @@ class Hub:
 
     def __init__(self) -> None:
         self.outbox = Outbox()
-        self.agents = Agents(self.outbox.say)
+        self.agents: dict[str, Agent] = {}
+        """By the names of their servers."""
         self.seen = time.monotonic()
         """When somebody was last here."""
         self._done: set[int] = set()
         self._client: Contained | None = None
         self._destinations: list[str] = []
         self._sampling: asyncio.Task[None] | None = None
+        setting_up = (self.connect, self.synchronise, self.tell, self.ready)
+        measuring = (self.client, self.watch, self.unwatch, self.totals, self.present)
         self._verbs: dict[str, Callable[..., Any]] = {
             "clock": time.monotonic,  # which all times are of
-            "connect": self.connect,
-            "synchronise": self.agents.synchronise,
-            "tell": self.agents.tell,
-            "ready": self.ready,
-            "client": self.client,
-            "watch": self.watch,
-            "unwatch": self.unwatch,
-            "totals": self.totals,
-            "present": self.present,
+            **{method.__name__: method for method in (*setting_up, *measuring)},
         }
 
     async def session(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -216,7 +174,8 @@ class Hub:
         except (OSError, ValueError):
             pass
         finally:
-            self.outbox.detach(writer)
+            if self.outbox.writer is writer:  # else another has come
+                self.outbox.writer = None
             writer.close()
 
     async def _obey(self, request: dict[str, Any]) -> None:
@@ -231,7 +190,7 @@ class Hub:
         tls.load_cert_chain(credentials.certificate, credentials.key)
         self._tls = probe.context(credentials.folder)
         self._destinations = destinations
-        await asyncio.gather(*(self.agents.connect(name, address, tls) for name, address in servers.items()))
+        await asyncio.gather(*(self._connect(name, address, tls) for name, address in servers.items()))
         self._client = await asyncio.to_thread(Contained, 2)
         start(self._listen_to_client())
         return {
@@ -239,6 +198,30 @@ class Hub:
             "software": await asyncio.to_thread(provenance.software, tools),
             "boot": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
         }
+
+    async def _connect(self, name: str, address: str, tls: ssl.SSLContext) -> None:
+        """Wait until an agent answers. Raises TimeoutError."""
+        give_up = time.monotonic() + READY_SECONDS
+        while name not in self.agents:
+            try:
+                streams = await asyncio.open_connection(
+                    address, AGENT_PORT, ssl=tls, server_hostname=address, limit=LONGEST
+                )
+                self.agents[name] = Agent(name, *streams, self.outbox.say)
+            except OSError as error:
+                if time.monotonic() > give_up:
+                    raise TimeoutError(f"{name} at {address} does not answer: {error}") from None
+                await asyncio.sleep(POLL)
+
+    async def tell(self, to: list[str], verb: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Ask several agents at once; their answers. Raises RuntimeError that names who refused."""
+        answers = await asyncio.gather(*(self.agents[name].ask(verb, arguments) for name in to))
+        return dict(zip(to, answers, strict=True))
+
+    async def synchronise(self) -> dict[str, float]:
+        """Find how many seconds the agents' clocks are behind this one."""
+        await asyncio.gather(*(agent.synchronise() for agent in self.agents.values()))
+        return {name: agent.behind for name, agent in self.agents.items()}
 
     async def ready(self, redirector: str | None, origins: list[str]) -> None:
         """Until every origin delivers, and the redirector has sent somebody to each. Raises TimeoutError."""
@@ -263,32 +246,28 @@ class Hub:
                 await asyncio.sleep(POLL)
 
     async def client(self, line: str) -> None:
-        """Pass a request on to the client."""
         assert self._client
         self._client.connections[0].sendall(line.encode())
 
     async def watch(self, to: list[str], interval: float) -> None:
-        """Have agents and client sampled."""
-        await self.agents.synchronise()
-        await self.agents.tell(to, "watch", {"interval": interval})
-        await self._quiet()
+        await self.synchronise()
+        await self.tell(to, "watch", {"interval": interval})
+        self._quiet()
         assert self._client
         self._sampling = asyncio.create_task(self._sample_client(self._client, interval))
 
     async def unwatch(self, to: list[str]) -> None:
-        """End it."""
-        await self._quiet()
-        await self.agents.tell(to, "unwatch", {})
+        self._quiet()
+        await self.tell(to, "unwatch", {})
 
     async def totals(self, to: list[str]) -> dict[str, Any]:
         """What agents count and is looked at only before and after a cell; of the client its scheduling periods."""
         assert self._client
-        return {**await self.agents.tell(to, "totals", {}), CLIENT: self._client.periods()}
+        return {**await self.tell(to, "totals", {}), CLIENT: self._client.periods()}
 
-    async def _quiet(self) -> None:
+    def _quiet(self) -> None:
         if self._sampling:
             self._sampling.cancel()
-            self._sampling = None
 
     async def _sample_client(self, client: Contained, interval: float) -> None:
         with contextlib.closing(Machine()) as machine:
@@ -303,9 +282,9 @@ class Hub:
 
     async def present(self) -> dict[str, Any]:
         """What had arrived in the files of transfers that have not ended, by their names."""
-        told = await self.agents.tell(self._destinations, "present", {})
+        told = await self.tell(self._destinations, "present", {})
         return {
-            file: self.agents.arrival(name, arrival)
+            file: self.agents[name].arrival(*arrival)
             for name, files in told.items()
             for file, arrival in files.items()
         }
@@ -331,12 +310,12 @@ class Hub:
         if event["event"] != "end":
             return event
         try:
-            told = await self.agents.tell(self._destinations, "remove", {"name": event["name"]})
+            told = await self.tell(self._destinations, "remove", {"name": event["name"]})
         except RuntimeError:
             return event  # who is gone is said elsewhere
         # The file was at one of them; the others say that nothing arrived.
         name, arrival = max(told.items(), key=lambda item: item[1][1])
-        return event | {"arrival": self.agents.arrival(name, arrival)}
+        return event | {"arrival": self.agents[name].arrival(*arrival)}
 
 
 async def main(start: float, longest: float) -> None:

@@ -15,7 +15,6 @@ _running: set[asyncio.Task[Any]] = set()
 
 
 def encoded(**fields: object) -> bytes:
-    """A message as a line."""
     return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
 
 

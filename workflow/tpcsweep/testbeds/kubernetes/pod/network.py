@@ -1,8 +1,7 @@
 """The network between pods: what it is like, and an emulated path on top of it.
 
-RTT, MTU and rate are looked at by TCP connections of the pods' agents, for which no privilege is needed. The kernel's
-own figures are read from the connection (tcp(7), struct tcp_info in linux/tcp.h): the handshake's RTT, free of what a
-busy process adds, and the path MTU.
+RTT, MTU and rate are looked at by TCP connections, for which no privilege is needed: RTT of the handshake and path MTU
+are the kernel's own figures (tcp(7), struct tcp_info in linux/tcp.h).
 
 An emulated path delays, limits and drops what goes to the other side alone, which needs NET_ADMIN:
 
@@ -33,11 +32,8 @@ from tpcsweep.linux.namespaces import parse_net_dev
 from tpcsweep.paths import plan
 from tpcsweep.testbeds.kubernetes.pod.places import PROBE_PORT
 
-_PMTU, _RTT = 60, 68
-"""Offsets in struct tcp_info."""
-_U32 = struct.Struct("=I")
-_SEGMENT = struct.Struct("=16xI40xI")
-"""Of struct tcp_info: snd_mss, pmtu."""
+_PATH = struct.Struct("=16xI40xI4xI")
+"""Of struct tcp_info: snd_mss, pmtu, rtt in µs."""
 _UNDER_WAY = struct.Struct("=24xIIII")
 """unacked, sacked, lost, retrans (packets_out and what tcp_packets_in_flight takes off and adds, net/tcp.h)."""
 _ABORT = struct.pack("ii", 1, 0)
@@ -75,14 +71,16 @@ def round_trips(address: str, count: int) -> tuple[list[float], int]:
     rtts = []
     for _ in range(count):
         with _connected(address) as connection:
-            rtts.append(_U32.unpack_from(_information(connection), _RTT)[0] / 1000)
+            *_, rtt = _PATH.unpack_from(_information(connection))
+            rtts.append(rtt / 1000)
             time.sleep(0.01)
     with _connected(address) as connection:
         for _ in range(4):
             connection.sendall(BLOCK)
         connection.shutdown(socket.SHUT_WR)
         connection.recv(1)  # ends when the other end has read it all
-        return rtts, _U32.unpack_from(_information(connection), _PMTU)[0]
+        _, mtu, _ = _PATH.unpack_from(_information(connection))
+        return rtts, mtu
 
 
 def pour(address: str, connections: int, seconds: float) -> dict[str, Any]:
@@ -114,7 +112,7 @@ def pour(address: str, connections: int, seconds: float) -> dict[str, Any]:
             for key, _ in ready:
                 with contextlib.suppress(BlockingIOError):
                     key.data.send(BLOCK)
-        mss, mtu = _SEGMENT.unpack_from(_information(opened[0]))
+        mss, mtu, _ = _PATH.unpack_from(_information(opened[0]))
     return {"looks": looks, "mss": mss, "header": plan.ETHERNET + mtu - mss}
 
 
@@ -141,9 +139,9 @@ def emptied(address: str, rtt: float, seconds: float) -> bool:
     give_up = time.monotonic() + seconds
     while time.monotonic() < give_up:
         with _connected(address) as connection:
-            # 0 where the first packet was lost: nothing is known of that handshake.
-            if 0 < _U32.unpack_from(_information(connection), _RTT)[0] <= rtt * 1000:
-                return True
+            *_, taken = _PATH.unpack_from(_information(connection))
+        if 0 < taken <= rtt * 1000:  # 0 where the first packet was lost: nothing is known of that handshake
+            return True
         time.sleep(LOOKS[1])
     return False
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 CREDENTIALS = Path("/etc/tpcsweep/credentials")
-"""The deployment's Secret: files of `tpcsweep.xrootd.credentials`, those of folders with the folder in their name."""
+"""The deployment's Secret: files of `tpcsweep.xrootd.credentials`."""
 CONFIGURATION = Path("/etc/tpcsweep/configuration")
 """The deployment's ConfigMap: a configuration file for each server, and COMPLETE."""
 COMPLETE = "complete"
@@ -18,7 +18,6 @@ PRIVATE = STATE / "credentials"
 CONTAINED = STATE / "contained"
 """The socket of the container whose CPU is measured."""
 HUB = STATE / "hub"
-"""The socket of the hub."""
 ENDED = STATE / "ended"
 """Says that the hub has ended, and that the pod is to end."""
 FILES = Path("/srv/tpcsweep")
@@ -28,8 +27,8 @@ AGENT_PORT = 8443
 PROBE_PORT = 8444
 """Takes connections and swallows what they bring, to measure RTT and rate with."""
 
-FOLDERS = {"ca": "ca--"}
-"""Folders of the credentials, and what stands before the names of their files in the Secret."""
+SLASH = "--"
+"""What stands in the Secret for the slash in the name of a file that is in a folder."""
 
 
 class Sample(NamedTuple):

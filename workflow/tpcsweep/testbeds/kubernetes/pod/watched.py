@@ -22,10 +22,6 @@ from tpcsweep.xrootd.servers import EXPORT, PORT
 
 FOLDER = FILES / EXPORT.strip("/")
 POLL = 0.05
-RECEIVED = 64
-"""Bytes that hold the unit which comes with the open files."""
-COUNTERS = 3
-"""Open files that come."""
 
 
 class Contained:
@@ -34,13 +30,12 @@ class Contained:
     def __init__(self, connections: int = 1) -> None:
         """Wait for it. The first connection is the one that the counters came over."""
         self.connections = [_connected() for _ in range(connections)]
-        unit, files, *_ = socket.recv_fds(self.connections[0], RECEIVED, COUNTERS)
+        unit, files, *_ = socket.recv_fds(self.connections[0], 64, 3)  # what `contained.taken` sends
         self._unit = float(unit)
         self._usage, self._stat, proc = files
         self._threads = Threads(proc, lambda: numbered(proc))
 
     def cpu(self) -> float:
-        """CPU seconds used."""
         return parse_usage(os.pread(self._usage, 4096, 0)) * self._unit
 
     def periods(self) -> tuple[int, int]:
@@ -101,8 +96,6 @@ class Watched:
         return bool(self._connections()) or self._sockets.unfinished(PORT)
 
     def _connections(self) -> list[Connection]:
-        if not self._peers:
-            return []
         return [connection for connection in self._sockets.connections() if connection.remote in self._peers]
 
 

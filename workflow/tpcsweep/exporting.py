@@ -1,0 +1,217 @@
+"""A dataset as text that existing dashboards read. `docs/exporting.md` describes both forms."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from tpcsweep.configuration.sweep import REPETITION, path_text
+from tpcsweep.dataset import SIMULATED, STATUS, flags_in, masks_of
+from tpcsweep.flags import FLAGS
+from tpcsweep.variables import SUMMARY
+
+MB_PER_S = 125.0
+"""MB/s of a Gbit/s."""
+MODULES = {"iperf3": "network", "globus-url-copy": "gridftp", "xrdcp": "xrootd", "xrdcp-direct": "xrootd"}
+"""What a tool speaks; the others speak HTTP."""
+LAYERS = {"memory_to_disk": "m2d", "disk_to_disk": "d2d"}
+"""What is at both ends; without a layer, and on the others, it is memory."""
+SAID = ("tool", "layer", "streams", "tcp_buffer")
+"""Parameters that a name is made of; datasets from before there were layers have none."""
+NAMED = ("streams", "tcp_buffer", "layer", REPETITION)
+"""Axes that the published form has a place for; repetitions have one name, and each its time."""
+
+PREFIX = "tpcsweep"
+UNITS = {
+    "Gbit/s": ("bits_per_second", 1e9),
+    "ms": ("seconds", 1e-3),
+    "s": ("seconds", 1.0),
+    "B": ("bytes", 1.0),
+    "cores": ("cores", 1.0),
+    "1": ("", 1.0),
+}
+"""The dataset's units in OpenMetrics' words, and by how much numbers grow."""
+Frame = list[tuple[str, str]]
+"""For each cell what all of its lines have: the labels without the last brace, and when it ended."""
+ABOUT = ("testbed_kind", "measured_from", "measured_until", "software", "host", "kernel", "cpu", "commit")
+"""Attributes of the dataset that are said once."""
+
+
+class ExportError(ValueError):
+    """A dataset that cannot be exported; the text says why and what to do."""
+
+
+def _cells(summary: xr.Dataset) -> xr.Dataset:
+    """Line up the cells that were measured or failed along the dimension `cell`, in the order of the axes.
+
+    The variable `ended` is when a cell's measurement ended, in s since 1970-01-01 UTC, and `place` its place among
+    all cells of the grid.
+
+    Raises:
+        ExportError: where the dataset does not say when a cell was measured.
+    """
+    axes = summary["status"].dims
+    row = summary.stack(cell=axes, create_index=False)
+    places = np.flatnonzero(row["status"] != STATUS.index("not_measured"))
+    row = row.isel(cell=places)
+    started = row["started"].values.astype("datetime64[ns]")
+    for cell in np.flatnonzero(np.isnat(started))[:1]:
+        where = ", ".join(f"{axis}={_text(row[axis].values[cell].item())}" for axis in axes)
+        raise ExportError(
+            f"the dataset does not say when the cell {where} was measured, which monitoring needs to know; "
+            "datasets of measurements from elsewhere cannot be exported"
+        )
+    ended = started.astype("int64") / 1e9 + np.nan_to_num(row["duration"].values)
+    return row.assign(ended=("cell", ended), place=("cell", places))
+
+
+def _texts(values: xr.DataArray) -> list[str]:
+    """Write the values of a coordinate in base units, "none" for what the dataset has as inf: no limit."""
+    listed = values.values.tolist()
+    known = {value: _text(value) for value in set(listed)}
+    return [known[value] for value in listed]
+
+
+def _text(value: Any) -> str:
+    return path_text(None if isinstance(value, float) and math.isinf(value) else value)
+
+
+def _site(summary: xr.Dataset) -> str:
+    """Give the testbed, which says so itself where nothing was measured."""
+    testbed = str(summary.attrs["testbed"])
+    return f"simulated:{testbed}" if summary.attrs["testbed_kind"] == SIMULATED else testbed
+
+
+def lines(summary: xr.Dataset, samples: xr.Dataset) -> list[str]:
+    """Give two lines a cell that went well, oldest first: average and maximum goodput in MB/s.
+
+    They are as the load tests of a Tier 1 and its Tier 2s wrote them in 2007 for their monitoring server:
+    time(ms), site, module, source->destination, network_m2m_avg_01s_08m, value.
+    The average is over the whole cell, ramp-up included, as theirs was; the maximum is that of any one second.
+
+    Raises:
+        ExportError: see `_cells`.
+    """
+    row = _cells(summary)
+    row = row.isel(cell=np.flatnonzero(row["status"] == STATUS.index("ok"))).sortby("ended")
+    goodput = samples["goodput"].stack(cell=summary["status"].dims, create_index=False)
+    goodput = goodput.isel(cell=row["place"])
+    figures = {"avg": goodput.mean("time").values, "max": row["throughput_max"].values}
+    said = {
+        parameter: row[parameter].broadcast_like(row["status"]).values.tolist()
+        for parameter in SAID
+        if parameter in row.coords
+    }
+    suffixes = [""] * row.sizes["cell"]
+    for axis in _suffixed(summary):
+        shown = _texts(row[axis])
+        suffixes = [f"{suffix}_{axis}={value}" for suffix, value in zip(suffixes, shown, strict=True)]
+    where = f"{_site(summary)}, {summary.attrs['sweep']}, source->destination"
+    written = []
+    for place, ended in enumerate(row["ended"].values):
+        about = {parameter: values[place] for parameter, values in said.items()}
+        for kind, values in figures.items():
+            called = _monitoring_name(about, kind) + suffixes[place]
+            written.append(f"{ended * 1e3:.0f}, {where}, {called}, {values[place] * MB_PER_S:.6g}")
+    return written
+
+
+def _monitoring_name(said: Mapping[str, Any], kind: str) -> str:
+    """Name a figure in the published form, such as network_m2m_avg_01s_08m, by the values of SAID for a cell."""
+    module = MODULES.get(said["tool"], "http")
+    ends = LAYERS.get(said.get("layer", ""), "m2m")
+    return f"{module}_{ends}_{kind}_{said['streams']:02}s_{megabytes(said['tcp_buffer'])}m"
+
+
+def megabytes(size: int) -> str:
+    """Give a buffer in MB or MiB, whichever is whole, with two digits: 08 for 8 MB and for 8 MiB."""
+    whole = next((size // unit for unit in (10**6, 2**20) if size % unit == 0), None)
+    return f"{size / 1e6:g}" if whole is None else f"{whole:02}"
+
+
+def _suffixed(summary: xr.Dataset) -> Sequence[str]:
+    """Axes that names need behind them, or two cells would have the same one."""
+    alike = Counter(megabytes(size) for size in summary["tcp_buffer"].values.reshape(-1).tolist())
+    named = [axis for axis in NAMED if axis != "tcp_buffer" or max(alike.values()) == 1]
+    return [str(axis) for axis in summary["status"].dims if axis not in named]
+
+
+def exposition(summary: xr.Dataset) -> Iterator[str]:
+    """Give a dataset as lines of OpenMetrics 1.0 text: a gauge a figure, labelled by the axes, at the cell's end.
+
+    Numbers are in OpenMetrics' base units. Cells that failed have what was seen of them and `tpcsweep_ok` 0.
+
+    Raises:
+        ExportError: see `_cells`; also for a figure in a unit that OpenMetrics has no word for here. Before any line.
+    """
+    row = _cells(summary)
+    axes = [str(axis) for axis in summary["status"].dims]
+    columns = [_texts(row[axis]) for axis in axes]
+    whose = _whose(summary)
+    begins = [
+        _labels(whose | dict(zip(axes, values, strict=True))).removesuffix("}")
+        for values in zip(*columns, strict=True)
+    ]
+    ends = [f" {ended:.3f}" for ended in row["ended"].values.tolist()]
+    frame = list(zip(begins, ends, strict=True))
+    figures = [name for name in SUMMARY if name in summary]
+    for name in figures:
+        if (units := summary[name].attrs["units"]) not in UNITS:
+            raise ExportError(f"{name} is in {units}; OpenMetrics is written for {', '.join(UNITS)} alone")
+    gauges = (_gauge(row[name], frame) for name in figures)
+    return chain(_about(summary), _states(row, frame), *gauges, ["# EOF"])
+
+
+def _about(summary: xr.Dataset) -> Iterator[str]:
+    said = {name: str(summary.attrs.get(name, "")) for name in ABOUT}
+    said |= {str(name): _text(value.item()) for name, value in summary.coords.items() if not value.dims}
+    meaning = "the sweep, and the parameters that are the same for all cells"
+    yield from _head(f"{PREFIX}_sweep", "info", "", meaning)
+    yield f"{PREFIX}_sweep_info{_labels(_whose(summary) | said)} 1"
+
+
+def _states(row: xr.Dataset, frame: Frame) -> Iterator[str]:
+    ok, flags = f"{PREFIX}_ok", f"{PREFIX}_flags"
+    yield from _head(ok, "gauge", "", "1 for a cell that was measured, 0 for one that failed")
+    for status, (labels, ended) in zip(row["status"].values.tolist(), frame, strict=True):
+        yield f"{ok}{labels}}} {int(status == STATUS.index('ok'))}{ended}"
+    yield from _head(flags, "stateset", "", "what to know before trusting the cell")
+    masks = masks_of(row)
+    for value, (labels, ended) in zip(row["flags"].values.tolist(), frame, strict=True):
+        carried = flags_in(value, masks)
+        for flag in FLAGS:
+            yield f'{flags}{labels},{flags}="{flag}"}} {int(flag in carried)}{ended}'
+
+
+def _gauge(figure: xr.DataArray, frame: Frame) -> Iterator[str]:
+    unit, scale = UNITS[figure.attrs["units"]]
+    metric = "_".join(filter(None, (PREFIX, str(figure.name), unit)))
+    yield from _head(metric, "gauge", unit, figure.attrs["long_name"])
+    for value, (labels, ended) in zip((figure.values * scale).tolist(), frame, strict=True):
+        if not math.isnan(value):
+            yield f"{metric}{labels}}} {value:.10g}{ended}"
+
+
+def _head(metric: str, kind: str, unit: str, meaning: str) -> Iterator[str]:
+    yield f"# TYPE {metric} {kind}"
+    if unit:
+        yield f"# UNIT {metric} {unit}"
+    yield f"# HELP {metric} {_escaped(meaning)}"
+
+
+def _whose(summary: xr.Dataset) -> dict[str, str]:
+    return {"sweep": str(summary.attrs["sweep"]), "testbed": _site(summary)}
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
