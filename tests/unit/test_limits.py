@@ -15,7 +15,7 @@ from tpcsweep.measure import limits
 from tpcsweep.measure.limits import EQUALS, NONE_FOUND, RULES, judge, loss_rate, numbers, ramp_seconds
 from tpcsweep.variables import LIMITS, SUMMARY
 
-NUMBERS = sorted({sign.number for rules in RULES.values() for rule in rules for sign in rule})
+NUMBERS = sorted({number for rules in RULES.values() for rule in rules for number in rule})
 FREE: dict[str, Any] = dict.fromkeys(NUMBERS, 0.0)
 
 MEANS = {

@@ -17,10 +17,9 @@ from tpcsweep.paths import plan
 from tpcsweep.paths.delayline import Direction
 from tpcsweep.paths.link import (
     Rtt,
-    base_cost,
+    calibrate,
     line_counters,
     offloads,
-    one_way_ns,
     parse_ping,
     qdisc_counters,
     refuse_beyond,
@@ -183,12 +182,24 @@ def test_what_an_emulator_cannot_make_is_refused_before_it_is_made() -> None:
     refuse_beyond(Path(0, 1), "delayline")
 
 
-def test_the_delay_lines_own_cost_is_subtracted_within_reason() -> None:
-    assert base_cost(measured=1.25, asked=1.0) == pytest.approx(0.25)
-    assert base_cost(measured=0.9, asked=1.0) == 0
-    assert base_cost(measured=30, asked=1.0) == 1  # a busy machine, not the delay line
-    assert one_way_ns(rtt=10, base=0.2) == 4_900_000
-    assert one_way_ns(rtt=0, base=0.2) == 0
+@pytest.mark.parametrize(
+    ("measured", "rtt", "base", "delay"),
+    [
+        (1.25, 10, 0.25, 4_875_000),
+        (0.9, 10, 0, 5_000_000),
+        (30, 10, 1, 4_500_000),  # a busy machine, not the delay line
+        (1.25, 0, 0.25, 0),
+    ],
+)
+def test_the_delay_lines_own_cost_is_subtracted_within_reason(
+    measured: float, rtt: float, base: float, delay: int
+) -> None:
+    line = SimpleNamespace(delay=0)
+    link: Any = SimpleNamespace(
+        line=line, path=Path(rtt, 1), base_rtt=0.0, rtt=lambda: SimpleNamespace(median=measured)
+    )
+    calibrate(link)
+    assert (link.base_rtt, line.delay) == (pytest.approx(base), delay)
 
 
 PING = """PING 10.88.0.2 (10.88.0.2) 56(84) bytes of data.

@@ -112,18 +112,9 @@ def test_short_series_have_no_interval() -> None:
     assert not narrow(result, 0.5)
 
 
-@pytest.mark.parametrize(
-    ("samples", "interval", "confidence", "message"),
-    [
-        ([1.0, math.nan, math.inf], 0.1, 0.95, "2 of 3 samples are not finite"),
-        ([[1.0], [2.0]], 0.1, 0.95, "one dimension"),
-        ([1.0], 0.0, 0.95, "interval"),
-        ([1.0], 0.1, 1.0, "confidence"),
-    ],
-)
-def test_bad_input_is_refused(samples: list[float], interval: float, confidence: float, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        analyse(samples, interval, confidence)
+def test_samples_that_are_not_finite_are_refused() -> None:
+    with pytest.raises(ValueError, match="2 of 3 samples are not finite"):
+        analyse([1.0, math.nan, math.inf], INTERVAL, 0.95)
 
 
 def test_enough_wants_three_narrow_looks_in_a_row() -> None:

@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from tpcsweep.client.handle import RefusedError
 from tpcsweep.tools import TOOLS, Credentials, Program, Tool, Transfer, Worker
 from tpcsweep.tools.lines import READY, order
 
@@ -75,18 +76,12 @@ class Run:
         )
 
     def destination_name(self, stream: int, number: int) -> str:
-        """Give the file name at the destination."""
         return f"{self.prefix}.{stream}.{number}"
 
 
 def emit(event: str, **fields: object) -> None:
-    """Write an event to standard output."""
     sys.stdout.write(json.dumps({"event": event, **fields}) + "\n")
     sys.stdout.flush()
-
-
-class RefusedError(Exception):
-    """The tool cannot begin; the message is its own."""
 
 
 class Processes:
@@ -101,11 +96,7 @@ class Processes:
     async def started(
         self, command: list[str], stdin: int, stderr: int | IO[bytes]
     ) -> AsyncIterator[Process]:
-        """Start a process whose standard output is a pipe; it has to end within the `with`.
-
-        Raises:
-            RefusedError: if it cannot be started.
-        """
+        """Start a process whose standard output is a pipe, or raise RefusedError; it has to end within the `with`."""
         try:
             process = await asyncio.create_subprocess_exec(
                 *command, env=self._environment, stdin=stdin, stdout=PIPE, stderr=stderr
@@ -121,7 +112,7 @@ class Processes:
             self._running.discard(process)
 
     def tell(self, number: signal.Signals) -> None:
-        """Send a signal to all that run, and to those that come later."""
+        """Signal all that run, and those that come later."""
         self._told = number
         for process in self._running:
             with contextlib.suppress(ProcessLookupError):
@@ -132,11 +123,7 @@ class Processes:
 async def copying(
     tool: Tool, credentials: Credentials, folder: Path, processes: Processes, first: Transfer
 ) -> AsyncIterator[Copy]:
-    """Give what makes transfers, of which the first is given, within a `with`.
-
-    Raises:
-        RefusedError: if the tool cannot begin.
-    """
+    """Give what makes transfers, of which the first is given, within a `with`; raises RefusedError."""
     if isinstance(tool, Worker):
         log = folder / "worker.log"
         with log.open("wb") as stderr:
@@ -163,8 +150,6 @@ async def copying(
 
 
 class _Worker:
-    """The client's end of a worker."""
-
     def __init__(self, process: Process, name: str, log: Path) -> None:
         assert process.stdin
         assert process.stdout
@@ -216,8 +201,6 @@ class _Worker:
 
 
 class Streams:
-    """The streams of one run."""
-
     def __init__(self, run: Run, credentials: Credentials, folder: Path) -> None:
         self.run = run
         self.tool = TOOLS[run.tool]

@@ -52,12 +52,7 @@ class Client:
         self._await("ready", START_SECONDS)
 
     def run(self, **request: object) -> None:
-        """Start the streams of a cell.
-
-        Raises:
-            RefusedError: if the tool cannot begin.
-            ClientError: if the client is gone or does not answer.
-        """
+        """Start the streams of a cell; raises RefusedError, and ClientError as every method does."""
         self._send({"run": request})
         event = self._await(("prepared", "refused"), START_SECONDS)
         if event["event"] == "refused":

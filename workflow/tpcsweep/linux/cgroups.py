@@ -32,11 +32,7 @@ class Hierarchy:
 
 
 def hierarchy(mounts: str | None = None) -> Hierarchy:
-    """Find the hierarchy in the text of /proc/self/mounts, which is read unless it is given.
-
-    Raises:
-        CgroupError: if there is none.
-    """
+    """Find the hierarchy in the text of /proc/self/mounts, which is read unless it is given, or raise CgroupError."""
     text = Path("/proc/self/mounts").read_text() if mounts is None else mounts
     rows = [line.split() for line in text.splitlines()]
     v1 = {option: Path(row[1]) for row in rows if row[2] == "cgroup" for option in row[3].split(",")}
@@ -90,7 +86,6 @@ class Cgroup:
         return ["sh", "-c", f'{enter} && shift {len(files)} && exec "$@"', "sh", *files]
 
     def pids(self) -> set[int]:
-        """Give the ids of the processes in the group."""
         pids: set[int] = set()
         for folder in self.folders:
             with contextlib.suppress(FileNotFoundError):

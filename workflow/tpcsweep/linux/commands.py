@@ -55,10 +55,10 @@ class Commands:
             err = str(error)
         seconds = time.monotonic() - clock
         here_document = "" if input is None else "\n".join([" <<'END'", *input.splitlines(), "END"])
-        lines = [f"# {begun.isoformat(timespec='milliseconds')}", shlex.join(argv) + here_document]
-        lines += [f"#   {line}" for line in err.splitlines() if code != 0]
+        errors = "".join(f"#   {line}\n" for line in err.splitlines() if code != 0)
         self.note(
-            "\n".join([*lines, f"# {'failed' if code is None else f'exit {code}'}, {seconds * 1e3:.1f} ms"])
+            f"# {begun.isoformat(timespec='milliseconds')}\n{shlex.join(argv)}{here_document}\n{errors}"
+            f"# {'failed' if code is None else f'exit {code}'}, {seconds * 1e3:.1f} ms"
         )
         if code != 0:
             outcome = "did not run to its end" if code is None else f"exit code {code}"
@@ -74,6 +74,6 @@ class Commands:
         self.run([*tool, "-batch", "-"], input="".join(f"{line}\n" for line in lines))
 
     def note(self, text: str) -> None:
-        """Append a line to the log: a comment, or a process that is started elsewhere and goes on."""
+        """Log a comment, or a process that is started elsewhere and goes on."""
         with self._lock, self.log.open("a") as log:
             log.write(f"{text}\n")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import NamedTuple
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -35,19 +34,13 @@ def retransmits(text: bytes) -> int:
     return int(values[names.index(b"RetransSegs")])
 
 
-class Machine(NamedTuple):
-    """CPU seconds of the machine since boot, summed over its CPUs."""
+def machine(text: bytes) -> tuple[float, float, float, float]:
+    """Read the text of /proc/stat. Guest time is already in user time.
 
-    busy: float
-    tasks: float
-    """Those of `busy` that processes took, without interrupts."""
-    steal: float
-    total: float
-
-
-def machine(text: bytes) -> Machine:
-    """Read the text of /proc/stat. Guest time is already in user time."""
+    Returns:
+        CPU seconds since boot, summed over CPUs: busy, those of processes without interrupts, steal, and all.
+    """
     user, nice, system, idle, iowait, irq, softirq, steal = (int(n) / TICKS for n in text.split(None, 9)[1:9])
     tasks = user + nice + system
     busy = tasks + irq + softirq
-    return Machine(busy, tasks, steal, busy + idle + iowait + steal)
+    return busy, tasks, steal, busy + idle + iowait + steal

@@ -7,11 +7,12 @@ Source: Linux include/uapi/linux/inet_diag.h and tcp.h (struct tcp_info), sock_d
 from __future__ import annotations
 
 import errno
+import math
 import os
 import socket
 import struct
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 _NETLINK_SOCK_DIAG = 4
 _SOCK_DIAG_BY_FAMILY = 20
@@ -57,6 +58,10 @@ class Connection(NamedTuple):
     """Bytes of data sent, those sent again included."""
     resent: int
     """Bytes of data sent again."""
+
+
+COUNTERS = ("busy", "rwnd_limited", "sndbuf_limited", "sent", "resent")
+"""Fields of a connection that only grow, and that `Followed` sums up."""
 
 
 class SocketDiagnostics:
@@ -107,6 +112,34 @@ class SocketDiagnostics:
 
     def close(self) -> None:
         self._socket.close()
+
+
+class Followed:
+    """What connections have done together, though they come and go: sums over all that were ever seen.
+
+    What one does after the last look at it is missed: an interval of sampling at most.
+    """
+
+    def __init__(self) -> None:
+        self._sums: dict[str, Any] = dict.fromkeys(COUNTERS, 0)
+        self._last: dict[int, Connection] = {}
+        """By their cookies."""
+
+    def look(self, connections: Sequence[Connection]) -> dict[str, Any]:
+        """Take in the connections that there are now, and give the sums of their COUNTERS until now."""
+        now = {connection.cookie: connection for connection in connections}
+        for cookie, connection in now.items():
+            before = self._last.get(cookie)
+            for name in COUNTERS:
+                self._sums[name] += getattr(connection, name) - (getattr(before, name) if before else 0)
+        self._last = now
+        return dict(self._sums)
+
+
+def means(connections: Sequence[Connection]) -> tuple[float, float]:
+    """Give RTT in ms and congestion window in segments, means over connections; NaN without any."""
+    count = len(connections) or math.nan
+    return sum(c.rtt for c in connections) / count, sum(c.cwnd for c in connections) / count
 
 
 def _connection(message: bytes) -> Connection | None:

@@ -60,7 +60,12 @@ Summary = dict[str, float | int | None]
 
 
 class Site(Protocol):
-    """What measuring needs of a deployment."""
+    """What measuring needs of a deployment.
+
+    `pairs` are the base URLs of source and destination, of the redirectors or of the origins one by one. `present` is
+    what has arrived of transfers that have not ended, and `copies` what XRootD's monitoring has said since the last
+    call. `totals` are counters that are read only before and after a cell.
+    """
 
     rtt_idle: float
     bandwidth_found: float | None
@@ -178,7 +183,8 @@ class _Cell:
             spent = now - self._began
             if now >= due:
                 due += max(LOOK, spent / LOOKS)
-                looks.append(self._look())
+                readings, interval = self._sampler.readings(), self._sampler.interval
+                looks.append(analyse(goodput(readings, interval), interval, measurement.confidence))
                 show(looks[-1], spent)
                 steady = measurement.until == "steady" and spent >= shortest
                 if steady and enough(looks, measurement.precision):
@@ -186,11 +192,6 @@ class _Cell:
             if spent >= longest:
                 return
             time.sleep(min(measurement.interval, 0.1))
-
-    def _look(self) -> Steady:
-        """What is known of the goodput so far."""
-        readings, interval = self._sampler.readings(), self._sampler.interval
-        return analyse(goodput(readings, interval), interval, self._measurement.confidence)
 
     def _take(self, event: Event) -> None:
         """Take an event of the client in. A file that has arrived makes room at once."""

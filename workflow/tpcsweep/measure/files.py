@@ -159,7 +159,7 @@ class FirstBytes:
     """
 
     def __init__(self, folder: Path) -> None:
-        """Begin to watch. Raises OSError where the kernel grants no more watches."""
+        """Raises OSError where the kernel grants no more watches."""
         self._path = folder
         self._fd = _checked(_libc.inotify_init1(os.O_CLOEXEC), folder)
         self._folder = self._watch(folder, _CREATE)
@@ -174,11 +174,9 @@ class FirstBytes:
         return self._times.get(name)
 
     def forget(self, name: str) -> None:
-        """Drop what is known of a file that has been removed."""
         self._times.pop(name, None)
 
     def close(self) -> None:
-        """End the watching."""
         _libc.inotify_rm_watch(self._fd, self._folder)  # the thread hears of it, and ends
         self._thread.join()
 
@@ -250,14 +248,12 @@ class ReceivedBytes:
         return {}
 
     def remove(self, _name: str) -> Arrival:
-        """Nothing of a transfer that has ended."""
         return Arrival(None, 0)
 
     def clear(self, keep: str = "") -> None:
-        """Nothing: there are no files to remove."""
+        pass
 
     def close(self) -> None:
-        """Close the diagnostics socket."""
         self._diagnostics.close()
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 from tpcsweep import tcp
 from tpcsweep.configuration.parameters import Parameters
@@ -32,52 +32,27 @@ REDIRECTED = 13
 docs/shipped-sweeps.md."""
 
 
-class Sign(NamedTuple):
-    """A number of the cell's summary that speaks for a limit when it is at least so large."""
-
-    number: str
-    threshold: float
-
-    def beyond(self, summary: Summary) -> float:
-        """How often the number is its threshold; 0 where it is not known."""
-        value = summary[self.number]
-        return 0.0 if value is None else value / self.threshold
-
-    def evidence(self, summary: Summary) -> dict[str, Any]:
-        """The sign as a cell's file has it."""
-        value = summary[self.number]
-        reached = value is not None and value >= self.threshold
-        return {"number": self.number, "value": value, "threshold": self.threshold, "reached": reached}
-
-
-def _signs(**thresholds: float) -> tuple[Sign, ...]:
-    return tuple(Sign(number, threshold) for number, threshold in thresholds.items())
-
-
-RULES: Mapping[str, tuple[tuple[Sign, ...], ...]] = {
+RULES: Mapping[str, tuple[Mapping[str, float], ...]] = {
     # Whatever else is improved, no more than a ninth can be gained. Verified paths may be 5 % slow.
-    "bandwidth": (_signs(path_used=0.9),),
+    "bandwidth": ({"path_used": 0.9},),
     # A quota is given in slices, of which some are lost; and one thread moves the bytes of a transfer.
-    "cpu_source": (
-        _signs(source_quota_used=0.9),
-        _signs(source_throttled=0.5),
-        _signs(source_thread=0.9),
-    ),
+    "cpu_source": ({"source_quota_used": 0.9}, {"source_throttled": 0.5}, {"source_thread": 0.9}),
     "cpu_destination": (
-        _signs(destination_quota_used=0.9),
-        _signs(destination_throttled=0.5),
-        _signs(destination_thread=0.9),
+        {"destination_quota_used": 0.9},
+        {"destination_throttled": 0.5},
+        {"destination_thread": 0.9},
     ),
-    "client": (_signs(client_throttled=0.5), _signs(client_thread=0.9)),
-    "disk": (_signs(disk_wait=0.5),),
+    "client": ({"client_throttled": 0.5}, {"client_thread": 0.9}),
+    "disk": ({"disk_wait": 0.5},),
     # The kernel's own account, unless it is a slow reader that closes windows; or windows as full as they get.
-    "window": (_signs(window_limited=0.5, window_used=0.25), _signs(window_used=0.5)),
-    "slow_start": (_signs(ramp=RAMP),),
-    "path_queue": (_signs(network_limited=0.5, loss_used=0.4, queue_drops=0.5),),
-    "loss": (_signs(network_limited=0.5, loss_used=0.4),),
-    "machine": (_signs(machine_used=0.95), _signs(path_cpu=0.9)),
+    "window": ({"window_limited": 0.5, "window_used": 0.25}, {"window_used": 0.5}),
+    "slow_start": ({"ramp": RAMP},),
+    "path_queue": ({"network_limited": 0.5, "loss_used": 0.4, "queue_drops": 0.5},),
+    "loss": ({"network_limited": 0.5, "loss_used": 0.4},),
+    "machine": ({"machine_used": 0.95}, {"path_cpu": 0.9}),
 }
-"""Every limit with its rules; who goes before whom. docs/limits.md says where the thresholds are from."""
+"""Every limit with its rules, who goes before whom: names of a summary's numbers, and their thresholds, of which
+docs/limits.md says where they are from."""
 
 EQUALS = ("cpu_source", "cpu_destination", "client")
 """Of these the one binds whose signs are furthest beyond their thresholds."""
@@ -150,13 +125,21 @@ def judge(summary: Summary) -> tuple[str, dict[str, Any]]:
         (null where it is not known), its threshold, and whether it is reached.
     """
     beyond = {
-        limit: max(min(sign.beyond(summary) for sign in rule) for rule in rules)
+        limit: max(
+            min((summary[number] or 0.0) / threshold for number, threshold in rule.items()) for rule in rules
+        )
         for limit, rules in RULES.items()
     }
+
+    def sign(number: str, threshold: float) -> dict[str, Any]:
+        value = summary[number]
+        reached = value is not None and value >= threshold
+        return {"number": number, "value": value, "threshold": threshold, "reached": reached}
+
     evidence = {
         limit: {
             "reached": beyond[limit] >= 1,
-            "signs": [[sign.evidence(summary) for sign in rule] for rule in rules],
+            "signs": [[sign(*known) for known in rule.items()] for rule in rules],
         }
         for limit, rules in RULES.items()
     }

@@ -1,13 +1,7 @@
 """The machine while a cell is measured: what of it is used, who waits for it, how fast it is; and its busiest threads.
 
-One thread moves the bytes of a transfer at either end, so that a transfer goes no faster than a core allows,
-whatever the quota.
-
-Speed is the CPU time of a small fixed piece of work. A process that shares a core, a hyper-thread or a host with a busy
-neighbour, or whose CPU has a lower clock, needs more of it; one that merely waits for a CPU does not.
-
-Sources: proc(5), /proc/stat and /proc/pid/stat, where state D is an uninterruptible sleep, which reading and writing to
-disks is; Documentation/accounting/psi.rst, /proc/pressure/cpu; clock_gettime(2), CLOCK_THREAD_CPUTIME_ID.
+Sources: docs/measuring.md; proc(5), /proc/stat and /proc/pid/stat, where state D is an uninterruptible sleep, as in
+reading and writing to disks; Documentation/accounting/psi.rst, /proc/pressure/cpu; clock_gettime(2).
 """
 
 from __future__ import annotations
@@ -63,13 +57,10 @@ class Machine:
         self._speed = Speed()
 
     def look(self) -> Condition:
-        """Its condition now."""
-        now = machine(self._stat.read())
         waited = pressure(self._pressure.read()) if self._pressure else None
-        return Condition(now.busy, now.tasks, now.steal, now.total, waited, *self._speed.look())
+        return Condition(*machine(self._stat.read()), waited, *self._speed.look())
 
     def close(self) -> None:
-        """Close its files."""
         for file in (self._stat, self._pressure):
             if file:
                 file.close()
@@ -132,15 +123,6 @@ def _piece() -> float:
     return time.thread_time() - began
 
 
-class ThreadStat(NamedTuple):
-    """What a thread's stat says."""
-
-    waits: bool
-    """Whether it waits for a disk."""
-    ticks: int
-    """CPU time used, in clock ticks."""
-
-
 class Busiest(NamedTuple):
     """What the last look showed."""
 
@@ -179,15 +161,15 @@ class Threads:
             began = time.thread_time()
             stats = self._stats()
             took = time.thread_time() - began
-            used = (stat.ticks - self._ticks.get(thread, 0) for thread, stat in stats.items())
+            used = (ticks - self._ticks.get(thread, 0) for thread, (_, ticks) in stats.items())
             first = math.isinf(self._when)
             cores = math.nan if first else max(used, default=0) / TICKS / (now - self._when)
-            self._busiest = Busiest(cores, sum(stat.waits for stat in stats.values()))
-            self._ticks = {thread: stat.ticks for thread, stat in stats.items()}
+            self._busiest = Busiest(cores, sum(waits for waits, _ in stats.values()))
+            self._ticks = {thread: ticks for thread, (_, ticks) in stats.items()}
             self._when, self._due = now, now + max(LOOK, took / SHARE)
         return self._busiest
 
-    def _stats(self) -> dict[str, ThreadStat]:
+    def _stats(self) -> dict[str, tuple[bool, int]]:
         """By the threads' files, of those that do not end meanwhile."""
         stats = {}
         for pid in self._pids():
@@ -204,7 +186,10 @@ def numbered(proc: int) -> list[int]:
     return [int(name) for name in os.listdir(proc) if name.isdigit()]
 
 
-def parse_stat(text: bytes) -> ThreadStat:
-    """From the text of /proc/pid/task/tid/stat. The name in it may hold spaces and brackets."""
+def parse_stat(text: bytes) -> tuple[bool, int]:
+    """Whether a thread waits for a disk, and its CPU time in ticks, from the text of /proc/pid/task/tid/stat.
+
+    The name in it may hold spaces and brackets.
+    """
     fields = text[text.rindex(b")") + 2 :].split(None, 13)
-    return ThreadStat(fields[0] == b"D", int(fields[11]) + int(fields[12]))
+    return fields[0] == b"D", int(fields[11]) + int(fields[12])

@@ -80,12 +80,10 @@ class Reading(NamedTuple):
     machine_others: float = math.nan
     """CPU seconds of processes that are not the deployment's, nor the one that measures, to a clock tick. NaN where
     that cannot be known."""
-    machine_pressure: float = math.nan
-    """Seconds in which some process of the machine waited for a CPU; NaN where the kernel does not say."""
-    machine_work: float = math.nan
-    """ms of CPU time that a fixed piece of work took lately: see `measure.machine`."""
-    machine_slowed: float = math.nan
-    """Share by which that is longer than when the machine was fastest in this deployment; NaN at first."""
+    machine_pressure: float | None = None
+    """See `measure.machine.Condition`, as for the next two; None where it is not known."""
+    machine_work: float | None = None
+    machine_slowed: float | None = None
 
 
 def series(readings: list[Reading], interval: float) -> Series:
@@ -123,8 +121,10 @@ def series(readings: list[Reading], interval: float) -> Series:
         "goodput": step["payload"] * GBIT / interval,
         "source_throughput": step["source_bytes"] * GBIT / interval,
         "wire_throughput": step["wire_bytes"] * GBIT / interval,
-        **_cores("source", step["source_cpu"].T / interval),
-        **_cores("destination", step["destination_cpu"].T / interval),
+        "source_cpu": step["source_cpu"].sum(axis=1) / interval,
+        "source_origin_cpu": step["source_cpu"].T / interval,
+        "destination_cpu": step["destination_cpu"].sum(axis=1) / interval,
+        "destination_origin_cpu": step["destination_cpu"].T / interval,
         "client_cpu": step["client_cpu"] / interval,
         "path_cpu": step["path_cpu"] / interval,
         "machine_cpu": step["machine_busy"] / total,
@@ -165,11 +165,6 @@ def _between(
     return np.stack([np.interp(times, read, column) for column in counter.T], axis=1)
 
 
-def _cores(side: str, origins: NDArray[np.float64]) -> Series:
-    """CPU of a side: together, and of each of its origins, (origins, samples)."""
-    return {f"{side}_cpu": origins.sum(axis=0), f"{side}_origin_cpu": origins}
-
-
 class History(Generic[Entry]):
     """Keeps every entry until there are more than `most`; then every second, later every fourth, and so on.
 
@@ -201,11 +196,8 @@ class History(Generic[Entry]):
 class Readings(Protocol):
     """What gathers readings while it is entered."""
 
-    def __enter__(self) -> Self:
-        """Begin, with a reading at least."""
-
-    def __exit__(self, *_: object) -> None:
-        """End."""
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_: object) -> None: ...
 
     @property
     def interval(self) -> float:

@@ -1,25 +1,9 @@
 """When a cell's throughput is steady, what its mean is, and how sure that is.
 
-Warm-up: MSER-5.
-    K. P. White Jr (1997), "An effective truncation heuristic for bias reduction in simulation output",
-    Simulation 69(6), 323-334; K. P. White Jr, M. J. Cobb, S. C. Spratt (2000), "A comparison of five
-    steady-state truncation heuristics for simulation", Proc. Winter Simulation Conference, 755-760.
-    That the last five batches are no candidates: K. Hoad, S. Robinson, R. Davies (2010), "Automating
-    warm-up length estimation", J. Operational Research Society 61(9), 1389-1403.
+Warm-up: MSER-5. Interval: non-overlapping batch means, the batch doubled until the batch means pass for independent;
+correlation that this test misses widens it, and of the accepted batch and its doublings the widest interval counts.
 
-Interval: non-overlapping batch means, the batch doubled until the batch means pass for independent.
-    G. S. Fishman (1978), "Grouping observations in digital simulation", Management Science 24(5), 510-521,
-    with the test of J. von Neumann (1941), "Distribution of the ratio of the mean square successive
-    difference to the variance", Annals of Mathematical Statistics 12(4), 367-395. Fishman begins with
-    batches of one sample, where the test may pass by luck and then gives far too narrow an interval; this
-    begins with few batches, after B. Schmeiser (1982), "Batch size effects in the analysis of simulation
-    output", Operations Research 30(3), 556-568. Correlation that the test misses is allowed for as in
-    A. Tafazzoli, J. R. Wilson, N. M. Steiger, E. K. Lada (2011), "N-Skart: a nonsequential skewness- and
-    autoregression-adjusted batch-means procedure for simulation analysis", IEEE Trans. Automatic Control
-    56(2), 254-264: the variance is multiplied by (1+r)/(1-r), r the correlation of neighbouring batch means.
-    Of the accepted batch and its doublings the widest interval counts.
-
-The rules were chosen by the coverage of their intervals on simulated series; `docs/measuring.md` has it.
+Sources: references 1 to 7 of docs/measuring.md, with the coverage of such intervals on simulated series.
 """
 
 from __future__ import annotations
@@ -88,20 +72,13 @@ def analyse(goodput: Sequence[float] | NDArray[np.float64], interval: float, con
         confidence: between 0 and 1.
 
     Raises:
-        ValueError: for samples that are not finite or not one-dimensional, and for an interval or a confidence out
-            of range.
+        ValueError: for samples that are not finite.
     """
     samples = np.asarray(goodput, dtype=np.float64)
-    if samples.ndim != 1:
-        raise ValueError(f"samples must have one dimension, not {samples.ndim}")
     if not np.isfinite(samples).all():
         raise ValueError(
             f"{np.count_nonzero(~np.isfinite(samples))} of {samples.size} samples are not finite"
         )
-    if not interval > 0:
-        raise ValueError(f"the interval between samples must be positive, not {interval}")
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
     if samples.size < _FEWEST_SAMPLES:
         mean = float(samples.mean()) if samples.size else math.nan
         return Steady(mean, math.nan, math.nan, 0.0, 0, 0.0, 0, steady=False, autocorrelated=False)

@@ -33,12 +33,7 @@ class Transfers:
     """Rows of the transfers that have ended, in columns: 104 bytes each, as an hour may have 10⁵ of them."""
 
     def __init__(self, prefix: str, began: float) -> None:
-        """Begin without any.
-
-        Args:
-            prefix: begins the names of the cell's files.
-            began: when the cell did, s of CLOCK_MONOTONIC.
-        """
+        """Of a cell that `began` at a time of CLOCK_MONOTONIC, and whose files' names begin with the prefix."""
         self._prefix = f"{prefix}."
         self._began = began
         self._columns = {name: array("d") for name in COLUMNS}
@@ -132,12 +127,11 @@ class Transfers:
         return {name: np.array(values) for name, values in self._columns.items()}
 
     def seconds(self) -> list[float]:
-        """How long those took that ended well."""
+        """Of those that ended well."""
         start, end, ok = (self._columns[name] for name in ("start", "end", "ok"))
         return [last - first for first, last, well in zip(start, end, ok, strict=True) if well]
 
     def messages(self) -> Counter[str]:
-        """Why transfers failed, and how often."""
         return Counter(self._failures.values())
 
     def listed(self) -> dict[str, list[Any]]:

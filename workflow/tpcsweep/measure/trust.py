@@ -1,8 +1,5 @@
 """How far a cell's figure can be trusted beside its interval: XRootD's own monitoring, how streams shared, and whether
-the machine was as at other times. Pure.
-
-Fairness: R. Jain, D. Chiu, W. Hawe (1984), "A quantitative measure of fairness and discrimination for resource
-allocation in shared computer systems", DEC Research Report TR-301: (Σx)² / (n Σx²), between 1/n and 1.
+the machine was as at other times; docs/measuring.md. Pure.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ SLOWED = 0.5
 
 
 def fairness(rates: Sequence[float] | NDArray[np.float64]) -> float:
-    """Jain's index of what each stream got, in any unit; NaN where nobody got anything."""
+    """Jain's index of what each stream got, in any unit: (Σx)² / (n Σx²); NaN where nobody got anything."""
     shares = np.asarray(rates, dtype=float)
     largest = shares.max(initial=0.0)
     if largest <= 0:

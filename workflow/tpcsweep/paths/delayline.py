@@ -163,22 +163,16 @@ class DelayLine:
     """The bytes that may wait before the bottleneck."""
 
     def statistics(self) -> tuple[Direction, Direction]:
-        """Give what it did near to far, and far to near; costs microseconds.
-
-        Raises:
-            PathError: if it has ended.
-        """
+        """Give what it did near to far, and far to near, or raise PathError; costs microseconds."""
         if fault := self.fault():
             raise PathError(fault)
         words = struct.unpack_from(f"={2 * _WORDS}Q", self.shared(), _WORDS * 8)
         return Direction(*words[:_WORDS]), Direction(*words[_WORDS:])
 
     def fault(self) -> str | None:
-        """Say that it has ended; None while it runs."""
         return None if self.alive() else f"delay line: process {self.pid} has ended; the path is down"
 
     def alive(self) -> bool:
-        """Say whether the process runs."""
         return self._process.returncode is None and self._keeper.is_alive()
 
     def close(self) -> None:

@@ -58,7 +58,7 @@ class Link(contextlib.AbstractContextManager["Link"]):
         self.line: delayline.DelayLine | None = None
         self.base_rtt = 0.0  # ms that the delay line itself costs, subtracted from the delay
         self._interfaces: list[Interface] = []
-        self._closed = False
+        self._opened = contextlib.ExitStack()
 
     def describe(self) -> dict[str, Any]:
         """Give what was set, and what the kernel says is set, as plain values for JSON."""
@@ -144,16 +144,11 @@ class Link(contextlib.AbstractContextManager["Link"]):
 
     def close(self) -> None:
         """Take the path away and end what it started; idempotent. The namespaces stay."""
-        if self._closed:
-            return
-        self._closed = True
-        for interface in self._interfaces:
-            interface.close()
-        if self.line:
-            self.line.close()
-        else:
-            with contextlib.suppress(CommandError):  # the namespace, and the veth pair with it, may be gone
-                self.commands.run(["ip", "-n", self.near, "link", "delete", INTERFACE])
+        self._opened.close()
+
+    def _delete(self) -> None:
+        with contextlib.suppress(CommandError):  # the namespace, and the veth pair with it, may be gone
+            self.commands.run(["ip", "-n", self.near, "link", "delete", INTERFACE])
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -180,10 +175,13 @@ def connect(
     refuse_beyond(path, emulator)
     link = Link(path, emulator, near, far, commands)
     ends = (near, far)
-    try:
+    with contextlib.ExitStack() as undo:
+        undo.push(link)
         if emulator == "delayline":
             link.line = delayline.DelayLine(path, CALIBRATION, near[0], far[0], commands, folder, prefix)
+            link._opened.callback(link.line.close)
         else:
+            link._opened.callback(link._delete)
             here, peer = (f"{INTERFACE} netns {namespace} mtu {path.mtu}" for namespace, _ in ends)
             commands.batch(["ip"], [f"link add {here} type veth peer name {peer}"])
         for namespace, address in ends:
@@ -195,11 +193,11 @@ def connect(
             up = f"link set dev {INTERFACE} mtu {path.mtu} up"
             commands.batch(["ip", "-n", namespace], [f"address add {address} dev {INTERFACE}", up])
         if link.line:
-            link._interfaces = [Interface(namespace, INTERFACE) for namespace, _ in ends]
+            for namespace, _ in ends:
+                link._interfaces.append(Interface(namespace, INTERFACE))
+                link._opened.callback(link._interfaces[-1].close)
             calibrate(link)
-    except BaseException:
-        link.close()
-        raise
+        undo.pop_all()
     return link
 
 
@@ -239,18 +237,8 @@ def calibrate(link: Link) -> None:
     """
     assert link.line is not None
     link.line.delay = CALIBRATION
-    link.base_rtt = base_cost(link.rtt().median, 2 * CALIBRATION / 1e6)
-    link.line.delay = one_way_ns(link.path.rtt, link.base_rtt)
-
-
-def base_cost(measured: float, asked: float) -> float:
-    """Give the delay line's own part of an RTT within what is believable; all in ms."""
-    return min(max(0.0, measured - asked), LARGEST_BASE)
-
-
-def one_way_ns(rtt: float, base: float) -> int:
-    """Give the delay in ns to set for an RTT when the line itself costs `base`, both in ms."""
-    return max(0, round((rtt - base) * 500_000))
+    link.base_rtt = min(max(0.0, link.rtt().median - 2 * CALIBRATION / 1e6), LARGEST_BASE)
+    link.line.delay = max(0, round((link.path.rtt - link.base_rtt) * 500_000))
 
 
 def refuse_beyond(path: Path, emulator: Emulator) -> None:

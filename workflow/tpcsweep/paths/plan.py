@@ -70,7 +70,6 @@ def bytes_in(path: Path, milliseconds: float) -> int:
 
 
 def bdp(path: Path) -> int:
-    """Give the bandwidth-delay product in bytes."""
     return bytes_in(path, path.rtt)
 
 
@@ -142,7 +141,6 @@ def ahead(path: Path) -> int:
 
 
 def rate_bit(path: Path) -> int:
-    """Give the bandwidth in bit/s."""
     return round(path.bandwidth * 1e9)
 
 

@@ -1,17 +1,9 @@
 """Is the path what was asked for? Measure its RTT and bandwidth, and refuse it if not.
 
-TCP needs seconds of slow start before it shows a bandwidth; UDP above the rate shows it in a tenth of one:
-the bottleneck's queue stays busy, and what leaves the path is its rate.
-
-What a busy machine does to a measurement must not be taken for the path: a sender that wakes up late leaves the
-queue empty, and a counter that is read late has counted what came meanwhile. So the queue is given room for AHEAD of
-the rate while the rate is measured, and every measurement says whether it was calm: whether the queue was never
-empty, and nothing was late by more than a share of the window. A path is refused for what calm measurements have
-shown alone, or when there were too few of them in all of PATIENCE.
+docs/paths.md says how, and why what a busy machine does to a measurement is not taken for the path.
 
 Which bytes: those that tbf counts, the length of every packet with its IP header, and with its Ethernet
-header (14 bytes) where the link is a veth pair; TUN has none. Interface counters count the headers of a GSO
-super-packet once and tbf once per segment, so the counters are converted (wire_bytes).
+header (14 bytes) where the link is a veth pair; TUN has none.
 """
 
 from __future__ import annotations
@@ -88,7 +80,9 @@ def verify(path: Path, link: Link, *, strict: bool = True) -> Measured:
     while wrong := complaints(path, rtt, [rate.bandwidth for rate in rates]):
         calm += calm_rtt(path.rtt, rtt) and all(rate.calm for rate in rates)
         if calm == CALM_LOOKS or time.monotonic() > give_up:
-            if not strict and only_slow(path, rtt, [rate.bandwidth for rate in rates]):
+            _, high = bandwidth_tolerance(path)
+            fast = [rate for rate in rates if rate.bandwidth / path.bandwidth - 1 > high]
+            if not strict and rtt_fits(path.rtt, rtt.median) and not fast:
                 break
             raise PathError(
                 f"path from {link.near} to {link.far} (emulator {link.emulator}) is not what was asked for, "
@@ -229,12 +223,6 @@ def bandwidth_fits(path: Path, rate: float) -> bool:
     """Say whether a rate in Gbit/s is as asked, within the tolerance."""
     low, high = bandwidth_tolerance(path)
     return low <= rate / path.bandwidth - 1 <= high
-
-
-def only_slow(path: Path, rtt: Rtt, rates: Sequence[float]) -> bool:
-    """Say whether nothing is out of tolerance but rates in Gbit/s that are too low."""
-    _, high = bandwidth_tolerance(path)
-    return rtt_fits(path.rtt, rtt.median) and all(rate / path.bandwidth - 1 <= high for rate in rates)
 
 
 def complaints(path: Path, rtt: Rtt, rates: Sequence[float]) -> list[str]:

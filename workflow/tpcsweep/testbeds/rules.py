@@ -9,7 +9,7 @@ from tpcsweep.configuration.units import Dimension, show
 
 
 def at_most(name: str, limit: float, unit: Dimension, source: str = "") -> Rule:
-    """A parameter has an upper limit.
+    """A parameter has an upper limit, which None does not reach.
 
     Args:
         name: The parameter's.
@@ -18,8 +18,8 @@ def at_most(name: str, limit: float, unit: Dimension, source: str = "") -> Rule:
         source: What follows it in messages: where it comes from.
     """
 
-    def allowed(value: float) -> str | None:
-        return None if value <= limit else f"at most {show(limit, unit)}{source}"
+    def allowed(value: float | None) -> str | None:
+        return None if value is None or value <= limit else f"at most {show(limit, unit)}{source}"
 
     return Rule((name,), allowed)
 

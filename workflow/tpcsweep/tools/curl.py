@@ -24,11 +24,7 @@ class Curl(Program):
     name = "curl"
 
     def prepare(self, transfer: Transfer, credentials: Credentials, folder: Path) -> None:
-        """Get a macaroon from both ends and write the headers of every COPY to a private file.
-
-        Raises:
-            RuntimeError: with curl's or the server's own words.
-        """
+        """Get a macaroon from both ends and write the headers of every COPY to a private file."""
         active, passive = (
             self._macaroon(url.rpartition("/")[0] + "/", credentials, folder) for url in transfer.ends[::2]
         )
@@ -76,5 +72,4 @@ class Curl(Program):
         return f"exit code {returncode}: {self.last_words(output)}"
 
     def versions(self) -> dict[str, str]:
-        """Give what curl says of itself and its libraries."""
         return {"curl": first_line(["/usr/bin/curl", "--version"])}

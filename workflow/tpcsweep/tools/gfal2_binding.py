@@ -62,7 +62,6 @@ class Copier:
 
 
 def main() -> None:
-    """Be the worker."""
     answers, copier = Answers(), Copier()
 
     def copy(number: int, transfer: Transfer) -> None:

@@ -29,7 +29,6 @@ class Iperf3(Program):
     packages = ("iperf3",)
 
     def services(self, place: Place, address: str, streams: int) -> Sequence[Service]:
-        """Give a server for each stream at the destination."""
         ports = range(FIRST_PORT, FIRST_PORT + streams) if place == "destination" else ()
         return [
             Service(f"iperf3-{port}", port, [PROGRAM, "--server", "--bind", address, "--port", str(port)])

@@ -46,7 +46,6 @@ class Native(Worker):
         return command(sys.executable, "native", str(credentials.folder))
 
     def versions(self) -> dict[str, str]:
-        """Give the versions of Python and its TLS."""
         return {"native": f"Python {sys.version.split()[0]}, {ssl.OPENSSL_VERSION}"}
 
 
@@ -89,11 +88,7 @@ class Head:
 
 
 def parse_head(text: bytes) -> Head:
-    """Parse the bytes of an answer up to its empty line.
-
-    Raises:
-        HttpError: if they are not HTTP/1.
-    """
+    """Parse the bytes of an answer up to its empty line; raises HttpError if they are not HTTP/1."""
     first, *lines = text.decode("latin-1").split("\r\n")
     version, _, rest = first.partition(" ")
     status, _, reason = rest.partition(" ")
@@ -156,7 +151,6 @@ class Connections:
 
 
 async def _head(reader: asyncio.StreamReader) -> Head:
-    """Read the head of an answer, after those of interim ones."""
     while True:
         try:
             async with asyncio.timeout(PATIENCE):
@@ -170,7 +164,6 @@ async def _head(reader: asyncio.StreamReader) -> Head:
 
 
 async def _read(reading: Awaitable[bytes]) -> bytes:
-    """Give what a reader reads if it comes in time and whole."""
     try:
         async with asyncio.timeout(PATIENCE):
             return await reading
@@ -309,7 +302,6 @@ async def serve(copier: Copier) -> None:
 
 
 def main(credentials: str) -> None:
-    """Be the worker."""
     # Each transfer has a connection, and shells allow 1024 files.
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

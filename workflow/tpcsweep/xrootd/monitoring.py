@@ -16,7 +16,7 @@ import socket
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from tpcsweep.xrootd.servers import LOOPBACK, MONITOR_PORT
@@ -57,23 +57,22 @@ def parse(datagram: bytes, monotonic_of: Callable[[float], float]) -> list[Copy]
     """
     try:
         lines = [json.loads(line) for line in datagram.rstrip(b"\0").splitlines() if line.strip()]
-        return [_copy(line, monotonic_of) for line in lines if line.get("TPC") == "http"]
+        return [
+            Copy(
+                name=urlsplit(line["Dst"]).path.rpartition("/")[2],
+                begin=monotonic_of(_seconds(line["Xeq"]["Beg"])),
+                end=monotonic_of(_seconds(line["Xeq"]["End"])),
+                connections=int(line["Xeq"]["Strm"]),
+                size=int(line["Size"]),
+                code=int(line["Xeq"]["RC"]),
+                direction=str(line["Xeq"]["Type"]),
+            )
+            for line in lines
+            if line.get("TPC") == "http"
+        ]
     except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
         # Not quoted: what servers say of URLs may hold tokens.
         raise ValueError(f"not a datagram of XRootD's TPC monitoring: {error!r}") from None
-
-
-def _copy(record: dict[str, Any], monotonic_of: Callable[[float], float]) -> Copy:
-    executed = record["Xeq"]
-    return Copy(
-        name=urlsplit(record["Dst"]).path.rpartition("/")[2],
-        begin=monotonic_of(_seconds(executed["Beg"])),
-        end=monotonic_of(_seconds(executed["End"])),
-        connections=int(executed["Strm"]),
-        size=int(record["Size"]),
-        code=int(executed["RC"]),
-        direction=str(executed["Type"]),
-    )
 
 
 def _seconds(text: str) -> float:

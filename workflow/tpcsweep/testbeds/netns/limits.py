@@ -16,6 +16,7 @@ from tpcsweep.configuration.testbeds import Netns
 from tpcsweep.configuration.units import CORES, RATE, RTT, SIZE, show
 from tpcsweep.paths.plan import SMALLEST_RTT
 from tpcsweep.testbeds.netns.machine import emulator
+from tpcsweep.testbeds.rules import at_most
 
 IN_MEMORY = ("tmpfs", "ramfs")
 _CONGESTION_CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -61,12 +62,6 @@ def check(configuration: Configuration, machine: Machine | None = None) -> list[
         if testbed.memory
         else (machine.memory // 2, "half of what this machine has available")
     )
-    rules = [*_rules(testbed, file, machine), *everywhere(memory, memory_of)]
-    return [*_too_large(testbed, file, machine), *broken(rules, configuration)]
-
-
-def _too_large(testbed: Netns, file: str, machine: Machine) -> list[Problem]:
-    """Give what the testbed's file promises and the machine has not."""
     problems = []
     if testbed.cpus is not None and testbed.cpus > machine.cpus:
         allowed = f"at most {machine.cpus}, the CPUs of this machine"
@@ -74,7 +69,8 @@ def _too_large(testbed: Netns, file: str, machine: Machine) -> list[Problem]:
     if testbed.memory is not None and testbed.memory > machine.memory:
         allowed = f"at most {rounded(machine.memory)}, what this machine has available"
         problems.append(Problem("memory", show(testbed.memory, SIZE), allowed, file))
-    return problems
+    rules = [*_rules(testbed, file, machine), *everywhere(memory, memory_of)]
+    return [*problems, *broken(rules, configuration)]
 
 
 def _rules(testbed: Netns, file: str, machine: Machine) -> list[Rule]:
@@ -82,21 +78,10 @@ def _rules(testbed: Netns, file: str, machine: Machine) -> list[Rule]:
         (testbed.cpus, f"cpus in {file}") if testbed.cpus else (machine.cpus, "the CPUs of this machine")
     )
 
-    def cores(value: float | None) -> str | None:
-        if value is None or value * 2 <= cpus:
-            return None
-        return f"at most {show(cpus / 2, CORES)}, half of {cpus} ({cpus_of})"
-
     def rtt(value: float) -> str | None:
-        if value > testbed.max_rtt:
-            return f"at most {show(testbed.max_rtt, RTT)} (max_rtt in {file})"
         if 0 < value < machine.smallest_rtt:
             return f"0, or at least {show(machine.smallest_rtt, RTT)}, the smallest that a path here can make"
         return None
-
-    def bandwidth(value: float) -> str | None:
-        limit = testbed.max_bandwidth
-        return None if value <= limit else f"at most {show(limit, RATE)} (max_bandwidth in {file})"
 
     def congestion_control(value: str) -> str | None:
         return None if value in machine.congestion_controls else suggest(value, machine.congestion_controls)
@@ -115,9 +100,10 @@ def _rules(testbed: Netns, file: str, machine: Machine) -> list[Rule]:
         return f"at most {rounded(machine.disk // count)}: {count} files in {rounded(machine.disk)}, free at {where}"
 
     return [
-        Rule(("cores",), cores),
+        at_most("cores", cpus / 2, CORES, f", half of {cpus} ({cpus_of})"),
+        at_most("rtt", testbed.max_rtt, RTT, f" (max_rtt in {file})"),
         Rule(("rtt",), rtt),
-        Rule(("bandwidth",), bandwidth),
+        at_most("bandwidth", testbed.max_bandwidth, RATE, f" (max_bandwidth in {file})"),
         *emulated(),
         Rule(("congestion_control",), congestion_control),
         Rule(("layer",), layer),

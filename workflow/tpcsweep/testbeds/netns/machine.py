@@ -13,27 +13,22 @@ from tpcsweep.paths import Emulator, PathError, netem_works
 from tpcsweep.tools import TOOLS
 
 PROGRAMS = {
-    "xrootd": "xrootd-server",
-    "cmsd": "xrootd-server",
-    "gfal-copy": "gfal2-util-scripts",
-    "curl": "curl",
-    "xrdcp": "xrootd-client",
-    "davix-put": "davix",
-    "davix-get": "davix",
-    "iperf3": "iperf3",
-    "ip": "iproute2",
-    "tc": "iproute2",
-    "ss": "iproute2",
-    "ethtool": "ethtool",
-    "ping": "iputils-ping",
-    "sysctl": "procps",
-    "openssl": "openssl",
-    "nsenter": "util-linux",
-    "setpriv": "util-linux",
-    "mount": "mount",
-    "cc": "gcc",
+    "xrootd-server": ("xrootd", "cmsd"),
+    "gfal2-util-scripts": ("gfal-copy",),
+    "curl": ("curl",),
+    "xrootd-client": ("xrdcp",),
+    "davix": ("davix-put", "davix-get"),
+    "iperf3": ("iperf3",),
+    "iproute2": ("ip", "tc", "ss"),
+    "ethtool": ("ethtool",),
+    "iputils-ping": ("ping",),
+    "procps": ("sysctl",),
+    "openssl": ("openssl",),
+    "util-linux": ("nsenter", "setpriv"),
+    "mount": ("mount",),
+    "gcc": ("cc",),
 }
-"""Programs that a deployment runs, and the Debian packages that hold them; those of extras are not among them."""
+"""Programs that a deployment runs, by the Debian packages that hold them; those of extras are not among them."""
 
 TUN = Path("/dev/net/tun")
 
@@ -52,10 +47,13 @@ def _problems() -> Iterable[str]:
     if os.geteuid() != 0:
         yield "it makes network namespaces and cgroups, which takes root: run it as root"
         return
-    missing = {program: package for program, package in PROGRAMS.items() if not shutil.which(program)}
+    missing = [
+        (package, name) for package, names in PROGRAMS.items() for name in names if not shutil.which(name)
+    ]
     if missing:
-        packages = " ".join(sorted(set(missing.values())))
-        yield f"programs are missing: {', '.join(missing)}; run `make setup`, or apt-get install {packages}"
+        packages = " ".join(sorted({package for package, _ in missing}))
+        names = ", ".join(name for _, name in missing)
+        yield f"programs are missing: {names}; run `make setup`, or apt-get install {packages}"
     elif emulator() == "delayline" and not TUN.exists():
         yield (
             f"the kernel has no sch_netem, and {TUN} for the delay line that replaces it does not exist: "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -17,9 +16,8 @@ from tpcsweep.linux.cgroups import Cgroup, named, parse_usage
 from tpcsweep.linux.commands import Commands
 from tpcsweep.linux.counters import CounterFile, retransmits
 from tpcsweep.linux.namespaces import entered, inside, parse_net_dev
-from tpcsweep.linux.sockets import Connection, SocketDiagnostics
+from tpcsweep.linux.sockets import Followed, SocketDiagnostics, means
 from tpcsweep.measure.files import Arrival, Arrivals, add_source, forget
-from tpcsweep.measure.flows import Followed, means
 from tpcsweep.measure.machine import Machine, Threads, together
 from tpcsweep.measure.readings import Reading, Sampler
 from tpcsweep.paths import Link, PathError
@@ -89,13 +87,19 @@ class Counters:
         payload = arrivals.arrived()
         near, far = parse_net_dev(self._near.read().decode()), parse_net_dev(self._far.read().decode())
         now = time.monotonic()
-        cpu = {name: _seconds(counted) for name, counted in self._cpu.items()}
+        cpu = {
+            name: tuple(parse_usage(file.read()) * unit for file, unit in files)
+            for name, files in self._cpu.items()
+        }
         ours = sum(map(sum, cpu.values())) + time.process_time()
-        connections = self._connections()
+        connections = [
+            c for sockets in self._sockets for c in sockets.connections() if c.remote in self._remote
+        ]
         flows = self._flows.look(connections)
         rtt, cwnd = means(connections)
         threads = {name: together(each.look() for each in watched) for name, watched in self._threads.items()}
-        machine = self._machine.look()  # last: it takes half a millisecond now and then
+        machine = self._machine.look()._asdict()  # last: it takes half a millisecond now and then
+        others = machine.pop("tasks") - ours
         return Reading(
             time=now,
             payload=payload,
@@ -105,15 +109,10 @@ class Counters:
             destination_cpu=cpu["destination"],
             client_cpu=sum(cpu["client"]),
             path_cpu=sum(cpu["path"]),
-            machine_busy=machine.busy,
-            machine_steal=machine.steal,
-            machine_total=machine.total,
-            machine_others=machine.tasks - ours,
-            machine_pressure=_known(machine.pressure),
-            machine_work=machine.work,
-            machine_slowed=_known(machine.slowed),
+            **{f"machine_{name}": value for name, value in machine.items()},
+            machine_others=others,
             retransmits=sum(retransmits(snmp.read()) for snmp in self._snmp),
-            **vars(flows),
+            **flows,
             rtt_loaded=rtt,
             cwnd=cwnd,
             connections=len(connections),
@@ -133,25 +132,10 @@ class Counters:
             if server.unfinished(PORT) or any(c.remote in self._remote for c in server.connections())
         ]
 
-    def _connections(self) -> list[Connection]:
-        """Give those of source origins across the path."""
-        return [
-            c for diagnostics in self._sockets for c in diagnostics.connections() if c.remote in self._remote
-        ]
-
-
-def _known(value: float | None) -> float:
-    return math.nan if value is None else value
-
-
-def _seconds(files: list[tuple[CounterFile, float]]) -> tuple[float, ...]:
-    """Give the CPU seconds used so far, by group."""
-    return tuple(parse_usage(file.read()) * unit for file, unit in files)
-
 
 @dataclass
 class Site:
-    """A deployment that is up."""
+    """A deployment that is up; see `measure.cell.Site`."""
 
     prefix: str
     sides: dict[str, Side]
@@ -173,25 +157,20 @@ class Site:
     """Whether that is less than was asked."""
 
     def client_of(self, tool: str) -> Client:
-        """Give the client that is where a tool runs."""
         return self.clients[TOOLS[tool].place]
 
     @property
     def folders(self) -> tuple[str, str]:
-        """The folders of the files of source and destination."""
         source, destination = (str(self.sides[side].files) for side in topology.SIDES)
         return source, destination
 
     def pairs(self, endpoint: str) -> list[tuple[str, str]]:
-        """Give the base URLs of source and destination, of the redirectors or of the origins one by one."""
         return list(zip(*(self.sides[side].base_urls(endpoint) for side in topology.SIDES), strict=True))
 
     def read(self) -> Reading:
-        """Read all counters now."""
         return self.counters.read(self.arrivals)
 
     def sampler(self, interval: float) -> Sampler:
-        """Give what reads all counters every so many seconds while it is entered."""
         return Sampler(self.read, interval)
 
     def add_source(self, size: int, content: str, streams: int) -> str:
@@ -231,11 +210,9 @@ class Site:
         return self.arrivals.remove(event["name"])
 
     def present(self) -> dict[str, Arrival]:
-        """Give what had arrived in the files of transfers that have not ended, when they were last sampled."""
         return self.arrivals.present()
 
     def copies(self) -> list[Copy]:
-        """Give what XRootD's own monitoring has said since the last call."""
         return self.monitor.copies()
 
     def settle(self) -> None:

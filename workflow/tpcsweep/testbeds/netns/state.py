@@ -82,7 +82,6 @@ def exclusive(owner: Owner, waiting: Callable[[str], None] | None = None) -> Ite
 
 
 def create(owner: Owner) -> Path:
-    """Make a deployment's folder, with its owner written in it."""
     folder = STATE / secrets.token_hex(3)
     folder.mkdir(mode=0o711)
     (folder / "owner.json").write_text(json.dumps(asdict(owner)))
@@ -95,7 +94,6 @@ def leftovers() -> list[Path]:
 
 
 def describe(folder: Path) -> str:
-    """Say in words what a leftover was."""
     try:
         return f"{folder.name}: {Owner(**json.loads((folder / 'owner.json').read_text()))}"
     except (OSError, ValueError, TypeError):

@@ -97,13 +97,7 @@ def reap(_settings: Netns) -> list[str]:
 def brought_up(settings: Netns, request: Request, owner: state.Owner) -> Iterator[Site]:
     """Give a deployment that is up, verified and ready, for the length of a `with`.
 
-    The caller holds the machine's lock. Nothing stays behind, whatever is raised.
-
-    Raises:
-        DeploymentError: if a server does not come up.
-        PathError: if the path does not come up as asked.
-        CommandError: if a command fails.
-        TeardownError: if the deployment does not go.
+    The caller holds the machine's lock. Nothing stays behind, whatever is raised of what is in EXPECTED.
     """
     with contextlib.ExitStack() as undo:  # the last registered is the first to be done
         folder = state.create(owner)
@@ -162,7 +156,8 @@ class _Deployment:
             self.prefix, list(sides.values()), secrets, self.processes, tools, self.request.streams
         )
         started.start()
-        self._hold_memory(sides["dst"])  # while the servers come up
+        if not sides["dst"].disk and self.request.arriving:  # while the servers come up
+            hold(sides["dst"].files.parent / "held", min(self.request.arriving, self.memory, MOST_HELD))
         places = dict.fromkeys(("client", *(tool.place for tool in tools)))
         clients = {place: self._client(PLACES[place], secrets) for place in places}
         started.wait()
@@ -248,11 +243,6 @@ class _Deployment:
         side.files.mkdir()
         (side.files / xrootd.READY_FILE).write_bytes(b"\n")
         os.chown(side.files, *self.owner)
-
-    def _hold_memory(self, destination: Side) -> None:
-        if not destination.disk and self.request.arriving:
-            size = min(self.request.arriving, self.memory, MOST_HELD)
-            hold(destination.files.parent / "held", size)
 
     def _on_disk(self, root: Path) -> None:
         """Make a folder on the disk and a link that leads there; the link first, so that teardown finds the folder."""

@@ -21,7 +21,7 @@ from tpcsweep.files import write_text
 from tpcsweep.models.base import Floats, Model, Parameter, Points
 from tpcsweep.models.fit import RESAMPLES, Fit, fit
 from tpcsweep.models.observations import Observations, observe
-from tpcsweep.testbeds.simulation.model import WORDED, WORDS, Cells, solve, worded
+from tpcsweep.testbeds.simulation.model import NUMBERS, WORDS, Cells, solve
 
 PARAMETERS = (
     Parameter("setup_time", "s", "wall time of a transfer without round trips", 1e-3, 5, 0.1, "log"),
@@ -99,11 +99,12 @@ def observed(summary: xr.Dataset) -> tuple[Observations, float]:
     observations = observe(summary)
     frame = observations.frame
     # Older datasets do not tell of parameters that came later; they had their defaults.
-    for name in (*Cells._fields, *WORDS):
-        if name in Parameters.model_fields and name not in frame:
+    for name in (*NUMBERS, *WORDS):
+        if name not in frame:
             default = Parameters.model_fields[name].default
             frame = frame.assign(**{name: np.inf if default is None else default})
-    frame = frame.assign(**dict(zip(WORDED, worded(*(frame[name] for name in WORDS)), strict=True)))
+    known = Cells.of(frame)._asdict()
+    frame = frame.assign(**{name: values for name, values in known.items() if name not in frame})
     used = summary["destination_cpu"] / summary["source_cpu"]
     ratio = float(used.median()) if bool(used.notnull().any()) else 1.0
     in_memory = ((frame["reads"] == 0) & (frame["writes"] == 0)).to_numpy()

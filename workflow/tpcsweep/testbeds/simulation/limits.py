@@ -12,8 +12,9 @@ from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.parameters import show_value
 from tpcsweep.configuration.problems import Problem
 from tpcsweep.configuration.testbeds import Simulation
-from tpcsweep.configuration.units import CORES, show
+from tpcsweep.configuration.units import CORES
 from tpcsweep.rates import GBIT
+from tpcsweep.testbeds.rules import at_most, one_of
 from tpcsweep.testbeds.simulation.model import DISKS, cells_of, central, solve
 from tpcsweep.testbeds.simulation.plan import MOST
 from tpcsweep.tools import TOOLS
@@ -72,20 +73,10 @@ def _known_by(tool: str) -> str | None:
     return protocol if protocol in ("https", "iperf3") else None
 
 
-def _only(name: str, known: object, allowed: str) -> Rule:
-    """The rule of a parameter of which the model knows one value."""
-    return Rule((name,), lambda value: None if value == known else allowed)
-
-
 def _rules(testbed: Simulation, file: str) -> list[Rule]:
     physics = testbed.parameters
     most = physics.host_cores.value
     assert most is not None
-
-    def cores(value: float | None) -> str | None:
-        if value is None or value <= most:
-            return None
-        return f"at most {show(most, CORES)} (host_cores in {file})"
 
     def layer(value: str) -> str | None:
         rates = {"disk_read_rate": physics.disk_read_rate, "disk_write_rate": physics.disk_write_rate}
@@ -95,16 +86,12 @@ def _rules(testbed: Simulation, file: str) -> list[Rule]:
             return None
         return f"layers without disks, or a testbed with numbers for {' and '.join(lacking)} (null in {file})"
 
-    def tool(value: str) -> str | None:
-        if value in testbed.tools or value not in TOOLS:
-            return None
-        return f"{' or '.join(testbed.tools)}: the set-up and cost of others are not those of {file} (tools)"
-
+    tools = f"{' or '.join(testbed.tools)}: the set-up and cost of others are not those of {file} (tools)"
     return [
-        Rule(("cores",), cores),
-        _only("loss", 0, "0: lost packets are not modelled"),
-        _only("congestion_control", "cubic", "cubic: others are not modelled"),
+        at_most("cores", most, CORES, f" (host_cores in {file})"),
+        one_of("loss", [0], "0: lost packets are not modelled"),
+        one_of("congestion_control", ["cubic"], "cubic: others are not modelled"),
         Rule(("layer",), layer),
-        Rule(("tool",), tool),
-        _only("tcp_streams", 1, "1: several connections in one transfer are not modelled"),
+        Rule(("tool",), lambda value: None if value in testbed.tools or value not in TOOLS else tools),
+        one_of("tcp_streams", [1], "1: several connections in one transfer are not modelled"),
     ]

@@ -6,7 +6,7 @@ the shape (cells,). `p` is the model's parameters by name: arrays without dimens
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,14 +19,22 @@ from tpcsweep.tcp import HEADERS, slow_start
 from tpcsweep.tools import TOOLS
 
 Array = NDArray[np.float64]
-Words = Sequence[Any] | NDArray[Any]
 
 TLS = 16384 / (16384 + 22)
 """Payload of a TLS 1.3 record of the largest size (RFC 8446, section 5): header 5, type 1, tag 16 bytes."""
-WORDS = ("origins", "endpoint", "tool", "layer")
-"""Parameters that `worded` takes, in its order."""
-WORDED = ("redirected", "encrypted", "endless", "reads", "writes")
-"""Fields of `Cells` that it gives: the last ones."""
+NUMBERS = (
+    "streams",
+    "origins",
+    "cores",
+    "rtt",
+    "bandwidth",
+    "queue_limit",
+    "mtu",
+    "tcp_buffer",
+    "file_size",
+)
+WORDS = ("endpoint", "tool", "layer")
+"""Parameters that the model knows: those that are numbers, and those that are words."""
 ROUNDS = 12
 """Of iteration for the fixed point. As more throughput costs more a byte, and by less than in proportion, each round
 shrinks the relative error by (√(1+γ) − 1)/(√(1+γ) + 1) at least, a sixth for a spill γ of 1: 10⁻⁹ is left."""
@@ -58,6 +66,17 @@ class Cells(NamedTuple):
     writes: Array
     """1 where the destination's are."""
 
+    @classmethod
+    def of(cls, columns: Mapping[str, Any]) -> Cells:
+        """Cells by columns of the parameters in NUMBERS and WORDS; no limit is None or inf."""
+        numbers = [np.array([_number(value) for value in columns[name]]) for name in NUMBERS]
+        redirected = (np.asarray(columns["endpoint"]) == "redirector") & (numbers[1] > 1)
+        encrypted = [TOOLS[name].protocol == "https" for name in columns["tool"]]
+        endless = [name == "network" for name in columns["layer"]]
+        disks = zip(*(DISKS.get(name, (False, False)) for name in columns["layer"]), strict=True)
+        flags = (redirected, encrypted, endless, *disks)
+        return cls(*numbers, *(np.array(flag, dtype=float) for flag in flags))
+
 
 class Terms(NamedTuple):
     """What bounds cells at some throughput."""
@@ -81,19 +100,7 @@ class Terms(NamedTuple):
 def cells_of(parameters: Iterable[Parameters]) -> Cells:
     """Columns of some cells."""
     cells = [*parameters]
-    numbers = [[_number(getattr(cell, name)) for cell in cells] for name in Cells._fields[: -len(WORDED)]]
-    words = ([getattr(cell, name) for cell in cells] for name in WORDS)
-    return Cells(*np.array(numbers, dtype=float), *worded(*words))
-
-
-def worded(origins: Words, endpoint: Words, tool: Words, layer: Words) -> Iterator[Array]:
-    """Columns of `Cells` that words tell: those of `WORDED`, in its order, by columns of the parameters in `WORDS`."""
-    redirects = (np.asarray(endpoint) == "redirector") & (np.asarray(origins) > 1)
-    yield redirects.astype(float)
-    yield np.array([float(TOOLS[name].protocol == "https") for name in tool])
-    yield np.array([float(name == "network") for name in layer])
-    for end in range(2):
-        yield np.array([float(DISKS.get(name, (False, False))[end]) for name in layer])
+    return Cells.of({name: [getattr(cell, name) for cell in cells] for name in (*NUMBERS, *WORDS)})
 
 
 def central(physics: Physics) -> dict[str, Array]:

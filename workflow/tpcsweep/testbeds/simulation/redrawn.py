@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import orjson
 import xarray as xr
-from numpy.typing import NDArray
 
 from tpcsweep.configuration.physics import UNITS
 from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.dataset import SIMULATED, STATUS
 from tpcsweep.testbeds.simulation.model import (
+    NUMBERS,
     WORDS,
     Cells,
     drawn,
     instance_cores,
     solve,
     used_origins,
-    worded,
 )
 
 
@@ -74,10 +72,5 @@ def settings_of(summary: xr.Dataset) -> Simulation:
 
 def columns_of(summary: xr.Dataset) -> Cells:
     """The parameters of a dataset's cells, flattened in the order of its dimensions."""
-
-    def column(name: str) -> NDArray[Any]:
-        values: NDArray[Any] = summary[name].broadcast_like(summary["throughput"]).values.ravel()
-        return values
-
-    numbers = [column(name).astype(float) for name in Cells._fields if name in summary.coords]
-    return Cells(*numbers, *worded(*(column(name) for name in WORDS)))
+    over = summary["throughput"]
+    return Cells.of({name: summary[name].broadcast_like(over).values.ravel() for name in (*NUMBERS, *WORDS)})

@@ -28,17 +28,8 @@ SAMPLES = 16
 """Of a cell that ends after its transfers: enough to draw a course that has no noise."""
 REACHED = 0.95
 """Share of a ceiling, or of what the streams demand, from which on it binds."""
-LIMIT_OF = {
-    "cpu_source": "cpu_source",
-    "cpu_destination": "cpu_destination",
-    "interface": "bandwidth",
-    "server": "server",
-    "path": "bandwidth",
-    "path_queue": "path_queue",
-    "disk_read": "disk",
-    "disk_write": "disk",
-}
-"""What a cell's limit is called that one of `Terms.ceilings` bounds."""
+LIMIT_OF = {"interface": "bandwidth", "path": "bandwidth", "disk_read": "disk", "disk_write": "disk"}
+"""What a cell's limit is called that one of `Terms.ceilings` bounds, where it is another name."""
 _DERIVED = ("cell", "startup", "sending", "total", "rate")
 _TIMES = ("stream", "number", "start", "first_byte", "end")
 
@@ -212,7 +203,7 @@ def judge(used: Mapping[str, float], demanded: float, ramp: float, at: Terms) ->
     if shares[first] < REACHED:
         return NONE_FOUND, evidence
     if first != "demand":
-        return LIMIT_OF[first], evidence
+        return LIMIT_OF.get(first, first), evidence
     if ramp >= RAMP:
         return "slow_start", evidence
     if at.stream[0] >= at.window[0]:

@@ -104,7 +104,6 @@ class Site:
         return Comm.sendto_async(self.hosts[number], self.sinks[at], max(1, round(size)))
 
     def run(self, streams: Callable[[], None]) -> None:
-        """Run the actor that waits for all streams."""
         Actor.create("streams", self.sinks[0], streams)
         self.engine.run()
 
@@ -176,7 +175,6 @@ class Stream:
         self.go_on()
 
     def moved(self) -> float:
-        """Gbit that it has moved by now."""
         if not self._gbit or self.comm is None:
             return self._ended
         left: float = self.comm.remaining / BYTES / self._site.cell["weight"]
@@ -196,7 +194,6 @@ class Stream:
         return True
 
     def go_on(self) -> None:
-        """Begin the next phase."""
         phase = self._site.phases[self.at]
         self._gbit = phase["gbit"]
         if self.at == 0:
@@ -272,7 +269,6 @@ def by_the_clock(site: Site) -> dict[str, Any]:
 
 
 def say(content: dict[str, Any]) -> None:
-    """Write a line."""
     sys.stdout.write(json.dumps(content) + "\n")
     sys.stdout.flush()
 

@@ -50,7 +50,6 @@ class Site:
         """Nothing runs between cells."""
 
     def explain(self, error: BrokenError) -> str:
-        """What has broken."""
         return str(error)
 
 

@@ -56,7 +56,7 @@ class Sample(NamedTuple):
     """Bytes that ever arrived in the files. The client has neither files nor data connections."""
     retransmits: int = 0
     data_busy: float = 0.0
-    """Of all data connections that there ever were, as the next four: see `measure.flows.Flows`."""
+    """Of all data connections that there ever were, as the next four: see `linux.sockets.Followed`."""
     data_rwnd_limited: float = 0.0
     data_sndbuf_limited: float = 0.0
     data_sent: int = 0

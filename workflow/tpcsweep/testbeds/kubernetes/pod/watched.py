@@ -14,9 +14,8 @@ from typing import Any
 from tpcsweep.linux.cgroups import parse_periods, parse_usage
 from tpcsweep.linux.counters import CounterFile, retransmits
 from tpcsweep.linux.namespaces import parse_net_dev
-from tpcsweep.linux.sockets import Connection, SocketDiagnostics
+from tpcsweep.linux.sockets import Connection, Followed, SocketDiagnostics, means
 from tpcsweep.measure.files import DestinationFiles, FirstBytes
-from tpcsweep.measure.flows import Followed, means
 from tpcsweep.measure.machine import Machine, Threads, numbered
 from tpcsweep.testbeds.kubernetes.pod.places import CONTAINED, FILES, Sample
 from tpcsweep.xrootd.servers import EXPORT, PORT
@@ -86,7 +85,7 @@ class Watched:
             **self._contained.readings(self._machine),
             payload=payload,
             retransmits=retransmits(self._snmp.read()),
-            **{f"data_{name}": value for name, value in vars(flows).items()},
+            **{f"data_{name}": value for name, value in flows.items()},
             rtt=rtt,
             cwnd=cwnd,
             connections=len(data),
