@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How well a part of a grid predicts all of it: the adaptive choice against a random one and a coarse grid.
 
 python -m benchmarks.adaptive [DATASET]

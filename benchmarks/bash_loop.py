@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The same cell by tpcsweep and by a bare bash loop of parallel gfal-copy, as published: throughput and client CPU.
 
 Both run in one deployment, in turn, so that a machine whose speed drifts treats them alike; the ratio is taken

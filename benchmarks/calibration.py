@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measured cells against the same cells simulated with parameters that were fitted to some of them.
 
     python -m benchmarks.calibration DATASET [AXIS=VALUE …]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Seconds and memory of the whole chain for 10⁵ simulated cells: `snakemake` from a sweep's file to its report.
 
 python -m benchmarks.chain [CELLS] [TARGET ...]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Does a cell say that its machine was disturbed? Cells with 0, 1 and 2 busy loops beside them, in turn.
 
 python -m benchmarks.disturbed [ROUNDS]      as root, on a machine with nothing else to do; two minutes for three rounds

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Seconds and memory of folding 10⁵ cells' files into a dataset, against reading them with json and xarray alone.
 
 python -m benchmarks.folding [CELLS]

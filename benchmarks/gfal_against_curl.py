@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two questions of the 2023 paper as paired runs: gfal-copy against curl, and the redirector against origins by hand.
 
 The cells of a pair follow each other, now the one first and now the other, in one deployment, so that a machine whose

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a deployment on Kubernetes costs: seconds from nothing to ready and back, API requests, seconds a cell.
 
 python -m benchmarks.kubernetes     as root; on a cluster of this machine that it starts, a few minutes

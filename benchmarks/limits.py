@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The confusion matrix of limits: what cells were built to be bound by, and what the rules found.
 
 python -m benchmarks.limits [ROUNDS]       as root; three minutes a round

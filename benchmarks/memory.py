@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What writing to memory costs on a virtual machine whose host takes free memory back, and what holding it changes.
 
     python -m benchmarks.memory [--size 1024] [--pause 10] [--rounds 3]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Seconds of a sweep that are not measurement: for each deployment, for each cell, and of Snakemake itself.
 
 python benchmarks/overhead.py        as root; 1+1 and 4+4 origins, a few minutes

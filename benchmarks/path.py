@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Asked against measured: RTT and bandwidth of paths, TCP goodput through them, the delay line's cost.
 
     python benchmarks/path.py > path.md

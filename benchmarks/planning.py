@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Seconds and memory of planning a large sweep: `snakemake -n` of 10⁴ and 10⁵ cells, ten in each deployment.
 
 python benchmarks/planning.py

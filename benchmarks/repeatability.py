@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How far two runs of the same sweep agree: an A/A test, by what `snakemake compare` makes of it.
 
     python -m benchmarks.repeatability                            the demo twice, in different order; as root

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What sampling costs: the same transfers with samplers on and off, in turn, in one deployment.
 
 python -m benchmarks.sampling [ROUNDS]       as root; three minutes for ten rounds

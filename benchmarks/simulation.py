@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How far SimGrid and the fixed point of the same model are apart, and what a cell costs, over the published grid.
 
     python -m benchmarks.simulation [CELLS]

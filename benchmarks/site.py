@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A deployment for a benchmark."""
 
 from __future__ import annotations

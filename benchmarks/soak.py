@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a long cell costs in memory and on disk: readings that are made up, and a cell of real transfers.
 
 python -m benchmarks.soak [SECONDS]      as root; SECONDS of the real cell, an hour by default, and a minute

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What each tool costs where it runs: CPU-seconds and start latency of a transfer, at 1, 16, 64 and 1000 streams.
 
 All in one deployment without RTT or quotas, with sparse files of 1 MiB. A row is of the transfers that ended after as

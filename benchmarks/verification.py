@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Does verification tell paths from the machine? Good and wrong paths, looked at beside processes that want the CPUs.
 
     python -m benchmarks.verification [--testbed netns|kubernetes] [--good 200] [--wrong 25] [--burners 2]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Make the picture and the tables of docs/architecture.md from the imports: `make docs`.
 
 The floors are those of pyproject.toml, which `make lint` holds the imports to; everything else is read from the code.

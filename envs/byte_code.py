@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compile what jobs import, by importing it. Every job starts a Python, which without byte code costs seconds of CPU.
 
 All of .venv would take three times the CPU time, and most of it is never imported.

@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+
 # Set up what a sweep needs: the Debian packages that are missing, and the pinned Python packages in .venv.
 #   envs/setup.sh [EXTRA…]
 # An extra is what envs/debian-EXTRA.txt and envs/requirements-EXTRA.txt list, for the targets that need more. "all" is

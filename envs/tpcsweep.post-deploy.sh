@@ -1,4 +1,6 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+
 # Snakemake runs this in the new environment, from the repository's root. All rules have the one environment, and so
 # those too that need an extra.
 set -euo pipefail

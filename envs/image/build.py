@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Build the container image of the Kubernetes testbed without an engine and without a registry.
 
     python envs/image/build.py OUT.tar [--target site|workflow] [--name localhost/tpcsweep:site]

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 # Runs as root inside the image once its Debian packages are in, from Containerfile and from build.py alike.
 set -eu
 # A number that no machine gives to people, so that `runAsNonRoot` can check it. Its home is there, and not its own.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a report shows once a sweep has run: every cell, figures, and notebooks with figures of their own."""
 
 from __future__ import annotations

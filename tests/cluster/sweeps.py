@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A sweep on a cluster: its testbed's file, its namespace, and what is left of it there."""
 
 from __future__ import annotations

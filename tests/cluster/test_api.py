@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Kubernetes testbed's use of the API, against a real API server without nodes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Paths that are emulated in the pods, which takes a privilege that the restricted security standard forbids."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The image of the testbed, built for real, by build.py and by an engine from the Containerfile.
 
 What pods run starts as their user on a read-only root, and the image imports.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A sweep inside the cluster: the shipped Job, under the ServiceAccount of config/kubernetes/rbac.yaml alone."""
 
 from __future__ import annotations

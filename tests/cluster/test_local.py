@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Is the cluster on this machine one that can be relied on, and is nothing of it left afterwards?"""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A testbed that says of its paths, its namespace or its image what is not so: what a sweep makes of it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """More deployments at a time than nodes have room for: all of what is real without what is in the pods.
 
 As in a sweep, every deployment has an API client of its own, with the rights of a user; that each is a thread rather

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A sweep on a real cluster: from nothing to the report, one cell again, and what is left when it goes wrong.
 
 Under the ServiceAccount of config/kubernetes/rbac.yaml alone, where that matters.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A sweep measured in rounds, by real jobs."""
 
 from __future__ import annotations

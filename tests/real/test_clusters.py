@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several origins and a redirector on each side."""
 
 from __future__ import annotations

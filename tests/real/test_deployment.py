@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What happens when a deployment breaks, and what stays of it: nothing but its logs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A whole deployment on a kernel with netem and cgroup v2: both are used there, and a file gets across."""
 
 from __future__ import annotations

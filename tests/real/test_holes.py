@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A sweep of which a third cannot be deployed as asked: it ends with a report, and says what is not in it."""
 
 from __future__ import annotations

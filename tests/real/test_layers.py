@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Layers: nothing but the network, and files on a disk."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rules of limits, on real cells that were built so that the answer is known.
 
 A cell of each kind, in each direction where that has something of its own; the whole matrix of kinds, directions and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tools beside those that ask for HTTP third-party copies: what they carry, where they run, what they say."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The open questions: the experiment that they turn on, netem's limit on a real kernel; and their notebook."""
 
 from __future__ import annotations

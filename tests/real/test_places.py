@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where tools run: beside clusters, and under the quota of the one origin of a side."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A figure of a publication, by its target: simulated, drawn and judged, and never made twice."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A limited queue under real transfers: what netem's default limit does to a long path."""
 
 from __future__ import annotations

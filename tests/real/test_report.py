@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The report, as a person opens it: in a browser, without a network."""
 
 from __future__ import annotations

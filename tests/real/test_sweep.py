@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A sweep from configuration to cells, on real servers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A kernel's recovery from single losses, on a short path. Needs root."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a cell says of its own trustworthiness, on real servers."""
 
 from __future__ import annotations

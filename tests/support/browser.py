@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pages as a person sees them: in Chromium, without a network."""
 
 from __future__ import annotations

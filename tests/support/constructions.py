@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cells that are built so that one known thing binds them; `benchmarks.limits` makes a table of what is found in all.
 
 Tests measure those whose limit is found by code, or by a way of using the kernel, that no other has.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fields of a cell's file, which are the same on every testbed that measures."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The program that builds the image, as a module."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What deployments put on a machine, so that a test can tell whether anything of it has stayed."""
 
 from __future__ import annotations

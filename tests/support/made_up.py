@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Observations whose truth is known: a model's own throughput over a grid, with noise."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pictures as a reader sees them: the pixels of a PNG, and what there is to see in them."""
 
 from __future__ import annotations

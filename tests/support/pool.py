@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A deployment for tests that only look: kept from one to the next, as long as they want the same and it is whole."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A project with one sweep and one testbed, and what is wrong with its texts."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A reading of nothing, for tests that change a figure or two of it."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What XRootD's monitoring sends of third-party copies."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Datasets of the simulation's fixed point, for tests of what comes after simulating."""
 
 from __future__ import annotations

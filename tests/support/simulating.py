@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cells simulated by SimGrid and by the fixed point, with the shipped parameters or others."""
 
 from __future__ import annotations

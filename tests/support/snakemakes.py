@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Snakemake's command line, again and again, in processes that have it loaded: for what is planned and not run."""
 
 from __future__ import annotations

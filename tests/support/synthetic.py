@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cell files of a made-up sweep, for tests of what comes after measuring."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run the workflow as a user does: `snakemake` from the repository's root, with results elsewhere."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What several modules of unit tests begin with."""
 
 from __future__ import annotations

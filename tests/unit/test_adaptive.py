@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which cells are measured next, when that ends, and what is left in files."""
 
 from __future__ import annotations

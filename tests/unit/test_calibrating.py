@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fitting the simulated testbed's parameters to cells whose truth is known."""
 
 from __future__ import annotations

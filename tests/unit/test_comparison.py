@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Comparison of two datasets: what is found where the truth is known, and what is said of the rest."""
 
 from __future__ import annotations

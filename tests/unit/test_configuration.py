@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reading, checking and showing a configuration."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CONTRIBUTING.md: every example is applied to a copy of the project, and does there what the text says."""
 
 from __future__ import annotations

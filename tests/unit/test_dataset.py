@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Folding of cell files, written and opened again as users open it."""
 
 from __future__ import annotations

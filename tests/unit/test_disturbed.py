@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether the machine was as at other times while a cell was measured."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Datasets as text for dashboards: lines of a monitoring server, and OpenMetrics as its own parser reads it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a target needs beside what every sweep does is asked for in one line, and else not touched."""
 
 from __future__ import annotations

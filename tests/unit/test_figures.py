@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Figures of sweeps of every shape: each must be drawn, hide no cell and say what it shows."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Grades of flags."""
 
 from __future__ import annotations

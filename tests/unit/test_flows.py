@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Connections come and go; what they did together only grows, and threads are looked at where they are."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is said of cells that were not measured."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The image: what is packed is the same to the byte each time, and its digests are those of its content."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What comes from the pods of a deployment unasked: in this machine's time, in its order, and never too much."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a kubernetes testbed may be told, and what a sweep may ask of it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Samples of agents that look at different times become readings of one moment."""
 
 from __future__ import annotations

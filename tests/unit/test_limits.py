@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rules of limits: on cells made up so that one thing binds, and on any numbers whatever."""
 
 from __future__ import annotations

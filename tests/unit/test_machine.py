@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a machine lacks is said once, with what to do about it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fits to data whose truth is known: parameters come back, what cannot be known is said, outliers do not pull."""
 
 from __future__ import annotations

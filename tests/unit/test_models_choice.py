@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The choice between models: the one that made the data wins, and nothing is chosen on cells that were seen."""
 
 from __future__ import annotations

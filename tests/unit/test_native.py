@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The native tool against a server of a few lines that answers over TLS whatever a test wants."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sizes, limits, commands and parsers of paths: pure."""
 
 from __future__ import annotations

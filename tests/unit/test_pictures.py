@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What tests look at pictures with: it must tell an empty one from one that shows something."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a person sees of a run: cells of jobs that run side by side are counted together."""
 
 from __future__ import annotations

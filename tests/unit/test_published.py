@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Figures of publications: their sweeps, their scaling, the claims beside them, and what is never invented."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bytes counted by connections instead of files."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Notebooks are run by kernels of their own, however many of them run at once."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a job does with deployments that break, on a testbed that is played."""
 
 from __future__ import annotations

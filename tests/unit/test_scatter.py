@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The scatter of cells about a fit: it comes back, and it is that of cells with a similar throughput."""
 
 from __future__ import annotations

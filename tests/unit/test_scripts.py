@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the scripts of rules stand on; they run only inside Snakemake, and some of them for minutes and as root."""
 
 from __future__ import annotations

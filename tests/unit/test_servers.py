@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is said of a process that has died, and which connections a server has still to do with."""
 
 from __future__ import annotations

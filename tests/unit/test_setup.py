@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Set-up: when it does something, and what, with programs in place that only say what they were asked for."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The simulated testbed: the model against closed forms, SimGrid against the fixed point, labels, refusals."""
 
 from __future__ import annotations

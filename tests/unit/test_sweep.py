@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The grid: axes → cells → deployments."""
 
 from __future__ import annotations

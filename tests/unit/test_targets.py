@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a run was asked for, and whether the configured sweep has a part in it."""
 
 from __future__ import annotations

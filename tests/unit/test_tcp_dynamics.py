@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TCP on long fat paths: formulas, windows that fall and recover, the table, and ns-3 itself on a small path."""
 
 from __future__ import annotations

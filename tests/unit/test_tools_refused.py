@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a tool cannot do is refused before anything is deployed, with the reason."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The workflow as Snakemake sees it, without running a job."""
 
 from __future__ import annotations

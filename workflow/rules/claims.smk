@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 rule claims:
     input:
         f"{RESULTS}/claims.csv",

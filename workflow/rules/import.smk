@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 if SETTINGS.source is not None:
 
     # In the place of the rule that folds cells: what is made of a dataset is made of this one.

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 # One job a deployment, with a file for each of its cells; deployments that hold the same cells share a rule.
 for number, group in enumerate(SETTINGS.grid.groups if COMPLETES else [], start=1):
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 from tpcsweep.studies.open_questions.sources import experiments, there
 
 SEEN_EXPERIMENTS, SEEN_DATASETS = there(SETTINGS.results)

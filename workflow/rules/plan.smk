@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 # Each question has a folder of its own, so that none is answered with another's files.
 PLAN = str(SETTINGS.folder / "plan" / SETTINGS.run.name)
 

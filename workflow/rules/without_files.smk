@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 # Targets that make no file. Of those that need a key of the configuration that is not there each says which.
 for target, is_wanted in {
     "reap": MEASURES,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measure the configured sweep in rounds, until its surface is known well enough."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Try once more what was left out or disturbed, and say what is left out still."""
 
 from pathlib import Path

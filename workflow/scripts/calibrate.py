@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fit the simulated testbed's parameters to a measured dataset, and try them on cells that were left out."""
 
 import xarray as xr

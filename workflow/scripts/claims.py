@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Judge the published claims on a dataset."""
 
 import xarray as xr

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fold the cells of the configured sweep into its dataset."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measure what is stale of one deployment."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Write the dataset of the configured sweep for dashboards."""
 
 from pathlib import Path

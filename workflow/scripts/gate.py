@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Say what a comparison found, and fail where new is slower than it may be."""
 
 import json

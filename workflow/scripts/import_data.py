@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Make the dataset of data from elsewhere."""
 
 from pathlib import Path

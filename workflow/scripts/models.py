@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fit every model to the dataset and choose between them."""
 
 import xarray as xr

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run a notebook with its rule's inputs and params as parameters."""
 
 from pathlib import Path

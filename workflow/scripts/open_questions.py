@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run the experiments on the open questions: netem in user-mode-linux, the sweep of rivals; then the notebook."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Answer the question of the configuration with the chosen model, or tabulate recommended streams."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Make figures of publications: their data by inner Snakemakes, then the figures and their claims' verdicts."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Print the answer to the question of the configuration."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measure on this machine's kernel what is not measured yet."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compile the program that simulates TCP with ns-3."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Write the one table of terena2005."""
 
 from dataclasses import asdict

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Show the grid, remove what killed runs have left, or say which key of the configuration a target lacks."""
 
 from pathlib import Path

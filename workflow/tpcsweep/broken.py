@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is raised where a deployment that was up, or was coming up, can no longer be used."""
 
 from __future__ import annotations

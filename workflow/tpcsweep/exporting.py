@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A dataset as text that existing dashboards read. `docs/exporting.md` describes both forms."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Extras of set-up: what some targets, testbeds and tools need beside what every sweep does. `make setup EXTRAS=NAME`.
 
 Standard library only, and nothing of an extra is imported: whether it is there is looked up.

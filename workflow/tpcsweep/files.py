@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Files that are whole or not there: written beside their place, then renamed. Standard library alone."""
 
 from __future__ import annotations

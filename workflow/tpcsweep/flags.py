@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a reader should know before trusting a cell's figure: every flag, in three grades.
 
 A `note` is about the interval, which says it itself wherever it is shown. A `warning` is about the circumstances: the

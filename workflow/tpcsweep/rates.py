@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bytes and Gbit (10⁹ bit): the factors between them, each named once. Standard library alone, as pods use them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What theory says of TCP connections. Pure; rates in Gbit/s, RTTs in ms, sizes in bytes, loss as a share of packets.
 
 Where a function says so, it takes arrays of any shapes that broadcast, and gives an array.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every figure that a cell's file and the dataset hold: its name, unit and meaning, in one place.
 
 Throughput is in Gbit/s (10⁹ bit/s) and counts payload unless it says "wire"; CPU is in cores, that is CPU

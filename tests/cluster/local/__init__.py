@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A real Kubernetes cluster on this machine, for tests, without a registry and without a trace afterwards.
 
     with local.cluster(folder) as cluster:

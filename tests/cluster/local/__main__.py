@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clusters from the command line: python -m tests.cluster.local COMMAND."""
 
 from __future__ import annotations

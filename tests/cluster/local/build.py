@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Build what the tests on clusters run: Kubernetes itself, the pause image, the testbed's images.
 
 Nothing is downloaded but Go modules, Debian packages and Python packages, by their ordinary clients. Everything is

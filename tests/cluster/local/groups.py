@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cgroups of clusters: one group at the top of every hierarchy, removed by whoever finds it empty.
 
 A group's name cannot say whether its cluster still runs, but its processes can: from its making on, there is one in

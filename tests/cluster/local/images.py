@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Images unpacked once for all nodes and clusters: unpacking is most of what starting a node costs.
 
 A containerd of its own imports the archives into a folder of the cache. A node's containerd then begins with copies

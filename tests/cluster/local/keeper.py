@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The outside of a cluster: starts its world, relays to its API server, and cleans up after it.
 
 One keeper a cluster, a process of its own: it ends the world when the one that asked for it has gone, in whatever

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The file systems of a cluster's own: what its programs write anywhere else is gone with it.
 
 By mount(2) itself: the folders are named by descriptors, which the mount program would turn back into names that

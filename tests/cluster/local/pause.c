@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /* Holds a pod's namespaces: waits, reaps, and ends when it is told to. */
 #include <signal.h>
 #include <sys/wait.h>

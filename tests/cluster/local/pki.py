@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A certificate authority of a cluster's own, what it signs, and kubeconfigs that carry it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a cluster consists of, and every program's flags and files. Pure."""
 
 from __future__ import annotations

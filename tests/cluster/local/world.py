@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The inside of a cluster: every program of it, in namespaces that vanish with this one.
 
 The keeper starts this as the first process of new network, mount and process namespaces. That process only reaps;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs inside user-mode-linux: a whole deployment with netem and cgroup v2, one cell, and what was found as JSON."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs inside user-mode-linux: make paths with the kernel's own netem, and print what was found as JSON."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which cells of a grid to measure next, and how wrong the surface still is. Pure.
 
 A Gaussian process is fitted to what has been measured. Next come the cells that take most of its variance from all

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A sweep measured in rounds: the coarse subset, then what `adaptive` chooses, until the surface is known well enough.
 
 What has been measured is always read from the cells' files. So a run that was interrupted goes on where it was, and

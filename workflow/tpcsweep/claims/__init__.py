@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Published claims as predicates on a dataset: each holds, does not hold, is not decided, or not testable.
 
 `docs/claims.md` says how each is read. A claim is one in `CLAIMS` of the file of its publication, and one line in

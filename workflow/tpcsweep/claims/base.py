@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a claim is, what it needs of a dataset, and the verdict on it."""
 
 from __future__ import annotations

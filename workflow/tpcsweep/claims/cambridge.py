@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The claim of the concurrent davix flows: each client on a core of its own, 1 to 10 flows."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cells of a dataset as rows, with what each can be trusted to."""
 
 from __future__ import annotations

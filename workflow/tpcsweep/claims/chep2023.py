@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Claims of "400Gbps benchmark of XRootD HTTP-TPC" (CHEP 2023): two clusters in Kubernetes, RTT by tc."""
 
 from __future__ import annotations

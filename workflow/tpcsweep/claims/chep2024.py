@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Claims of the follow-up of CHEP 2024: two servers, real RTTs of 5 to 120 ms, up to 400 Gbit/s."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a verdict is computed from: effects with intervals, regions that claims speak of, and decisions. Pure.
 
 Every decision has three values. A claim names a region of effects; where the whole interval lies inside it the claim

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The claim of the 100 Gbit/s WAN study between sites of the National Research Platform (2021)."""
 
 from __future__ import annotations

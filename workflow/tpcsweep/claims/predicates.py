@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests that several claims share, each made of an axis, a region and the cells that it is about.
 
 The cells that a claim is about are said as pandas queries of the columns of `Cells`, such as "origins == 1".

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Claims about TCP on long fat paths (TERENA 2005): one flow, loss, recovery, MTU and variants."""
 
 from __future__ import annotations

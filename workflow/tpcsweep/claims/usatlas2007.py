@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Claims of the load tests of a Tier 1 and its Tier 2s (2007): layers, streams and TCP buffers."""
 
 from __future__ import annotations

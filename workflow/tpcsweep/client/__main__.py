@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The client: keeps `streams` transfers active with the tool, as the papers' clients do.
 
 It runs in the client's own network namespace or pod, reads requests as lines of JSON from standard input and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The other end of `tpcsweep.client`: give it runs, gather its events, wherever it is."""
 
 from __future__ import annotations

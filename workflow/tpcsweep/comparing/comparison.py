@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two datasets compared: cell by cell, corrected for many comparisons, and over all cells.
 
 `docs/comparing.md` describes it for those who use it. Everything is on the logarithm of throughput, so that the

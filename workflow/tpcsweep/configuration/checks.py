@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether a testbed can do what a sweep asks, settled before anything is deployed.
 
 What holds on every testbed is here; what one kind of testbed alone knows is in its module `limits`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The identifiers of all published claims, `publication.claim`.
 
 Apart from the claims themselves, as configuration is checked by jobs that judge nothing.

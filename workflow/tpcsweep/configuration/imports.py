@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How data from elsewhere are read: what config/imports/*.yaml may say."""
 
 from __future__ import annotations

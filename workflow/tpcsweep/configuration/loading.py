@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The configuration of a run: which sweep on which testbed, read from files and checked."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The grid of a configuration for people, before it is run."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The parameters of a cell: what each means, its unit, default and bounds.
 
 The order of the fields is the order of the axes in paths and datasets: what changes the deployment is first.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The parameters of the simulated testbed: each with its unit, a value, the range that it may have, and its source."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is wrong with an input, in one form: the file, the key, what was given and what is allowed."""
 
 from __future__ import annotations

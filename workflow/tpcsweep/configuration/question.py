@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What may be asked of a fitted model: a throughput to reach, and the parameters that are given."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """JSON schemas of the configuration, for editors. `python -m tpcsweep.configuration.schemas` writes them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The two sides of a comparison, as people name them: `demo`, `demo:tool=curl`, `other/dataset.nc:rtt=20 ms`."""
 
 from __future__ import annotations

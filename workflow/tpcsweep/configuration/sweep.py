@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A sweep and its grid: axes → cells → deployments. Pure: no files, no clock, no machine."""
 
 from __future__ import annotations

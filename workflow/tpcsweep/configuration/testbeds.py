@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The settings of each kind of testbed: what config/testbeds/*.yaml may say."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quantities with units: "64 MiB", "50 ms", "2 Gbit/s", "5 %".
 
 Every dimension has one base unit, in which values are kept and bare numbers are read. Units are written as

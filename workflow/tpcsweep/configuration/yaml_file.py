@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reading YAML that people wrote: what YAML takes silently and people do not mean is an error."""
 
 from __future__ import annotations

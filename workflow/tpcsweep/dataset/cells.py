@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cells' files read, checked, and reduced to what a dataset keeps of them: the first ones here, many by processes."""
 
 from __future__ import annotations

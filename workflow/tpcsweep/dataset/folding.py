@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cell files folded into groups over one grid, and these written to one file."""
 
 from __future__ import annotations

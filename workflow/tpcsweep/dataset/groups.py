@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Groups of a dataset that are kept on disk and written a slab at a time: none is ever in memory whole."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The words of datasets: what values mean, and names, units and coordinates of axes."""
 
 from __future__ import annotations

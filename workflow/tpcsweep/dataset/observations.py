@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the cells of a dataset say of throughput, as a table: what models, claims and comparisons start from."""
 
 from __future__ import annotations

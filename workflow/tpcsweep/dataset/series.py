@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The group of time series. Dimensions: the axes, of what each origin has the origin, and time."""
 
 from __future__ import annotations

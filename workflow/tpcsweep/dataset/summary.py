@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The group of what each cell has one of, over the axes, with attributes that say what was measured, where and when."""
 
 from __future__ import annotations

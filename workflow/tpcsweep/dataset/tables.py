@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables of a dataset: its cells, for spreadsheets, and single transfers, like those of the cambridge flows.
 
 Retransmits, which the tables of those flows have, are not here: the kernel counts them by connection, and knows no

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The group of single transfers: a table, as cells have very different numbers of them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Figures of a dataset: the throughput surface three ways, its time series, what bound it, and what CPU it took.
 
 Every figure shows all cells: an axis that has no place in a panel gets panels of its own, repetitions are

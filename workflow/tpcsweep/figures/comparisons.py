@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A comparison of two datasets: its cells one below the other, and over the grid."""
 
 from __future__ import annotations

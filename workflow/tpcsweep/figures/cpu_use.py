@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The CPU that the two sides used."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cells as figures show them: repetitions combined, and each axis given its place. Nothing is drawn here."""
 
 from __future__ import annotations

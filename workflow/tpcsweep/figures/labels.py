@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What figures say: names and values of axes, titles of panels, and what a throughput is."""
 
 from __future__ import annotations

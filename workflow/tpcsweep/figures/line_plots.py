@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Throughput as lines with bands."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Maps of the grid: throughput in colours and numbers, and what bound each cell."""
 
 from __future__ import annotations

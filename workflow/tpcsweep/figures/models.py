@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fitted models: over the cells they were fitted to, against them, and how well each predicts cells left out."""
 
 from __future__ import annotations

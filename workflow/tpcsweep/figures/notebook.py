@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Figures in notebooks."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What all figures share: layout of panels, marks, title, notes, legend, colours and style."""
 
 from __future__ import annotations

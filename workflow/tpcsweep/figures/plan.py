@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a throughput takes: the setting that was found, and cores against streams."""
 
 from __future__ import annotations

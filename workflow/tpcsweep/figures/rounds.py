@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How a sweep that is measured in rounds came to know its surface."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Throughput as surfaces in 3-D."""
 
 from __future__ import annotations

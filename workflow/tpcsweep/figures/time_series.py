@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Goodput of single cells over time."""
 
 from __future__ import annotations

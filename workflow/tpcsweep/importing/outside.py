@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measurements from elsewhere: a CSV or Parquet file becomes a dataset like those of sweeps.
 
 `docs/importing.md` describes it for those who use it.

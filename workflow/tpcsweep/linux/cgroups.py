@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CPU quotas and CPU accounting by cgroups, version 1 and 2.
 
 Sources: Linux kernel, Documentation/scheduler/sched-bwc.rst (v1: cpu.cfs_quota_us, cpu.stat) and

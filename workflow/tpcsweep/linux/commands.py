@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run commands, and keep every one of them in a log that can be pasted into a shell to do the same again.
 
 iproute2's own commands rather than a netlink library: they are what an operator would type, and `-batch -`

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Counters of a Linux machine, read from files that stay open: a sample costs microseconds, not processes.
 
 Sources: proc(5) for /proc/stat and /proc/net/snmp (RFC 4022 tcpRetransSegs).

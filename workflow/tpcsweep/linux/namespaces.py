@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Linux network namespaces as `ip netns` names them: enter one for a moment, or open something inside one.
 
 What a descriptor shows is fixed when it is opened: a socket, or an open /proc/thread-self/net/dev, stays in

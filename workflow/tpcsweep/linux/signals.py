@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """End a process in order: what asks it to end raises SystemExit, once, and then nothing disturbs its tidying up."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TCP connections of a network namespace as the kernel sees them, by NETLINK_SOCK_DIAG.
 
 `ss -ti` shows the same and costs a process a time; ten times a second beside a measurement that is too much.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measure one cell: keep its streams active, watch, stop when the figure is good enough, say what was found."""
 
 from __future__ import annotations

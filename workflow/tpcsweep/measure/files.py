@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Files at the source and at the destination, and what ever arrived, in files or without."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What bound a cell's throughput, and the numbers that say so. Pure.
 
 Of every limit there are signs: numbers with a threshold each. A limit is reached when all signs of one of its rules

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The machine while a cell is measured: what of it is used, who waits for it, how fast it is; and its busiest threads.
 
 Sources: docs/measuring.md; proc(5), /proc/stat and /proc/pid/stat, where state D is an uninterruptible sleep, as in

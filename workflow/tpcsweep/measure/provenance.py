@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What was measured with: the machine, its software and this project's own version, as found.
 
 Standard library only: the pods of a cluster tell it too.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is read ten times a second while a cell runs, the series that come of it, and how many of it are kept."""
 
 from __future__ import annotations

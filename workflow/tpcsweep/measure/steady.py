@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When a cell's throughput is steady, what its mean is, and how sure that is.
 
 Warm-up: MSER-5. Interval: non-overlapping batch means, the batch doubled until the batch means pass for independent;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The single transfers of a cell: what the client, the destination's files and XRootD's monitoring say of each."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How far a cell's figure can be trusted beside its interval: XRootD's own monitoring, how streams shared, and whether
 the machine was as at other times; docs/measuring.md. Pure.
 """

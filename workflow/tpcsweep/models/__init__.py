@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Models of throughput, by name. A new model is a file and a line here."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a throughput model is: a formula over the parameters of cells, with unknowns to be fitted.
 
 Units are those of the dataset: throughput and bandwidth in Gbit/s, RTT in ms, sizes in bytes.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A Gaussian process over the axes: a baseline that knows no physics."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which model predicts cells that it has not seen, by leaving out whole values of an axis and whole deployments."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All limits at once: the soft minimum of what streams, origins, client and path can do."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Limits of TCP connections: their windows, and loss."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """No axis matters: what every other model has to beat."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A model fitted to observations: robust, weighted, from several starts, with intervals, and honest about itself."""
 
 from __future__ import annotations

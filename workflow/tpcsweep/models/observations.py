@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What models are fitted to: a row for each measured cell and repetition, with its error."""
 
 from __future__ import annotations

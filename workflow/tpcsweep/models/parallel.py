@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Curves of throughput over what works in parallel: streams, and cores and origins too."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a prediction is wanted, what the data said of everything else, and how far they reach."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pulls over several connections, each of which asks for one range after another."""
 
 import numpy as np

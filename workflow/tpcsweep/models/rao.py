@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Throughput over RTT, by Rao and others."""
 
 import numpy as np

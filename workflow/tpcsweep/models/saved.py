@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All that was fitted to a sweep, as one JSON file."""
 
 from __future__ import annotations

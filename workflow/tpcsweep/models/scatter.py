@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How far measured cells lie from a fit: more where a formula says little, less where a path is full."""
 
 from __future__ import annotations

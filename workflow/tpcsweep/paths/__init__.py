@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The network between source and destination: made to order, verified, watched and taken away.
 
 `Path` is what is asked for, `connect` makes it and gives a `Link`, `verify` measures it. docs/paths.md says

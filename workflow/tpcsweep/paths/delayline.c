@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /* tpc-delayline: join two network namespaces by a link with a rate, a delay and random loss.
  *
  * For kernels without sch_netem. It makes a TUN device of the given name in each namespace, and one thread moves

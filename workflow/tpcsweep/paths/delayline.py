@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The delay line, for kernels without sch_netem: compile delayline.c, start it, read it, stop it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Join two router namespaces by a path, measure its RTT, watch it, and take it away again."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is asked of a path, and what follows from it: sizes, limits and tc commands. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Is the path what was asked for? Measure its RTT and bandwidth, and refuse it if not.
 
 docs/paths.md says how, and why what a busy machine does to a measurement is not taken for the path.

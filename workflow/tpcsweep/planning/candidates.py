@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Settings to choose from, and what a fitted model says of each. Pure."""
 
 from __future__ import annotations

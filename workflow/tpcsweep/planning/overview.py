@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A plan for people, as a table on a terminal."""
 
 from __future__ import annotations

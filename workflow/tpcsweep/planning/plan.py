@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a throughput takes: the cheapest origins, cores and streams with which a fitted model reaches it. Pure.
 
 Throughput is in Gbit/s, RTT in ms, and of other parameters what sweeps say.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many streams a transfer service should run, as a table over RTT and target. Pure."""
 
 from __future__ import annotations

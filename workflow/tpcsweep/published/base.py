@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a published figure is: the data that it is made of, the claims that it carries, and how it is drawn."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Concurrent davix flows: rate against flows, rate against time, and the table of single transfers."""
 
 from __future__ import annotations

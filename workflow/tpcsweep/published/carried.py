@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The verdicts on the claims that a figure carries, from the data drawn in it."""
 
 from __future__ import annotations

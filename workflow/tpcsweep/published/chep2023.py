@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """400Gbps benchmark of XRootD HTTP-TPC (CHEP 2023): figures 3 and 4."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The follow-up with real latencies (CHEP 2024): figures 2 to 8, and what its claims compare across them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All figures of publications: a figure is one in `FIGURES` of the file of its publication, and one line here.
 
 A figure is loaded when it is asked for: every job reads the rules, which need the names, and few jobs draw.

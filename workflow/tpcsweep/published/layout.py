@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Figures with the claims that they carry beside them, and the commonest of them: throughput against streams."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A published figure from its configuration to its files: its data by an inner Snakemake, then drawn and judged."""
 
 from __future__ import annotations

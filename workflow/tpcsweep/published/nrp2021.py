@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The 100 Gbit/s WAN study (2021): throughput against RTT by tool, of its authors' measurements."""
 
 from __future__ import annotations

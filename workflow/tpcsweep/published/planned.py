@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which sweep a published figure is made of, on which testbed: its configuration, before anything runs."""
 
 from __future__ import annotations

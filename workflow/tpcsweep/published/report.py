@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All published figures in one place: the table of verdicts as CSV, JSON and PNG, and a page with the figures."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A published sweep scaled to a smaller machine: one factor for every rate. Pure.
 
 Bandwidth and cores are multiplied by the factor, and so are file sizes and TCP buffers: then a transfer, its share of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Load tests of a Tier 1 and its Tier 2s (2007): throughput over streams by TCP buffer, a panel for each layer."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which cells are measured once more at the end of a run, and which of two measurements is kept. Pure.
 
 A cell is measured once more for what was wrong around it, never for its figure: a choice by figures would bias them.

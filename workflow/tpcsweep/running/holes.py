@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cells of a sweep that were not measured: which, why, and the command that measures them."""
 
 from __future__ import annotations

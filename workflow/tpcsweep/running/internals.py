@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What Snakemake 9 has no public way for, in one place. Its next release may need a change here, and nowhere else."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Notebooks run with parameters, by kernels that are reached by socket files: no network is needed, nor loopback."""
 
 from __future__ import annotations

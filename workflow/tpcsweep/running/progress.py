@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a person sees while a sweep runs: which cell of how many, the throughput so far, the time left."""
 
 from __future__ import annotations

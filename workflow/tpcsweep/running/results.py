@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cells' files: read, judged stale, written so that nobody ever sees half of one, and kept when a job fails."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the workflow's rules ask: patterns, priorities, what is made anew, whether the configured sweep takes part."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One deployment, one job: deploy, measure the cells that are stale, publish each, tear down.
 
 A deployment that breaks is torn down and another one takes its place, for the cells that are left.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the scripts of rules share: errors that need no traceback, where the rest goes, and a second Snakemake."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a sweep runs: one folder for each kind of testbed, each with a module `testbed` that has what is here."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules that limits of several kinds of testbeds have. Pure."""
 
 from __future__ import annotations

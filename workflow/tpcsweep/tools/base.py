@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a tool is: a command line for one transfer, and the meaning of how it ended; or a process for all of them.
 
 Standard library only: the client imports this beside the measured transfers, where every start counts.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """curl: one process a transfer, sending COPY itself, with macaroons that were fetched once for the cell."""
 
 from __future__ import annotations

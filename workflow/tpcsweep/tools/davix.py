@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """davix-put and davix-get: a process at one end moves a file to or from XRootD at the other by one HTTPS request.
 
 They show the user's X.509 certificate. The XRootD at their own end takes no part: they read or write the file in

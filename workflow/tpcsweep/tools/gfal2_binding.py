@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """gfal2: gfal-copy's library without its processes, by its Python binding, with a context for each thread.
 
 The binding is Debian's and belongs to the system's Python, so the worker runs by that. A context that copies share at

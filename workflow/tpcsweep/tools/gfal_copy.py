@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """gfal-copy, the tool of the published measurements: one process a transfer.
 
 Each process presents the user's X.509 certificate to both ends, gets a macaroon from each, and sends COPY with

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """globus-url-copy: third-party copies by GridFTP between a globus-gridftp-server at each origin.
 
 Neither authentication nor encryption, as between the hosts of a test; so the servers hand out and take files to

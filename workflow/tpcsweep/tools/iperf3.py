@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """iperf3: what the network carries between memory and memory, without files, TLS or HTTP.
 
 One process at the source for each stream, and one server at the destination, as a server runs one test at a time.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a worker and the client say to each other: lines of JSON on the worker's standard input and output.
 
 The client's                                    The worker's

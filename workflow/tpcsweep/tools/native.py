@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """native: one process that sends every COPY of a cell itself, so that the client costs next to nothing.
 
 As curl does it: macaroons are fetched once from both ends with the user's certificate, and each COPY carries them.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """xrdcp and xrdcp-direct: copies by the root protocol, one process a transfer.
 
 xrdcp makes third-party copies: the destination's XRootD starts an xrdcp of its own for each transfer, which fetches

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A certificate authority, host and user certificates and a macaroon secret for one deployment.
 
 Elliptic-curve keys (P-256), because making them takes a millisecond and the handshake costs the least.

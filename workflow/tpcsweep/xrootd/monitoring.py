@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What XRootD's own monitoring says of third-party copies: the `tpc` g-stream, JSON over UDP.
 
 A datagram has a header and a record for each copy, one a line. Times are UTC with microseconds that are not padded:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ask a server for its ready file over HTTPS: whether it delivers, or whom it redirects to. Standard library only."""
 
 from __future__ import annotations

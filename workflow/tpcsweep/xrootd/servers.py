@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Configuration and start order of XRootD servers with HTTP-TPC, TLS, macaroons and X.509. Pure: text in, text out.
 
 One port speaks xroot, http and https, because a redirector hands out `xrd.port`. HTTP-TPC needs TLS: without

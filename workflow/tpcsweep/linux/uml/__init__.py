@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run something in a user-mode-linux kernel, which has what the running kernel may lack: netem, cgroup v2.
 
 It needs the Debian package user-mode-linux and no privileges: it is a process whose inside is root. Its root file

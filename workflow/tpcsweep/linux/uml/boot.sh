@@ -1,4 +1,6 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+
 # init of a user-mode-linux whose root is the host's by hostfs. What it writes to is mounted anew (/run);
 # anything else would be written to the host.
 # From the kernel's command line: RUN_SCRIPT runs with bash, RUN_OUT gets its output, RUN_CODE its exit code.

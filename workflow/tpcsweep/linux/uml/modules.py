@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Load kernel modules by name with what they depend on: user-mode-linux's are not in /lib/modules.
 
 Run inside: python modules.py NAME… Not modprobe, as kmod need not be installed.

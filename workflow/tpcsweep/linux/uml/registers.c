@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /* Preloaded into user-mode-linux 6.1 on a CPU with AMX.
  *
  * It saves and restores the registers of the processes inside by ptrace(2), in a buffer that holds AVX-512 and no

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What netem's packet limit leaves of a path, by arithmetic alone: docs/open-questions.md. Pure.
 
 How large packets are, Linux decides (tcp_tso_autosize() in net/ipv4/tcp_output.c): what the connection's pacing rate

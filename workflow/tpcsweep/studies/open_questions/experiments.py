@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The experiments that a kernel with netem runs, in user-mode-linux: one knob each."""
 
 from __future__ import annotations

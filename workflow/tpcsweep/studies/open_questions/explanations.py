@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The explanations: what each predicts for both questions, what would tell it apart, and what was seen. Pure.
 
 What is predicted for the published set-up is arithmetic, with the figures that are published: 120 ms, up to 500

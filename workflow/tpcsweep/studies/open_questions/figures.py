@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Figures of the open questions: what netem's limit leaves by arithmetic, and what was measured beside it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs as root inside user-mode-linux: each experiment of a JSON list with iperf3, a line of JSON for each."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What was observed: rows of one form, from user-mode-linux and from datasets of sweeps, beside the arithmetic."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What netem's limit says of the published measurement, for every set-up that it may have had. Pure."""
 
 from __future__ import annotations

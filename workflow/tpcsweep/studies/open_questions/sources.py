@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which files hold what was measured for the open questions, below a folder of results."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /* One or more endless TCP flows over one bottleneck, simulated packet by packet with ns-3 (3.37).
  *
  *     sender 0 ──┐                                        ┌── receiver 0

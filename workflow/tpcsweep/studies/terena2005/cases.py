@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What terena2005 published, and what is run beside it: by ns-3, and on this kernel. Every job imports it.
 
 Bandwidths are in Gbit/s, RTTs in ms, MTUs in bytes, and times in s.

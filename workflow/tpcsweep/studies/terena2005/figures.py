@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Figures of TCP on long fat paths: what was published, formulas, simulations and measurements side by side.
 
 A simulated value is never drawn like a measured one: hollow squares by ns-3, filled circles on a kernel, stars as

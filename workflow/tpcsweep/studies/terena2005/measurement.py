@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measure a case on this kernel: its own TCP, over the project's path, sent by iperf3, read by sock_diag."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two hosts behind two routers, and the project's own path between these: where a kernel's TCP is measured."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a congestion window says of a loss: when it fell, and how long it took to recover. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What was simulated and measured of the cases, read back, and means of it with intervals."""
 
 from __future__ import annotations

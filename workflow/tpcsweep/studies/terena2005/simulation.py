@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Simulate a case with ns-3: run the program `bottleneck`, and say what its samples mean."""
 
 from __future__ import annotations

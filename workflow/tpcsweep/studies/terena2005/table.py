@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What terena2005 published beside formulas, simulations and measurements: as a table, and as verdicts on claims.
 
 The verdicts are on the published settings alone: what was tried at another rate or RTT decides nothing of them.

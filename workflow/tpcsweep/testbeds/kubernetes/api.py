@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The way to a cluster's API server: find it, call it in spite of what goes wrong on the way, say what it refuses."""
 
 from __future__ import annotations

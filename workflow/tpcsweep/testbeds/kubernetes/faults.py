@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What has gone wrong with pods, in Kubernetes' own terms: one line, with what is needed to act on it. Pure."""
 
 from __future__ import annotations

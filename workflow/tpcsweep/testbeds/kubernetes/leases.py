@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Locks that end with their holders: Leases, one for each set of nodes that one deployment at a time may use.
 
 A Lease is held as long as it is renewed. Whether it is, everybody judges by what they themselves see and by their own

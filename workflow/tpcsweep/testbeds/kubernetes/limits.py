@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a sweep may ask for of a kubernetes testbed: what its file allows. Pure; no cluster is asked."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names, labels and owners of a deployment's objects, and what an object says of itself. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The objects of a deployment, as typed objects of the Kubernetes API. Pure.
 
 Job tpc-<id> (its pod: client and hub) ── owns ── Secrets, ConfigMap, NetworkPolicy,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The objects of a deployment on the cluster: made, running, filled with what their addresses decide, and read back."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The job's end of the hub: ask it, hear what it says, and lose nothing when the connection to the cluster drops."""
 
 from __future__ import annotations

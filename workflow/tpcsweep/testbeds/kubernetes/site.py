@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a deployment on a cluster hands over to whoever measures; everything in it goes through the hub."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What deployments leave in a namespace, and how all of it is removed.
 
 Every object of a deployment has its identifier as a label, so the identifier is enough to remove all of them, whoever

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The kubernetes testbed: deployments on the nodes of a cluster, side by side where the testbed has several pairs.
 
 A deployment is brought up, handed over and taken down here, from its first object to its last.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Is the path between the pods what was asked for? Measured by their agents before any cell.
 
 The rate is looked at with TCP, which pods may use without a privilege. Only what arrived while more was under way than

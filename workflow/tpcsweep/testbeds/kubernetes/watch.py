@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pods of a deployment, followed by a thread, and the first thing that goes wrong with any of them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a sweep may ask for of the netns testbed: what its file and this machine allow."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What this machine lacks for the netns testbed, and how its paths are made."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Start the servers of a deployment in an order that works, and wait until each has answered a real request."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a deployment hands over to whoever measures: endpoints, the client, files, counters."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who owns what on this machine, and how all of it is removed.
 
 A deployment has an identifier and a folder `/run/tpcsweep/<id>`, made before anything else and removed after

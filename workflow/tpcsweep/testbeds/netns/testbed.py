@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The netns testbed: one deployment at a time on this machine, from the first namespace to the last."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names, addresses and the network commands of a deployment. Pure.
 
     src1 … srcN ─┐                                   ┌─ dst1 … dstN

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parameters of the simulated testbed from measured cells: fitted, with intervals, and tried on cells left out.
 
 The fit is that of `models.fit`, of the model's fixed point. docs/simulation.md says what came out.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The process that simulates the cells of a deployment with SimGrid, one after another."""
 
 from __future__ import annotations

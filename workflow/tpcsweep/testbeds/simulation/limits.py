@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a sweep may ask for of the simulated testbed: what its model knows."""
 
 from __future__ import annotations

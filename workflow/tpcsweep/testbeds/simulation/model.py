@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The model of a cell: what a transfer takes, what each part of site and path lets through, and its fixed point. Pure.
 
 Throughputs are in Gbit/s, sizes in Gbit, times in s; docs/simulation.md derives every formula. Columns of cells have

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `simulate` gets of a cell: how many streams it has to simulate, and what caps them. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Simulated datasets under the random parameter sets of their testbed."""
 
 from __future__ import annotations

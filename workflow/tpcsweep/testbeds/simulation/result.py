@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the simulation of a cell amounts to: its course, and what its file has of it. Pure.
 
 The file has the figures that a model knows, and null for what only measurements tell.

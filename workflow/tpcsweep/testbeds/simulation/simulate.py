@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Simulate cells with SimGrid: NDJSON in, NDJSON out, a process of its own under the system's Python.
 
 Standard library and Debian's python3-simgrid only, and nothing of the package. Each line is a cell as `plan.plan` has

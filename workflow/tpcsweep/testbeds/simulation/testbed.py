@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The simulated testbed: a process of SimGrid for each deployment, as many side by side as there are cores."""
 
 from __future__ import annotations

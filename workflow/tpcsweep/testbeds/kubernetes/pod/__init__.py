@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What runs inside the pods, with the standard library alone.
 
     server container ── Unix socket ── agent ─┐

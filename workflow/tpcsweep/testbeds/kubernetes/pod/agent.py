@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The agent beside a server: starts it, watches its pod, looks after its files. Obeys the hub alone, over TLS.
 
 Usage: python3 -m tpcsweep.testbeds.kubernetes.pod.agent

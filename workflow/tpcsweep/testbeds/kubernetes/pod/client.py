@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The client container: the client of every testbed, with the hub at the other end of its standard input and output."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a container does whose CPU is measured: wait for the credentials, hand its CPU counters over, then obey.
 
 The counters are open files: whoever reads them needs to share neither the container's cgroup nor its processes.

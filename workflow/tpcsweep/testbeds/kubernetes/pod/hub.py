@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The hub beside the client: joins the agents of all servers, the client, and the job that measures.
 
 The job comes and goes through `relay` (an exec into this container). What it is to be told is numbered and kept until

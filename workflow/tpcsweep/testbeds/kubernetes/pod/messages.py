@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lines of JSON in both directions: requests with a number, answers that bear it, and what comes unasked."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The network between pods: what it is like, and an emulated path on top of it.
 
 RTT, MTU and rate are looked at by TCP connections, for which no privilege is needed: RTT of the handshake and path MTU

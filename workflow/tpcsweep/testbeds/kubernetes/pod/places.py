@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where things are in the pods, and what their messages look like."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Joins standard input and output to the hub, for the length of one exec.
 
 Usage: python3 -m tpcsweep.testbeds.kubernetes.pod.relay

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The server container: runs the XRootD programs of one server, and starts them again when told to.
 
 Obeys lines of JSON from the agent beside it, answered with `ok` or `error`. A program that ends by itself ends the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An agent's view of its pod: the container beside it, the interface on the path, connections, files, the machine."""
 
 from __future__ import annotations
