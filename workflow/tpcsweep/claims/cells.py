@@ -14,7 +14,7 @@ import xarray as xr
 
 from tpcsweep.claims.effects import FEWEST_PAIRS
 from tpcsweep.configuration.sweep import REPETITION
-from tpcsweep.dataset import SIMULATED
+from tpcsweep.dataset import IMPORTED, SIMULATED
 from tpcsweep.dataset.observations import FAILED, NOT_MEASURED, WITHOUT, observations
 from tpcsweep.flags import FLAGS, graded
 
@@ -36,7 +36,7 @@ TOO_WIDE = 0.25
 UNTRUSTED = ("not_steady", "machine_saturated", "path_slow", "disturbed", *graded(FLAGS, "invalid"))
 """Flags of cells that say nothing of their setting."""
 
-_KIND = {"netns": "measured", "kubernetes": "measured", "simulation": "simulated"}
+_DATA = {SIMULATED: "simulated", IMPORTED: "imported"}
 
 PAIR = ("from", "to", "before", "after", "ratio", "error", "before_full", "after_full", "cpu")
 """Columns of pairs besides their place."""
@@ -192,7 +192,7 @@ def cells_of(ds: xr.Dataset) -> Cells:
     busier = every[["source_cpu", "destination_cpu"]].max(axis=1)
     every["cpu"] = busier / every["cores"].where(np.isfinite(every["cores"]))
     every["full"] = every["throughput"] >= FULL * every["bandwidth"]
-    kind = str(ds.attrs.get("testbed_kind"))
+    kind = str(ds.attrs.get("testbed_kind", IMPORTED))
     if kind == SIMULATED:
         every["error"] *= 0  # its interval is the model's, the same for all cells, and no noise of each
     every.loc[every["autocorrelated"], "error"] *= WIDEN_AUTOCORRELATED
@@ -205,7 +205,7 @@ def cells_of(ds: xr.Dataset) -> Cells:
         trusted=rows,
         axes=tuple(name for name in axes if ds.sizes[name] > 1),
         left_out={why: int(reasons[why]) for why in (FAILED, WITHOUT, *UNTRUSTED) if why in reasons},
-        data=_KIND.get(kind, "imported"),
+        data=_DATA.get(kind, "measured"),
     )
 
 
