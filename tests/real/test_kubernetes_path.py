@@ -77,7 +77,5 @@ def test_a_path_is_left_empty(tmp_path: File) -> None:
     wanted = DeploymentParameters(rtt=20, bandwidth=0.05)
     with played(path, tmp_path) as (session, ends, _):
         module._rate(session, wanted, ends, 20.0)  # type: ignore[arg-type]
-        [(found, _mtu)] = session.tell(
-            ["src1"], "round_trips", address=ends[0][1].address, count=5
-        ).values()
+        [(found, _mtu)] = session.tell(["src1"], "round_trips", address=ends[0][1].address, count=5).values()
         assert min(found) < 21
