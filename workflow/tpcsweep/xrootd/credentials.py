@@ -75,6 +75,11 @@ def _certificate(name: str, authority: Signed | None = None, addresses: Iterable
         .not_valid_after(now + VALID)
         .add_extension(x509.BasicConstraints(ca=authority is None, path_length=None), critical=True)
         .add_extension(_key_usage(authority is None), critical=True)
+        # RFC 5280, 4.2.1; Python 3.13 accepts no chain without them.
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
+        )
     )
     if authority:
         usages = [ExtendedKeyUsageOID.CLIENT_AUTH]
