@@ -42,3 +42,10 @@ def test_version_2_without_the_cpu_controller_says_so(tmp_path: Path) -> None:
     (tmp_path / "cgroup.controllers").write_text("memory pids\n")
     with pytest.raises(CgroupError, match="lacks cpu"):
         Cgroup(Hierarchy(2, tmp_path, tmp_path), "tpc-x").create(1.0)
+
+
+def test_a_process_of_an_outer_pid_namespace_is_no_process_to_be_killed(tmp_path: Path) -> None:
+    group = Cgroup(Hierarchy(2, tmp_path, tmp_path), "tpc-x-src1")
+    (tmp_path / group.name).mkdir()
+    (tmp_path / group.name / "cgroup.procs").write_text("0\n42\n")
+    assert group.pids() == {42}

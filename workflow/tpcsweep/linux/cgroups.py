@@ -87,11 +87,16 @@ class Cgroup:
         return ["sh", "-c", f'{enter} && shift {len(files)} && exec "$@"', "sh", *files]
 
     def pids(self) -> set[int]:
+        """Give the processes in the group, but those that this process cannot see and so cannot end.
+
+        Version 2 says 0 of one outside of this PID namespace (pid_namespaces(7)); kill(2) takes that for the caller's
+        own process group.
+        """
         pids: set[int] = set()
         for folder in self.folders:
             with contextlib.suppress(FileNotFoundError):
                 pids |= {int(pid) for pid in (folder / "cgroup.procs").read_text().split()}
-        return pids
+        return pids - {0}
 
     def usage_file(self) -> tuple[Path, float]:
         """Give the file with the CPU time used, and its unit in seconds."""
