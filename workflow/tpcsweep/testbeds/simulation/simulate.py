@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import Any
 
 import simgrid  # type: ignore[import-not-found]
-from simgrid import Actor, Comm, Engine, Link, LinkInRoute, NetZone
+from simgrid import Comm, Engine, Link, LinkInRoute
 
 BYTES = 125e6
 """Of a Gbit."""
@@ -36,6 +36,64 @@ SOON = 1e-9
 """Seconds that count as none."""
 MOST_SAMPLES = 10_000
 """Of a cell that ends by the clock; of more every second is kept, as of measured ones (measure.readings.History)."""
+
+
+if simgrid.simgrid_version.startswith("3."):  # of Debian 12
+    from simgrid import Actor, NetZone
+
+    class Platform:
+        """Hosts, links between them, and the actor that uses them."""
+
+        def __init__(self, _engine: Engine) -> None:
+            self._zone = NetZone.create_full_zone("site")
+            self.seal = self._zone.seal
+
+        def host(self, name: str) -> Any:
+            return self._zone.create_host(name, 1)
+
+        def link(self, name: str, bandwidth: float) -> Any:
+            return self._zone.create_link(name, bandwidth)
+
+        def route(self, one: Any, other: Any, links: list[Any]) -> None:
+            route = [LinkInRoute(link) for link in links]
+            self._zone.add_route(one.netpoint, other.netpoint, None, None, route, True)
+
+        def actor(self, host: Any, does: Callable[[], None]) -> None:
+            Actor.create("streams", host, does)
+
+    def first_to_end(comms: list[Any], seconds: float = -1.0) -> int:
+        """Wait for one of the communications; its place, or -1 where none has ended in that time."""
+        place: int = Comm.wait_any_for(comms, seconds)
+        return place
+
+else:  # 4.0, of Debian 13, has other names for the same, and sets that forget what has ended
+    from simgrid import ActivitySet, TimeoutException
+
+    class Platform:  # type: ignore[no-redef]
+        """Hosts, links between them, and the actor that uses them."""
+
+        def __init__(self, engine: Engine) -> None:
+            self._engine, self._zone = engine, engine.netzone_root.add_netzone_full("site")
+            self.seal = self._zone.seal
+
+        def host(self, name: str) -> Any:
+            return self._zone.add_host(name, 1)
+
+        def link(self, name: str, bandwidth: float) -> Any:
+            return self._zone.add_link(name, bandwidth)
+
+        def route(self, one: Any, other: Any, links: list[Any]) -> None:
+            self._zone.add_route(one, other, [LinkInRoute(link) for link in links], True)
+
+        def actor(self, host: Any, does: Callable[[], None]) -> None:
+            self._engine.add_actor("streams", host, does)
+
+    def first_to_end(comms: list[Any], seconds: float = -1.0) -> int:
+        """Wait for one of the communications; its place, or -1 where none has ended in that time."""
+        try:
+            return comms.index(ActivitySet(comms).wait_any_for(seconds))
+        except TimeoutException:
+            return -1
 
 
 class Site:
@@ -53,21 +111,20 @@ class Site:
                 "--cfg=network/crosstraffic:0",
             ]
         )
-        zone = NetZone.create_full_zone("site")
-        self.sinks = [zone.create_host(f"phase{number}", 1) for number in range(len(self.phases))]
-        self.caps = [zone.create_link(f"cap{number}", 1.0) for number in range(len(self.phases))]
-        shared = zone.create_link("shared", cell["shared"] * BYTES)
+        self.platform = Platform(self.engine)
+        self.sinks = [self.platform.host(f"phase{number}") for number in range(len(self.phases))]
+        self.caps = [self.platform.link(f"cap{number}", 1.0) for number in range(len(self.phases))]
+        shared = self.platform.link("shared", cell["shared"] * BYTES)
         origins, self.pools = [], []
         for cap in self.caps:
             cap.set_sharing_policy(Link.SharingPolicy.FATPIPE, None)
         for number in range(cell["origins"]):
-            origins.append(zone.create_host(f"origin{number}", 1))
-            self.pools.append(zone.create_link(f"pool{number}", 1.0))
+            origins.append(self.platform.host(f"origin{number}"))
+            self.pools.append(self.platform.link(f"pool{number}", 1.0))
             for phase, sink, cap in zip(self.phases, self.sinks, self.caps, strict=True):
                 links = [cap, self.pools[-1], shared] if phase["gbit"] else [cap]
-                route = [LinkInRoute(link) for link in links]
-                zone.add_route(origins[-1].netpoint, sink.netpoint, None, None, route, True)
-        zone.seal()
+                self.platform.route(origins[-1], sink, links)
+        self.platform.seal()
         self.hosts = [origins[origin] for origin in cell["streams"]]
 
     def allow(self, throughput: float) -> None:
@@ -105,7 +162,7 @@ class Site:
         return Comm.sendto_async(self.hosts[number], self.sinks[at], max(1, round(size)))
 
     def run(self, streams: Callable[[], None]) -> None:
-        Actor.create("streams", self.sinks[0], streams)
+        self.platform.actor(self.sinks[0], streams)
         self.engine.run()
 
 
@@ -124,7 +181,7 @@ def in_turns(site: Site) -> dict[str, Any]:
         running = [site.wait(number, cell["cycle"] * (number * GOLDEN % 1)) for number in range(count)]
         since, moved, left = 0.0, 0, count
         while left:
-            number = Comm.wait_any(running)
+            number = first_to_end(running)
             clock = Engine.clock
             if at[number] >= 0 and phases[at[number]]["gbit"]:
                 pieces.append((began[number], clock, phases[at[number]]["gbit"]))
@@ -229,7 +286,7 @@ def by_the_clock(site: Site) -> dict[str, Any]:
         while active:
             until = min(samples.due, longest)
             left = until - Engine.clock
-            place = Comm.wait_any_for([stream.comm for stream in active], left) if left > SOON else -1
+            place = first_to_end([stream.comm for stream in active], left) if left > SOON else -1
             if place < 0:
                 if until == samples.due:
                     samples.add(sum(stream.moved() for stream in every))
