@@ -104,7 +104,7 @@ class Summary:
         self.flags = np.zeros(size, np.int32)
         self.limit = np.full(size, "", dtype=object)
         self.message = np.full(size, "", dtype=object)
-        self.started = np.full(size, np.datetime64("NaT"), dtype="datetime64[ns]")
+        self.started = np.full(size, np.datetime64("NaT", "ns"), dtype="datetime64[ns]")
         self.provenance = np.full(size, -1, np.int32)
         self.records: dict[bytes, int] = {}
         """What cells were measured under, each different one once, in JSON."""
