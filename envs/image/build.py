@@ -120,6 +120,13 @@ for name, text in json.load(sys.stdin).items():
 """
 
 
+COMPILE_INSIDE = """
+mkdir root
+zstd --decompress --stdout --quiet "$DEBIAN" | tar --extract --directory=root
+chroot root python3 -SB -c "$COMPILE" <"$SOURCES"
+"""
+
+
 class ImageError(RuntimeError):
     """The image cannot be built; the text says what is missing and what to do."""
 
@@ -172,9 +179,10 @@ def build(out: Path, target: str, name: str) -> str:
     if target == "workflow":
         layers.append(_extra_layer(layers[0], site, packages("debian-workflow.txt")))
         layers.append(_venv_layer(*layers))
-    layers.append(_layer(package_files(), "tpcsweep for Debian's Python", "dev"))
+    debian = layers[0]
+    layers.append(_layer(package_files(debian), "tpcsweep for Debian's Python", "dev"))
     if target == "workflow":
-        layers.append(_layer(repository_files(), "the repository"))
+        layers.append(_layer(repository_files(debian), "the repository"))
         environment |= WORKFLOW_ENVIRONMENT | {"TPCSWEEP_COMMIT": _commit()}
     settings = {
         "User": f"{USER}:{USER}",
@@ -282,17 +290,17 @@ def _architecture() -> str:
 # Layers that are made each time
 
 
-def package_files() -> dict[str, File]:
+def package_files(debian: Layer) -> dict[str, File]:
     """The package for Debian's Python, with byte code: paths inside the image, and what is there."""
     files = {
         f"{SITE_PACKAGES}/tpcsweep/{path.relative_to(PACKAGE)}": File(path.read_bytes())
         for path in PACKAGE.rglob("*")
         if path.suffix in (".py", ".c") or path.name == "py.typed"
     }
-    return files | byte_code(files)
+    return files | byte_code(files, debian)
 
 
-def repository_files() -> dict[str, File]:
+def repository_files(debian: Layer) -> dict[str, File]:
     """The files that git knows, as they are now, and what makes the virtual environment import the package."""
     files = {}
     for name in filter(None, _git("ls-files", "-z").split("\0")):
@@ -308,22 +316,39 @@ def repository_files() -> dict[str, File]:
     metadata = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
     return {
         **files,
-        **byte_code(package),
+        **byte_code(package, debian),
         f"{libraries}/tpcsweep.pth": File(f"/{HOME}/workflow\n".encode()),
         f"{information}/METADATA": File(metadata.encode()),
         f"{information}/INSTALLER": File(b"envs/image/build.py\n"),
     }
 
 
-def byte_code(files: Mapping[str, File]) -> dict[str, File]:
+def byte_code(files: Mapping[str, File], debian: Layer) -> dict[str, File]:
     """What Python 3.11 makes of the .py files among these, under the paths where it looks for it.
 
-    In a process of its own: what marshal writes depends on what else a process has seen.
+    The image's own Python makes it where this machine has none of its version, as Debian 13 has not.
     """
     sources = {path: file.content.decode() for path, file in sorted(files.items()) if path.endswith(".py")}
+    told = json.dumps({f"/{path}": text for path, text in sources.items()})
+    python = _python()
+    compiled = _compiled_by(python, told) if python else _compiled_inside(debian, told)
+    made = {}
+    for line in compiled.splitlines():
+        name, _, code = line.partition("\0")
+        path = Path(name[1:])
+        made[str(path.parent / "__pycache__" / f"{path.stem}.cpython-311.pyc")] = File(bytes.fromhex(code))
+    return made
+
+
+def _python() -> str | None:
+    return sys.executable if sys.version_info[:2] == (3, 11) else shutil.which("python3.11")
+
+
+def _compiled_by(python: str, sources: str) -> str:
+    """In a process of its own: what marshal writes depends on what else a process has seen."""
     done = subprocess.run(
-        [_python(), "-SB", "-c", COMPILE],
-        input=json.dumps({f"/{path}": text for path, text in sources.items()}),
+        [python, "-SB", "-c", COMPILE],
+        input=sources,
         env={"PYTHONHASHSEED": "0"},
         capture_output=True,
         text=True,
@@ -331,12 +356,24 @@ def byte_code(files: Mapping[str, File]) -> dict[str, File]:
     )
     if done.returncode != 0:
         raise ImageError(f"byte code: {' '.join(done.stderr.split()) or 'the compiler was killed'}")
-    made = {}
-    for line in done.stdout.splitlines():
-        name, _, code = line.partition("\0")
-        path = Path(name[1:])
-        made[str(path.parent / "__pycache__" / f"{path.stem}.cpython-311.pyc")] = File(bytes.fromhex(code))
-    return made
+    return done.stdout
+
+
+def _compiled_inside(debian: Layer, sources: str) -> str:
+    """In the image, unpacked in memory: a few seconds."""
+    _require_machine()
+    with tempfile.NamedTemporaryFile("w") as told, tempfile.TemporaryFile() as out:
+        told.write(sources)
+        told.flush()
+        environment = {
+            "DEBIAN": str(_path(debian)),
+            "SOURCES": told.name,
+            "COMPILE": COMPILE,
+            "PYTHONHASHSEED": "0",
+        }
+        _in_private(COMPILE_INSIDE, environment, out, "the image's Python")
+        out.seek(0)
+        return out.read().decode()
 
 
 def tar(files: Mapping[str, File], *more: str) -> bytes:
@@ -358,18 +395,6 @@ def tar(files: Mapping[str, File], *more: str) -> bytes:
 def _layer(files: Mapping[str, File], note: str, *more: str) -> Layer:
     content = tar(files, *more)
     return Layer(content, digest_of(content), digest_of(content), note)
-
-
-def _python() -> str:
-    if sys.version_info[:2] == (3, 11):
-        return sys.executable
-    python = shutil.which("python3.11")
-    if python is None:
-        raise ImageError(
-            f"byte code for the image needs Python 3.11, and this is {platform.python_version()}: "
-            "run build.py with Debian 12's python3, or put python3.11 on the PATH"
-        )
-    return python
 
 
 def _git(*arguments: str) -> str:

@@ -169,6 +169,13 @@ def test_it_is_built_the_same_again(built: Path, tmp_path: Path) -> None:
     again.unlink()
 
 
+def test_a_machine_without_python_3_11_builds_the_same(
+    built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(image, "_python", lambda: None)
+    assert image.build(tmp_path / "again.tar", "site", build.IMAGE) == digest(built)
+
+
 def digest(archive: Path) -> str:
     """Of the manifest, which says all that is in it."""
     with tarfile.open(archive) as tar:
