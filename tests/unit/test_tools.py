@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tpcsweep.tools import TOOLS, Credentials, Place, Program, Tool, Transfer
+from tpcsweep.tools import TOOLS, Credentials, Place, Program, Tool, Transfer, xrdcp
 
 CREDENTIALS, HOME = Credentials(Path("/c")), Path("/home")
 PROGRAMS = {name: tool for name, tool in TOOLS.items() if isinstance(tool, Program)}
@@ -53,6 +53,16 @@ def test_streams_inside_a_transfer_are_passed(name: str) -> None:
 def test_a_third_party_copy_by_xrdcp_never_goes_through_the_client() -> None:
     command = PROGRAMS["xrdcp"].command(FILE, CREDENTIALS, HOME)
     assert command[command.index("--tpc") + 1] == "only"
+
+
+@pytest.mark.parametrize(("release", "told"), [((5, 5, 3), "3"), ((5, 6, 7), "4"), ((6, 2, 0), "4")])
+def test_a_third_party_copy_by_xrdcp_has_the_connections_asked_for_in_every_release(
+    monkeypatch: pytest.MonkeyPatch, release: tuple[int, ...], told: str
+) -> None:
+    monkeypatch.setattr(xrdcp, "_release", lambda: release)
+    command = PROGRAMS["xrdcp"].command(replace(FILE, tcp_streams=4), CREDENTIALS, HOME)
+    assert command[command.index("--streams") + 1] == told
+    assert "--streams" not in PROGRAMS["xrdcp"].command(FILE, CREDENTIALS, HOME)
 
 
 def test_each_stream_of_iperf3_has_a_server_at_the_destination() -> None:

@@ -84,7 +84,7 @@ class Tool(ABC):
     extra: str | None = None
     """The one of `extras.EXTRAS` that installs it; None: set-up always does."""
     packages: Sequence[str] = ()
-    """The Debian packages that it consists of."""
+    """The Debian packages that it consists of, by the names that they have in any release."""
 
     def connections(self, copy_mode: str) -> tuple[int, str]:
         """Give the most TCP connections that a transfer can have, and why not more."""

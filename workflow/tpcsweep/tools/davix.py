@@ -19,7 +19,7 @@ class DavixPut(Program):
     place: Place = "source"
     copy_modes = ("push",)
     most_connections = (1, "davix-put moves a file with one request")
-    packages = ("davix", "libdavix0v5")
+    packages = ("davix", "libdavix0v5", "libdavix0t64")
 
     def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
         return super().environment(credentials, folder) | trust(credentials)

@@ -27,7 +27,14 @@ class Gfal2(Worker):
     """`gfal2.filecopy` with the options of `gfal-copy --copy-mode pull|push`."""
 
     name = "gfal2"
-    packages = ("python3-gfal2", "libgfal2-2", "gfal2-plugin-http", "libdavix0v5")
+    packages = (
+        "python3-gfal2",
+        "libgfal2-2",
+        "libgfal2-2t64",
+        "gfal2-plugin-http",
+        "libdavix0v5",
+        "libdavix0t64",
+    )
 
     def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
         return {**GfalCopy().environment(credentials, folder), "PYTHONPATH": str(PACKAGE)}

@@ -18,7 +18,14 @@ class GfalCopy(Program):
     """`gfal-copy --copy-mode pull|push`."""
 
     name = "gfal-copy"
-    packages = ("gfal2-util-scripts", "libgfal2-2", "gfal2-plugin-http", "libdavix0v5")
+    packages = (
+        "gfal2-util-scripts",
+        "libgfal2-2",
+        "libgfal2-2t64",
+        "gfal2-plugin-http",
+        "libdavix0v5",
+        "libdavix0t64",
+    )
     exit_codes: Mapping[int, str] = {
         2: "no such file",
         5: "input/output error",

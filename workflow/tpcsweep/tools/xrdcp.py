@@ -11,11 +11,16 @@ The data are not encrypted, as is usual with this protocol: less CPU a byte than
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tpcsweep.tools.base import Credentials, Program, Transfer
+from tpcsweep.tools.base import Credentials, Program, Transfer, first_line
+
+ONE_TOO_MANY = (5, 6, 7)
+"""Before this release xrdcp asked a destination for one connection more than it was told to (xrootd issue 2164)."""
 
 
 class Xrdcp(Program):
@@ -26,7 +31,7 @@ class Xrdcp(Program):
     copy_modes = ("pull",)
     most_connections = (15, "the limit of xrdcp --streams")
     """For data, beside the one for requests (xrdcp(1); XRootD configuration reference, ofs.tpc streams)."""
-    packages = ("xrootd-client", "libxrdcl3")
+    packages = ("xrootd-client", "libxrdcl3", "libxrdcl3t64")
     exit_codes: Mapping[int, str] = {
         50: "a mistake in the call, or a local error",
         51: "the connection failed",
@@ -43,10 +48,11 @@ class Xrdcp(Program):
         return super().environment(credentials, folder) | own
 
     def command(self, transfer: Transfer, credentials: Credentials, folder: Path) -> list[str]:
-        # `only`, as `first` falls back to streaming through the client. The destination takes one connection more
-        # than it is told, and one for requests beside these.
+        # `only`, as `first` falls back to streaming through the client. Beside these the destination has a connection
+        # for requests, which otherwise carries the data too.
+        streams = transfer.tcp_streams if transfer.tcp_streams > 1 else 0
         ends = _root_url(transfer.source), _root_url(transfer.destination)
-        return self._command(["--tpc", "only"], transfer.tcp_streams - 1, *ends)
+        return self._command(["--tpc", "only"], streams - (_release() < ONE_TOO_MANY), *ends)
 
     def _command(self, options: list[str], streams: int, *ends: str) -> list[str]:
         more = ["--streams", str(streams)] if streams > 0 else []
@@ -67,6 +73,12 @@ class XrdcpDirect(Xrdcp):
         # Beside these there is a connection for requests, which otherwise carries the data too.
         streams = transfer.tcp_streams if transfer.tcp_streams > 1 else 0
         return self._command([], streams, transfer.source_file, _root_url(transfer.destination))
+
+
+@functools.cache
+def _release() -> tuple[int, ...]:
+    """Give the numbers of the release of xrdcp, as in `v5.5.3`."""
+    return tuple(map(int, re.findall(r"\d+", first_line(["/usr/bin/xrdcp", "--version"]))[:3]))
 
 
 def _root_url(url: str) -> str:
