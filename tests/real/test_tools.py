@@ -7,6 +7,7 @@ import asyncio
 import filecmp
 import json
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -28,6 +29,12 @@ from tests.support.sites import MIB, cell, files, left, whole
 from tests.support.workflow import wait_until
 
 pytestmark = pytest.mark.real
+
+# What XRootD says: 5.8 begins with `failure: ` whatever fails, and names the other side.
+FAILURE = "(failure: )?"
+REMOTE = r"Remote side( \[[0-9a-f.:]+\])?"
+NO_REMOTE = f"{REMOTE} failed with status code 404"
+NO_LOCAL = f"{FAILURE}Unable to open /data/no-such-file; no such file or directory"
 
 each = pytest.mark.parametrize("tool", [name for name, tool in TOOLS.items() if isinstance(tool, Worker)])
 
@@ -115,30 +122,30 @@ def test_connections_inside_a_transfer_are_what_was_asked_for(clusters: Site, to
 @pytest.mark.parametrize(
     ("tool", "copy_mode", "said"),
     [
-        ("gfal-copy", "pull", "exit code 2 (no such file)"),
-        ("gfal-copy", "push", "exit code 2 (no such file)"),
-        ("gfal2", "pull", "error 5 (Input/output error): TRANSFER ERROR: Copy failed (3rd pull)"),
-        ("gfal2", "push", "error 112 (Host is down): TRANSFER ERROR: Copy failed (3rd push)"),
-        ("curl", "pull", "exit code 0: failure: Remote side failed with status code 404"),
-        ("curl", "push", "exit code 0: Unable to open /data/no-such-file; no such file or directory"),
-        ("native", "pull", "failure: Remote side failed with status code 404"),
-        ("native", "push", "HTTP 400 Unknown: Unable to open /data/no-such-file; no such file or directory"),
+        ("gfal-copy", "pull", r"exit code 2 \(no such file\)"),
+        ("gfal-copy", "push", r"exit code 2 \(no such file\)"),
+        ("gfal2", "pull", r"error 5 \(Input/output error\): TRANSFER ERROR: Copy failed \(3rd pull\)"),
+        ("gfal2", "push", r"error 112 \(Host is down\): TRANSFER ERROR: Copy failed \(3rd push\)"),
+        ("curl", "pull", f"exit code 0: failure: {NO_REMOTE}"),
+        ("curl", "push", f"exit code 0: {NO_LOCAL}"),
+        ("native", "pull", f"failure: {NO_REMOTE}"),
+        ("native", "push", f"HTTP 400 (Unknown|Bad Request): {NO_LOCAL}"),
     ],
 )
 def test_a_missing_source_is_said(
     clusters: Site, tmp_path: Path, tool: str, copy_mode: str, said: str
 ) -> None:
     failure = copied(clusters, tool, between(clusters, "no-such-file", copy_mode=copy_mode), tmp_path)
-    assert said in str(failure)
+    assert re.search(said, str(failure))
     clusters.settle()
 
 
 @pytest.mark.parametrize(
     ("tool", "said"),
     [
-        ("gfal-copy", "exit code 17 (destination exists)"),
-        ("gfal2", "error 17 (File exists)"),
-        ("native", "HTTP 412 Unknown: Unable to create /data/taken; file exists"),
+        ("gfal-copy", r"exit code 17 \(destination exists\)"),
+        ("gfal2", r"error 17 \(File exists\)"),
+        ("native", f"HTTP 412 Unknown: {FAILURE}Unable to create /data/taken; file exists"),
     ],
 )
 def test_a_destination_that_exists_is_left_alone(
@@ -150,7 +157,7 @@ def test_a_destination_that_exists_is_left_alone(
     failure = copied(
         clusters, tool, between(clusters, clusters.add_source(MIB, "sparse", 1), "taken"), tmp_path
     )
-    assert said in str(failure)
+    assert re.search(said, str(failure))
     assert there.read_bytes() == b"precious"
     clusters.settle()
 
@@ -158,9 +165,9 @@ def test_a_destination_that_exists_is_left_alone(
 @pytest.mark.parametrize(
     ("tool", "said"),
     [
-        ("gfal-copy", "exit code 13 (permission denied)"),
-        ("gfal2", "error 13 (Permission denied)"),
-        ("curl", "gave no macaroon: curl: (35)"),
+        ("gfal-copy", "certificate verification failed"),
+        ("gfal2", "certificate verification failed"),
+        ("curl", r"gave no macaroon: curl: \(60\)"),
         ("native", "certificate verify failed"),
     ],
 )
@@ -170,7 +177,7 @@ def test_a_server_of_another_authority_is_refused(
     other = tmp_path / "credentials"
     credentials.create(other, [], (os.getuid(), os.getgid()))
     transfer = between(clusters, clusters.add_source(MIB, "sparse", 1))
-    assert said in str(copied(clusters, tool, transfer, tmp_path, Credentials(other)))
+    assert re.search(said, str(copied(clusters, tool, transfer, tmp_path, Credentials(other))))
 
 
 @pytest.mark.parametrize(
@@ -183,7 +190,7 @@ def test_a_token_that_is_none_gets_the_tools_words(
     transfer = between(clusters, clusters.add_source(MIB, "sparse", 1))
     failure = str(copied(clusters, tool, transfer, tmp_path, BEARER_TOKEN="garbage"))
     assert said in failure
-    assert "status code 403" in failure
+    assert re.search("status code 403|HTTP 500", failure)  # gfal2 2.23 leaves the server's words out
 
 
 def test_a_macaroon_that_is_none_gets_the_servers_words(clusters: Site) -> None:
@@ -196,7 +203,9 @@ def test_a_macaroon_that_is_none_gets_the_servers_words(clusters: Site) -> None:
 
     transfer = between(clusters, clusters.add_source(MIB, "sparse", 1))
     with entered(f"{clusters.prefix}-client"):
-        assert "HTTP 401 Unknown: Unable to create /data/arrived" in str(asyncio.run(forged()))
+        # Releases differ in what they try first.
+        words = f"Unable to create /data/arrived|{REMOTE} failed with status code 403"
+        assert re.search(words, str(asyncio.run(forged())))
 
 
 @each
@@ -208,7 +217,7 @@ def test_a_failing_tool_ends_the_cell_with_its_words(
         found = cell(clusters, files(1), tool=tool, streams=2)
     assert found["status"] == "failed"
     assert found["summary"]["transfers_failed"] == 6  # two streams, three tries each
-    assert "no" in found["message"].lower()
+    assert "Copy failed" in found["message"] or "404" in found["message"]
     whole(clusters, files(1), tool=tool, streams=1, file_size=MIB)
 
 
