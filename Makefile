@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 SHELL := /bin/bash
 BIN := .venv/bin
+# Another Debian than this machine's, for test-on.
+SUITE := trixie
 
 define REPORT
 import pathlib, yaml, tpcsweep.configuration.loading as c
@@ -9,7 +11,7 @@ print(report if report.exists() else "")
 endef
 export REPORT
 
-.PHONY: sweep help setup setup-test test test-fast test-real test-machine test-cluster coverage cluster docs lint lock
+.PHONY: sweep help setup setup-test test test-fast test-real test-debians test-machine test-on test-cluster coverage cluster docs lint lock
 .DELETE_ON_ERROR:
 
 sweep: setup ## set up what is needed, run the configured sweep, print where its report is
@@ -27,7 +29,11 @@ setup-test: ## set up what tests and linters need: every extra too
 
 # Most of the time both wait: for servers, nodes and files.
 test: setup-test ## every test, those on a real Kubernetes too: it is compiled the first time
-	$(MAKE) --jobs=2 test-machine test-cluster
+	$(MAKE) --jobs=2 test-debians test-cluster
+
+test-debians: setup-test ## test-machine, then test-on
+	$(MAKE) test-machine
+	$(MAKE) test-on
 
 test-machine: setup-test ## all tests but those on Kubernetes
 	$(MAKE) test-fast
@@ -38,6 +44,9 @@ test-fast: setup-test ## the tests that need no servers, in a minute or two
 
 test-real: setup-test ## the tests with real servers, paths and kernels; needs root
 	$(BIN)/python -m pytest tests/real --durations=15 --durations-min=5
+
+test-on: setup-test ## set-up, a sweep and a part of the tests on a bare Debian, SUITE=trixie; needs root
+	tests/debian/on.sh $(SUITE) tests/debian/fresh.sh
 
 # What is compiled is behind everything else in the queue for the CPUs.
 test-cluster: setup-test ## the tests on Kubernetes; needs root and Go
