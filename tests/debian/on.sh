@@ -76,14 +76,16 @@ mkdir -p "$kept"/{archives,uv}
 exec {lock}>"$kept/lock"
 flock --nonblock "$lock" || { echo "on.sh: waiting for another run on $suite"; flock "$lock"; }
 
-# A process group of its own, which is interrupted whether this is or is told to end: servers are then shut down in
-# order. Killed, it takes all with it.
+# A process group of its own, which is told what this is told, so that deployments are torn down in order. Killed, this
+# takes all with it.
 export -f run
 export suite packages kept bare
 set -m
 setpriv --pdeathsig KILL unshare --mount --propagation private --pid --fork --kill-child \
   bash -euo pipefail -c 'run "$@"' run "$@" </dev/null &
-trap 'kill -INT -- -$!' INT TERM HUP
+for signal in INT TERM HUP; do
+  trap "kill -$signal -- -\$!" "$signal"
+done
 ended=0
 while kill -0 $! 2>/dev/null; do
   wait $! && ended=0 || ended=$?
