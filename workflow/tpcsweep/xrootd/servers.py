@@ -80,10 +80,11 @@ def side(
     return redirector or None, origins
 
 
-def configuration(server: Server, credentials: Path, root: bool = False) -> str:
+def configuration(server: Server, credentials: Path, xrdcp: Sequence[str] | None = None) -> str:
     """Give the text of the configuration file of a server, which its xrootd and its cmsd read.
 
-    With `root` it also serves the root protocol; otherwise that protocol gives access to nothing.
+    With the beginning of a command line of `xrdcp`, which pulls its files then, it also serves the root protocol;
+    otherwise that protocol gives access to nothing.
     """
     manager = [f"all.manager {server.manager}:{CMSD_PORT}"] if server.manager else []
     cluster = _MANAGER if server.role == "manager" else []
@@ -112,7 +113,7 @@ def configuration(server: Server, credentials: Path, root: bool = False) -> str:
         f"macaroons.maxduration {VALID_HOURS * 3600}",
         "tpc.trace info error warning",
         f"xrootd.mongstream tpc use flush 1s send json dflthdr {LOOPBACK}:{MONITOR_PORT}",
-        *(_ROOT if root else ()),
+        *(_root(xrdcp) if xrdcp else ()),
         "fi",
         "xrd.network nodnr",
         "ofs.authorize 1",
@@ -138,12 +139,14 @@ def without_secrets(text: str) -> str:
     return _SECRET.sub(r"\1[removed]", text)
 
 
-_ROOT = [
-    # Who comes says who it is, and is believed: for networks where nobody else comes. See docs/layers.md.
-    "xrootd.seclib libXrdSec.so",
-    "sec.protocol unix",
-    "ofs.tpc pgm /usr/bin/xrdcp --server",
-]
+def _root(xrdcp: Sequence[str]) -> list[str]:
+    return [
+        # Who comes says who it is, and is believed: for networks where nobody else comes. See docs/layers.md.
+        "xrootd.seclib libXrdSec.so",
+        "sec.protocol unix",
+        f"ofs.tpc pgm {' '.join(xrdcp)} --server",
+    ]
+
 
 _MANAGER = [
     # The default start-up delay is 90 s; one second is the least.
