@@ -52,6 +52,16 @@ def test_the_root_protocol_is_served_where_it_is_asked_for() -> None:
     assert "ofs.tpc" not in outside_xrootd(wanted)
 
 
+def test_everybody_is_let_in_where_nobody_is_to_be_authorized() -> None:
+    redirector, [origin, _] = xrootd.side("src", "10.0.0.1", ["10.0.0.11", "10.0.0.12"], FOLDER, ROOT)
+    assert redirector is not None
+    for server in (redirector, origin):
+        let_in = xrootd.configuration(server, SECRETS, True, authorization="none")
+        assert "http.exthandler xrdtpc" in let_in
+        assert not [word for word in ("ofs.auth", "acc.", "acaroons", "gridmap", "sec.") if word in let_in]
+        assert xrootd.configuration(server, SECRETS, authorization="macaroons") == text(server)
+
+
 def test_third_party_copy_comes_with_tls_and_macaroons() -> None:
     _, [origin] = xrootd.side("src", "10.0.0.1", ["10.0.0.1"], FOLDER, ROOT)
     for line in ("xrd.tls ", "http.exthandler xrdtpc", "http.exthandler xrdmacaroons", "macaroons.secretkey"):

@@ -6,7 +6,7 @@ The order of the fields is the order of the axes in paths and datasets: what cha
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Annotated, Any, Literal, get_type_hints
 
 from pydantic import (
@@ -76,6 +76,10 @@ class DeploymentParameters(Strict):
     layer: Literal["network", "memory_to_memory", "memory_to_disk", "disk_to_disk"] = Field(
         default="memory_to_memory", description="where the files of source and destination are; network: none"
     )
+    authorization: Literal["usual", "macaroons", "none"] = Field(
+        default="usual",
+        description="whom servers let in: holders of their macaroons, or everybody; usual: as is usual with the tool",
+    )
 
 
 class Parameters(DeploymentParameters):
@@ -84,6 +88,9 @@ class Parameters(DeploymentParameters):
     tool: Word = Field(default="gfal-copy", description="what moves the bytes")
     copy_mode: Literal["pull", "push"] = Field(
         default="pull", description="which side opens the connections: pull is the destination"
+    )
+    encryption: Literal["usual", "tls", "none"] = Field(
+        default="usual", description="how the data go from side to side; usual: as is usual with the tool"
     )
     endpoint: Literal["redirector", "direct"] = Field(
         default="redirector",
@@ -103,6 +110,16 @@ DEPLOYMENT = tuple(DeploymentParameters.model_fields)
 """Names of the parameters that change the deployment, in order."""
 CELL = tuple(name for name in Parameters.model_fields if name not in DEPLOYMENT)
 """Names of the others, in order."""
+_DEFAULTS = Parameters().model_dump()
+
+
+def complete(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the specification of a cell's file with the parameters that are younger than it.
+
+    What did not exist when the cell was measured was as its default is: such a parameter is added with that default
+    only, so that cells measured before stay current.
+    """
+    return {**spec, "parameters": {**_DEFAULTS, **spec["parameters"]}}
 
 
 def quantity(name: str) -> Quantity | None:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tpcsweep.configuration.parameters import Value
+from tpcsweep.configuration.parameters import Value, complete
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset.series import Record, record_of
 from tpcsweep.dataset.summary import Row, hole, row_of
@@ -69,7 +69,7 @@ class Reader:
         """
         path = Path(file)
         cell = _read(path)
-        spec = cell["spec"]
+        spec = complete(cell["spec"])
         if wanted is not None and spec != wanted:
             raise DatasetError(
                 f"{path}: measured under another specification: {differences(spec, wanted)}; "
@@ -107,10 +107,12 @@ class Reader:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        cell = orjson.loads(path.read_bytes())
+        cell: dict[str, Any] = orjson.loads(path.read_bytes())
     except orjson.JSONDecodeError as error:
         raise DatasetError(f"{path}: not JSON: {error}") from error
-    if not isinstance(cell, dict) or cell.get("format") != FORMAT or not isinstance(cell.get("spec"), dict):
+    spec = cell.get("spec") if isinstance(cell, dict) else None
+    known = isinstance(spec, dict) and isinstance(spec.get("parameters"), dict)
+    if not known or cell.get("format") != FORMAT:
         version = cell.get("format") if isinstance(cell, dict) else None
         raise DatasetError(
             f"{path}: not a cell file of format {FORMAT} (its format is {version!r}): "

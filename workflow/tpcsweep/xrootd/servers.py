@@ -80,11 +80,13 @@ def side(
     return redirector or None, origins
 
 
-def configuration(server: Server, credentials: Path, root: bool = False) -> str:
+def configuration(server: Server, credentials: Path, root: bool = False, authorization: str = "usual") -> str:
     """Give the text of the configuration file of a server, which its xrootd and its cmsd read.
 
-    With `root` it also serves the root protocol; otherwise that protocol gives access to nothing.
+    With `root` it also serves the root protocol; otherwise that protocol gives access to nothing. With
+    `authorization` none it lets in everybody.
     """
+    asks = authorization != "none"
     manager = [f"all.manager {server.manager}:{CMSD_PORT}"] if server.manager else []
     cluster = _MANAGER if server.role == "manager" else []
     port = [f"if exec cmsd\nxrd.port {CMSD_PORT}\nfi"] if server.role == "manager" else []
@@ -103,21 +105,17 @@ def configuration(server: Server, credentials: Path, root: bool = False) -> str:
         f"xrd.tls {credentials}/host.pem {credentials}/host.key",
         f"xrd.tlsca certdir {credentials}/ca",
         f"xrd.protocol http:{PORT} libXrdHttp.so",
-        f"http.gridmap {credentials}/gridmap",
         "http.exthandler xrdtpc libXrdHttpTPC.so",
-        "http.exthandler xrdmacaroons libXrdMacaroons.so",
         "http.desthttps yes",
         "http.header2cgi Authorization authz",
-        f"macaroons.secretkey {credentials}/macaroon.key",
-        f"macaroons.maxduration {VALID_HOURS * 3600}",
+        *(_macaroons(credentials) if asks else ()),
         "tpc.trace info error warning",
         f"xrootd.mongstream tpc use flush 1s send json dflthdr {LOOPBACK}:{MONITOR_PORT}",
         *(_ROOT if root else ()),
+        *(_IDENTITY if root and asks else ()),
         "fi",
         "xrd.network nodnr",
-        "ofs.authorize 1",
-        "ofs.authlib libXrdMacaroons.so",
-        f"acc.authdb {credentials}/authdb",
+        *(_authorization(credentials) if asks else ()),
         # By default a cluster refuses to write where less than some 10 GB are free; these files are in memory.
         "cms.space min 1m 2m",
         *cluster,
@@ -138,11 +136,26 @@ def without_secrets(text: str) -> str:
     return _SECRET.sub(r"\1[removed]", text)
 
 
-_ROOT = [
+def _macaroons(credentials: Path) -> list[str]:
+    """Who shows the user's certificate gets a macaroon."""
+    return [
+        f"http.gridmap {credentials}/gridmap",
+        "http.exthandler xrdmacaroons libXrdMacaroons.so",
+        f"macaroons.secretkey {credentials}/macaroon.key",
+        f"macaroons.maxduration {VALID_HOURS * 3600}",
+    ]
+
+
+def _authorization(credentials: Path) -> list[str]:
+    return ["ofs.authorize 1", "ofs.authlib libXrdMacaroons.so", f"acc.authdb {credentials}/authdb"]
+
+
+_ROOT = ["ofs.tpc pgm /usr/bin/xrdcp --server"]
+
+_IDENTITY = [
     # Who comes says who it is, and is believed: for networks where nobody else comes. See docs/layers.md.
     "xrootd.seclib libXrdSec.so",
     "sec.protocol unix",
-    "ofs.tpc pgm /usr/bin/xrdcp --server",
 ]
 
 _MANAGER = [

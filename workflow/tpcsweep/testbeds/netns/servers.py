@@ -158,6 +158,7 @@ class Servers:
     tools: Sequence[Tool]
     streams: int
     """The most that a cell has."""
+    authorization: str
     _up: bool = False
     """Whether all have been seen to answer: who crashes from then on is a fault."""
 
@@ -235,7 +236,8 @@ class Servers:
         server.folder.mkdir(parents=True)
         shutil.chown(server.folder, USER, USER)
         root = any(tool.protocol == "root" for tool in self.tools)
-        (server.folder / "xrootd.cfg").write_text(xrootd.configuration(server, self.credentials, root))
+        text = xrootd.configuration(server, self.credentials, root, authorization=self.authorization)
+        (server.folder / "xrootd.cfg").write_text(text)
 
     def _run(self, server: Server, program: str) -> None:
         files = ["-c", str(server.folder / "xrootd.cfg"), "-l", str(_log(server, program))]

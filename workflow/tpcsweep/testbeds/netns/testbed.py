@@ -154,7 +154,13 @@ class _Deployment:
             self._storage(side)
         monitor, arrivals = self._monitor(sides), self._arrivals(sides)
         started = Servers(
-            self.prefix, list(sides.values()), secrets, self.processes, tools, self.request.streams
+            prefix=self.prefix,
+            sides=list(sides.values()),
+            credentials=secrets,
+            processes=self.processes,
+            tools=tools,
+            streams=self.request.streams,
+            authorization=self.wanted.authorization,
         )
         started.start()
         if not sides["dst"].disk and self.request.arriving:  # while the servers come up
