@@ -6,6 +6,7 @@ from pathlib import Path
 from tpcsweep.xrootd import servers as xrootd
 
 FOLDER, ROOT, SECRETS = Path("/run/x/nodes"), Path("/run/x/data"), Path("/run/x/credentials")
+XRDCP = ["/usr/bin/xrdcp"]
 
 
 def text(server: xrootd.Server) -> str:
@@ -46,7 +47,7 @@ def test_cmsd_never_sees_http_or_tls() -> None:
 
 def test_the_root_protocol_is_served_where_it_is_asked_for() -> None:
     _, [origin] = xrootd.side("src", "10.0.0.1", ["10.0.0.1"], FOLDER, ROOT)
-    wanted = xrootd.configuration(origin, SECRETS, True)
+    wanted = xrootd.configuration(origin, SECRETS, XRDCP)
     assert "sec.protocol unix" not in text(origin)
     assert "sec.protocol unix" in wanted
     assert "ofs.tpc" not in outside_xrootd(wanted)
@@ -56,7 +57,7 @@ def test_everybody_is_let_in_where_nobody_is_to_be_authorized() -> None:
     redirector, [origin, _] = xrootd.side("src", "10.0.0.1", ["10.0.0.11", "10.0.0.12"], FOLDER, ROOT)
     assert redirector is not None
     for server in (redirector, origin):
-        let_in = xrootd.configuration(server, SECRETS, True, authorization="none")
+        let_in = xrootd.configuration(server, SECRETS, XRDCP, authorization="none")
         assert "http.exthandler xrdtpc" in let_in
         assert not [word for word in ("ofs.auth", "acc.", "acaroons", "gridmap", "sec.") if word in let_in]
         assert xrootd.configuration(server, SECRETS, authorization="macaroons") == text(server)

@@ -22,6 +22,7 @@ from pydantic import (
 
 from tpcsweep.configuration.problems import LIST_TAG, VALUE_TAG, fault
 from tpcsweep.configuration.units import CORES, COUNT, DURATION, FRACTION, RATE, RTT, SIZE, Quantity, show
+from tpcsweep.xrootd.releases import SYSTEM
 
 Value = str | int | float | None
 """What a parameter holds, in base units."""
@@ -47,6 +48,10 @@ class Strict(BaseModel):
 class DeploymentParameters(Strict):
     """What changes servers or paths: another value is another deployment."""
 
+    xrootd: Word = Field(
+        default=SYSTEM,
+        description="release of XRootD that the servers are: system, a version, or a testbed's own",
+    )
     origins: Count = Field(
         default=1, description="XRootD origins of each side; more than one has a redirector"
     )
@@ -110,16 +115,14 @@ DEPLOYMENT = tuple(DeploymentParameters.model_fields)
 """Names of the parameters that change the deployment, in order."""
 CELL = tuple(name for name in Parameters.model_fields if name not in DEPLOYMENT)
 """Names of the others, in order."""
-_DEFAULTS = Parameters().model_dump()
+
+BEFORE: Mapping[str, Value] = {"xrootd": SYSTEM, "authorization": "usual", "encryption": "usual"}
+"""What cells had that were measured before a parameter was known: their specifications do not name it."""
 
 
-def complete(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the specification of a cell's file with the parameters that are younger than it.
-
-    What did not exist when the cell was measured was as its default is: such a parameter is added with that default
-    only, so that cells measured before stay current.
-    """
-    return {**spec, "parameters": {**_DEFAULTS, **spec["parameters"]}}
+def complete(specification: Mapping[str, Any]) -> dict[str, Any]:
+    """Give a cell's specification with what it does not name, as it is older than some parameter."""
+    return {**specification, "parameters": {**BEFORE, **specification.get("parameters", {})}}
 
 
 def quantity(name: str) -> Quantity | None:

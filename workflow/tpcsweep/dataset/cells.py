@@ -107,12 +107,10 @@ class Reader:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        cell: dict[str, Any] = orjson.loads(path.read_bytes())
+        cell = orjson.loads(path.read_bytes())
     except orjson.JSONDecodeError as error:
         raise DatasetError(f"{path}: not JSON: {error}") from error
-    spec = cell.get("spec") if isinstance(cell, dict) else None
-    known = isinstance(spec, dict) and isinstance(spec.get("parameters"), dict)
-    if not known or cell.get("format") != FORMAT:
+    if not isinstance(cell, dict) or cell.get("format") != FORMAT or not isinstance(cell.get("spec"), dict):
         version = cell.get("format") if isinstance(cell, dict) else None
         raise DatasetError(
             f"{path}: not a cell file of format {FORMAT} (its format is {version!r}): "

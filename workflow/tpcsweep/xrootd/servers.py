@@ -80,11 +80,13 @@ def side(
     return redirector or None, origins
 
 
-def configuration(server: Server, credentials: Path, root: bool = False, authorization: str = "usual") -> str:
+def configuration(
+    server: Server, credentials: Path, xrdcp: Sequence[str] | None = None, *, authorization: str = "usual"
+) -> str:
     """Give the text of the configuration file of a server, which its xrootd and its cmsd read.
 
-    With `root` it also serves the root protocol; otherwise that protocol gives access to nothing. With
-    `authorization` none it lets in everybody.
+    With the beginning of a command line of `xrdcp`, which pulls its files then, it also serves the root protocol;
+    otherwise that protocol gives access to nothing. With `authorization` none everybody is let in.
     """
     asks = authorization != "none"
     manager = [f"all.manager {server.manager}:{CMSD_PORT}"] if server.manager else []
@@ -111,8 +113,8 @@ def configuration(server: Server, credentials: Path, root: bool = False, authori
         *(_macaroons(credentials) if asks else ()),
         "tpc.trace info error warning",
         f"xrootd.mongstream tpc use flush 1s send json dflthdr {LOOPBACK}:{MONITOR_PORT}",
-        *(_ROOT if root else ()),
-        *(_IDENTITY if root and asks else ()),
+        *([f"ofs.tpc pgm {' '.join(xrdcp)} --server"] if xrdcp else ()),
+        *(_BELIEVED if xrdcp and asks else ()),
         "fi",
         "xrd.network nodnr",
         *(_authorization(credentials) if asks else ()),
@@ -137,7 +139,6 @@ def without_secrets(text: str) -> str:
 
 
 def _macaroons(credentials: Path) -> list[str]:
-    """Who shows the user's certificate gets a macaroon."""
     return [
         f"http.gridmap {credentials}/gridmap",
         "http.exthandler xrdmacaroons libXrdMacaroons.so",
@@ -150,10 +151,8 @@ def _authorization(credentials: Path) -> list[str]:
     return ["ofs.authorize 1", "ofs.authlib libXrdMacaroons.so", f"acc.authdb {credentials}/authdb"]
 
 
-_ROOT = ["ofs.tpc pgm /usr/bin/xrdcp --server"]
-
-_IDENTITY = [
-    # Who comes says who it is, and is believed: for networks where nobody else comes. See docs/layers.md.
+_BELIEVED = [
+    # Who comes by the root protocol says who it is: for networks where nobody else comes. See docs/layers.md.
     "xrootd.seclib libXrdSec.so",
     "sec.protocol unix",
 ]
