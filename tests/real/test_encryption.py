@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tpcsweep.linux.namespaces import socket_inside
@@ -12,7 +13,7 @@ from tpcsweep.testbeds.netns import topology
 from tpcsweep.testbeds.netns.site import Site
 from tpcsweep.tools import TOOLS
 
-from tests.support.sites import MIB, arrives
+from tests.support.sites import MIB, arrives, site_of
 
 pytestmark = pytest.mark.real
 
@@ -89,3 +90,10 @@ def test_data_go_as_asked_where_everybody_is_let_in(
     open_pair: Site, tool: str, copy_mode: str, encryption: str
 ) -> None:
     carried(open_pair, tool, copy_mode, encryption, "none")
+
+
+def test_clusters_let_everybody_in(tmp_path: Path) -> None:
+    with site_of(tmp_path, tools=["xrdcp"], origins=2, bandwidth=0.2, authorization="none") as site:
+        for tool in ("gfal-copy", "gfal2", "curl", "native", "xrdcp"):
+            arrives(site, tool, authorization="none")
+        arrives(site, "curl", endpoint="direct", authorization="none", encryption="none")
