@@ -60,15 +60,8 @@ class Curl(Program):
         """Give COPY at the active end; the macaroons come from a file, never from the command line."""
         streams = ["-H", f"X-Number-Of-Streams: {transfer.tcp_streams}"] if transfer.tcp_streams > 1 else []
         active, header, passive = transfer.ends
-        copy = [
-            "-X",
-            "COPY",
-            "-H",
-            f"{header}: {transfer.told(passive)}",
-            "-H",
-            f"@{folder / 'headers'}",
-            *streams,
-        ]
+        other = f"{header}: {transfer.told(passive)}"
+        copy = ["-X", "COPY", "-H", other, "-H", f"@{folder / 'headers'}", *streams]
         # A redirector answers with 307: --location follows it, --location-trusted keeps the token with it.
         return [*self._curl(credentials), "--location-trusted", *copy, active]
 
