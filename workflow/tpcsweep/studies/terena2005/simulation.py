@@ -67,7 +67,19 @@ def build(binary: Path) -> None:
     """
     require("ns3")
     libraries = [f"-lns3-{name}" for name in LIBRARIES]
-    command = ["g++", "-std=c++17", "-O2", "-Wall", "-Wextra", "-o", str(binary), str(SOURCE), *libraries]
+    # The headers of Debian 12's release do not compile as C++20, those of Debian 13's, 3.43, as nothing older.
+    standard = "c++17" if package_versions("libns3-dev").get("libns3-dev", "").startswith("3.37") else "c++20"
+    command = [
+        "g++",
+        f"-std={standard}",
+        "-O2",
+        "-Wall",
+        "-Wextra",
+        "-o",
+        str(binary),
+        str(SOURCE),
+        *libraries,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SimulationError(f"{SOURCE.name} could not be compiled: {done.stderr.strip()[-2000:]}")
