@@ -36,6 +36,8 @@ from tests.support.fields import differing
 from tests.support.workflow import ROOT, wait_until
 
 THREE = {**ONE, "streams": [1, 2, 3]}
+LACKING = "5.9.9"
+"""A release that the testbed's file says the image has, and that it has not."""
 
 
 @pytest.fixture(scope="module")
@@ -140,6 +142,38 @@ def test_a_missing_image_is_named(namespace: Space, tmp_path: Path) -> None:
     done = sweep.run("cells")
     assert done.returncode != 0
     assert "ErrImageNeverPull: image localhost/nowhere:1" in done.stdout
+    assert namespace.left() == {}
+
+
+@pytest.fixture(scope="module")
+def released(namespace: Space, tmp_path_factory: pytest.TempPathFactory) -> ClusterSweep:
+    """A sweep over releases: the system's, one that the image has beside it, and one that it is wrongly said to have."""
+    settings = local_testbed(namespace.name, releases=[RELEASE, LACKING])
+    parameters = {**ONE, "origins": 2, "streams": 2, "xrootd": ["system", RELEASE, LACKING]}
+    sweep = namespace.sweep(tmp_path_factory.mktemp("released"), settings, parameters=parameters)
+    done = sweep.run(timeout=1800)
+    assert done.returncode != 0  # as cells are left
+    (sweep.folder / "output.log").write_text(done.stdout)
+    return sweep
+
+
+def test_each_release_of_the_image_serves_its_cells_and_says_what_it_is(released: ClusterSweep) -> None:
+    cells = {cell["spec"]["parameters"]["xrootd"]: cell for cell in loaded(released)}
+    for name in ("system", RELEASE):
+        assert cells[name]["status"] == "ok", cells[name]["message"]
+        assert cells[name]["provenance"]["xrootd"]["release"] == name
+    assert cells[RELEASE]["provenance"]["xrootd"]["version"] == RELEASE
+    assert cells["system"]["provenance"]["xrootd"]["version"] != RELEASE
+    dataset = read(released.results / "dataset.nc")
+    assert (dataset.throughput.sel(xrootd=["system", RELEASE]) > 0).all()
+
+
+def test_a_release_that_the_image_lacks_is_refused_with_what_it_has(
+    released: ClusterSweep, namespace: Space
+) -> None:
+    said = f"xrootd {LACKING}: the image has no /opt/xrootd/{LACKING}; it has system and of others {RELEASE}"
+    assert said in " ".join(released.output().split())
+    assert LACKING not in {cell["provenance"]["xrootd"]["release"] for cell in loaded(released)}
     assert namespace.left() == {}
 
 

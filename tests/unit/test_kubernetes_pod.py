@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import json
+import socket
 import threading
 from pathlib import Path
 
 import pytest
 from tpcsweep.linux.cgroups import Hierarchy
 from tpcsweep.measure import machine
-from tpcsweep.testbeds.kubernetes.pod import contained, network, places, watched
+from tpcsweep.testbeds.kubernetes.pod import contained, network, places, servers, watched
+from tpcsweep.xrootd import releases
 
 from tests.support.workflow import wait_until
 
@@ -49,6 +52,30 @@ def test_credentials_are_taken_whole_though_their_names_come_one_by_one(
     laid_out = contained.credentials()
     assert (laid_out / "authdb").read_text() == "authdb"
     assert (laid_out / "ca" / "1.0").read_text() == "ca--1.0"
+
+
+def test_a_release_that_the_image_lacks_is_refused_with_what_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "5.8.1").mkdir()
+    ours, theirs = socket.socketpair()
+    monkeypatch.setattr(releases, "IN_IMAGE", tmp_path)
+    monkeypatch.setattr(contained, "end_on_term", lambda: None)
+    monkeypatch.setattr(contained, "credentials", lambda: None)
+    monkeypatch.setattr(contained, "taken", lambda: [theirs])
+    monkeypatch.setattr(contained, "fail", lambda _: None)
+    container = threading.Thread(target=servers.main, args=("src1", "server", "5.9.9", ["xrootd"]))
+    container.start()
+    with ours, ours.makefile("rw") as lines:
+        for verb in ("release", "start"):
+            lines.write(json.dumps({"do": verb, "with": {}}) + "\n")
+            lines.flush()
+            error = json.loads(lines.readline())["error"]
+            assert (
+                f"xrootd 5.9.9: the image has no {tmp_path}/5.9.9; it has system and of others 5.8.1:"
+                in error
+            )
+    container.join()
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -193,13 +193,21 @@ def _from_source(version: str, work: Path, stage: Stage) -> dict[str, Any]:
         raise ReleaseError(f"xrootd {version}: no source archive of it is known in {SOURCES}")
     if lacking := missing([EXTRA]):
         raise ReleaseError(f"xrootd {version}: {lacking[0]}")
+    if find_spec("pip") is None:
+        raise ReleaseError(
+            f"xrootd {version}: pip fetches its source archive, and {sys.executable} has none: "
+            "run this with .venv/bin/python, as `make setup` makes it"
+        )
     archive, source, build, log = (work / name for name in ("archive", "source", "build", "log"))
     if not source.exists():
         stage(f"fetching the source of XRootD {version}")
         _fetch(version, pinned, archive, log)
-        with tarfile.open(next(archive.glob("*.tar.gz"))) as opened:
-            opened.extractall(work / "unpacked", filter="data")
-        (work / "unpacked" / f"xrootd-{version}").rename(source)
+        unpacked = work / "unpacked"
+        unpacked.mkdir(exist_ok=True)
+        # Debian 12's own Python has no filter for what its tarfile extracts.
+        extract = ["tar", "--extract", "--no-same-owner", "--file", str(next(archive.glob("*.tar.gz")))]
+        subprocess.run([*extract, "--directory", str(unpacked)], check=True)
+        (unpacked / f"xrootd-{version}").rename(source)
     stage(f"building XRootD {version} from source, some minutes; its log is {log}")
     prefix = ["nice", *ALONE]
     if code := _logged([*prefix, "cmake", "-G", "Ninja", "-S", str(source), "-B", str(build), *OPTIONS], log):
