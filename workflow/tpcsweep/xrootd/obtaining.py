@@ -126,6 +126,8 @@ def _make(name: str, folder: Path, stage: Stage) -> None:
 
     The working folder stays when a build fails or is killed: the next one goes on there.
     """
+    if name not in DEBIAN and name.removesuffix(FROM_SOURCE) not in sources():
+        raise ReleaseError(f"xrootd {name}: no source archive of it is known in {SOURCES}")
     if os.geteuid() != 0:
         raise ReleaseError(f"xrootd {name}: only root can unpack and build releases: run this as root")
     work = folder.with_name(f"{folder.name}.part")
@@ -188,9 +190,7 @@ def _from_debian(version: str, work: Path, stage: Stage) -> dict[str, Any]:
 
 def _from_source(version: str, work: Path, stage: Stage) -> dict[str, Any]:
     """Build what sweeps need of a release from its pinned archive."""
-    pinned = sources().get(version)
-    if pinned is None:
-        raise ReleaseError(f"xrootd {version}: no source archive of it is known in {SOURCES}")
+    pinned = sources()[version]
     if lacking := missing([EXTRA]):
         raise ReleaseError(f"xrootd {version}: {lacking[0]}")
     if find_spec("pip") is None:
