@@ -22,7 +22,7 @@ from tpcsweep.testbeds.kubernetes.pod import contained
 from tpcsweep.testbeds.kubernetes.pod.places import CONFIGURATION, STATE
 from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER
 from tpcsweep.xrootd.releases import ReleaseError, in_image
-from tpcsweep.xrootd.servers import CMSD_LOGGED_IN, CMSD_PORT
+from tpcsweep.xrootd.servers import CMSD_LOGGED_IN, CMSD_PORT, require
 
 LOGIN_SECONDS = 30.0
 
@@ -40,8 +40,14 @@ class Servers:
         """Processes that were told to end."""
 
     def release(self) -> dict[str, Any]:
-        """What runs here, by what its program says. Raises ReleaseError where the image has none of that name."""
-        return in_image(self._release).describe()
+        """What runs here, by what its program says.
+
+        Raises:
+            ReleaseError: The image has none of that name, or it cannot do what servers are asked for.
+        """
+        release = in_image(self._release)
+        require(release)
+        return release.describe()
 
     def start(self) -> None:
         """Start all, cmsd first: an xrootd that finds no cmsd looks for it again ten seconds later."""
