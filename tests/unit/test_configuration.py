@@ -223,7 +223,7 @@ PARAMETERS = ", ".join(Parameters.model_fields)
         ("exclude: {rtt: 5}", "exclude: given {'rtt': 5}, allowed: a list"),
         (
             "notebooks: {curve: {}}",
-            "notebooks.curve: given an unknown key, allowed: curves? one of curves",
+            "notebooks.curve: given an unknown key, allowed: curves? one of curves, releases",
         ),
         (
             "notebooks: {curves: {x: rtt, curve: tool, curves: rtt}}",
@@ -302,7 +302,7 @@ def test_broken_yaml_names_its_line(root: Path) -> None:
         (
             "kind: netns\nmax_rt: 5",
             "max_rt: given an unknown key, allowed: max_rtt? "
-            "one of kind, cpus, max_bandwidth, max_rtt, memory, disk, path",
+            "one of kind, cpus, max_bandwidth, max_rtt, memory, disk, releases, path",
         ),
     ],
 )
