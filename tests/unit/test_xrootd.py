@@ -46,7 +46,7 @@ def test_cmsd_never_sees_http_or_tls() -> None:
 
 def test_the_root_protocol_is_served_where_it_is_asked_for() -> None:
     _, [origin] = xrootd.side("src", "10.0.0.1", ["10.0.0.1"], FOLDER, ROOT)
-    wanted = xrootd.configuration(origin, SECRETS, True)
+    wanted = xrootd.configuration(origin, SECRETS, ["/opt/xrootd/bin/xrdcp"])
     assert "sec.protocol unix" not in text(origin)
     assert "sec.protocol unix" in wanted
     assert "ofs.tpc" not in outside_xrootd(wanted)

@@ -201,12 +201,11 @@ def _from_source(version: str, work: Path, stage: Stage) -> dict[str, Any]:
             opened.extractall(work / "unpacked", filter="data")
         (work / "unpacked" / f"xrootd-{version}").rename(source)
     stage(f"building XRootD {version} from source, some minutes; its log is {log}")
-    prefix = ["nice", *ALONE]
-    if code := _logged([*prefix, "cmake", "-G", "Ninja", "-S", str(source), "-B", str(build), *OPTIONS], log):
+    if code := _logged([*ALONE, "cmake", "-G", "Ninja", "-S", str(source), "-B", str(build), *OPTIONS], log):
         raise ReleaseError(f"xrootd {version}: cmake ended with {code}: {_wrong(log)}; all of it is in {log}")
     major = version.partition(".")[0]
     targets = [*PROGRAMS, *(f"{target}-{major}" for target in TARGETS)]
-    if code := _logged([*prefix, "ninja", "-C", str(build), *targets], log, _progress(version, stage)):
+    if code := _logged([*ALONE, "ninja", "-C", str(build), *targets], log, _progress(version, stage)):
         raise ReleaseError(
             f"xrootd {version}: the build ended with {code}: {_wrong(log)}; all of it is in {log}"
         )
