@@ -333,6 +333,9 @@ def test_releases_have_a_row_of_panels_for_each_value_of_the_axes_that_are_left(
     shares = [[line.get_ydata()[0] for line in panels(figure)[at].lines] for at in (4, 9)]
     assert shares == [[0.5, 0, 0, 0, 0, 0], [0] * 6]
     seen(figure, tmp_path)
+    groups.summary["status"].loc[{"rtt": 50.0}] = 0  # not measured: excluded, as likely as not
+    figure = figures.releases(groups.summary, groups.transfers, "xrootd", "streams")
+    assert [axes.get_title() for axes in panels(figure)[::5]] == ["RTT 5 ms"]
 
 
 def test_every_notebook_that_sweeps_may_ask_for_is_there_and_takes_its_places() -> None:

@@ -46,11 +46,7 @@ def releases(summary: xr.Dataset, transfers: xr.Dataset, x: str, curve: str) -> 
             each.
     """
     cells = _cells(summary, transfers)
-    others = [name for name in map(str, summary["throughput"].dims) if name not in (x, curve, REPETITION)]
-    every = [
-        dict(zip(others, values, strict=True))
-        for values in itertools.product(*(values_of(summary, name) for name in others))
-    ]
+    every = _measured(cells, x, curve)
     rows = [every[at] for at in evenly(len(every), _MOST_ROWS)]
     labels = {
         "throughput": rate_label(summary),
@@ -71,7 +67,7 @@ def releases(summary: xr.Dataset, transfers: xr.Dataset, x: str, curve: str) -> 
     grid = place(summary[["throughput"]], (x, curve))
     for axes in panels[-1]:
         axes.set_xticks(range(grid.size(x)), tick_labels(grid, x), rotation=30, ha="right")
-        axes.set_xlabel(axis_label(x))
+        axes.set(xlabel=axis_label(x), xlim=(-0.5, grid.size(x) - 0.5))
     handles = [
         Line2D([], [], color=colour, marker=".", label=title_of({curve: value}))
         for value, colour in zip(values_of(summary, curve), palette, strict=True)
@@ -82,6 +78,16 @@ def releases(summary: xr.Dataset, transfers: xr.Dataset, x: str, curve: str) -> 
     ]
     finish(figure, summary, f"{words(x)} compared", _notes(summary, len(rows), len(every)), handles)
     return figure
+
+
+def _measured(cells: xr.Dataset, x: str, curve: str) -> list[dict[str, Any]]:
+    """Give the values of the axes that are left at which any cell was measured; the first ones where none was."""
+    others = [name for name in map(str, cells["measured"].dims) if name not in (x, curve, REPETITION)]
+    every = [
+        dict(zip(others, values, strict=True))
+        for values in itertools.product(*(values_of(cells, name) for name in others))
+    ]
+    return [where for where in every if cells["measured"].sel(where).any()] or every[:1]
 
 
 def _notes(summary: xr.Dataset, rows: int, every: int) -> list[str]:
