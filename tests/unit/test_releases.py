@@ -11,18 +11,9 @@ from tpcsweep.configuration.parameters import complete
 from tpcsweep.xrootd import obtaining, releases
 from tpcsweep.xrootd.releases import Release, ReleaseError
 
+from tests.support.releases import folder_of
+
 VERSIONS = st.lists(st.integers(0, 99), min_size=3, max_size=3)
-
-
-def folder_of(place: Path, said: str, libraries: str = "lib") -> Path:
-    """A folder as `make install` leaves it, whose programs say the same of themselves."""
-    (place / "bin").mkdir(parents=True)
-    (place / libraries).mkdir()
-    for name in releases.PROGRAMS:
-        program = place / "bin" / name
-        program.write_text(f"#!/bin/sh\necho {said} >&2\n")
-        program.chmod(0o755)
-    return place
 
 
 @given(VERSIONS, VERSIONS)

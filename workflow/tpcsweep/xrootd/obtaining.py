@@ -41,7 +41,7 @@ from tpcsweep.xrootd.releases import (
 EXTRA = "xrootd"
 """The extra of set-up that has what building from source takes."""
 PACKAGES = ("xrootd-server", "xrootd-server-plugins", "xrootd-plugins", "xrootd-client")
-TARGETS = ("XrdHttp", "XrdHttpTPC", "XrdMacaroons", "XrdSec", "XrdSecProt", "XrdSecunix")
+TARGETS = ("XrdCryptossl", "XrdHttp", "XrdHttpTPC", "XrdMacaroons", "XrdSec", "XrdSecProt", "XrdSecunix")
 """The plugins that sweeps load, without the number that follows their names: that of the major version."""
 UNUSED = ("CEPH", "FUSE", "KRB5", "PYTHON", "READLINE", "SCITOKENS", "TESTS", "VOMS", "XRDCLHTTP", "XRDEC")
 OPTIONS = (

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from tpcsweep.xrootd.releases import Release, ReleaseError, number
+
 PORT = 8080
 CMSD_PORT = 1213
 LOOPBACK = "127.0.0.1"
@@ -31,6 +33,10 @@ so that one started earlier stalls the whole cluster for as long."""
 VALID_HOURS = 365 * 24
 """How long certificates and tokens are valid. They are made for one deployment and go with it, or with its cell: none
 may end before."""
+
+OLDEST = "5.5.0"
+"""The first release that tells of HTTP third-party copies by its monitoring, without which no cell's count of transfers
+is confirmed. Source: XRootD's release notes, 5.5.0, "Provide g-stream monitoring for Third Party Copy"."""
 
 RECEIVE_BUFFER = 1 << 20
 """Bytes that a receive buffer begins with, at most. The kernel's default of 128 KiB leaves its growth to autotuning,
@@ -124,6 +130,26 @@ def configuration(server: Server, credentials: Path, xrdcp: Sequence[str] | None
         *cluster,
     ]
     return "\n".join(lines) + "\n"
+
+
+def require(release: Release) -> None:
+    """Refuse a release that cannot do what the configuration asks for.
+
+    From OLDEST to 6.2 all do it with the same text. What differs between them cannot be set by the older ones, and is
+    left as each has it: how long a server waits for a request (10 s, then 30 s; since 5.7.0 a minute, then five:
+    XrdHttpProtocol.cc, `hailWait` and `readWait`); below which rate the other end of a copy is given up (10 KiB/s for
+    two minutes; `tpc.low_speed` since 5.9.7); that copies from loopback addresses are refused
+    since 5.9.3 (`tpc.allow local`), which no testbed has.
+
+    Raises:
+        ReleaseError: with what the release is, and what is allowed.
+    """
+    version = release.version()
+    if number(version) < number(OLDEST):
+        raise ReleaseError(
+            f"xrootd {release.name} is {version}, allowed: {OLDEST} or later: older ones have no monitoring of HTTP "
+            "third-party copies (`xrootd.mongstream tpc`), by which cells confirm what was copied"
+        )
 
 
 def buffer_sysctls(tcp_buffer: int) -> dict[str, str]:

@@ -132,6 +132,7 @@ class _Deployment:
         """Closes what this process holds open of the deployment; the rest goes by name."""
         # With the machine's lock, as building takes all CPUs: nothing is measured meanwhile.
         self.release = obtain(self.wanted.xrootd, settings.own_releases, request.stage)
+        xrootd.require(self.release)
         user = pwd.getpwnam(servers.USER)
         self.owner = (user.pw_uid, user.pw_gid)
 
