@@ -65,7 +65,7 @@ for name, places in SETTINGS.notebooks.items():
         output:
             figure=in_report(f"{RESULTS}/figures/{name}.png", "Figures", name, name),
             svg=f"{RESULTS}/figures/{name}.svg",
-            table=in_report(f"{RESULTS}/figures/{name}.csv", "Figures", name, name),
+            table=in_report(f"{RESULTS}/figures/{name}.csv", "Cells", name, name),
             notebook=f"{RESULTS}/notebooks/{name}.ipynb",
         log:
             f"{RESULTS}/logs/{name}_notebook.log",
