@@ -115,6 +115,6 @@ def test_a_version_that_nobody_pinned_is_refused_and_leaves_nothing(
 
 def test_cells_measured_before_there_were_releases_have_the_systems() -> None:
     old = {"parameters": {"streams": 1}, "repetition": 1}
-    assert complete(old)["parameters"] == {"xrootd": "system", "streams": 1}
+    assert complete(old)["parameters"]["xrootd"] == "system"
     new = {"parameters": {"xrootd": "5.8.1", "streams": 1}}
-    assert complete(new) == new
+    assert complete(new)["parameters"]["xrootd"] == "5.8.1"
