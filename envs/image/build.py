@@ -182,7 +182,7 @@ def build(out: Path, target: str, name: str, releases: Iterable[str] = ()) -> st
     if target == "workflow":
         layers.append(_extra_layer(layers[0], site, packages("debian-workflow.txt")))
         layers.append(_venv_layer(*layers))
-    layers += [_release_layer(name, folder) for name, folder in sorted(beside.items())]
+    layers += [_release_layer(*release) for release in sorted(beside.items())]
     layers.append(_layer(package_files(), "tpcsweep for Debian's Python", "dev"))
     if target == "workflow":
         layers.append(_layer(repository_files(), "the repository"))
@@ -205,15 +205,20 @@ def checked_name(name: str) -> str:
 
 def named(releases: Iterable[str]) -> dict[str, Path | None]:
     """The folders of releases by their names; None where `obtain` knows it."""
-    named: dict[str, Path | None] = {}
+    folders: dict[str, Path | None] = {}
     for given in releases:
         name, own, folder = given.partition("=")
-        if not name or name == SYSTEM or name in named or bool(own) != bool(folder):
+        if (
+            not re.fullmatch(r"\w[\w.-]*", name)
+            or name == SYSTEM
+            or name in folders
+            or bool(own) != bool(folder)
+        ):
             raise ImageError(
                 f"--xrootd: given {given!r}, allowed: a version, or NAME=/FOLDER, each once; {SYSTEM} is in any image"
             )
-        named[name] = Path(folder) if own else None
-    return named
+        folders[name] = Path(folder) if own else None
+    return folders
 
 
 def packages(file: str) -> list[str]:

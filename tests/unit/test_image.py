@@ -163,7 +163,9 @@ def test_the_layer_of_a_release_follows_its_content(
         image._release_layer("patched", own)
 
 
-@pytest.mark.parametrize("given", [["system"], ["5.8.1", "5.8.1"], ["patched="], ["=/opt/xrootd"], [""]])
+@pytest.mark.parametrize(
+    "given", [["system"], ["5.8.1", "5.8.1"], ["patched="], ["=/opt/xrootd"], [""], ["../x=/f"]]
+)
 def test_a_release_that_no_image_gets_is_refused(tmp_path: Path, given: list[str]) -> None:
     with pytest.raises(
         image.ImageError, match=f"--xrootd: given '{given[-1]}', allowed: a version, or NAME="
