@@ -180,7 +180,7 @@ def test_a_machine_without_python_3_11_builds_the_same(
     built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(image, "_python", lambda: None)
-    assert image.build(tmp_path / "again.tar", "site", build.IMAGE) == digest(built)
+    assert image.build(tmp_path / "again.tar", "site", build.IMAGE, [build.RELEASE]) == digest(built)
 
 
 def digest(archive: Path) -> str:
