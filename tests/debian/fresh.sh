@@ -8,4 +8,4 @@ cd -P "$(dirname "$0")/../.."
 make setup
 .venv/bin/snakemake --config sweep=smoke
 make test-fast
-.venv/bin/python -m pytest tests/real/test_{tools,more_tools,places,netem_uml,report}.py --durations=15 --durations-min=5
+.venv/bin/python -m pytest tests/real/test_{tools,more_tools,netem_uml,report}.py --durations=15 --durations-min=5
