@@ -84,7 +84,7 @@ def test_a_removed_cell_is_measured_again_and_no_other(measured: ClusterSweep, a
 
 def test_cells_have_the_fields_that_they_have_on_this_machine(measured: ClusterSweep) -> None:
     for cell in loaded(measured):
-        assert differing(cell, own="kubernetes") == {}
+        assert differing(cell, "kubernetes", "xrootd") == {}
         # Whose the nodes' other processes are cannot be known there.
         assert cell["summary"]["machine_others"] is None
         assert cell["summary"]["machine_work"] > 0

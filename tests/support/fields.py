@@ -27,13 +27,13 @@ EVERYWHERE = {
 }
 
 
-def differing(cell: dict[str, Any], own: str) -> dict[str, list[str]]:
-    """The parts of a cell that have other fields, or another order of them; `own` is of this testbed's provenance."""
+def differing(cell: dict[str, Any], *own: str) -> dict[str, list[str]]:
+    """The parts of a cell that have other fields, or another order of them; `own` are of this testbed's provenance."""
     wanted = {part: names.split() for part, names in EVERYWHERE.items()}
     # `others` is of those alone that were measured once more.
     cell = {name: value for name, value in cell.items() if name != "others"}
     found = {part: list(cell if part == "cell" else cell[part]) for part in wanted}
     # What is known of where a cell was measured comes in the order in which it was asked.
-    wanted["provenance"] = sorted([*wanted["provenance"], own])
+    wanted["provenance"] = sorted([*wanted["provenance"], *own])
     found["provenance"].sort()
     return {part: found[part] for part in wanted if found[part] != wanted[part]}

@@ -13,7 +13,7 @@ from typing import Any
 
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.configuration.testbeds import Netns
+from tpcsweep.configuration.testbeds import Netns, OwnRelease
 from tpcsweep.linux import signals
 from tpcsweep.measure.cell import measure
 from tpcsweep.testbeds import Request
@@ -32,10 +32,17 @@ ROUGH = Measurement(min_time=1.0, max_time=5.0, precision=0.5)
 
 
 @contextlib.contextmanager
-def site_of(folder: Path, tools: Sequence[str] = (), streams: int = 1, **parameters: Any) -> Iterator[Site]:
+def site_of(
+    folder: Path,
+    tools: Sequence[str] = (),
+    streams: int = 1,
+    own: Sequence[OwnRelease] = (),
+    **parameters: Any,
+) -> Iterator[Site]:
     """A deployment, with the machine's lock; nothing of it may stay."""
-    settings = Netns(kind="netns", memory=2 << 30, path="measure")
-    request = Request("test", "deployment", Parameters(**parameters), tools, 0.0, folder, print, streams)
+    settings = Netns(kind="netns", memory=2 << 30, path="measure", releases=tuple(own))
+    asked = Parameters(**{**settings.defaults(), **parameters})
+    request = Request("test", "deployment", asked, tools, 0.0, folder, print, streams)
     owner = state.Owner("test", "deployment", os.getpid(), str(folder))
     handlers = {number: signal.getsignal(number) for number in signals.ENDING}
     with state.exclusive(owner, waiting=print):

@@ -302,7 +302,7 @@ def test_broken_yaml_names_its_line(root: Path) -> None:
         (
             "kind: netns\nmax_rt: 5",
             "max_rt: given an unknown key, allowed: max_rtt? "
-            "one of kind, cpus, max_bandwidth, max_rtt, memory, disk, path",
+            "one of kind, cpus, max_bandwidth, max_rtt, memory, disk, releases, path",
         ),
     ],
 )

@@ -3,7 +3,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+from tpcsweep.xrootd import releases
 from tpcsweep.xrootd import servers as xrootd
+
+from tests.support.releases import folder_of
 
 FOLDER, ROOT, SECRETS = Path("/run/x/nodes"), Path("/run/x/data"), Path("/run/x/credentials")
 
@@ -46,7 +50,7 @@ def test_cmsd_never_sees_http_or_tls() -> None:
 
 def test_the_root_protocol_is_served_where_it_is_asked_for() -> None:
     _, [origin] = xrootd.side("src", "10.0.0.1", ["10.0.0.1"], FOLDER, ROOT)
-    wanted = xrootd.configuration(origin, SECRETS, True)
+    wanted = xrootd.configuration(origin, SECRETS, ["/opt/xrootd/bin/xrdcp"])
     assert "sec.protocol unix" not in text(origin)
     assert "sec.protocol unix" in wanted
     assert "ofs.tpc" not in outside_xrootd(wanted)
@@ -56,3 +60,15 @@ def test_third_party_copy_comes_with_tls_and_macaroons() -> None:
     _, [origin] = xrootd.side("src", "10.0.0.1", ["10.0.0.1"], FOLDER, ROOT)
     for line in ("xrd.tls ", "http.exthandler xrdtpc", "http.exthandler xrdmacaroons", "macaroons.secretkey"):
         assert line in text(origin)
+
+
+@pytest.mark.parametrize("version", ["5.4.3", "4.12.7"])
+def test_a_release_that_cannot_confirm_copies_is_refused(version: str, tmp_path: Path) -> None:
+    release = releases.read("old", folder_of(tmp_path / "old", f"v{version}"))
+    with pytest.raises(releases.ReleaseError, match=rf"xrootd old is {version}, allowed: 5\.5\.0 or later"):
+        xrootd.require(release)
+
+
+@pytest.mark.parametrize("version", ["5.5.0", "5.10.1", "6.2.0"])
+def test_a_release_that_can_is_taken(version: str, tmp_path: Path) -> None:
+    xrootd.require(releases.read("new", folder_of(tmp_path / "new", f"v{version}")))

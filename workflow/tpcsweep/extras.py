@@ -62,7 +62,24 @@ def _simgrid() -> bool:
 
 
 def _ns3() -> bool:
-    look = "#if !__has_include(<ns3/core-module.h>)\n#error\n#endif\n"
+    return _headers("ns3/core-module.h")
+
+
+def _xrootd() -> bool:
+    headers = (
+        "curl/curl.h",
+        "json-c/json.h",
+        "macaroons.h",
+        "openssl/ssl.h",
+        "tinyxml.h",
+        "uuid/uuid.h",
+        "zlib.h",
+    )
+    return _programs("cmake", "ninja")() and _headers(*headers)
+
+
+def _headers(*names: str) -> bool:
+    look = "".join(f"#if !__has_include(<{name}>)\n#error\n#endif\n" for name in names)
     return _succeeds(["g++", "-E", "-x", "c++", "-"], look)
 
 
@@ -83,6 +100,7 @@ EXTRAS: Mapping[str, Extra] = MappingProxyType(
         "models": Extra("scikit-learn and plotly", _modules("sklearn", "plotly")),
         "ns3": Extra("g++ and ns-3 (libns3-dev)", _ns3),
         "parquet": Extra("pyarrow", _modules("pyarrow")),
+        "xrootd": Extra("what building XRootD from source takes (cmake, ninja, g++ and libraries)", _xrootd),
         "simulation": Extra(f"SimGrid for {SIMGRID_PYTHON} (python3-simgrid)", _simgrid),
     }
 )

@@ -15,9 +15,11 @@ from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.parameters import DEPLOYMENT, Value, chosen, show_value
 from tpcsweep.configuration.problems import Problem, raise_any, suggest
 from tpcsweep.configuration.sweep import Cell, Grid, Sweep
+from tpcsweep.configuration.testbeds import Netns
 from tpcsweep.configuration.units import SIZE, show
 from tpcsweep.extras import EXTRAS
 from tpcsweep.tools import TOOLS, Tool
+from tpcsweep.xrootd.obtaining import EXTRA, to_build
 
 
 def require(configuration: Configuration) -> None:
@@ -39,7 +41,16 @@ def extras(configuration: Configuration) -> list[str]:
     if kind in EXTRAS:
         return [kind]
     tools = _combinations(configuration.grid, ("tool",))
-    return sorted({extra for (tool,) in tools if (extra := TOOLS[str(tool)].extra)})
+    return sorted(
+        {extra for (tool,) in tools if (extra := TOOLS[str(tool)].extra)} | _building(configuration)
+    )
+
+
+def _building(configuration: Configuration) -> set[str]:
+    """Give the extra that building releases takes, where any has to be built."""
+    own = configuration.testbed.own_releases if isinstance(configuration.testbed, Netns) else {}
+    releases = (str(name) for (name,) in _combinations(configuration.grid, ("xrootd",)))
+    return {EXTRA} if any(to_build(name, own) for name in releases) else set()
 
 
 @dataclass(frozen=True, slots=True)

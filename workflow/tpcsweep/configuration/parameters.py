@@ -6,7 +6,7 @@ The order of the fields is the order of the axes in paths and datasets: what cha
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Annotated, Any, Literal, get_type_hints
 
 from pydantic import (
@@ -22,6 +22,7 @@ from pydantic import (
 
 from tpcsweep.configuration.problems import LIST_TAG, VALUE_TAG, fault
 from tpcsweep.configuration.units import CORES, COUNT, DURATION, FRACTION, RATE, RTT, SIZE, Quantity, show
+from tpcsweep.xrootd.releases import SYSTEM
 
 Value = str | int | float | None
 """What a parameter holds, in base units."""
@@ -47,6 +48,10 @@ class Strict(BaseModel):
 class DeploymentParameters(Strict):
     """What changes servers or paths: another value is another deployment."""
 
+    xrootd: Word = Field(
+        default=SYSTEM,
+        description="release of XRootD that the servers are: system, a version, or a testbed's own",
+    )
     origins: Count = Field(
         default=1, description="XRootD origins of each side; more than one has a redirector"
     )
@@ -103,6 +108,14 @@ DEPLOYMENT = tuple(DeploymentParameters.model_fields)
 """Names of the parameters that change the deployment, in order."""
 CELL = tuple(name for name in Parameters.model_fields if name not in DEPLOYMENT)
 """Names of the others, in order."""
+
+BEFORE: Mapping[str, Value] = {"xrootd": SYSTEM}
+"""What cells had that were measured before a parameter was known: their specifications do not name it."""
+
+
+def complete(specification: Mapping[str, Any]) -> dict[str, Any]:
+    """Give a cell's specification with what it does not name, as it is older than some parameter."""
+    return {**specification, "parameters": {**BEFORE, **specification.get("parameters", {})}}
 
 
 def quantity(name: str) -> Quantity | None:

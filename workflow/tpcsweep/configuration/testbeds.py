@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from ipaddress import ip_interface
+from pathlib import Path as FilePath
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
@@ -17,6 +18,7 @@ from tpcsweep.configuration.parameters import AnyText, Bytes, Rate, Seconds, Str
 from tpcsweep.configuration.physics import Physics
 from tpcsweep.configuration.problems import Fault, fault, refuse
 from tpcsweep.configuration.units import CORES, COUNT, DURATION, RTT, SIZE, Quantity, show
+from tpcsweep.xrootd.releases import RECOMMENDED, SYSTEM
 
 _DOMAIN = r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::[0-9]+)?"
 _NAME = r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*"
@@ -55,6 +57,15 @@ PathRule = Annotated[
 ]
 
 
+def _release_faults(names: list[str]) -> Iterator[Fault]:
+    """Give names of releases that are taken, by another or by what the names of XRootD's own releases look like."""
+    for index, name in enumerate(names):
+        if name == SYSTEM or name[0].isdigit():
+            yield ("releases", index), name, f"a name that begins with a letter and is not {SYSTEM}"
+        elif name in names[:index]:
+            yield ("releases", index), f"{name} again", "each name once"
+
+
 def _list(values: Iterable[str]) -> str:
     return ", ".join(values) or "nothing"
 
@@ -79,6 +90,15 @@ class _Settings(Strict):
         return {}
 
 
+class OwnRelease(Strict):
+    """A release of XRootD that a site has built itself."""
+
+    name: Word = Field(description="what the parameter `xrootd` calls it")
+    path: Annotated[str, Field(pattern="^/")] = Field(
+        strict=True, description="folder with its bin/ and lib/ or lib64/, as `make install` leaves it"
+    )
+
+
 class Netns(_Settings):
     """Network namespaces on this machine."""
 
@@ -101,7 +121,23 @@ class Netns(_Settings):
         strict=True,
         description="folder on a disk for the files of layers that have one; made where it is missing",
     )
+    releases: tuple[OwnRelease, ...] = Field(
+        default=(), description="releases of XRootD that were built here, for the parameter `xrootd`"
+    )
     path: PathRule = "measure"
+
+    @model_validator(mode="after")
+    def _names(self) -> Netns:
+        refuse(Netns, _release_faults([release.name for release in self.releases]))
+        return self
+
+    @property
+    def own_releases(self) -> dict[str, FilePath]:
+        return {release.name: FilePath(release.path) for release in self.releases}
+
+    def defaults(self) -> dict[str, Value]:
+        """Give the release that sweeps have that name none: not the system's, which may crash."""
+        return {"xrootd": RECOMMENDED}
 
 
 class Placement(Strict):
@@ -216,6 +252,9 @@ class Kubernetes(_Settings):
         default="IfNotPresent", description="when nodes pull the image"
     )
     pull_secrets: tuple[str, ...] = Field(default=(), description="names of secrets to pull the image with")
+    releases: tuple[Word, ...] = Field(
+        default=(), description="releases of XRootD that the image has beside its system's"
+    )
     paths: Paths = Field(description="the paths between source and destination")
     bandwidth: Rate = Field(
         description="bandwidth of the paths; with netem the largest that may be asked for"

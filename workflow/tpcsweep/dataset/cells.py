@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tpcsweep.configuration.parameters import Value
+from tpcsweep.configuration.parameters import Value, complete
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset.series import Record, record_of
 from tpcsweep.dataset.summary import Row, hole, row_of
@@ -69,7 +69,7 @@ class Reader:
         """
         path = Path(file)
         cell = _read(path)
-        spec = cell["spec"]
+        spec = complete(cell["spec"])
         if wanted is not None and spec != wanted:
             raise DatasetError(
                 f"{path}: measured under another specification: {differences(spec, wanted)}; "

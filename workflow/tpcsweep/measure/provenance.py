@@ -34,8 +34,8 @@ def machine() -> dict[str, Any]:
 
 
 def software(tools: Iterable[str]) -> dict[str, str]:
-    """Versions of the servers and of the tools asked for, where they are installed."""
-    versions = package_versions("xrootd-server", "xrootd-server-plugins", "iproute2")
+    """Versions of the tools asked for, where they are installed; servers are asked themselves (`Release.describe`)."""
+    versions = package_versions("iproute2")
     for tool in tools:
         versions |= TOOLS[tool].versions()
     return versions
@@ -48,7 +48,8 @@ def workflow(site: Mapping[str, Any]) -> dict[str, Any]:
         "tpcsweep": version("tpcsweep"),
         "snakemake": version("snakemake"),
     }
-    return {**site, "commit": commit(), "software": {**site["software"], **here}}
+    servers = {"xrootd": site["xrootd"]["version"]} if "xrootd" in site else {}
+    return {**site, "commit": commit(), "software": {**servers, **site["software"], **here}}
 
 
 @cache

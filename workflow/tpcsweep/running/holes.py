@@ -11,6 +11,7 @@ from typing import NamedTuple
 import orjson
 
 from tpcsweep.configuration.loading import Configuration, wanted
+from tpcsweep.configuration.parameters import complete
 from tpcsweep.configuration.sweep import Cell, by_deployment
 from tpcsweep.files import write_json, write_text
 from tpcsweep.running import results
@@ -48,7 +49,7 @@ def foldable(configuration: Configuration) -> tuple[list[Path], str]:
         if not results.stale(file, spec):
             measured += 1
             files.append(file)
-        elif results.left_out(file) and results.read(file)["spec"] == spec:
+        elif results.left_out(file) and complete(results.read(file)["spec"]) == spec:
             files.append(file)
     if not measured:
         command = _command(configuration, "cells")

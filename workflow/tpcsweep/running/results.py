@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 import psutil
 
+from tpcsweep.configuration.parameters import complete
 from tpcsweep.files import replacing
 from tpcsweep.variables import NOT_MEASURED
 
@@ -30,7 +31,7 @@ def stale(path: Path, wanted: Mapping[str, Any]) -> bool:
             if file.read(len(head)) == head:  # nearly always, and 10⁵ whole files are not read for it
                 return False
         content = read(path)
-        return bool(content["spec"] != wanted or content.get("status") == NOT_MEASURED)
+        return complete(content["spec"]) != complete(wanted) or content.get("status") == NOT_MEASURED
     except (FileNotFoundError, orjson.JSONDecodeError, KeyError, TypeError):
         return True
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from tpcsweep.xrootd.releases import Release, ReleaseError, number
+
 PORT = 8080
 CMSD_PORT = 1213
 LOOPBACK = "127.0.0.1"
@@ -31,6 +33,10 @@ so that one started earlier stalls the whole cluster for as long."""
 VALID_HOURS = 365 * 24
 """How long certificates and tokens are valid. They are made for one deployment and go with it, or with its cell: none
 may end before."""
+
+OLDEST = "5.5.0"
+"""The first release that tells of HTTP third-party copies by its monitoring, without which no cell's count of transfers
+is confirmed. Source: XRootD's release notes, 5.5.0, "Provide g-stream monitoring for Third Party Copy"."""
 
 RECEIVE_BUFFER = 1 << 20
 """Bytes that a receive buffer begins with, at most. The kernel's default of 128 KiB leaves its growth to autotuning,
@@ -80,10 +86,11 @@ def side(
     return redirector or None, origins
 
 
-def configuration(server: Server, credentials: Path, root: bool = False) -> str:
+def configuration(server: Server, credentials: Path, xrdcp: Sequence[str] | None = None) -> str:
     """Give the text of the configuration file of a server, which its xrootd and its cmsd read.
 
-    With `root` it also serves the root protocol; otherwise that protocol gives access to nothing.
+    With the beginning of a command line of `xrdcp`, which pulls its files then, it also serves the root protocol;
+    otherwise that protocol gives access to nothing.
     """
     manager = [f"all.manager {server.manager}:{CMSD_PORT}"] if server.manager else []
     cluster = _MANAGER if server.role == "manager" else []
@@ -112,7 +119,7 @@ def configuration(server: Server, credentials: Path, root: bool = False) -> str:
         f"macaroons.maxduration {VALID_HOURS * 3600}",
         "tpc.trace info error warning",
         f"xrootd.mongstream tpc use flush 1s send json dflthdr {LOOPBACK}:{MONITOR_PORT}",
-        *(_ROOT if root else ()),
+        *(_root(xrdcp) if xrdcp else ()),
         "fi",
         "xrd.network nodnr",
         "ofs.authorize 1",
@@ -123,6 +130,26 @@ def configuration(server: Server, credentials: Path, root: bool = False) -> str:
         *cluster,
     ]
     return "\n".join(lines) + "\n"
+
+
+def require(release: Release) -> None:
+    """Refuse a release that cannot do what the configuration asks for.
+
+    From OLDEST to 6.2 all do it with the same text. What differs between them cannot be set by the older ones, and is
+    left as each has it: how long a server waits for a request (10 s, then 30 s; since 5.7.0 a minute, then five:
+    XrdHttpProtocol.cc, `hailWait` and `readWait`); below which rate the other end of a copy is given up (10 KiB/s for
+    two minutes; `tpc.low_speed` since 5.9.7); that copies from loopback addresses are refused
+    since 5.9.3 (`tpc.allow local`), which no testbed has.
+
+    Raises:
+        ReleaseError: with what the release is, and what is allowed.
+    """
+    version = release.version()
+    if number(version) < number(OLDEST):
+        raise ReleaseError(
+            f"xrootd {release.name} is {version}, allowed: {OLDEST} or later: older ones have no monitoring of HTTP "
+            "third-party copies (`xrootd.mongstream tpc`), by which cells confirm what was copied"
+        )
 
 
 def buffer_sysctls(tcp_buffer: int) -> dict[str, str]:
@@ -138,12 +165,14 @@ def without_secrets(text: str) -> str:
     return _SECRET.sub(r"\1[removed]", text)
 
 
-_ROOT = [
-    # Who comes says who it is, and is believed: for networks where nobody else comes. See docs/layers.md.
-    "xrootd.seclib libXrdSec.so",
-    "sec.protocol unix",
-    "ofs.tpc pgm /usr/bin/xrdcp --server",
-]
+def _root(xrdcp: Sequence[str]) -> list[str]:
+    return [
+        # Who comes says who it is, and is believed: for networks where nobody else comes. See docs/layers.md.
+        "xrootd.seclib libXrdSec.so",
+        "sec.protocol unix",
+        f"ofs.tpc pgm {' '.join(xrdcp)} --server",
+    ]
+
 
 _MANAGER = [
     # The default start-up delay is 90 s; one second is the least.

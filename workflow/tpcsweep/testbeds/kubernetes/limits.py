@@ -10,6 +10,7 @@ from tpcsweep.configuration.testbeds import Kubernetes
 from tpcsweep.configuration.units import RATE, RTT, SIZE, show
 from tpcsweep.testbeds.rules import at_most, one_of
 from tpcsweep.tools import TOOLS
+from tpcsweep.xrootd.releases import SYSTEM
 
 LARGEST_RTT = 2000.0
 """In ms, what netem is used for."""
@@ -73,8 +74,15 @@ def _servers(testbed: Kubernetes, file: str) -> list[Rule]:
         why = f"runs at the {place}" if place != "client" else f"needs servers of {protocol}"
         return f"one of {', '.join(able)}: {value} {why}, and pods have XRootD's alone, for HTTP"
 
+    def xrootd(name: str) -> str | None:
+        known = [SYSTEM, *testbed.releases]
+        return (
+            None if name in known else f"{suggest(name, known)}, as the image has them (releases in {file})"
+        )
+
     rules = [
         Rule(("tool",), tool),
+        Rule(("xrootd",), xrootd),
         one_of("layer", ["memory_to_memory"], "memory_to_memory: the files of pods are in memory"),
         one_of("mtu", [testbed.mtu], f"{show(testbed.mtu, SIZE)} (mtu in {file})"),
     ]

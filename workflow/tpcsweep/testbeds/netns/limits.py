@@ -18,6 +18,7 @@ from tpcsweep.configuration.units import CORES, RATE, RTT, SIZE, show
 from tpcsweep.paths.plan import SMALLEST_RTT
 from tpcsweep.testbeds.netns.machine import emulator
 from tpcsweep.testbeds.rules import at_most
+from tpcsweep.xrootd.releases import known
 
 IN_MEMORY = ("tmpfs", "ramfs")
 _CONGESTION_CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -87,6 +88,10 @@ def _rules(testbed: Netns, file: str, machine: Machine) -> list[Rule]:
     def congestion_control(value: str) -> str | None:
         return None if value in machine.congestion_controls else suggest(value, machine.congestion_controls)
 
+    def xrootd(name: str) -> str | None:
+        names = known(release.name for release in testbed.releases)
+        return None if name in names else f"{suggest(name, names)} (or a name in releases of {file})"
+
     def layer(value: str) -> str | None:
         if "disk" not in value or machine.disk_kind not in IN_MEMORY:
             return None
@@ -107,6 +112,7 @@ def _rules(testbed: Netns, file: str, machine: Machine) -> list[Rule]:
         at_most("bandwidth", testbed.max_bandwidth, RATE, f" (max_bandwidth in {file})"),
         *emulated(),
         Rule(("congestion_control",), congestion_control),
+        Rule(("xrootd",), xrootd),
         Rule(("layer",), layer),
         Rule(("file_size", "streams", "source_content", "layer"), files),
     ]

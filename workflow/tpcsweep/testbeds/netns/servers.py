@@ -23,6 +23,7 @@ from tpcsweep.linux.namespaces import inside, listening, socket_inside
 from tpcsweep.tools import Place, Service, Tool
 from tpcsweep.xrootd import probe
 from tpcsweep.xrootd import servers as xrootd
+from tpcsweep.xrootd.releases import Release
 from tpcsweep.xrootd.servers import Server
 
 USER = "xrootd"
@@ -154,6 +155,7 @@ class Servers:
     prefix: str
     sides: Sequence[Side]
     credentials: Path
+    release: Release
     processes: Processes
     tools: Sequence[Tool]
     streams: int
@@ -235,11 +237,14 @@ class Servers:
         server.folder.mkdir(parents=True)
         shutil.chown(server.folder, USER, USER)
         root = any(tool.protocol == "root" for tool in self.tools)
-        (server.folder / "xrootd.cfg").write_text(xrootd.configuration(server, self.credentials, root))
+        pull = self.release.command("xrdcp") if root else None
+        (server.folder / "xrootd.cfg").write_text(xrootd.configuration(server, self.credentials, pull))
 
     def _run(self, server: Server, program: str) -> None:
         files = ["-c", str(server.folder / "xrootd.cfg"), "-l", str(_log(server, program))]
-        self.processes.start(server.name, [*IDENTITY, program, *files], server.folder, program=program)
+        self.processes.start(
+            server.name, [*IDENTITY, *self.release.command(program), *files], server.folder, program=program
+        )
 
     def _accepts(self, server: Server) -> bool:
         with socket_inside(f"{self.prefix}-{server.name}", socket.AF_INET, socket.SOCK_STREAM) as plain:

@@ -45,6 +45,8 @@ from tpcsweep.tools import TOOLS, Place
 from tpcsweep.xrootd import credentials
 from tpcsweep.xrootd import servers as xrootd
 from tpcsweep.xrootd.monitoring import Monitor
+from tpcsweep.xrootd.obtaining import obtain
+from tpcsweep.xrootd.releases import ReleaseError
 
 EXPECTED = (
     machine.MachineError,
@@ -55,6 +57,7 @@ EXPECTED = (
     ClientError,
     TeardownError,
     state.BusyError,
+    ReleaseError,
 )
 ON_DISK = {"memory_to_disk": ("dst",), "disk_to_disk": topology.SIDES}
 """The sides whose files are on a disk, by layer."""
@@ -127,6 +130,9 @@ class _Deployment:
         self.processes = Processes(self.prefix, self.tree, self.commands, children)
         self.opened = contextlib.ExitStack()
         """Closes what this process holds open of the deployment; the rest goes by name."""
+        # With the machine's lock, as building takes all CPUs: nothing is measured meanwhile.
+        self.release = obtain(self.wanted.xrootd, settings.own_releases, request.stage)
+        xrootd.require(self.release)
         user = pwd.getpwnam(servers.USER)
         self.owner = (user.pw_uid, user.pw_gid)
 
@@ -154,7 +160,13 @@ class _Deployment:
             self._storage(side)
         monitor, arrivals = self._monitor(sides), self._arrivals(sides)
         started = Servers(
-            self.prefix, list(sides.values()), secrets, self.processes, tools, self.request.streams
+            self.prefix,
+            list(sides.values()),
+            secrets,
+            self.release,
+            self.processes,
+            tools,
+            self.request.streams,
         )
         started.start()
         if not sides["dst"].disk and self.request.arriving:  # while the servers come up
@@ -291,6 +303,7 @@ class _Deployment:
         return {
             **provenance.machine(),
             "software": provenance.software(self.request.tools),
+            "xrootd": self.release.describe(),
             "deployment": self.folder.name,
             "path": {"measured": asdict(measured), **link.describe()},
             "sysctls": self._sysctls(nodes),

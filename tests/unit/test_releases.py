@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What names of XRootD's releases mean, and how their programs are started."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tpcsweep.configuration.parameters import complete
+from tpcsweep.xrootd import obtaining, releases
+from tpcsweep.xrootd.releases import Release, ReleaseError
+
+from tests.support.releases import folder_of
+
+VERSIONS = st.lists(st.integers(0, 99), min_size=3, max_size=3)
+
+
+@given(VERSIONS, VERSIONS)
+def test_versions_compare_as_numbers(left: list[int], right: list[int]) -> None:
+    first, second = (".".join(map(str, version)) for version in (left, right))
+    assert (releases.number(first) < releases.number(second)) == (left < right)
+
+
+def test_each_version_has_a_hash_and_all_can_be_named() -> None:
+    known = releases.known(["patched"])
+    assert known[:2] == ["system", "patched"]
+    assert {"5.5.3", "5.8.1", "5.9.9", "6.2.0", "5.8.1-source"} < set(known)
+    assert len(known) == len(set(known))
+    assert set(releases.DEBIAN) < set(releases.sources())
+    assert releases.RECOMMENDED in releases.DEBIAN  # in seconds, everywhere
+
+
+def test_the_systems_programs_are_those_of_the_path() -> None:
+    assert Release("system").command("cmsd") == ["cmsd"]
+
+
+def test_a_release_without_a_loader_has_its_own_libraries_first(tmp_path: Path) -> None:
+    made = releases.read("patched", folder_of(tmp_path / "x", "v6.3.0-rc1", "lib64"))
+    command = made.command("xrootd")
+    assert command[-1] == str(tmp_path / "x/bin/xrootd")
+    assert f"{tmp_path}/x/lib64" in command[1]
+    assert made.version() == "6.3.0-rc1"
+
+
+def test_a_release_with_a_loader_is_started_by_it(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "x", "v1.2.3")
+    loader = folder / "lib/ld-linux-x86-64.so.2"
+    loader.touch()
+    assert releases.read("5.9.9", folder).command("cmsd") == [
+        *(str(loader), "--argv0", "cmsd", "--library-path", f"{folder}/lib:{folder}/lib64"),
+        f"{folder}/bin/cmsd",
+    ]
+
+
+@pytest.mark.parametrize("said", ["", "Segmentation fault", "version 5"])
+def test_a_program_that_does_not_say_its_version_is_refused(said: str, tmp_path: Path) -> None:
+    with pytest.raises(ReleaseError, match=r"xrootd odd: .* allowed: a version such as v5\.9\.9"):
+        releases.read("odd", folder_of(tmp_path / "x", said)).version()
+
+
+def test_a_folder_without_a_program_is_refused(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "x", "v1.2.3")
+    (folder / "bin/cmsd").unlink()
+    with pytest.raises(ReleaseError, match=r"xrootd mine: .*/bin/cmsd is not there: allowed is a folder"):
+        obtaining.obtain("mine", {"mine": folder}, print)
+
+
+def test_what_an_image_lacks_is_refused_with_what_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(releases, "IN_IMAGE", tmp_path)
+    folder_of(tmp_path / "5.8.1", "v5.8.1")
+    assert releases.in_image("5.8.1").version() == "5.8.1"
+    assert releases.in_image("system").folder is None
+    with pytest.raises(ReleaseError, match=r"xrootd 6\.2\.0: the image has no .*of others 5\.8\.1"):
+        releases.in_image("6.2.0")
+
+
+def test_a_sites_folder_is_recorded_with_the_hash_of_what_is_in_it(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "x", "v6.3.0")
+    first = obtaining.obtain("mine", {"mine": folder}, print).describe()
+    assert first["release"] == "mine"
+    assert first["version"] == "6.3.0"
+    (folder / "lib/libXrdHttp-6.so").write_bytes(b"patched")
+    assert obtaining.obtain("mine", {"mine": folder}, print).describe()["digest"] != first["digest"]
+
+
+def test_what_the_cache_has_is_not_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TPCSWEEP_CACHE", str(tmp_path))
+    assert obtaining.to_build("6.2.0", {})
+    assert not any(obtaining.to_build(name, {"6.9": tmp_path}) for name in ("system", "5.8.1", "6.9"))
+    place = obtaining._place("6.2.0")
+    folder_of(place, "v6.2.0")
+    assert not obtaining.to_build("6.2.0", {})
+    assert obtaining.obtain("6.2.0", {}, print).folder == place
+
+
+def test_another_cache_is_asked_for_where_this_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("TPCSWEEP_CACHE", str(tmp_path / "file"))
+    with pytest.raises(ReleaseError, match="TPCSWEEP_CACHE names another"):
+        obtaining.obtain("6.2.0", {}, print)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gets that far")
+def test_a_version_that_nobody_pinned_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TPCSWEEP_CACHE", str(tmp_path))
+    with pytest.raises(ReleaseError, match=r"xrootd 9\.9\.9: no source archive .*envs/xrootd\.txt"):
+        obtaining.obtain("9.9.9", {}, print)
+
+
+def test_cells_measured_before_there_were_releases_have_the_systems() -> None:
+    old = {"parameters": {"streams": 1}, "repetition": 1}
+    assert complete(old)["parameters"] == {"xrootd": "system", "streams": 1}
+    new = {"parameters": {"xrootd": "5.8.1", "streams": 1}}
+    assert complete(new) == new
