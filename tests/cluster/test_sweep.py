@@ -112,6 +112,23 @@ def test_deployments_run_side_by_side_on_nodes_of_their_own(namespace: Space, tm
     assert namespace.left() == {}
 
 
+def test_data_go_in_the_clear_and_servers_let_everybody_in(namespace: Space, tmp_path: Path) -> None:
+    asked = {
+        "authorization": ["macaroons", "none"],
+        "encryption": ["tls", "none"],
+        "tool": ["curl", "gfal-copy"],
+    }
+    # gfal2 asks for macaroons by https alone.
+    refused = {"authorization": "macaroons", "encryption": "none", "tool": "gfal-copy"}
+    sweep = namespace.sweep(
+        tmp_path, local_testbed(namespace.name), parameters={**ONE, **asked}, exclude=[refused]
+    )
+    done = sweep.run("cells", timeout=1800)
+    assert done.returncode == 0, done.stdout
+    assert [cell["message"] for cell in loaded(sweep) if cell["status"] != "ok"] == []
+    assert len(sweep.cells()) == 7
+
+
 def nodes(provenance: dict[str, Any]) -> set[str]:
     """Those of a deployment's servers; clients may share one."""
     pods = provenance["kubernetes"]["pods"]

@@ -22,15 +22,17 @@ from tests.support.sites import MIB
 
 HERE = Path(__file__).parent
 POOL = Pool()
+PAIR = {
+    "tools": ["davix-put", "davix-get", "xrdcp", "xrdcp-direct", "globus-url-copy"],
+    "streams": 2,
+    "rtt": 2,
+    "bandwidth": 0.2,
+    "tcp_buffer": 8 * MIB,
+    "mtu": 1500,
+}
 SHARED = {
-    "pair": {
-        "tools": ["davix-put", "davix-get", "xrdcp", "xrdcp-direct", "globus-url-copy"],
-        "streams": 2,
-        "rtt": 2,
-        "bandwidth": 0.2,
-        "tcp_buffer": 8 * MIB,
-        "mtu": 1500,
-    },
+    "pair": PAIR,
+    "open_pair": {**PAIR, "authorization": "none"},
     "clusters": {"tools": ["xrdcp", "globus-url-copy"], "origins": 2, "rtt": 2, "bandwidth": 0.2},
 }
 """Deployments for tests that only look."""
@@ -57,6 +59,12 @@ def kept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Site:
     """One origin on each side, with the servers of all tools that move files."""
     return POOL.site(lambda: tmp_path_factory.mktemp("pair"), SHARED["pair"])
+
+
+@pytest.fixture
+def open_pair(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """The same, which lets everybody in."""
+    return POOL.site(lambda: tmp_path_factory.mktemp("open"), SHARED["open_pair"])
 
 
 @pytest.fixture

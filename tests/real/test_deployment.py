@@ -55,7 +55,9 @@ def test_loss_is_seen_as_retransmissions(tmp_path: Path) -> None:
 
 def test_a_server_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     configuration = xrootd.configuration
-    monkeypatch.setattr(xrootd, "configuration", lambda *a: configuration(*a) + "xrd.port nonsense\n")
+    monkeypatch.setattr(
+        xrootd, "configuration", lambda *a, **k: configuration(*a, **k) + "xrd.port nonsense\n"
+    )
     with pytest.raises(DeploymentError, match="nonsense") as error, site_of(tmp_path, rtt=0):
         pass
     assert "nothing after" not in str(error.value)  # it was not waited for

@@ -319,8 +319,8 @@ def test_a_token_that_expires_in_a_cell(tmp_path: Path, monkeypatch: pytest.Monk
     """Curl's is fetched once for a cell; gfal-copy gets its own for each transfer."""
     configuration = xrootd.configuration
 
-    def expiring(*given: Any) -> str:
-        text, count = re.subn(r"(macaroons\.maxduration) \d+", r"\1 2", configuration(*given))
+    def expiring(*given: Any, **more: Any) -> str:
+        text, count = re.subn(r"(macaroons\.maxduration) \d+", r"\1 2", configuration(*given, **more))
         assert count == 1
         return text
 

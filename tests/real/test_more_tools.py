@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tpcsweep.testbeds.netns.site import Site
 from tpcsweep.tools import TOOLS
 
-from tests.support.sites import MIB, ROUGH, arrives, cell, files, whole
+from tests.support.sites import MIB, ROUGH, arrives, cell, files, site_of, whole
 
 pytestmark = pytest.mark.real
 
@@ -26,6 +28,11 @@ def test_what_arrives_is_what_was_sent(pair: Site, tool: str) -> None:
 @pytest.mark.parametrize("tool", ["xrdcp", "xrdcp-direct", "globus-url-copy"])
 def test_what_arrives_over_several_connections_is_what_was_sent(pair: Site, tool: str) -> None:
     arrives(pair, tool, tcp_streams=4)
+
+
+def test_the_systems_own_servers_make_copies_by_xrdcp(tmp_path: Path) -> None:
+    with site_of(tmp_path, tools=["xrdcp"], bandwidth=0.2, xrootd="system") as site:
+        arrives(site, "xrdcp")
 
 
 @pytest.mark.parametrize("tool", TOOLS_OF_FILES)

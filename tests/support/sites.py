@@ -85,12 +85,13 @@ def whole(site: Site, how: Measurement, **parameters: Any) -> dict[str, Any]:
     return found
 
 
-def arrives(site: Site, tool: str, tcp_streams: int = 1, endpoint: str = "redirector") -> None:
-    """Copy a file of random bytes and compare."""
+def arrives(site: Site, tool: str, tcp_streams: int = 1, endpoint: str = "redirector", **how: str) -> None:
+    """Copy a file of random bytes, as asked for, and compare."""
     name = site.add_source(3 * MIB + 1, "random", 1)
     client = site.client_of(tool)
     run = {"tool": tool, "streams": 1, "pairs": site.pairs(endpoint), "file_name": name, "prefix": "same"}
-    client.run(**run, copy_mode=TOOLS[tool].copy_modes[0], tcp_streams=tcp_streams, folders=site.folders)
+    how = {"copy_mode": TOOLS[tool].copy_modes[0], **how}
+    client.run(**run, **how, tcp_streams=tcp_streams, folders=site.folders)
     events: list[dict[str, Any]] = []
     wait_until(lambda: events.extend(client.events()) or events, "a transfer ends")
     client.stop()

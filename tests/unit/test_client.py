@@ -20,7 +20,7 @@ DRIVER = """
 import asyncio, sys
 from pathlib import Path
 from tpcsweep.client import __main__ as client
-from tpcsweep.tools import Credentials, Worker
+from tpcsweep.tools import Worker
 from tpcsweep.tools.gfal_copy import GfalCopy
 
 class Sleeps(GfalCopy):
@@ -51,7 +51,7 @@ class Works(Worker):
 client.PAUSE = 0.01
 client.TOOLS.update(sleeps=Sleeps(), refuses=Refuses(), missing=Missing())
 client.TOOLS.update(works=Works(sys.argv[2]), broken=Works("raise SystemExit('no such library')"))
-asyncio.run(client.serve(Credentials(Path("/")), Path(sys.argv[3])))
+asyncio.run(client.serve(Path("/"), Path(sys.argv[3])))
 """
 
 WORKER = """

@@ -223,7 +223,7 @@ PARAMETERS = ", ".join(Parameters.model_fields)
         ("exclude: {rtt: 5}", "exclude: given {'rtt': 5}, allowed: a list"),
         (
             "notebooks: {curve: {}}",
-            "notebooks.curve: given an unknown key, allowed: curves? one of curves",
+            "notebooks.curve: given an unknown key, allowed: curves? one of curves, releases",
         ),
         (
             "notebooks: {curves: {x: rtt, curve: tool, curves: rtt}}",

@@ -317,6 +317,27 @@ def test_chosen_axes_take_the_place_of_streams_and_rtt(tmp_path: Path) -> None:
     assert "queue limit 1000 queue limit sized to the path" in texts(figure)
 
 
+def test_releases_have_a_row_of_panels_for_each_value_of_the_axes_that_are_left(tmp_path: Path) -> None:
+    axes: dict[str, Sequence[Value]] = {
+        "xrootd": ["5.5.3", "5.8.1", "6.2.0"],
+        "rtt": [5.0, 50.0],
+        "streams": [1, 8],
+        "repetition": [1, 2, 3],
+    }
+    broke = [{"xrootd": "5.5.3", "streams": 8, "rtt": 5.0}]
+    groups = folded(tmp_path, axes, failed=broke, flagged={"deployment_broken": broke})
+    figure = figures.releases(groups.summary, groups.transfers, "xrootd", "streams")
+    assert len(panels(figure)) == 2 * 5
+    assert [axes.get_title() for axes in panels(figure)[::5]] == ["RTT 5 ms", "RTT 50 ms"]
+    assert [text.get_text() for text in panels(figure)[-1].get_xticklabels()] == axes["xrootd"]
+    shares = [[line.get_ydata()[0] for line in panels(figure)[at].lines] for at in (4, 9)]
+    assert shares == [[0.5, 0, 0, 0, 0, 0], [0] * 6]
+    seen(figure, tmp_path)
+    groups.summary["status"].loc[{"rtt": 50.0}] = 0  # not measured: excluded, as likely as not
+    figure = figures.releases(groups.summary, groups.transfers, "xrootd", "streams")
+    assert [axes.get_title() for axes in panels(figure)[::5]] == ["RTT 5 ms"]
+
+
 def test_every_notebook_that_sweeps_may_ask_for_is_there_and_takes_its_places() -> None:
     for name, field in Notebooks.model_fields.items():
         code = code_of(name)
@@ -353,6 +374,12 @@ def code_of(name: str) -> list[nbformat.NotebookNode]:
             {"queue_limit": [1000, None], "streams": [1, 4], "repetition": [1, 2]},
             {"curves"},
         ),
+        (
+            "releases",
+            "releases",
+            {"xrootd": ["5.8.1", "5.9.9"], "rtt": [5.0, 50.0], "streams": [1, 4], "repetition": [1, 2]},
+            {"releases"},
+        ),
     ],
 )
 def test_the_notebooks_run_on_their_own(
@@ -373,7 +400,8 @@ def test_the_notebooks_run_on_their_own(
     for cell in code:
         exec(cell.source, space)
     found = {path.name for path in (results / "figures").iterdir()}
-    assert found == {f"{figure}.{end}" for figure in made for end in ("png", "svg")}
+    tables = {f"{name}.csv"} if name in Notebooks.model_fields else set()
+    assert found == {f"{figure}.{end}" for figure in made for end in ("png", "svg")} | tables
     for figure in made:
         shown = pixels(results / f"figures/{figure}.png")
         assert hues(shown) > 0

@@ -86,17 +86,27 @@ async def serving(secrets: Path, answer: Answer, answers: int = 1000) -> AsyncIt
 
 
 def copies(
-    secrets: Path, answer: Answer, count: int = 1, tcp_streams: int = 1, copy_mode: str = "pull"
+    secrets: Path,
+    answer: Answer,
+    count: int = 1,
+    tcp_streams: int = 1,
+    copy_mode: str = "pull",
+    encryption: str = "usual",
+    authorization: str = "usual",
 ) -> tuple[list[str | None], Server]:
     """One transfer after another; how they ended, and what the server saw."""
 
     async def run() -> tuple[list[str | None], Server]:
         async with serving(secrets, answer) as server:
-            copier = Copier(Credentials(secrets))
+            copier = Copier(Credentials(secrets, authorization))
             ended = []
             for number in range(count):
                 transfer = Transfer(
-                    f"{server.url}/source", f"{server.url}/{number}", copy_mode, tcp_streams=tcp_streams
+                    f"{server.url}/source",
+                    f"{server.url}/{number}",
+                    copy_mode,
+                    tcp_streams=tcp_streams,
+                    encryption=encryption,
                 )
                 ended.append(await copier.copy(transfer))
             return ended, server
@@ -124,6 +134,20 @@ def test_push_asks_the_source_and_several_connections_are_asked_for(secrets: Pat
     assert first == "COPY /data/source HTTP/1.1"
     assert headers["Destination"] == f"{server.url}/0"
     assert headers["X-Number-Of-Streams"] == "4"
+
+
+def test_data_in_the_clear_are_asked_for_by_http_and_the_copy_by_https(secrets: Path) -> None:
+    ended, server = copies(secrets, lambda _: chunked("success: Created"), encryption="none")
+    assert ended == [None]  # the server speaks TLS alone
+    assert server.copies[0][1]["Source"] == f"{server.url}/source".replace("https:", "http:")
+    assert server.copies[0][1]["Authorization"] == "Bearer m1"
+
+
+def test_no_macaroon_is_asked_of_those_who_ask_for_none(secrets: Path) -> None:
+    ended, server = copies(secrets, lambda _: chunked("success: Created"), authorization="none")
+    assert ended == [None]
+    assert [first.split()[0] for first, _ in server.asked] == ["COPY"]
+    assert "Authorization" not in server.copies[0][1]
 
 
 def test_a_redirection_is_followed_with_the_macaroon(secrets: Path) -> None:

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.running.results import ResultsInUseError, forget, hold, measured, publish, recover, stale
 
 SPEC = {"parameters": {"streams": 4, "rtt": 0.5}, "repetition": 1}
@@ -21,6 +22,14 @@ def test_a_cell_is_stale_when_missing_broken_or_measured_under_something_else(tm
     assert stale(cell, {**SPEC, "repetition": 2})
     cell.write_text('{"spec"')
     assert stale(cell, SPEC)
+
+
+def test_a_parameter_that_did_not_exist_when_a_cell_was_measured_was_as_its_default(tmp_path: Path) -> None:
+    now = {**SPEC, "parameters": Parameters().model_dump()}
+    before = {**SPEC, "parameters": {k: v for k, v in now["parameters"].items() if k != "encryption"}}
+    publish(tmp_path / "c.json", before, {"status": "ok"}, tmp_path / "rescued")
+    assert not stale(tmp_path / "c.json", now)
+    assert stale(tmp_path / "c.json", {**now, "parameters": {**now["parameters"], "encryption": "none"}})
 
 
 def test_a_failed_cell_is_data_and_not_stale(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import nbformat
+from tpcsweep.running import notebooks
 
 NUMBER = 2
 MEET = f"""
@@ -37,3 +38,16 @@ def test_notebooks_that_run_at_once_do_not_meet(tmp_path: Path) -> None:
         (cell,) = nbformat.read(tmp_path / f"{number}.done.ipynb", as_version=4).cells
         assert cell.outputs[0].text == f"number {number}\n"
     assert not list(tmp_path.glob("kernel-*"))
+
+
+def test_parameters_are_given_whatever_their_defaults_look_like(tmp_path: Path) -> None:
+    first = nbformat.v4.new_code_cell('base = "demo:cores=0.15"  # what is compared with\nrest = 1')
+    first.metadata.tags = ["parameters"]
+    notebook = nbformat.v4.new_notebook(
+        cells=[first, nbformat.v4.new_code_cell("print(base, rest)")],
+        metadata={"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}},
+    )
+    nbformat.write(notebook, tmp_path / "one.ipynb")
+    notebooks.run(tmp_path / "one.ipynb", tmp_path / "done.ipynb", {"base": "mine:cores=1", "unknown": 2})
+    *_, last = nbformat.read(tmp_path / "done.ipynb", as_version=4).cells
+    assert last.outputs[0].text == "mine:cores=1 1\n"

@@ -44,6 +44,46 @@ def test_each_end_is_named_as_the_tool_reaches_it(tool: str, ends: list[str]) ->
     assert PROGRAMS[tool].command(FILE, CREDENTIALS, HOME)[-2:] == ends
 
 
+@pytest.mark.parametrize(
+    ("tool", "copy_mode", "ends"),
+    [
+        ("gfal-copy", "pull", ["http://10.0.0.1:8080/data/f", "https://10.0.0.2:8080/data/g"]),
+        ("gfal-copy", "push", ["https://10.0.0.1:8080/data/f", "http://10.0.0.2:8080/data/g"]),
+        ("davix-put", "push", ["/here/f", "http://10.0.0.2:8080/data/g"]),
+        ("davix-get", "pull", ["http://10.0.0.1:8080/data/f", "/there/g"]),
+    ],
+)
+def test_data_in_the_clear_are_asked_for_by_http_and_the_copy_by_https(
+    tool: str, copy_mode: str, ends: list[str]
+) -> None:
+    plain = replace(FILE, copy_mode=copy_mode, encryption="none")
+    assert PROGRAMS[tool].command(plain, CREDENTIALS, HOME)[-2:] == ends
+
+
+@pytest.mark.parametrize("copy_mode", ["pull", "push"])
+def test_curl_tells_the_end_that_copies_where_the_data_are(copy_mode: str) -> None:
+    for encryption, scheme in (("usual", "https"), ("tls", "https"), ("none", "http")):
+        asked = replace(FILE, copy_mode=copy_mode, encryption=encryption)
+        active, header, passive = asked.ends
+        command = PROGRAMS["curl"].command(asked, CREDENTIALS, HOME)
+        assert command[-1] == active
+        assert f"{header}: {scheme}://{passive.removeprefix('https://')}" in command
+
+
+@pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS)
+def test_nothing_of_the_users_is_shown_to_those_who_ask_for_nothing(tool: Tool) -> None:
+    let_in = Credentials(Path("/c"), "none")
+    shown = [*tool.environment(let_in, HOME).values()]
+    if isinstance(tool, Program):
+        shown += tool.command(FILE, let_in, HOME)
+    assert not [word for word in shown if word in (str(let_in.certificate), str(let_in.key))]
+
+
+def test_curl_needs_no_macaroon_of_those_who_ask_for_nothing(tmp_path: Path) -> None:
+    PROGRAMS["curl"].prepare(FILE, Credentials(tmp_path, "none"), tmp_path)
+    assert (tmp_path / "headers").read_text() == "Credential: none\n"
+
+
 @pytest.mark.parametrize("name", ["xrdcp", "xrdcp-direct", "globus-url-copy", "iperf3"])
 def test_streams_inside_a_transfer_are_passed(name: str) -> None:
     one, four = (PROGRAMS[name].command(replace(FILE, tcp_streams=n), CREDENTIALS, HOME) for n in (1, 4))

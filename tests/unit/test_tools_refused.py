@@ -40,6 +40,31 @@ from tests.support.projects import problems
             "direct: only XRootD has redirectors, and globus-url-copy speaks gridftp",
         ),
         (
+            "tool: iperf3, copy_mode: push, layer: network, encryption: tls",
+            "encryption: given tls with tool iperf3, authorization usual, allowed: "
+            "usual or none: iperf3's data are not encrypted",
+        ),
+        (
+            "encryption: none",
+            "encryption: given none with tool gfal-copy, authorization usual, allowed: "
+            "usual or tls, or authorization none: gfal2 asks for macaroons by https alone",
+        ),
+        (
+            "tool: davix-get, encryption: none",
+            "encryption: given none with tool davix-get, authorization usual, allowed: "
+            "usual or tls, or authorization none: a certificate is shown by https alone",
+        ),
+        (
+            "tool: curl, encryption: none, origins: [1, 2]",
+            "encryption: given none with tool curl, endpoint redirector, origins 2, allowed: "
+            "usual or tls, or endpoint direct: redirectors send everybody on by https",
+        ),
+        (
+            "tool: davix-get, authorization: macaroons",
+            "authorization: given macaroons with tool davix-get, allowed: "
+            "usual or none: davix-get shows no macaroon",
+        ),
+        (
             "layer: network",
             "layer: given network with tool gfal-copy, allowed: memory_to_memory or memory_to_disk or "
             "disk_to_disk with gfal-copy; network needs the tool iperf3",
@@ -78,6 +103,19 @@ def test_memory_is_no_disk(root: Path) -> None:
 def test_files_on_a_disk_need_no_memory(root: Path) -> None:
     sweep = "parameters: {layer: disk_to_disk, source_content: random, file_size: 512 MiB}"
     assert problems(root, sweep, memory=1024) == []
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        "tool: [curl, native], encryption: [usual, tls, none], authorization: [usual, macaroons, none]",
+        "tool: [gfal-copy, gfal2, davix-get], encryption: [usual, tls, none], authorization: none",
+        "tool: curl, encryption: none, origins: 2, endpoint: direct",
+        "tool: xrdcp, encryption: [usual, none], authorization: [usual, none], origins: 2",
+    ],
+)
+def test_data_in_the_clear_can_be_had(root: Path, parameters: str) -> None:
+    assert problems(root, f"parameters: {{{parameters}}}") == []
 
 
 @pytest.mark.parametrize("name", TOOLS)

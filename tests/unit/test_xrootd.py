@@ -10,6 +10,7 @@ from tpcsweep.xrootd import servers as xrootd
 from tests.support.releases import folder_of
 
 FOLDER, ROOT, SECRETS = Path("/run/x/nodes"), Path("/run/x/data"), Path("/run/x/credentials")
+XRDCP = ["/usr/bin/xrdcp"]
 
 
 def text(server: xrootd.Server) -> str:
@@ -50,10 +51,20 @@ def test_cmsd_never_sees_http_or_tls() -> None:
 
 def test_the_root_protocol_is_served_where_it_is_asked_for() -> None:
     _, [origin] = xrootd.side("src", "10.0.0.1", ["10.0.0.1"], FOLDER, ROOT)
-    wanted = xrootd.configuration(origin, SECRETS, ["/opt/xrootd/bin/xrdcp"])
+    wanted = xrootd.configuration(origin, SECRETS, XRDCP)
     assert "sec.protocol unix" not in text(origin)
     assert "sec.protocol unix" in wanted
     assert "ofs.tpc" not in outside_xrootd(wanted)
+
+
+def test_everybody_is_let_in_where_nobody_is_to_be_authorized() -> None:
+    redirector, [origin, _] = xrootd.side("src", "10.0.0.1", ["10.0.0.11", "10.0.0.12"], FOLDER, ROOT)
+    assert redirector is not None
+    for server in (redirector, origin):
+        let_in = xrootd.configuration(server, SECRETS, XRDCP, authorization="none")
+        assert "http.exthandler xrdtpc" in let_in
+        assert not [word for word in ("ofs.auth", "acc.", "acaroons", "gridmap", "sec.") if word in let_in]
+        assert xrootd.configuration(server, SECRETS, authorization="macaroons") == text(server)
 
 
 def test_third_party_copy_comes_with_tls_and_macaroons() -> None:

@@ -52,7 +52,8 @@ use rule surface as limits with:
         f"{RESULTS}/logs/limits.log",
 
 
-# The notebooks that the sweep's file asks for, each with a figure of its own name, and axes for its parameters.
+# The notebooks that the sweep's file asks for, each with a figure and a table of its own name, and axes for its
+# parameters.
 for name, places in SETTINGS.notebooks.items():
 
     rule:
@@ -64,6 +65,7 @@ for name, places in SETTINGS.notebooks.items():
         output:
             figure=in_report(f"{RESULTS}/figures/{name}.png", "Figures", name, name),
             svg=f"{RESULTS}/figures/{name}.svg",
+            table=in_report(f"{RESULTS}/figures/{name}.csv", "Cells", name, name),
             notebook=f"{RESULTS}/notebooks/{name}.ipynb",
         log:
             f"{RESULTS}/logs/{name}_notebook.log",

@@ -7,7 +7,8 @@ writes events as lines of JSON to standard output. Standard library only, so tha
 Requests                                         Events
   {"run": {tool, streams, pairs, file_name,        {"event": "prepared"} or {"event": "refused", "message": …}
            prefix, copy_mode, tcp_streams,         {"event": "end", "stream", "number", "name", "start", "end",
-           files: null | n, folders}}                        "failure": null | "…"}
+           files: null | n, folders,                         "failure": null | "…"}
+           encryption, authorization}}
   {"stop": {}}                                     {"event": "exhausted"}: every stream has given up
                                                    {"event": "finished"}: every other stream has its `files`
                                                    {"event": "stopped"}: no process is left
@@ -61,6 +62,8 @@ class Run:
     files: int | None = None
     """How many files each stream transfers; None: any number until it is stopped."""
     folders: Sequence[str] = ("", "")
+    encryption: str = "usual"
+    authorization: str = "usual"
 
     def transfer(self, stream: int, number: int) -> Transfer:
         """Give a transfer of a stream; each has a destination file of its own."""
@@ -74,6 +77,7 @@ class Run:
             source_file=f"{self.folders[0]}/{names[0]}",
             destination_file=f"{self.folders[1]}/{names[1]}",
             stream=stream,
+            encryption=self.encryption,
         )
 
     def destination_name(self, stream: int, number: int) -> str:
@@ -202,12 +206,12 @@ class _Worker:
 
 
 class Streams:
-    def __init__(self, run: Run, credentials: Credentials, folder: Path) -> None:
+    def __init__(self, run: Run, secrets: Path, folder: Path) -> None:
         self.run = run
         self.tool = TOOLS[run.tool]
-        self.credentials = credentials
+        self.credentials = Credentials(secrets, run.authorization)
         self.folder = folder
-        self.processes = Processes(self.tool.environment(credentials, folder))
+        self.processes = Processes(self.tool.environment(self.credentials, folder))
         self.stopping = asyncio.Event()
         self.task = asyncio.create_task(self._all())
 
@@ -258,7 +262,7 @@ class Streams:
         emit("stopped")
 
 
-async def serve(credentials: Credentials, folder: Path) -> None:
+async def serve(secrets: Path, folder: Path) -> None:
     """Obey the requests on standard input until they end."""
     reader = asyncio.StreamReader(limit=1 << 22)
     await asyncio.get_running_loop().connect_read_pipe(
@@ -270,10 +274,10 @@ async def serve(credentials: Credentials, folder: Path) -> None:
         request: dict[str, Any] = json.loads(line)
         if streams:
             await streams.stop()
-        streams = Streams(Run(**request["run"]), credentials, folder) if "run" in request else None
+        streams = Streams(Run(**request["run"]), secrets, folder) if "run" in request else None
     if streams:
         await streams.stop()
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(Credentials(Path(sys.argv[1])), Path(sys.argv[2])))
+    asyncio.run(serve(Path(sys.argv[1]), Path(sys.argv[2])))

@@ -131,24 +131,46 @@ def _of_tools() -> list[Rule]:
             return None
         return f"1: {tool.name} runs at the {tool.place}, in the network and under the CPU quota of its one origin"
 
+    def encryption(value: str, tool: Tool, authorization: str) -> str | None:
+        if value not in ("usual", *tool.encryptions):
+            kept = "not encrypted" if value == "tls" else "encrypted"
+            return f"usual or {' or '.join(tool.encryptions)}: {tool.name}'s data are {kept}"
+        if value == "none" and authorization != "none":
+            return tool.needs_tls and f"usual or tls, or authorization none: {tool.needs_tls}"
+        return None
+
+    def authorization(value: str, tool: Tool) -> str | None:
+        able = ("usual", *tool.authorizations)
+        if value in able:
+            return None
+        why = "shows no macaroon" if value == "macaroons" else "does not copy without credentials"
+        return f"{' or '.join(able)}: {tool.name} {why}"
+
+    def by_redirector(value: str, tool: Tool, endpoint: str, origins: int) -> str | None:
+        direct = value != "none" or tool.protocol != "https" or endpoint == "direct" or origins == 1
+        return None if direct else "usual or tls, or endpoint direct: redirectors send everybody on by https"
+
     def endpoint(value: str, tool: Tool, origins: int) -> str | None:
         if value == "direct" or origins == 1 or tool.protocol in ("https", "root"):
             return None
         return f"direct: only XRootD has redirectors, and {tool.name} speaks {tool.protocol}"
 
-    def rule(of_tool: Callable[..., str | None], *names: str) -> Rule:
+    def rule(parameter: str, of_tool: Callable[..., str | None], *names: str) -> Rule:
         def allowed(value: Value, name: str, *others: Value) -> str | None:
             # A tool that is unknown is told by another rule.
             return of_tool(value, TOOLS[name], *others) if name in TOOLS else None
 
-        return Rule((of_tool.__name__, "tool", *names), allowed)
+        return Rule((parameter, "tool", *names), allowed)
 
     return [
-        rule(tcp_streams, "copy_mode"),
-        rule(copy_mode),
-        rule(layer),
-        rule(origins),
-        rule(endpoint, "origins"),
+        rule("tcp_streams", tcp_streams, "copy_mode"),
+        rule("copy_mode", copy_mode),
+        rule("layer", layer),
+        rule("origins", origins),
+        rule("endpoint", endpoint, "origins"),
+        rule("encryption", encryption, "authorization"),
+        rule("encryption", by_redirector, "endpoint", "origins"),
+        rule("authorization", authorization),
     ]
 
 

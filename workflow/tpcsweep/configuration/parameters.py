@@ -81,6 +81,10 @@ class DeploymentParameters(Strict):
     layer: Literal["network", "memory_to_memory", "memory_to_disk", "disk_to_disk"] = Field(
         default="memory_to_memory", description="where the files of source and destination are; network: none"
     )
+    authorization: Literal["usual", "macaroons", "none"] = Field(
+        default="usual",
+        description="whom servers let in: holders of their macaroons, or everybody; usual: as is usual with the tool",
+    )
 
 
 class Parameters(DeploymentParameters):
@@ -89,6 +93,9 @@ class Parameters(DeploymentParameters):
     tool: Word = Field(default="gfal-copy", description="what moves the bytes")
     copy_mode: Literal["pull", "push"] = Field(
         default="pull", description="which side opens the connections: pull is the destination"
+    )
+    encryption: Literal["usual", "tls", "none"] = Field(
+        default="usual", description="how the data go from side to side; usual: as is usual with the tool"
     )
     endpoint: Literal["redirector", "direct"] = Field(
         default="redirector",
@@ -109,7 +116,7 @@ DEPLOYMENT = tuple(DeploymentParameters.model_fields)
 CELL = tuple(name for name in Parameters.model_fields if name not in DEPLOYMENT)
 """Names of the others, in order."""
 
-BEFORE: Mapping[str, Value] = {"xrootd": SYSTEM}
+BEFORE: Mapping[str, Value] = {"xrootd": SYSTEM, "authorization": "usual", "encryption": "usual"}
 """What cells had that were measured before a parameter was known: their specifications do not name it."""
 
 

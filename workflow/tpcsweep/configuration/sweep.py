@@ -111,13 +111,24 @@ class Curves(Strict):
     curve: Word = Field(description="the axis that has a curve for each of its values")
 
 
+class Releases(Strict):
+    """What values of an axis differ in: throughput, CPU, time to first byte, and what broke."""
+
+    x: Word = Field(description="the axis that all is drawn over and counted by, such as xrootd")
+    curve: Word = Field(description="the axis that has a curve for each of its values")
+
+
 class Notebooks(Strict):
     """The notebooks of a sweep's report, each with the axes that it shows."""
 
     # A notebook `notebooks/NAME.ipynb` takes a dataset and a folder of figures, and for each field of its model here
-    # the axis that is to have that place; it writes the figure NAME.
+    # the axis that is to have that place; it writes the figure NAME, and the table NAME.csv beside it.
     curves: Curves | None = Field(
         default=None, description="throughput over one axis, a curve for each value of another"
+    )
+    releases: Releases | None = Field(
+        default=None,
+        description="throughput, CPU, time to first byte and failures over one axis, and a census of crashes",
     )
 
     @property

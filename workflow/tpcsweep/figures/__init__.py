@@ -10,6 +10,7 @@ from tpcsweep.figures.cpu_use import cpu
 from tpcsweep.figures.line_plots import lines
 from tpcsweep.figures.maps import heatmap, limits
 from tpcsweep.figures.panels import MARKS, save
+from tpcsweep.figures.releases import releases
 from tpcsweep.figures.rounds import rounds
 from tpcsweep.figures.surfaces import surface
 from tpcsweep.figures.time_series import series
@@ -22,6 +23,7 @@ __all__ = [
     "limits",
     "lines",
     "ratios",
+    "releases",
     "rounds",
     "save",
     "series",

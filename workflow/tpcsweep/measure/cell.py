@@ -158,6 +158,8 @@ class _Cell:
                     prefix=self._prefix,
                     copy_mode=wanted.copy_mode,
                     tcp_streams=wanted.tcp_streams,
+                    encryption=wanted.encryption,
+                    authorization=wanted.authorization,
                     files=self._measurement.files,
                 )
                 self._watch(show)

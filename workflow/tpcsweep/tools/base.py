@@ -20,9 +20,17 @@ Place = Literal["client", "source", "destination"]
 class Credentials:
     """The files of a deployment's credentials folder that a client uses."""
 
-    def __init__(self, folder: Path) -> None:
-        """Name the files in a folder that `xrootd.credentials.create` has filled."""
+    def __init__(self, folder: Path, authorization: str = "usual") -> None:
+        """Name the files in a folder that `xrootd.credentials.create` has filled.
+
+        Args:
+            folder: The folder.
+            authorization: Whom the servers let in, as the parameter has it.
+        """
         self.folder = folder
+        self.authorization = authorization
+        self.needed = authorization != "none"
+        """Whether the servers ask for credentials: others are not shown any."""
         self.authority = folder / "ca.pem"
         self.authorities = folder / "ca"
         """The authority's certificate under the hashed names that OpenSSL looks up."""
@@ -47,6 +55,8 @@ class Transfer:
     """The same on the destination's."""
     stream: int = 0
     """Which of the cell's streams it is of, from 0."""
+    encryption: str = "usual"
+    """How the data go, as the parameter has it."""
 
     @property
     def ends(self) -> tuple[str, str, str]:
@@ -54,6 +64,14 @@ class Transfer:
         if self.copy_mode == "pull":
             return self.destination, "Source", self.source
         return self.source, "Destination", self.destination
+
+    def told(self, url: str) -> str:
+        """Give the URL of an end as it is told to whoever moves the data.
+
+        The scheme of the end to which the connections are opened decides: one port of XRootD speaks https and http.
+        """
+        plain = self.encryption == "none" and url == self.ends[2]
+        return url.replace("https://", "http://", 1) if plain else url
 
 
 @dataclass(frozen=True)
@@ -81,6 +99,12 @@ class Tool(ABC):
     layers: Sequence[str] = ("memory_to_memory", "memory_to_disk", "disk_to_disk")
     most_connections: tuple[int, str] | None = None
     """The most TCP connections inside a transfer, and why not more; None: as XRootD has it for HTTP."""
+    encryptions: Sequence[str] = ("tls",)
+    """How its data can go, beside `usual`, which is the first of these."""
+    authorizations: Sequence[str] = ("macaroons",)
+    """By which its transfers can be let in, beside `usual`."""
+    needs_tls: str | None = None
+    """Why its data must be encrypted where servers ask for credentials; None: they need not be."""
     extra: str | None = None
     """The one of `extras.EXTRAS` that installs it; None: set-up always does."""
     packages: Sequence[str] = ()

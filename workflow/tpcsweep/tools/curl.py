@@ -23,17 +23,18 @@ class Curl(Program):
     """`curl -X COPY`."""
 
     name = "curl"
+    encryptions = ("tls", "none")
+    authorizations = ("macaroons", "none")
 
     def prepare(self, transfer: Transfer, credentials: Credentials, folder: Path) -> None:
-        """Get a macaroon from both ends and write the headers of every COPY to a private file."""
-        active, passive = (
-            self._macaroon(url.rpartition("/")[0] + "/", credentials, folder) for url in transfer.ends[::2]
-        )
-        headers = [
-            f"Authorization: Bearer {active}",
-            f"TransferHeaderAuthorization: Bearer {passive}",
-            "Credential: none",
-        ]
+        """Get a macaroon from both ends, if needed, and write the headers of every COPY to a private file."""
+        headers = ["Credential: none"]
+        if credentials.needed:
+            active, passive = (
+                self._macaroon(url.rpartition("/")[0] + "/", credentials, folder)
+                for url in transfer.ends[::2]
+            )
+            headers += [f"Authorization: Bearer {active}", f"TransferHeaderAuthorization: Bearer {passive}"]
         private = os.open(folder / "headers", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(private, "w") as file:
             file.write("\n".join(headers) + "\n")
@@ -59,7 +60,8 @@ class Curl(Program):
         """Give COPY at the active end; the macaroons come from a file, never from the command line."""
         streams = ["-H", f"X-Number-Of-Streams: {transfer.tcp_streams}"] if transfer.tcp_streams > 1 else []
         active, header, passive = transfer.ends
-        copy = ["-X", "COPY", "-H", f"{header}: {passive}", "-H", f"@{folder / 'headers'}", *streams]
+        other = f"{header}: {transfer.told(passive)}"
+        copy = ["-X", "COPY", "-H", other, "-H", f"@{folder / 'headers'}", *streams]
         # A redirector answers with 307: --location follows it, --location-trusted keeps the token with it.
         return [*self._curl(credentials), "--location-trusted", *copy, active]
 

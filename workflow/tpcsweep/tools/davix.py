@@ -19,19 +19,23 @@ class DavixPut(Program):
     place: Place = "source"
     copy_modes = ("push",)
     most_connections = (1, "davix-put moves a file with one request")
+    encryptions = ("tls", "none")
+    authorizations = ("none",)
+    needs_tls = "a certificate is shown by https alone"
     packages = ("davix", "libdavix0v5")
 
     def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
         return super().environment(credentials, folder) | trust(credentials)
 
     def command(self, transfer: Transfer, credentials: Credentials, folder: Path) -> list[str]:
-        identity = ["--cert", str(credentials.certificate), "--key", str(credentials.key)]
+        shown = ["--cert", str(credentials.certificate), "--key", str(credentials.key)]
+        identity = shown if credentials.needed else []
         # No second try: what fails is to be seen.
         options = [*identity, "--capath", str(credentials.authorities), "--retry", "0"]
         return [f"/usr/bin/{self.name}", *options, *self._ends(transfer)]
 
     def _ends(self, transfer: Transfer) -> tuple[str, str]:
-        return transfer.source_file, transfer.destination
+        return transfer.source_file, transfer.told(transfer.destination)
 
 
 class DavixGet(DavixPut):
@@ -43,7 +47,7 @@ class DavixGet(DavixPut):
     most_connections = (1, "davix-get moves a file with one request")
 
     def _ends(self, transfer: Transfer) -> tuple[str, str]:
-        return transfer.source, transfer.destination_file
+        return transfer.told(transfer.source), transfer.destination_file
 
 
 def trust(credentials: Credentials) -> dict[str, str]:

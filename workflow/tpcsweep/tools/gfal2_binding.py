@@ -27,6 +27,9 @@ class Gfal2(Worker):
     """`gfal2.filecopy` with the options of `gfal-copy --copy-mode pull|push`."""
 
     name = "gfal2"
+    encryptions = GfalCopy.encryptions
+    authorizations = GfalCopy.authorizations
+    needs_tls = GfalCopy.needs_tls
     packages = ("python3-gfal2", "libgfal2-2", "gfal2-plugin-http", "libdavix0v5")
 
     def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
@@ -56,7 +59,7 @@ class Copier:
         if transfer.tcp_streams > 1:
             options.nbstreams = transfer.tcp_streams
         try:
-            context.filecopy(options, transfer.source, transfer.destination)
+            context.filecopy(options, transfer.told(transfer.source), transfer.told(transfer.destination))
         except self._gfal2.GError as error:
             return f"error {error.code} ({os.strerror(error.code)}): {error.message}"
         return None

@@ -24,6 +24,8 @@ class GlobusUrlCopy(Program):
     extra = "globus"
     protocol = "gridftp"
     copy_modes = ("push",)
+    encryptions = ("none",)
+    authorizations = ("none",)
     most_connections = (100, "what every tool can at most")
     packages = ("globus-gass-copy-progs", "globus-gridftp-server-progs")
 

@@ -26,6 +26,8 @@ class Iperf3(Program):
     protocol = "iperf3"
     copy_modes = ("push",)
     layers = ("network",)
+    encryptions = ("none",)
+    authorizations = ("none",)
     most_connections = (100, "what every tool can at most")
     packages = ("iperf3",)
 

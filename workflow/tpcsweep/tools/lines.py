@@ -4,7 +4,7 @@
 The client's                                    The worker's
                                                  {"ready": true}, first of all
   {"number", "source", "destination",              {"number", "failure": null | "…"}, in any order
-   "copy_mode", "tcp_streams"}
+   "copy_mode", "tcp_streams", … of `Transfer`}
 
 The worker ends when its standard input does, or when it is told by a signal, whatever runs: so it never outlives the
 client. Standard library only, as the system's Python reads it too.

@@ -42,9 +42,11 @@ class Native(Worker):
     """COPY by asyncio."""
 
     name = "native"
+    encryptions = ("tls", "none")
+    authorizations = ("macaroons", "none")
 
     def worker(self, credentials: Credentials) -> list[str]:
-        return command(sys.executable, "native", str(credentials.folder))
+        return command(sys.executable, "native", str(credentials.folder), credentials.authorization)
 
     def versions(self) -> dict[str, str]:
         return {"native": f"Python {sys.version.split()[0]}, {ssl.OPENSSL_VERSION}"}
@@ -218,6 +220,7 @@ class Copier:
     def __init__(self, credentials: Credentials) -> None:
         """Load the certificates, or raise OSError with those that cannot be used."""
         authority = str(credentials.authority)
+        self._needed = credentials.needed
         self._connections = Connections(ssl.create_default_context(cafile=authority))
         identified = ssl.create_default_context(cafile=authority)
         identified.load_cert_chain(credentials.certificate, credentials.key)
@@ -229,14 +232,11 @@ class Copier:
         active, header, passive = transfer.ends
         server = urlsplit(active).netloc
         try:
-            tokens = [await self._macaroon(urljoin(url, ".")) for url in (active, passive)]
-            headers = {
-                header: passive,
-                "Authorization": f"Bearer {tokens[0]}",
-                "TransferHeaderAuthorization": f"Bearer {tokens[1]}",
-                "Credential": "none",
-                "Overwrite": "F",
-            }
+            headers = {header: transfer.told(passive), "Credential": "none", "Overwrite": "F"}
+            if self._needed:
+                tokens = [await self._macaroon(urljoin(url, ".")) for url in (active, passive)]
+                headers["Authorization"] = f"Bearer {tokens[0]}"
+                headers["TransferHeaderAuthorization"] = f"Bearer {tokens[1]}"
             if transfer.tcp_streams > 1:
                 headers["X-Number-Of-Streams"] = str(transfer.tcp_streams)
             return await self._copied(active, headers)
@@ -302,8 +302,8 @@ async def serve(copier: Copier) -> None:
         task.add_done_callback(running.discard)
 
 
-def main(credentials: str) -> None:
+def main(credentials: str, authorization: str) -> None:
     # Each transfer has a connection, and shells allow 1024 files.
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    asyncio.run(serve(Copier(Credentials(Path(credentials)))))
+    asyncio.run(serve(Copier(Credentials(Path(credentials), authorization))))

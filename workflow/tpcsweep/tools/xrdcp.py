@@ -24,6 +24,8 @@ class Xrdcp(Program):
     name = "xrdcp"
     protocol = "root"
     copy_modes = ("pull",)
+    encryptions = ("none",)
+    authorizations = ("none",)
     most_connections = (15, "the limit of xrdcp --streams")
     """For data, beside the one for requests (xrdcp(1); XRootD configuration reference, ofs.tpc streams)."""
     packages = ("xrootd-client", "libxrdcl3")

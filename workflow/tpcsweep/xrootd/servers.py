@@ -86,12 +86,15 @@ def side(
     return redirector or None, origins
 
 
-def configuration(server: Server, credentials: Path, xrdcp: Sequence[str] | None = None) -> str:
+def configuration(
+    server: Server, credentials: Path, xrdcp: Sequence[str] | None = None, *, authorization: str = "usual"
+) -> str:
     """Give the text of the configuration file of a server, which its xrootd and its cmsd read.
 
     With the beginning of a command line of `xrdcp`, which pulls its files then, it also serves the root protocol;
-    otherwise that protocol gives access to nothing.
+    otherwise that protocol gives access to nothing. With `authorization` none everybody is let in.
     """
+    asks = authorization != "none"
     manager = [f"all.manager {server.manager}:{CMSD_PORT}"] if server.manager else []
     cluster = _MANAGER if server.role == "manager" else []
     port = [f"if exec cmsd\nxrd.port {CMSD_PORT}\nfi"] if server.role == "manager" else []
@@ -110,21 +113,17 @@ def configuration(server: Server, credentials: Path, xrdcp: Sequence[str] | None
         f"xrd.tls {credentials}/host.pem {credentials}/host.key",
         f"xrd.tlsca certdir {credentials}/ca",
         f"xrd.protocol http:{PORT} libXrdHttp.so",
-        f"http.gridmap {credentials}/gridmap",
         "http.exthandler xrdtpc libXrdHttpTPC.so",
-        "http.exthandler xrdmacaroons libXrdMacaroons.so",
         "http.desthttps yes",
         "http.header2cgi Authorization authz",
-        f"macaroons.secretkey {credentials}/macaroon.key",
-        f"macaroons.maxduration {VALID_HOURS * 3600}",
+        *(_macaroons(credentials) if asks else ()),
         "tpc.trace info error warning",
         f"xrootd.mongstream tpc use flush 1s send json dflthdr {LOOPBACK}:{MONITOR_PORT}",
-        *(_root(xrdcp) if xrdcp else ()),
+        *([f"ofs.tpc pgm {' '.join(xrdcp)} --server"] if xrdcp else ()),
+        *(_BELIEVED if xrdcp and asks else ()),
         "fi",
         "xrd.network nodnr",
-        "ofs.authorize 1",
-        "ofs.authlib libXrdMacaroons.so",
-        f"acc.authdb {credentials}/authdb",
+        *(_authorization(credentials) if asks else ()),
         # By default a cluster refuses to write where less than some 10 GB are free; these files are in memory.
         "cms.space min 1m 2m",
         *cluster,
@@ -165,14 +164,24 @@ def without_secrets(text: str) -> str:
     return _SECRET.sub(r"\1[removed]", text)
 
 
-def _root(xrdcp: Sequence[str]) -> list[str]:
+def _macaroons(credentials: Path) -> list[str]:
     return [
-        # Who comes says who it is, and is believed: for networks where nobody else comes. See docs/layers.md.
-        "xrootd.seclib libXrdSec.so",
-        "sec.protocol unix",
-        f"ofs.tpc pgm {' '.join(xrdcp)} --server",
+        f"http.gridmap {credentials}/gridmap",
+        "http.exthandler xrdmacaroons libXrdMacaroons.so",
+        f"macaroons.secretkey {credentials}/macaroon.key",
+        f"macaroons.maxduration {VALID_HOURS * 3600}",
     ]
 
+
+def _authorization(credentials: Path) -> list[str]:
+    return ["ofs.authorize 1", "ofs.authlib libXrdMacaroons.so", f"acc.authdb {credentials}/authdb"]
+
+
+_BELIEVED = [
+    # Who comes by the root protocol says who it is: for networks where nobody else comes. See docs/layers.md.
+    "xrootd.seclib libXrdSec.so",
+    "sec.protocol unix",
+]
 
 _MANAGER = [
     # The default start-up delay is 90 s; one second is the least.

@@ -157,7 +157,9 @@ class Pods:
         files = {places.COMPLETE: b"", **_credentials(sorted(addresses))}
         configuration = {places.COMPLETE: ""}
         for server in self.servers:
-            configuration[f"{server.name}.cfg"] = xrootd.configuration(server, places.PRIVATE)
+            configuration[f"{server.name}.cfg"] = xrootd.configuration(
+                server, places.PRIVATE, authorization=self._wanted.authorization
+            )
         bodies: list[Any] = [objects.config_map(self._naming, configuration, self._owner)]
         for of, theirs in SECRETS.items():
             content = {name: files[name] for name in files if theirs(name)}

@@ -160,6 +160,7 @@ class Servers:
     tools: Sequence[Tool]
     streams: int
     """The most that a cell has."""
+    authorization: str
     _up: bool = False
     """Whether all have been seen to answer: who crashes from then on is a fault."""
 
@@ -237,8 +238,9 @@ class Servers:
         server.folder.mkdir(parents=True)
         shutil.chown(server.folder, USER, USER)
         root = any(tool.protocol == "root" for tool in self.tools)
-        pull = self.release.command("xrdcp") if root else None
-        (server.folder / "xrootd.cfg").write_text(xrootd.configuration(server, self.credentials, pull))
+        pull = _absolute(self.release.command("xrdcp")) if root else None
+        text = xrootd.configuration(server, self.credentials, pull, authorization=self.authorization)
+        (server.folder / "xrootd.cfg").write_text(text)
 
     def _run(self, server: Server, program: str) -> None:
         files = ["-c", str(server.folder / "xrootd.cfg"), "-l", str(_log(server, program))]
@@ -279,6 +281,11 @@ class Servers:
                 time.sleep(POLL)
         except ssl.SSLCertVerificationError as error:
             raise DeploymentError(f"{server.name}: waited for {awaited}: {error}") from None
+
+
+def _absolute(command: list[str]) -> list[str]:
+    """Give a command with the path of its program: XRootD looks for `ofs.tpc pgm` in no PATH."""
+    return [shutil.which(command[0]) or command[0], *command[1:]]
 
 
 def _log(server: Server, program: str) -> Path:

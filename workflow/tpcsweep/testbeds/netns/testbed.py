@@ -167,6 +167,7 @@ class _Deployment:
             self.processes,
             tools,
             self.request.streams,
+            self.wanted.authorization,
         )
         started.start()
         if not sides["dst"].disk and self.request.arriving:  # while the servers come up

@@ -95,6 +95,8 @@ def _rules(testbed: Simulation, file: str) -> list[Rule]:
         one_of("congestion_control", ["cubic"], "cubic: others are not modelled"),
         Rule(("layer",), layer),
         Rule(("tool",), lambda value: None if value in testbed.tools or value not in TOOLS else tools),
+        one_of("encryption", ["usual"], "usual: what other encryption costs is not modelled"),
+        one_of("authorization", ["usual"], "usual: what other authorization costs is not modelled"),
         one_of("xrootd", [SYSTEM], "system: one release is modelled, and it is not told from others"),
         one_of("tcp_streams", [1], "1: several connections in one transfer are not modelled"),
     ]

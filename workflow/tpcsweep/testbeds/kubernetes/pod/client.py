@@ -9,7 +9,6 @@ import os
 from tpcsweep.client.__main__ import serve
 from tpcsweep.testbeds.kubernetes.pod import contained
 from tpcsweep.testbeds.kubernetes.pod.places import STATE
-from tpcsweep.tools import Credentials
 
 
 def main() -> None:
@@ -22,7 +21,7 @@ def main() -> None:
     for number, connection in enumerate(contained.taken(2)):
         with connection:
             os.dup2(connection.fileno(), number)
-    asyncio.run(serve(Credentials(folder), home))
+    asyncio.run(serve(folder, home))
 
 
 if __name__ == "__main__":

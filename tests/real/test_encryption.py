@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How data go from side to side, as seen on the path, with servers that ask for credentials and with others."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tpcsweep.linux.namespaces import socket_inside
+from tpcsweep.testbeds.netns import topology
+from tpcsweep.testbeds.netns.site import Site
+from tpcsweep.tools import TOOLS
+
+from tests.support.sites import MIB, arrives, site_of
+
+pytestmark = pytest.mark.real
+
+ETH_P_ALL, SO_RCVBUFFORCE = 3, 33  # of the kernel's; Python has no names for them
+HANDSHAKE = b"\x16\x03"
+"""What each side of a TLS connection sends first: a record of type 22, version 3.x (RFC 8446, 5.1)."""
+WITH_FILES = {name: tool for name, tool in TOOLS.items() if "memory_to_memory" in tool.layers}
+
+
+def ways(authorization: str) -> list[tuple[str, str, str]]:
+    """Tool, copy mode and encryption of all that such servers are asked for."""
+    asked = []
+    for name, tool in WITH_FILES.items():
+        if authorization == "usual" or authorization in tool.authorizations:
+            plain_too = authorization == "none" or not tool.needs_tls
+            encryptions = tool.encryptions if plain_too else tool.encryptions[:1]
+            asked += [(name, mode, encryption) for mode in tool.copy_modes for encryption in encryptions]
+    return asked
+
+
+class Wire:
+    """What crosses the path from now on."""
+
+    def __init__(self, site: Site) -> None:
+        near = f"{site.prefix}-{topology.ROUTER['src']}"
+        self._socket = socket_inside(near, socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_P_ALL))
+        self._socket.bind((topology.PATH_INTERFACE, ETH_P_ALL))
+        self._socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 64 * MIB)
+        self._socket.setblocking(False)
+
+    def payloads(self) -> Iterator[tuple[bytes, bytes]]:
+        """The payloads of TCP so far, each with what tells its direction of its connection."""
+        with self._socket:
+            while packet := self._next():
+                head = 4 * (packet[0] & 15)
+                if packet[0] >> 4 == 4 and packet[9] == socket.IPPROTO_TCP:
+                    data = packet[head + 4 * (packet[head + 12] >> 4) : int.from_bytes(packet[2:4])]
+                    if data:
+                        yield packet[12:20] + packet[head : head + 4], data
+
+    def _next(self) -> bytes:
+        try:
+            return self._socket.recv(1 << 16)
+        except BlockingIOError:
+            return b""
+
+
+def carried(site: Site, tool: str, copy_mode: str, encryption: str, authorization: str) -> None:
+    seen = Wire(site)
+    how = {"copy_mode": copy_mode, "encryption": encryption, "authorization": authorization}
+    arrives(site, tool, endpoint="direct", **how)
+    first: dict[bytes, bytes] = {}
+    payloads = []
+    for direction, data in seen.payloads():
+        first.setdefault(direction, data)
+        payloads.append(data)
+    assert first  # GridFTP has connections of its own for data, on which the source alone speaks
+    [source] = [path for path in site.sides["src"].files.iterdir() if path.name.startswith("random")]
+    content = source.read_bytes()
+    # Some of these lie whole in a packet.
+    slices = [content[at : at + 16] for at in range(0, len(content), MIB // 4)]
+    plain = any(piece in data for data in payloads for piece in slices if len(piece) == 16)
+    encrypted = {data.startswith(HANDSHAKE) for data in first.values()}
+    assert (encrypted, plain) == (({True}, False) if encryption == "tls" else ({False}, True))
+
+
+@pytest.mark.parametrize(("tool", "copy_mode", "encryption"), ways("usual"))
+def test_data_go_as_asked(pair: Site, tool: str, copy_mode: str, encryption: str) -> None:
+    carried(pair, tool, copy_mode, encryption, "usual")
+
+
+@pytest.mark.parametrize(("tool", "copy_mode", "encryption"), ways("none"))
+def test_data_go_as_asked_where_everybody_is_let_in(
+    open_pair: Site, tool: str, copy_mode: str, encryption: str
+) -> None:
+    carried(open_pair, tool, copy_mode, encryption, "none")
+
+
+def test_clusters_let_everybody_in(tmp_path: Path) -> None:
+    with site_of(tmp_path, tools=["xrdcp"], origins=2, bandwidth=0.2, authorization="none") as site:
+        for tool in ("gfal-copy", "gfal2", "curl", "native", "xrdcp"):
+            arrives(site, tool, authorization="none")
+        arrives(site, "curl", endpoint="direct", authorization="none", encryption="none")

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Intervals of rates, shares and means, and the census of crashes that is made with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+import pytest
+import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from tpcsweep import dataset
+from tpcsweep.broken import BROKEN
+from tpcsweep.comparing.census import TABLE, census, write
+from tpcsweep.comparing.intervals import half_width, rate_interval, share_interval
+from tpcsweep.configuration.loading import load
+from tpcsweep.configuration.parameters import chosen
+from tpcsweep.dataset.labels import MASKS, STATUS
+from tpcsweep.published.scaling import scaled
+
+from tests.support import synthetic
+from tests.support.workflow import ROOT
+
+COUNTS = st.integers(0, 500)
+
+
+@given(COUNTS, st.floats(0.01, 1e4))
+def test_a_rate_lies_in_its_interval_which_grows_narrower_with_time(events: int, hours: float) -> None:
+    low, high = rate_interval(events, hours)
+    assert 0 <= low <= events / hours < high
+    assert rate_interval(events, 2 * hours) == pytest.approx((low / 2, high / 2))
+
+
+@pytest.mark.parametrize("truth", [0.3, 2.0, 20.0])
+def test_the_interval_of_a_rate_holds_it_as_often_as_it_says(truth: float) -> None:
+    counts = np.arange(200)
+    held = [low <= truth <= high for low, high in (rate_interval(int(count), 1.0) for count in counts)]
+    assert stats.poisson.pmf(counts[held], truth).sum() >= 0.95
+
+
+def test_without_events_or_time_a_rate_is_bounded_by_what_is_known() -> None:
+    assert rate_interval(0, 1.0) == pytest.approx((0, 3.689), abs=1e-3)  # as in Garwood's table
+    assert rate_interval(0, 0.0) == (0, np.inf)
+
+
+@given(COUNTS, COUNTS)
+def test_a_share_lies_in_its_interval(part: int, rest: int) -> None:
+    low, high = share_interval(part, part + rest)
+    assert 0 <= low <= high <= 1
+    if part + rest:
+        assert low - 1e-12 <= part / (part + rest) <= high + 1e-12
+
+
+@given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=9), st.integers(0, 3))
+def test_the_interval_of_a_mean_is_that_of_the_values_that_are_there(values: list[float], gaps: int) -> None:
+    half = half_width(np.array([*values, *[np.nan] * gaps]))
+    error = np.std(values, ddof=1) / len(values) ** 0.5
+    assert float(half) == pytest.approx(stats.t.ppf(0.975, len(values) - 1) * error, abs=1e-9)
+
+
+def test_one_value_or_none_has_no_interval() -> None:
+    assert np.isnan(half_width(np.array([[1.0, np.nan], [np.nan, np.nan]]))).all()
+
+
+@pytest.fixture
+def summary(tmp_path: Path) -> xr.Dataset:
+    """Four repetitions of two releases on two origins, 12 s each: nothing broke."""
+    axes = {"xrootd": ["5.5.3", "5.8.1"], "origins": [2], "streams": [8], "repetition": [1, 2, 3, 4]}
+    made = dataset.fold(synthetic.write_sweep(tmp_path, axes), axes).summary
+    made["transfers"] = made["throughput"] * 0 + 10
+    made["transfers_failed"] = made["throughput"] * 0
+    return made
+
+
+def broke(summary: xr.Dataset, repetition: int, message: str, status: str = "failed") -> None:
+    """Have a cell of the first release broken."""
+    place = {"xrootd": "5.5.3", "origins": 2, "streams": 8, "repetition": repetition}
+    summary["status"].loc[place] = STATUS.index(status)
+    summary["flags"].loc[place] = MASKS[BROKEN]
+    summary["message"].loc[place] = message
+
+
+def test_a_server_that_died_is_counted_by_what_it_died_of(summary: xr.Dataset) -> None:
+    broke(summary, 1, "dst1: xrootd was killed by SIGSEGV; its last words: ssl3_finish_mac")
+    broke(summary, 2, "srcm: cmsd was killed by SIGABRT", "ok")
+    broke(summary, 3, "Error: container xrootd ended with exit code 139 on node a")
+    broke(summary, 4, "client was killed by SIGKILL")
+    table = census(summary, "xrootd").set_index("xrootd")
+    first, second = table.loc["5.5.3"], table.loc["5.8.1"]
+    assert (first["cells"], first["crashes"], first["otherwise_broken"], first["whole_cells"]) == (4, 3, 1, 0)
+    assert first["died_of"] == "SIGSEGV 1, SIGABRT 1, exit code 139 1"
+    assert (second["crashes"], second["died_of"], second["whole_cells"]) == (0, "", 4)
+    # Two origins on each of two sides, four cells of 12 s.
+    assert second["server_hours"] == pytest.approx(4 * 4 * 12 / 3600)
+    assert first["crashes_per_hour"] == pytest.approx(3 / first["server_hours"])
+    assert second["crashes_per_hour_low"] == 0
+    assert second["crashes_per_hour_high"] == pytest.approx(3.689 / second["server_hours"], rel=1e-3)
+
+
+def test_only_a_flag_makes_a_crash_of_a_message(summary: xr.Dataset) -> None:
+    summary["message"][:] = "xrootd was killed by SIGSEGV"
+    assert census(summary, "xrootd")["crashes"].tolist() == [0, 0]
+
+
+def test_failed_transfers_and_cells_that_were_not_measured(summary: xr.Dataset, tmp_path: Path) -> None:
+    summary["transfers_failed"][0, 0, 0, 1] = 3
+    summary["status"][1, 0, 0, 0] = STATUS.index("not_measured")
+    table = census(summary, "xrootd")
+    assert table["cells"].tolist() == [4, 3]
+    assert table["transfers"].tolist() == [43, 30]
+    assert table["transfers_failed"].tolist() == [3, 0]
+    assert table["cells_with_failures"].tolist() == [1, 0]
+    assert table["whole_cells"].tolist() == [3, 3]
+    write(table, tmp_path / "census.csv")
+    assert list(pd.read_csv(tmp_path / "census.csv")) == ["xrootd", *TABLE]
+
+
+def test_a_census_is_of_any_axis_and_of_fixed_parameters(summary: xr.Dataset) -> None:
+    assert census(summary, "streams")["cells"].tolist() == [8]
+    assert census(summary.sel(origins=2), "origins")["cells"].tolist() == [8]
+
+
+def test_the_census_has_the_cells_of_the_published_figure() -> None:
+    published, census_of_it = (
+        load({"sweep": f"config/{name}.yaml", "testbed": "netns"}, ROOT).sweep
+        for name in ("published/chep2024_fig4", "sweeps/crashes-fig4")
+    )
+    ours = chosen(census_of_it.parameters)
+    assert (
+        ours.pop("xrootd")
+        == chosen(load({"sweep": "crashes", "testbed": "netns"}, ROOT).sweep.parameters)["xrootd"]
+    )
+    assert ours == chosen(scaled(published, "1/100", "netns").parameters)
