@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Build the container image of the Kubernetes testbed without an engine and without a registry.
 
-    python envs/image/build.py OUT.tar [--target site|workflow] [--name localhost/tpcsweep:site]
+    python envs/image/build.py OUT.tar [--target site|workflow] [--name localhost/tpcsweep:site] [--xrootd 5.8.1] …
 
-Debian packages come by mmdebstrap, Python packages by pip; the result is an archive in OCI layout, as
+Debian packages come by mmdebstrap, Python packages by pip, releases of XRootD beside Debian's from the cache that
+sweeps on this machine take theirs from; the result is an archive in OCI layout, as
 `ctr images import` takes it. The layers that take long to make are kept in a cache, by the hash of what they
 are made of; the last ones, with this repository in them, are made each time. What is unpacked lies in memory, in
 a mount namespace of its own: it is gone with its processes, however those end.
@@ -38,6 +39,8 @@ ROOT = HERE.parents[1]
 PACKAGE = ROOT / "workflow/tpcsweep"
 sys.path.insert(0, str(PACKAGE.parent))
 from tpcsweep.files import replacing  # noqa: E402 — not installed for Debian's Python
+from tpcsweep.xrootd.obtaining import obtain  # noqa: E402
+from tpcsweep.xrootd.releases import IN_IMAGE, RECORD, SYSTEM, Release, ReleaseError  # noqa: E402
 
 REQUIREMENTS = tuple(
     ROOT / f"envs/requirements{extra}.txt" for extra in ("", "-kubernetes", "-models", "-parquet")
@@ -156,14 +159,21 @@ class Layer:
         return LAYER if isinstance(self.content, bytes) else f"{LAYER}+zstd"
 
 
-def build(out: Path, target: str, name: str) -> str:
+def build(out: Path, target: str, name: str, releases: Iterable[str] = ()) -> str:
     """Write the image as an archive in OCI layout; return the digest of its manifest, `sha256:…`.
+
+    Args:
+        out: The archive.
+        target: One of TARGETS.
+        name: The image's, with or without a tag.
+        releases: Of XRootD beside Debian's: as `obtain` takes them, or NAME=FOLDER of one that a site has built.
 
     Raises ImageError, and leaves nothing behind then. What is found in the cache needs neither root nor network.
     """
     if target not in TARGETS:
         raise ImageError(f"target: given {target!r}, allowed: {', '.join(TARGETS)}")
     name = checked_name(name)
+    beside = named(releases)
     if not out.parent.is_dir():
         raise ImageError(f"{out}: there is no folder {out.parent}; make it first")
     environment = dict(ENVIRONMENT)
@@ -172,6 +182,7 @@ def build(out: Path, target: str, name: str) -> str:
     if target == "workflow":
         layers.append(_extra_layer(layers[0], site, packages("debian-workflow.txt")))
         layers.append(_venv_layer(*layers))
+    layers += [_release_layer(*release) for release in sorted(beside.items())]
     layers.append(_layer(package_files(), "tpcsweep for Debian's Python", "dev"))
     if target == "workflow":
         layers.append(_layer(repository_files(), "the repository"))
@@ -190,6 +201,24 @@ def checked_name(name: str) -> str:
     if not re.fullmatch(r"[a-z0-9][a-z0-9.:-]*(/[a-z0-9][a-z0-9._-]*)+(:\w[\w.-]*)?", name, re.ASCII):
         raise ImageError(f"name: given {name!r}, allowed: HOST/NAME:TAG, such as localhost/tpcsweep:site")
     return name if ":" in name.rpartition("/")[2] else f"{name}:latest"
+
+
+def named(releases: Iterable[str]) -> dict[str, Path | None]:
+    """The folders of releases by their names; None where `obtain` knows it."""
+    folders: dict[str, Path | None] = {}
+    for given in releases:
+        name, own, folder = given.partition("=")
+        if (
+            not re.fullmatch(r"\w[\w.-]*", name)
+            or name == SYSTEM
+            or name in folders
+            or bool(own) != bool(folder)
+        ):
+            raise ImageError(
+                f"--xrootd: given {given!r}, allowed: a version, or NAME=/FOLDER, each once; {SYSTEM} is in any image"
+            )
+        folders[name] = Path(folder) if own else None
+    return folders
 
 
 def packages(file: str) -> list[str]:
@@ -313,6 +342,21 @@ def repository_files() -> dict[str, File]:
         f"{information}/METADATA": File(metadata.encode()),
         f"{information}/INSTALLER": File(b"envs/image/build.py\n"),
     }
+
+
+def release_files(release: Release) -> dict[str, File]:
+    """A release's programs and libraries, and its record, as pods look for them."""
+    assert release.folder is not None
+    home = f"{IN_IMAGE}/{release.name}".lstrip("/")
+    files = {f"{home}/{RECORD}": File(_json(release.record))}
+    for folder in ("bin", "lib", "lib64"):
+        for path in (release.folder / folder).rglob("*"):
+            place = f"{home}/{path.relative_to(release.folder)}"
+            if path.is_symlink():
+                files[place] = File(b"", link=str(path.readlink()))
+            elif path.is_file():
+                files[place] = File(path.read_bytes(), 0o755 if os.access(path, os.X_OK) else 0o644)
+    return files
 
 
 def byte_code(files: Mapping[str, File]) -> dict[str, File]:
@@ -463,7 +507,17 @@ def _venv_layer(debian: Layer, extra: Layer) -> Layer:
     return _kept("venv", inputs, make, "envs/requirements*.txt")
 
 
-def _kept(kind: str, inputs: Any, make: Callable[[IO[bytes]], None], note: str) -> Layer:
+def _release_layer(name: str, folder: Path | None) -> Layer:
+    """A release of XRootD beside Debian's, got or built first where the cache of releases has it not."""
+    try:
+        release = obtain(name, {name: folder} if folder else {}, _say)
+    except ReleaseError as error:
+        raise ImageError(str(error)) from error
+    content = tar(release_files(release))
+    return _kept("xrootd", [digest_of(content)], lambda out: out.write(content), f"XRootD {name}")
+
+
+def _kept(kind: str, inputs: Any, make: Callable[[IO[bytes]], object], note: str) -> Layer:
     """The layer of these inputs from the cache, made first where it is not there.
 
     A file's name has the hash of its inputs and its digests, so that a rename publishes all of it. One build at a
@@ -588,12 +642,19 @@ def main() -> int:
     parser.add_argument(
         "--target", choices=TARGETS, default="site", help="what pods run, or the whole workflow"
     )
+    parser.add_argument(
+        "--xrootd",
+        action="append",
+        default=[],
+        metavar="RELEASE",
+        help="a release of XRootD beside Debian's, such as 5.8.1, or NAME=/FOLDER of one built here; repeatable",
+    )
     parser.add_argument("--name", help="the image's name (default: localhost/tpcsweep:TARGET)")
     arguments = parser.parse_args()
     name = arguments.name or f"localhost/tpcsweep:{arguments.target}"
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
-        digest = build(arguments.out, arguments.target, name)
+        digest = build(arguments.out, arguments.target, name, arguments.xrootd)
     except (ImageError, OSError) as error:
         _say(str(error))
         return 1

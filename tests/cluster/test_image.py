@@ -6,6 +6,7 @@ What pods run starts as their user on a read-only root, and the image imports.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import functools
 import json
@@ -157,6 +158,12 @@ def test_agents_run_with_the_standard_library_alone(run: Callable[..., str]) -> 
     )  # it was compiled
 
 
+def test_a_release_beside_the_systems_runs_and_says_its_version(enter: Callable[..., str]) -> None:
+    ask = f"from tpcsweep.xrootd.releases import in_image; print(in_image({build.RELEASE!r}).describe())"
+    said = ast.literal_eval(enter("/usr/bin/python3", "-c", ask))
+    assert (said["release"], said["version"], said["debian"]) == (build.RELEASE, build.RELEASE, "trixie")
+
+
 def test_nothing_of_the_machine_that_built_is_in_it(enter: Callable[..., str]) -> None:
     enter("sh", "-c", "! [ -e /etc/hostname ] && ! [ -e /etc/resolv.conf ] && ! [ -s /etc/machine-id ]")
     assert enter("find", "/var/log", "/tmp", "-type", "f") == ""
@@ -164,7 +171,7 @@ def test_nothing_of_the_machine_that_built_is_in_it(enter: Callable[..., str]) -
 
 def test_it_is_built_the_same_again(built: Path, tmp_path: Path) -> None:
     again = tmp_path / "again.tar"
-    assert image.build(again, "site", build.IMAGE) == digest(built)
+    assert image.build(again, "site", build.IMAGE, [build.RELEASE]) == digest(built)
     assert again.read_bytes() == built.read_bytes()
     again.unlink()
 

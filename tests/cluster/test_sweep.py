@@ -19,6 +19,7 @@ import yaml
 from psutil import Process
 
 from tests.cluster import local
+from tests.cluster.local.build import RELEASE
 from tests.cluster.reports import check_results
 from tests.cluster.sweeps import (
     ACCOUNT,
@@ -36,6 +37,8 @@ from tests.support.fields import differing
 from tests.support.workflow import ROOT, wait_until
 
 THREE = {**ONE, "streams": [1, 2, 3]}
+LACKING = "5.9.9"
+"""A release that the testbed's file says the image has, and that it has not."""
 
 
 @pytest.fixture(scope="module")
@@ -158,6 +161,39 @@ def test_a_missing_image_is_named(namespace: Space, tmp_path: Path) -> None:
     assert done.returncode != 0
     assert "ErrImageNeverPull: image localhost/nowhere:1" in done.stdout
     assert namespace.left() == {}
+
+
+@pytest.fixture(scope="module")
+def released(namespace: Space, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """The cells of a sweep over releases that the testbed's file says the image has, one of them wrongly."""
+    settings = local_testbed(namespace.name, releases=[RELEASE, LACKING])
+    parameters = {**ONE, "origins": 2, "streams": 2, "xrootd": ["system", RELEASE, LACKING]}
+    sweep = namespace.sweep(tmp_path_factory.mktemp("released"), settings, parameters=parameters)
+    done = sweep.run("cells", timeout=1800)
+    assert "1 of 3 cells were not measured" in done.stdout
+    assert namespace.left() == {}
+    return {cell["spec"]["parameters"]["xrootd"]: cell for cell in loaded(sweep)}
+
+
+@pytest.mark.parametrize("release", ["system", RELEASE])
+def test_each_release_of_the_image_serves_its_cells_and_says_what_it_is(
+    released: dict[str, dict[str, Any]], release: str
+) -> None:
+    cell = released[release]
+    assert cell["status"] == "ok", cell["message"]
+    assert cell["summary"]["throughput"] > 0
+    found = cell["provenance"]["xrootd"]
+    assert found["release"] == release
+    assert (found["version"] == RELEASE) == (release == RELEASE)
+    assert found["version"] == cell["provenance"]["software"]["xrootd"]
+
+
+def test_a_release_that_the_image_lacks_is_refused_with_what_it_has(
+    released: dict[str, dict[str, Any]],
+) -> None:
+    why = f"xrootd {LACKING}: the image has no /opt/xrootd/{LACKING}; it has system and of others {RELEASE}"
+    assert released[LACKING]["status"] == "not_measured"
+    assert why in released[LACKING]["message"]
 
 
 def test_an_rtt_that_no_path_has_is_refused_with_those_that_exist(namespace: Space, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from types import CodeType
 from typing import Any
 
 import pytest
+from tpcsweep.xrootd.releases import Release
 
 from tests.support.image import image
 
@@ -115,6 +116,61 @@ def test_the_repository_is_what_git_knows(tmp_path: Path, monkeypatch: pytest.Mo
         files
     )
     assert "opt/tpcsweep/secret" not in files
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """A release of a site's own, as `make install` leaves it."""
+    folder = tmp_path / "own"
+    for name in (
+        "bin/xrootd",
+        "bin/cmsd",
+        "bin/xrdcp",
+        "lib64/libXrdCl.so.3.0.0",
+        "include/xrootd/XrdVersion.hh",
+    ):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(name)
+    (folder / "bin/xrootd").chmod(0o755)
+    (folder / "lib64/libXrdCl.so.3").symlink_to("libXrdCl.so.3.0.0")
+    return folder
+
+
+def test_a_release_is_where_pods_look_for_it_with_how_it_came_to_be(own: Path) -> None:
+    home = "opt/xrootd/patched"
+    files = image.release_files(Release("patched", own, {"folder": str(own)}))
+    assert sorted(files) == [
+        *(f"{home}/bin/{program}" for program in ("cmsd", "xrdcp", "xrootd")),
+        *(f"{home}/lib64/libXrdCl.so.3{end}" for end in ("", ".0.0")),
+        f"{home}/release.json",
+    ]
+    assert files[f"{home}/bin/xrootd"] == image.File(b"bin/xrootd", 0o755)
+    assert files[f"{home}/lib64/libXrdCl.so.3"].link == "libXrdCl.so.3.0.0"
+    assert json.loads(files[f"{home}/release.json"].content) == {"folder": str(own)}
+
+
+def test_the_layer_of_a_release_follows_its_content(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TPCSWEEP_CACHE", str(tmp_path))
+    monkeypatch.setattr(image, "_require_machine", lambda: None)
+    first, again = (image._release_layer("patched", own) for _ in range(2))
+    assert first == again
+    (own / "bin/xrootd").write_text("built anew")
+    assert image._release_layer("patched", own).digest != first.digest
+    (own / "bin/xrootd").unlink()
+    with pytest.raises(image.ImageError, match=r"xrootd patched: .*bin/xrootd is not there"):
+        image._release_layer("patched", own)
+
+
+@pytest.mark.parametrize(
+    "given", [["system"], ["5.8.1", "5.8.1"], ["patched="], ["=/opt/xrootd"], [""], ["../x=/f"]]
+)
+def test_a_release_that_no_image_gets_is_refused(tmp_path: Path, given: list[str]) -> None:
+    with pytest.raises(
+        image.ImageError, match=f"--xrootd: given '{given[-1]}', allowed: a version, or NAME="
+    ):
+        image.build(tmp_path / "i.tar", "site", "localhost/t:1", given)
 
 
 @pytest.mark.parametrize("target", ["", "Site", "all"])

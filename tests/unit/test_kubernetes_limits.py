@@ -240,6 +240,12 @@ PATHS = f"the paths in {FILE}"
             NODES,
             "layer: given memory_to_disk, allowed: memory_to_memory: the files of pods are in memory",
         ),
+        (
+            {"xrootd": ["system", "5.8.1", "5.9.9"]},
+            NODES | {"releases": ["5.8.1"]},
+            f"xrootd[2]: given 5.9.9, allowed: 5.8.1? one of system, 5.8.1, as the image has them "
+            f"(releases in {FILE})",
+        ),
     ],
 )
 def test_what_a_testbed_cannot_do(
@@ -259,6 +265,7 @@ def test_what_a_testbed_cannot_do(
         ({"origins": 1}, networks(1)),
         ({"origins": 1}, networks(2)),
         ({"origins": [1, 50], "cores": [64]}, NODES),
+        ({"xrootd": ["system", "5.9.9"]}, NODES | {"releases": ["5.9.9"]}),
     ],
 )
 def test_what_a_testbed_can_do(loaded: Loaded, parameters: dict[str, Any], testbed: dict[str, Any]) -> None:

@@ -8,14 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from kubernetes.client import ApiClient, V1Job, V1ObjectMeta
 from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.configuration.testbeds import Kubernetes
 from tpcsweep.paths import Path as NetworkPath
 from tpcsweep.testbeds.kubernetes import objects
+from tpcsweep.testbeds.kubernetes.api import ClusterError
 from tpcsweep.testbeds.kubernetes.metadata import Naming
 from tpcsweep.testbeds.kubernetes.pod.network import commands, share
-from tpcsweep.testbeds.kubernetes.testbed import locks
+from tpcsweep.testbeds.kubernetes.testbed import agreed, locks
 from tpcsweep.xrootd import servers as xrootd
 
 NAMING = Naming("abc123", "demo", "origins=2/rtt=20")
@@ -56,6 +58,21 @@ def test_each_origin_gets_its_share_of_the_cores() -> None:
     assert limits["cpu"] == "0.750"
     assert container(made, "servers")["resources"]["requests"] == limits
     assert "cpu" not in container(pod(settings()), "servers")["resources"]["limits"]
+
+
+def test_a_server_is_told_which_release_it_is() -> None:
+    command = container(pod(settings(), xrootd="5.8.1"), "servers")["command"]
+    assert command[3:] == ["src1", "server", "5.8.1", "cmsd", "xrootd"]
+    assert container(pod(settings(), origins=1), "servers")["command"][5:] == ["system", "xrootd"]
+
+
+def test_servers_of_different_images_are_no_deployment() -> None:
+    old, new = ({"release": "system", "version": version} for version in ("5.5.3", "5.8.1"))
+    assert agreed({"src1": old, "dst1": old}) == old
+    with pytest.raises(
+        ClusterError, match=r"dst1 runs XRootD .*5\.8\.1.*, and src1 runs .*5\.5\.3.*pull_policy"
+    ):
+        agreed({"src1": old, "dst1": new})
 
 
 def test_burstable_pods_request_little_of_what_they_may_use() -> None:

@@ -3,14 +3,20 @@
 
 from __future__ import annotations
 
+import json
+import re
+import socket
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tpcsweep.linux.cgroups import Hierarchy
 from tpcsweep.measure import machine
-from tpcsweep.testbeds.kubernetes.pod import contained, network, places, watched
+from tpcsweep.testbeds.kubernetes.pod import contained, network, places, servers, watched
+from tpcsweep.xrootd import releases
 
+from tests.support.releases import folder_of
 from tests.support.workflow import wait_until
 
 
@@ -49,6 +55,41 @@ def test_credentials_are_taken_whole_though_their_names_come_one_by_one(
     laid_out = contained.credentials()
     assert (laid_out / "authdb").read_text() == "authdb"
     assert (laid_out / "ca" / "1.0").read_text() == "ca--1.0"
+
+
+@pytest.mark.parametrize(
+    ("release", "expected"),
+    [
+        ("5.8.1", {"ok": {"release": "5.8.1", "version": "5.8.1"}}),
+        (
+            "5.9.9",
+            "xrootd 5.9.9: the image has no .*/5.9.9; it has system and of others 5.4.0, 5.8.1: build it",
+        ),
+        ("5.4.0", "xrootd 5.4.0 is 5.4.0, allowed: 5.5.0 or later"),
+    ],
+)
+def test_a_server_container_says_its_release_or_why_it_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str, expected: dict[str, Any] | str
+) -> None:
+    for version in ("5.4.0", "5.8.1"):
+        folder_of(tmp_path / version, f"v{version}")
+    ours, theirs = socket.socketpair()
+    monkeypatch.setattr(releases, "IN_IMAGE", tmp_path)
+    monkeypatch.setattr(contained, "end_on_term", lambda: None)
+    monkeypatch.setattr(contained, "credentials", lambda: None)
+    monkeypatch.setattr(contained, "taken", lambda: [theirs])
+    monkeypatch.setattr(contained, "fail", lambda _: None)
+    container = threading.Thread(target=servers.main, args=("src1", "server", release, ["xrootd"]))
+    container.start()
+    with ours, ours.makefile("rw") as lines:
+        lines.write('{"do": "release", "with": {}}\n')
+        lines.flush()
+        answer = json.loads(lines.readline())
+    container.join()
+    if isinstance(expected, str):
+        assert re.match(expected, answer["error"])
+    else:
+        assert answer == expected
 
 
 @pytest.mark.parametrize(

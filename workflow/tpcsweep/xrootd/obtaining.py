@@ -17,9 +17,9 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +126,8 @@ def _make(name: str, folder: Path, stage: Stage) -> None:
 
     The working folder stays when a build fails or is killed: the next one goes on there.
     """
+    if name not in DEBIAN and name.removesuffix(FROM_SOURCE) not in sources():
+        raise ReleaseError(f"xrootd {name}: no source archive of it is known in {SOURCES}")
     if os.geteuid() != 0:
         raise ReleaseError(f"xrootd {name}: only root can unpack and build releases: run this as root")
     work = folder.with_name(f"{folder.name}.part")
@@ -188,18 +190,24 @@ def _from_debian(version: str, work: Path, stage: Stage) -> dict[str, Any]:
 
 def _from_source(version: str, work: Path, stage: Stage) -> dict[str, Any]:
     """Build what sweeps need of a release from its pinned archive."""
-    pinned = sources().get(version)
-    if pinned is None:
-        raise ReleaseError(f"xrootd {version}: no source archive of it is known in {SOURCES}")
+    pinned = sources()[version]
     if lacking := missing([EXTRA]):
         raise ReleaseError(f"xrootd {version}: {lacking[0]}")
+    if find_spec("pip") is None:
+        raise ReleaseError(
+            f"xrootd {version}: pip fetches its source archive, and {sys.executable} has none: "
+            "run this with .venv/bin/python, as `make setup` makes it"
+        )
     archive, source, build, log = (work / name for name in ("archive", "source", "build", "log"))
     if not source.exists():
         stage(f"fetching the source of XRootD {version}")
         _fetch(version, pinned, archive, log)
-        with tarfile.open(next(archive.glob("*.tar.gz"))) as opened:
-            opened.extractall(work / "unpacked", filter="data")
-        (work / "unpacked" / f"xrootd-{version}").rename(source)
+        unpacked = work / "unpacked"
+        unpacked.mkdir(exist_ok=True)
+        # Debian 12's own Python has no filter for what its tarfile extracts.
+        extract = ["tar", "--extract", "--no-same-owner", "--file", str(next(archive.glob("*.tar.gz")))]
+        subprocess.run([*extract, "--directory", str(unpacked)], check=True)
+        (unpacked / f"xrootd-{version}").rename(source)
     stage(f"building XRootD {version} from source, some minutes; its log is {log}")
     if code := _logged([*ALONE, "cmake", "-G", "Ninja", "-S", str(source), "-B", str(build), *OPTIONS], log):
         raise ReleaseError(f"xrootd {version}: cmake ended with {code}: {_wrong(log)}; all of it is in {log}")

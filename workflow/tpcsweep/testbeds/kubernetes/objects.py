@@ -81,7 +81,7 @@ def server_pod(
     side = server.name[:3]
     cores = None if wanted.cores is None else f"{wanted.cores / wanted.origins:.3f}"
     limits = (cores, str(settings.memory + SERVER_MEMORY)) if origin else REDIRECTOR
-    command = ["servers", server.name, server.role, *server.programs]
+    command = ["servers", server.name, server.role, wanted.xrootd, *server.programs]
     files = [_mount("files", places.FILES)]
     servers = _container("servers", settings, command, limits, placed.resources if origin else {}, files)
     ports = [xrootd.PORT, xrootd.CMSD_PORT, places.AGENT_PORT, places.PROBE_PORT]

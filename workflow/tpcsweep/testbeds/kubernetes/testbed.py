@@ -150,6 +150,18 @@ def locks(pair: Pair) -> set[str]:
     return {leases.name_for(nodes(placed)) for placed in (pair.source, pair.destination)}
 
 
+def agreed(releases: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The release that all servers run: a node may have kept an older image under the same name. Pure."""
+    (first, release), *others = releases.items()
+    for name, another in others:
+        if another != release:
+            raise ClusterError(
+                f"{name} runs XRootD {json.dumps(another)}, and {first} runs {json.dumps(release)}: the nodes have "
+                "different images of one name; name `image` of the testbed by its digest, or set `pull_policy: Always`"
+            )
+    return release
+
+
 def _try(cluster: Cluster, settings: Kubernetes) -> None:
     """A Job like a deployment's, as long as its Lease shows that it is alive, until its pod runs."""
     naming = Naming.new("", TRIAL)
@@ -188,6 +200,7 @@ def _up(
     for side, other in OTHERS:
         described |= session.tell(sides[side].names, "describe", peers=sides[other].addresses)
     _require_congestion_control(described, wanted.congestion_control)
+    release = agreed(session.tell([server.name for server in pods.servers], "release"))
     connected = time.monotonic()
     emulated: dict[str, Any] = {"emulator": "none", "qdiscs": {}}
     if settings.paths.kind == "netem":
@@ -221,7 +234,7 @@ def _up(
         "path": verified - connected,
         "servers": time.monotonic() - verified,
     }
-    site.provenance = _provenance(pods, described, emulated, measured, seconds)
+    site.provenance = _provenance(pods, described, release, emulated, measured, seconds)
     return site
 
 
@@ -238,6 +251,7 @@ def _require_congestion_control(described: Mapping[str, Any], wanted: str) -> No
 def _provenance(
     pods: Pods,
     described: Mapping[str, Any],
+    release: Mapping[str, Any],
     emulated: Mapping[str, Any],
     measured: Measured,
     seconds: Mapping[str, float],
@@ -249,6 +263,7 @@ def _provenance(
         **first["src"]["machine"],
         "host": nodes[pods.sides["src"].names[0]],
         "software": described[CLIENT]["software"],
+        "xrootd": release,
         "path": {"measured": measured.to_dict(), "mtu_bytes": measured.mtu, **emulated},
         "sysctls": {
             f"{side}.{key}": value

@@ -43,7 +43,7 @@ class Agent:
             "ping": time.monotonic,
             "describe": self.describe,
             **{verb: partial(asyncio.to_thread, getattr(network, verb)) for verb in of_network},
-            **{verb: partial(self.servers, verb) for verb in ("start", "restart", "add_source")},
+            **{verb: partial(self.servers, verb) for verb in ("release", "start", "restart", "add_source")},
             "remove": lambda name: self._look().files.remove(name),
             "present": lambda: self._look().files.present(),
             # Servers that are started anew are asked for the ready file again.

@@ -2,7 +2,7 @@
 """The server container: runs the XRootD programs of one server, and starts them again when told to.
 
 Obeys lines of JSON from the agent beside it, answered with `ok` or `error`. A program that ends by itself ends the
-container. Usage: python3 -m tpcsweep.testbeds.kubernetes.pod.servers NAME ROLE PROGRAM…
+container. Usage: python3 -m tpcsweep.testbeds.kubernetes.pod.servers NAME ROLE RELEASE PROGRAM…
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from tpcsweep.measure.files import add_source
 from tpcsweep.testbeds.kubernetes.pod import contained
 from tpcsweep.testbeds.kubernetes.pod.places import CONFIGURATION, STATE
 from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER
-from tpcsweep.xrootd.servers import CMSD_LOGGED_IN, CMSD_PORT
+from tpcsweep.xrootd.releases import ReleaseError, in_image
+from tpcsweep.xrootd.servers import CMSD_LOGGED_IN, CMSD_PORT, require
 
 LOGIN_SECONDS = 30.0
 
@@ -28,13 +30,24 @@ LOGIN_SECONDS = 30.0
 class Servers:
     """The programs of one server."""
 
-    def __init__(self, name: str, role: str, programs: list[str]) -> None:
+    def __init__(self, name: str, role: str, release: str, programs: list[str]) -> None:
         self._name = name
         self._manager = role == "manager"
+        self._release = release
         self._programs = programs
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._expected: set[int] = set()
         """Processes that were told to end."""
+
+    def release(self) -> dict[str, Any]:
+        """What runs here, by what its program says.
+
+        Raises:
+            ReleaseError: The image has none of that name, or it cannot do what servers are asked for.
+        """
+        release = in_image(self._release)
+        require(release)
+        return release.describe()
 
     def start(self) -> None:
         """Start all, cmsd first: an xrootd that finds no cmsd looks for it again ten seconds later."""
@@ -56,7 +69,7 @@ class Servers:
         self._run("xrootd")
 
     def _run(self, program: str, stderr: int | None = None) -> subprocess.Popen[bytes]:
-        command = [program, "-c", str(CONFIGURATION / f"{self._name}.cfg")]
+        command = [*in_image(self._release).command(program), "-c", str(CONFIGURATION / f"{self._name}.cfg")]
         process = subprocess.Popen(command, cwd=STATE, stdin=subprocess.DEVNULL, stderr=stderr)
         self._running[program] = process
         threading.Thread(target=self._watch, args=(program, process), daemon=True).start()
@@ -89,13 +102,14 @@ def _pass_on(process: subprocess.Popen[bytes], ready: threading.Event) -> None:
             ready.set()
 
 
-def main(name: str, role: str, programs: list[str]) -> None:
+def main(name: str, role: str, release: str, programs: list[str]) -> None:
     """Run until the agent is gone."""
     contained.end_on_term()
     contained.credentials()
-    servers = Servers(name, role, programs)
+    servers = Servers(name, role, release, programs)
     [connection] = contained.taken()
     verbs: dict[str, Callable[..., object]] = {
+        "release": servers.release,
         "start": servers.start,
         "restart": servers.restart,
         # Here, not in the agent: what is kept in memory counts against the container that wrote it.
@@ -106,7 +120,7 @@ def main(name: str, role: str, programs: list[str]) -> None:
             request = json.loads(line)
             try:
                 answer = {"ok": verbs[request["do"]](**request["with"])}
-            except (OSError, RuntimeError) as error:
+            except (OSError, RuntimeError, ReleaseError) as error:
                 answer = {"error": str(error)}
             lines.write(json.dumps(answer) + "\n")
             lines.flush()
@@ -114,4 +128,4 @@ def main(name: str, role: str, programs: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[3:])
+    main(sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:])
