@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reproducer of XRootD's crashes runs by itself, and says how each server ended."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.real, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks/crash_reproducer/reproduce.py"
+
+
+@pytest.mark.parametrize("slow", ["cpu", "enable"])
+def test_the_reproducer_says_how_the_server_ended(slow: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, SCRIPT, "/usr", "--slow", slow, "--runs", "1", "--seconds", "2"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    run, summary = ended.stdout.splitlines()
+    died = run.startswith("run 1: died by ")
+    assert died or run.startswith("run 1: alive; ")
+    assert summary == f"{int(died)} of 1 servers died"
+    assert ended.returncode == int(died)
