@@ -182,7 +182,7 @@ def test_a_grid_of_values_that_never_repeat_is_refused(tmp_path: Path) -> None:
         ({"axes": {"rtt": {"column": "p", "unit": "s", "group": ["5 %", "6 %"]}}}, "one share, one distance"),
         (
             {"axes": {"throughput": {"column": "rate"}}},
-            "axes.throughput: given 'throughput', allowed: one of origins",
+            "axes.throughput: given 'throughput', allowed: one of xrootd, origins",
         ),
         ({"variables": {"speed": {"column": "rate"}}}, "variables.throughput: given nothing"),
         ({"variables": SETTINGS["variables"] | {"speed": {"column": "rate"}}}, "given an unknown variable"),
