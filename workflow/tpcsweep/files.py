@@ -7,6 +7,7 @@ import json
 import math
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,6 +43,12 @@ def write_json(path: Path, content: Any) -> None:
         ValueError: for a number that JSON has not; `number` makes null of it.
     """
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def copy_into(folder: Path, path: Path) -> None:
+    """Copy a file, or a link as it is, into a folder, which is made."""
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(path, folder / path.name, follow_symlinks=False)
 
 
 def number(value: float, digits: int | None = None) -> float | None:

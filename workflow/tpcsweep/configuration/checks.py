@@ -19,7 +19,8 @@ from tpcsweep.configuration.testbeds import Netns
 from tpcsweep.configuration.units import SIZE, show
 from tpcsweep.extras import EXTRAS
 from tpcsweep.tools import TOOLS, Tool
-from tpcsweep.xrootd.obtaining import EXTRA, to_build
+from tpcsweep.xrootd.building import EXTRA
+from tpcsweep.xrootd.obtaining import to_build
 
 
 def require(configuration: Configuration) -> None:
