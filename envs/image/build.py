@@ -40,7 +40,7 @@ PACKAGE = ROOT / "workflow/tpcsweep"
 sys.path.insert(0, str(PACKAGE.parent))
 from tpcsweep.files import replacing  # noqa: E402 — not installed for Debian's Python
 from tpcsweep.xrootd.obtaining import obtain  # noqa: E402
-from tpcsweep.xrootd.releases import IN_IMAGE, RECORD, SYSTEM, Release, ReleaseError  # noqa: E402
+from tpcsweep.xrootd.releases import IN_IMAGE, LOADER, RECORD, SYSTEM, Release, ReleaseError  # noqa: E402
 
 REQUIREMENTS = tuple(
     ROOT / f"envs/requirements{extra}.txt" for extra in ("", "-kubernetes", "-models", "-parquet")
@@ -357,7 +357,7 @@ def release_files(release: Release) -> dict[str, File]:
     assert release.folder is not None
     home = f"{IN_IMAGE}/{release.name}".lstrip("/")
     files = {f"{home}/{RECORD}": File(_json(release.record))}
-    for folder in ("bin", "lib", "lib64"):
+    for folder in ("bin", "lib", "lib64", LOADER):
         for path in (release.folder / folder).rglob("*"):
             place = f"{home}/{path.relative_to(release.folder)}"
             if path.is_symlink():

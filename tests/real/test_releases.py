@@ -67,8 +67,8 @@ def test_a_release_is_built_once_with_all_that_it_needs(cache: Path) -> None:
     assert any(line.startswith(f"building XRootD {MADE_UP}: ") for line in said)
     assert {"sha256", "compiler", "options"} < set(release.describe())
     # It runs by its own loader and libraries alone.
-    maps = ["env", "LD_TRACE_LOADED_OBJECTS=1", *release.command("xrootd")]
-    loaded = subprocess.run(maps, capture_output=True, text=True, check=True).stdout
+    traced = ["env", "LD_TRACE_LOADED_OBJECTS=1", *release.command("xrootd")]
+    loaded = subprocess.run(traced, capture_output=True, text=True, check=True).stdout
     assert all(str(cache) in line for line in loaded.splitlines() if "=>" in line)
     said.clear()
     assert obtain(MADE_UP, {}, said.append).folder == release.folder
@@ -141,9 +141,11 @@ def test_a_release_of_debian_and_a_sites_own_folder_are_deployed_and_say_what_th
         with site_of(logs, own=own, xrootd=name) as site:
             about = site.provenance["xrootd"]
             assert (about["release"], about["version"]) == (name, "5.8.1")
-            running = {
-                Path(f"/proc/{child.pid}/maps").read_text() for child in site.servers.processes.children
-            }
+            folders = [Path(f"/proc/{child.pid}") for child in site.servers.processes.children]
+            assert "xrootd\n" in {
+                (folder / "comm").read_text() for folder in folders
+            }  # for ps, pkill and perf
+            running = {(folder / "maps").read_text() for folder in folders}
             assert any(f"{unpacked.folder}/lib/libXrdServer" in maps for maps in running)
             assert whole(site, seconds(1), xrootd=name)["status"] == "ok"
     assert read("5.8.1", unpacked.folder).version() == "5.8.1"

@@ -24,6 +24,7 @@ from tpcsweep.xrootd.building import OPTIONS, TARGETS, build
 from tpcsweep.xrootd.releases import (
     DEBIAN,
     FROM_SOURCE,
+    LOADER,
     PROGRAMS,
     RECORD,
     SOURCES,
@@ -80,7 +81,7 @@ def _place(name: str) -> Path:
     inputs: list[Any] = (
         [DEBIAN[name], PACKAGES] if name in DEBIAN else [sources().get(version), TARGETS, OPTIONS]
     )
-    text = json.dumps([*inputs, platform.machine()])
+    text = json.dumps([*inputs, LOADER, platform.machine()])
     return cache() / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
@@ -118,6 +119,10 @@ def _make(name: str, folder: Path, stage: Stage) -> None:
         record = build(version, sources()[version], work, stage)
     made = work / "release"
     write_json(made / RECORD, record)
+    loader = next((made / "lib").glob("ld-linux*.so.*"))
+    (made / LOADER).mkdir()
+    for program in PROGRAMS:
+        (made / LOADER / program).symlink_to(f"../lib/{loader.name}")
     for path in (made, *made.rglob("*")):
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() or os.access(path, os.X_OK) else 0o644)

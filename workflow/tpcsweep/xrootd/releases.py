@@ -25,6 +25,8 @@ RECOMMENDED = "5.8.1"
 PROGRAMS = ("xrootd", "cmsd", "xrdcp")
 IN_IMAGE = Path("/opt/xrootd")
 """Where a container image has its releases, a folder each."""
+LOADER = "loader"
+"""The folder of a release with a link to its loader for each program: the kernel calls a process by the link's name."""
 RECORD = "release.json"
 """The file in a release's folder that says how it came to be."""
 SOURCES = Path(__file__).resolve().parents[3] / "envs/xrootd.txt"
@@ -58,8 +60,8 @@ class Release:
             return [program]
         path = str(self.folder / "bin" / program)
         libraries = ":".join(str(self.folder / name) for name in ("lib", "lib64"))
-        loader = next((self.folder / "lib").glob("ld-linux*.so.*"), None)
-        if loader is None:
+        loader = self.folder / LOADER / program
+        if not loader.exists():
             return ["env", f"LD_LIBRARY_PATH={libraries}", path]
         return [str(loader), "--argv0", program, "--library-path", libraries, path]
 
