@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # What somebody does who begins on a fresh Debian, and the tests of what differs between releases of Debian: Python,
-# tools, XRootD's words, the user-mode kernel, the browser. `make test-on` runs it in a root of its own.
+# OpenSSL, SimGrid, tools, XRootD's words. `make test-on` runs it in a root of its own.
 set -euxo pipefail
 cd -P "$(dirname "$0")/../.."
 make setup
 .venv/bin/snakemake --config sweep=smoke
-make test-fast
-.venv/bin/python -m pytest tests/real/test_{tools,more_tools,netem_uml,report}.py --durations=15 --durations-min=5
+make setup-test
+.venv/bin/python -m pytest tests/unit/test_{cgroups,client,credentials,dataset,models,native,setup,simulation,tools}.py \
+  --numprocesses="$(nproc)" --maxprocesses=8
+.venv/bin/python -m pytest tests/real/test_{tools,more_tools}.py --durations=15 --durations-min=5
