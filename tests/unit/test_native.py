@@ -80,9 +80,10 @@ async def serving(secrets: Path, answer: Answer, answers: int = 1000) -> AsyncIt
     server = Server(answer, answers)
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(secrets / "host.pem", secrets / "host.key")
-    async with await asyncio.start_server(server.serve, "127.0.0.1", 0, ssl=tls) as listening:
-        server.url = f"https://127.0.0.1:{listening.sockets[0].getsockname()[1]}/data"
-        yield server
+    listening = await asyncio.start_server(server.serve, "127.0.0.1", 0, ssl=tls)
+    server.url = f"https://127.0.0.1:{listening.sockets[0].getsockname()[1]}/data"
+    yield server
+    listening.close()  # and not `async with`: since Python 3.12 that waits for clients, which keep their connections
 
 
 def copies(

@@ -324,9 +324,11 @@ async def main(start: float, longest: float) -> None:
     contained.end_on_term()
     hub = Hub()
     hub.seen += start
-    async with await asyncio.start_unix_server(hub.session, str(HUB), limit=LONGEST):
-        while time.monotonic() - hub.seen < longest:
-            await asyncio.sleep(1)
+    # Not `async with`: since Python 3.12 its end waits for sessions that are open.
+    listening = await asyncio.start_unix_server(hub.session, str(HUB), limit=LONGEST)
+    while time.monotonic() - hub.seen < longest:
+        await asyncio.sleep(1)
+    listening.close()
     ENDED.touch()
 
 
