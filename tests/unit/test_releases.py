@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What names of XRootD's releases mean, and how their programs are started."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ def test_each_version_has_a_hash_and_all_can_be_named() -> None:
 
 
 def test_the_systems_programs_are_those_of_the_path() -> None:
-    assert Release("system").command("cmsd") == ["cmsd"]
+    assert Release("system").command("cmsd") == [shutil.which("cmsd") or "cmsd"]
 
 
 def test_a_release_without_a_loader_has_its_own_libraries_first(tmp_path: Path) -> None:

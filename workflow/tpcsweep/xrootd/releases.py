@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -51,18 +52,18 @@ class Release:
     """How it came to be, for provenance."""
 
     def command(self, program: str) -> list[str]:
-        """Give the beginning of a command line for one of PROGRAMS.
+        """Give the beginning of a command line for one of PROGRAMS, with a path: XRootD looks for its own in no PATH.
 
         A folder with a loader has all libraries that its programs need, and so runs on any Linux; one without, such
         as what `make install` leaves, has XRootD's own and takes the others from the machine.
         """
         if self.folder is None:
-            return [program]
+            return [shutil.which(program) or program]
         path = str(self.folder / "bin" / program)
         libraries = ":".join(str(self.folder / name) for name in ("lib", "lib64"))
         loader = self.folder / LOADER / program
         if not loader.exists():
-            return ["env", f"LD_LIBRARY_PATH={libraries}", path]
+            return ["/usr/bin/env", f"LD_LIBRARY_PATH={libraries}", path]
         return [str(loader), "--argv0", program, "--library-path", libraries, path]
 
     def version(self) -> str:

@@ -238,7 +238,7 @@ class Servers:
         server.folder.mkdir(parents=True)
         shutil.chown(server.folder, USER, USER)
         root = any(tool.protocol == "root" for tool in self.tools)
-        pull = _absolute(self.release.command("xrdcp")) if root else None
+        pull = self.release.command("xrdcp") if root else None
         text = xrootd.configuration(server, self.credentials, pull, authorization=self.authorization)
         (server.folder / "xrootd.cfg").write_text(text)
 
@@ -281,11 +281,6 @@ class Servers:
                 time.sleep(POLL)
         except ssl.SSLCertVerificationError as error:
             raise DeploymentError(f"{server.name}: waited for {awaited}: {error}") from None
-
-
-def _absolute(command: list[str]) -> list[str]:
-    """Give a command with the path of its program: XRootD looks for `ofs.tpc pgm` in no PATH."""
-    return [shutil.which(command[0]) or command[0], *command[1:]]
 
 
 def _log(server: Server, program: str) -> Path:
