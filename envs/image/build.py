@@ -125,7 +125,7 @@ for name, text in json.load(sys.stdin).items():
 
 COMPILE_INSIDE = """
 mkdir root
-zstd --decompress --stdout --quiet "$DEBIAN" | tar --extract --directory=root
+tar --extract --file="$DEBIAN" --directory=root
 chroot root python3 -SB -c "$COMPILE" <"$SOURCES"
 """
 

@@ -25,7 +25,8 @@ run() {
     TMPDIR=$root mmdebstrap --quiet --mode=root --variant=minbase --include="$packages" "$suite" "$bare.part.tar.zst"
     mv "$bare.part.tar.zst" "$bare"
   fi
-  zstd --decompress --stdout --quiet "$bare" | tar --extract --directory="$root"
+  # Not by a pipe: tar ends at the mark of the end, and what still writes what is behind it would fail.
+  tar --extract --file="$bare" --directory="$root"
 
   # The commit that is checked out, and the files as they are: what git knows or would know.
   git clone --quiet --no-checkout --depth 1 "file://$PWD" "$root/root/tpcsweep"
