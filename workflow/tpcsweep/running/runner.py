@@ -23,6 +23,7 @@ from tpcsweep.configuration.checks import extras, files_of
 from tpcsweep.configuration.loading import Configuration, wanted
 from tpcsweep.configuration.sweep import Cell, by_deployment
 from tpcsweep.extras import MissingExtraError, missing
+from tpcsweep.flags import IMPLAUSIBLE, implausible
 from tpcsweep.linux import signals
 from tpcsweep.measure import provenance
 from tpcsweep.rates import BYTES
@@ -270,6 +271,8 @@ class _Job:
         result = self._testbed.measure(
             site, task.cell.parameters, self._configuration.sweep.measurement, task.prefix, self.shown.look
         )
+        if implausible(result["status"], result["summary"], task.cell.parameters.bandwidth):
+            result["flags"] = [*result["flags"], IMPLAUSIBLE]
         record = {
             "format": task.spec["format"],
             **result,
