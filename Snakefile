@@ -7,6 +7,7 @@ from tpcsweep.configuration.checks import require
 from tpcsweep.running.holes import NoCellsError, foldable
 from tpcsweep.running.internals import Internals, requested, spare_pandas
 from tpcsweep.configuration.problems import ConfigurationError
+from tpcsweep.linux.signals import tell_jobs
 from tpcsweep.published.figures import FIGURES
 from tpcsweep.running.rules import DEPLOYMENT, Jobs, Targets
 from tpcsweep.running.runner import begin, conclude, expected
@@ -51,6 +52,7 @@ DATASET = f"{RESULTS}/dataset.nc"
 MODELS = f"{RESULTS}/models.json"
 INTERNALS = Internals(workflow)
 JOBS = Jobs(SETTINGS, INTERNALS.force)
+tell_jobs()
 
 # The first page of the report; of what is measured, with the cells first that could not be.
 PAGE = "simulated" if SETTINGS.measures and SETTINGS.testbed.simulated else "workflow"

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Try once more what was left out or disturbed, and say what is left out still."""
 
+from tpcsweep.linux import signals
+
+signals.end_with_snakemake()
+
 from pathlib import Path
 
 from tpcsweep.configuration.loading import load

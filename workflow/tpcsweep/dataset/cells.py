@@ -6,7 +6,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import threading
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -190,7 +189,7 @@ def _begin(starter: int) -> None:
     """Let whoever started this process end it: Ctrl-C goes to all, and a starter that was killed says nothing."""
     for number in signals.ENDING:
         signal.signal(number, signal.SIG_IGN if number == signal.SIGINT else signal.SIG_DFL)
-    threading.Thread(target=signals.watch_starter, args=(starter, threading.Event()), daemon=True).start()
+    signals.end_with(starter)
 
 
 def _reduce(reader: Reader, pairs: Sequence[_Pair]) -> list[Reduced | Exception]:

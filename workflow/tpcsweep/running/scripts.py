@@ -8,11 +8,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from signal import SIGINT
+from signal import SIGINT, SIGKILL
 from typing import Any
 
-from tpcsweep.linux.signals import held
+from tpcsweep.linux.signals import end_with, held
 
 
 @contextlib.contextmanager
@@ -59,12 +60,16 @@ def make(beginning: Sequence[str], config: Mapping[str, Any], targets: Sequence[
 
 
 def start(argv: Sequence[str]) -> int:
-    """Run a command to its end, well or not, and return its exit code. It is ended in order when this process ends."""
+    """Run a command to its end, well or not, and return its exit code.
+
+    It is ended in order when this process ends, and killed when this one is: what a Snakemake has started then ends.
+    """
     child: subprocess.Popen[bytes] | None = None
     try:
         with held():  # or the end may come when it runs and is not yet known here
             # In a session of its own: Ctrl-C reaches it once, from here.
-            child = subprocess.Popen(argv, start_new_session=True)
+            tied = partial(end_with, os.getpid(), SIGKILL)
+            child = subprocess.Popen(argv, start_new_session=True, preexec_fn=tied)
         return child.wait()
     finally:
         if child and child.poll() is None:
