@@ -84,7 +84,7 @@ onstart:
             # With conda, jobs have an environment of their own, which is not looked into.
             deploys = not INTERNALS.in_conda and INTERNALS.will_run(DEPLOYMENT)
             begin(SETTINGS, try_testbed=deploys)
-        except expected(SETTINGS) as error:
+        except (*expected(SETTINGS), OSError) as error:
             sys.exit(str(error))
 
 

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
+import pytest
+from tpcsweep.files import replacing
 from tpcsweep.measure.files import DestinationFiles, hold
 from tpcsweep.xrootd.servers import without_secrets
 
@@ -58,3 +62,20 @@ def test_memory_that_is_held_is_free_but_for_a_page_in_each_mebibyte() -> None:
         held = Path(folder) / "held"
         hold(held, (32 << 20) - 1)
         assert held.stat().st_blocks * 512 == 32 * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_a_full_disk_is_told_whatever_a_library_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "dataset.nc"
+    path.write_text("old")
+    for free in (1, 0):
+        disk = SimpleNamespace(f_blocks=100, f_bavail=free)
+        monkeypatch.setattr("tpcsweep.files.os.statvfs", lambda _, disk=disk: disk)
+        with pytest.raises((RuntimeError, OSError)) as caught, replacing(path) as part:
+            part.write_text("new")
+            raise RuntimeError("NetCDF: HDF error")
+        full = caught.value
+        assert isinstance(full, OSError) is (free == 0)
+    assert isinstance(full, OSError)
+    assert (full.errno, full.filename) == (errno.ENOSPC, str(path))
+    assert path.read_text() == "old"
+    assert [file.name for file in tmp_path.iterdir()] == ["dataset.nc"]

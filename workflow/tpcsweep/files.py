@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -20,12 +21,20 @@ def replacing(path: Path) -> Iterator[Path]:
 
     The name is nobody else's, so that several may write the same file: the last one stays. If anything is raised,
     what was written is removed and `path` stays as it was.
+
+    Raises:
+        OSError: of ENOSPC, when the disk is full, whatever the library said that wrote.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(3)}.part")
     try:
         yield part
         part.replace(path)
+    except Exception as error:
+        disk = os.statvfs(part.parent)
+        if disk.f_blocks and not disk.f_bavail:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from error
+        raise
     finally:
         part.unlink(missing_ok=True)
 
