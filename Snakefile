@@ -64,8 +64,6 @@ rule all:
     default_target: True
     input:
         str(SETTINGS.product),
-        # Named here too, so that a cell that was deleted is measured again.
-        CELLS,
     # Without a message Snakemake names every cell's file, of 10⁵ too.
     message:
         f"{SETTINGS.product} is there"

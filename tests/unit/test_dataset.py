@@ -222,7 +222,7 @@ def test_words_and_null_on_axes(tmp_path: Path) -> None:
 
 
 def test_nothing_is_left_beside_the_dataset(sweep: tuple[Path, dict[Path, dict[str, Any]]]) -> None:
-    assert [file.name for file in sweep[0].parent.iterdir()] == ["dataset.nc"]
+    assert sorted(file.name for file in sweep[0].parent.iterdir()) == ["dataset.nc", "dataset.nc.sha256"]
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from tpcsweep.configuration.loading import Configuration, load, wanted
 from tpcsweep.configuration.sweep import Cell
 from tpcsweep.configuration.testbeds import DISK
 from tpcsweep.dataset import STATUS
+from tpcsweep.running import holes
 from tpcsweep.running.results import leave_out, publish
 from tpcsweep.testbeds.netns.limits import this_machine
 
@@ -229,6 +230,7 @@ def partly(tmp_path: Path) -> Partly:
     return partly
 
 
+FRONT = ROOT / "workflow/report/workflow.rst"
 SAID = "mine: 3 of 4 cells are there; the others are left out (--config measure=true measures them first)\n"
 
 
@@ -247,6 +249,39 @@ def test_what_is_made_of_a_dataset_is_made_of_the_cells_that_are_there(partly: P
     done = snakemake("export", *partly.given)
     assert SAID not in done.stdout
     assert partly.statuses() == ["ok"] * 4
+
+
+@pytest.fixture
+def complete(partly: Partly) -> Partly:
+    """The same sweep with all its cells and a dataset of them, so that nothing is to be done."""
+    configuration = partly.configuration
+    partly.put(configuration.grid.cells)
+    holes.write([], 4, configuration.folder / "not_measured.json", configuration.folder / "front.rst", FRONT)
+    assert snakemake("export", *partly.given).returncode == 0
+    assert "Nothing to be done" in snakemake("-n", f"{configuration.folder}/dataset.nc", *partly.given).stdout
+    return partly
+
+
+@pytest.mark.parametrize("target", ["dataset.nc", "cells.csv"])
+def test_a_cell_that_was_deleted_is_measured_for_what_is_made_of_it(complete: Partly, target: str) -> None:
+    configuration = complete.configuration
+    configuration.cell_file(configuration.grid.cells[-1]).unlink()
+    done = snakemake("-n", f"{configuration.folder}/{target}", *complete.given)
+    assert "deployment rtt=20, 2 cells in it" in done.stdout
+    assert "deployment rtt=5" not in done.stdout
+    assert "fold 4 cells" in done.stdout
+
+
+def test_a_dataset_that_was_damaged_is_made_anew(complete: Partly) -> None:
+    dataset = complete.configuration.folder / "dataset.nc"
+    content, made = dataset.read_bytes(), dataset.stat()
+    for damaged in (b"", content[:-100], content[:5000] + bytes([content[5000] ^ 1]) + content[5001:]):
+        dataset.write_bytes(damaged)
+        os.utime(dataset, ns=(made.st_atime_ns, made.st_mtime_ns))
+        assert "fold 4 cells" in snakemake("-n", str(dataset), *complete.given).stdout
+    assert snakemake("export", *complete.given).returncode == 0
+    assert complete.statuses() == ["ok"] * 4
+    assert "Nothing to be done" in snakemake("-n", str(dataset), *complete.given).stdout
 
 
 @pytest.mark.parametrize("profile", [[], ["--profile", "k8s"]])

@@ -23,7 +23,7 @@ from tpcsweep.dataset.labels import STATUS, TRANSFERS_GROUP, about_group, coordi
 from tpcsweep.dataset.series import Series
 from tpcsweep.dataset.summary import Summary, json_of
 from tpcsweep.dataset.transfers import Transfers
-from tpcsweep.files import replacing
+from tpcsweep.files import note_checksum, replacing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -159,13 +159,17 @@ class _Grid:
 
 
 def write(folded: Folded, path: str | Path, done: str = "folded from cell files") -> None:
-    """Write the groups to one NetCDF 4 file, whole or not at all; `done` goes into the dataset's history."""
+    """Write the groups to one NetCDF 4 file, whole or not at all, and its checksum to one beside it.
+
+    `done` goes into the dataset's history.
+    """
     now = datetime.now(UTC).isoformat(timespec="seconds")
     summary = folded.summary.assign_attrs(history=f"{now} tpcsweep: {done}")
     with replacing(Path(path)) as part:
         summary.to_netcdf(part, mode="w", engine="netcdf4", encoding=_encoding(summary))
         _append(part, "samples", folded.series)
         _append(part, TRANSFERS_GROUP, folded.moved)
+    note_checksum(Path(path))
 
 
 def _append(path: Path, name: str, group: Group) -> None:
