@@ -10,7 +10,7 @@ from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.linux.signals import tell_jobs
 from tpcsweep.published.figures import FIGURES
 from tpcsweep.running.rules import DEPLOYMENT, Jobs, Targets
-from tpcsweep.running.runner import begin, conclude, expected
+from tpcsweep.running.runner import begin, conclude, damage_found, expected
 
 # What the command line or a profile says: config.yaml names the testbed of sweeps, not of published figures.
 GIVEN = dict(config)
@@ -87,13 +87,16 @@ onstart:
 
 
 onsuccess:
+    if MEASURES and (told := damage_found(SETTINGS)):
+        print(told, file=sys.stderr)
     if MEASURES and (left := conclude(SETTINGS)):
         sys.exit(left)
 
 
 onerror:
-    if MEASURES and (left := conclude(SETTINGS)):
-        print(left, file=sys.stderr)
+    if MEASURES:
+        for told in filter(None, (damage_found(SETTINGS), conclude(SETTINGS))):
+            print(told, file=sys.stderr)
 
 
 include: "workflow/rules/extras.smk"

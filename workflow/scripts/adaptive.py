@@ -10,7 +10,9 @@ from pathlib import Path
 
 from tpcsweep.adaptive.rounds import RoundError, Rounds, draw
 from tpcsweep.configuration.loading import load
+from tpcsweep.dataset import DatasetError
 from tpcsweep.files import write_json
+from tpcsweep.running import damaged
 from tpcsweep.running.scripts import make, reported
 
 settings = load(snakemake.config, Path())
@@ -24,7 +26,8 @@ def measure(cells):
 
 
 rounds = Rounds(settings, measure, print)
-with reported(snakemake.log[0], RoundError, about=settings.name), signals.interruptible():
+with reported(snakemake.log[0], RoundError, DatasetError, about=settings.name), signals.interruptible():
+    damaged.search(settings, map(settings.cell_file, settings.grid.cells))
     rounds.run()
 draw(rounds.folder)
 print(f"{settings.name}: {rounds.reason}: {rounds.folder / 'dataset.nc'}")

@@ -13,11 +13,10 @@ from tpcsweep.running.scripts import reported
 
 settings = load(snakemake.config, Path())
 with reported(snakemake.log[0], *runner.expected(settings), about=settings.name):
-    left_out = runner.finish(settings)
-holes.write(
-    left_out,
-    len(settings.grid.cells),
-    Path(snakemake.output.holes),
-    Path(snakemake.output.front),
-    Path(snakemake.params.front),
-)
+    holes.write(
+        runner.finish(settings),
+        len(settings.grid.cells),
+        Path(snakemake.output.holes),
+        Path(snakemake.output.front),
+        Path(snakemake.params.front),
+    )
