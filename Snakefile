@@ -7,9 +7,10 @@ from tpcsweep.configuration.checks import require
 from tpcsweep.running.holes import NoCellsError, foldable
 from tpcsweep.running.internals import Internals, requested, spare_pandas
 from tpcsweep.configuration.problems import ConfigurationError
+from tpcsweep.linux.signals import tell_jobs
 from tpcsweep.published.figures import FIGURES
 from tpcsweep.running.rules import DEPLOYMENT, Jobs, Targets
-from tpcsweep.running.runner import begin, conclude, expected
+from tpcsweep.running.runner import begin, conclude, damage_found, expected
 
 # What the command line or a profile says: config.yaml names the testbed of sweeps, not of published figures.
 GIVEN = dict(config)
@@ -51,6 +52,7 @@ DATASET = f"{RESULTS}/dataset.nc"
 MODELS = f"{RESULTS}/models.json"
 INTERNALS = Internals(workflow)
 JOBS = Jobs(SETTINGS, INTERNALS.force)
+tell_jobs()
 
 # The first page of the report; of what is measured, with the cells first that could not be.
 PAGE = "simulated" if SETTINGS.measures and SETTINGS.testbed.simulated else "workflow"
@@ -62,8 +64,6 @@ rule all:
     default_target: True
     input:
         str(SETTINGS.product),
-        # Named here too, so that a cell that was deleted is measured again.
-        CELLS,
     # Without a message Snakemake names every cell's file, of 10⁵ too.
     message:
         f"{SETTINGS.product} is there"
@@ -82,18 +82,21 @@ onstart:
             # With conda, jobs have an environment of their own, which is not looked into.
             deploys = not INTERNALS.in_conda and INTERNALS.will_run(DEPLOYMENT)
             begin(SETTINGS, try_testbed=deploys)
-        except expected(SETTINGS) as error:
+        except (*expected(SETTINGS), OSError) as error:
             sys.exit(str(error))
 
 
 onsuccess:
+    if MEASURES and (told := damage_found(SETTINGS)):
+        print(told, file=sys.stderr)
     if MEASURES and (left := conclude(SETTINGS)):
         sys.exit(left)
 
 
 onerror:
-    if MEASURES and (left := conclude(SETTINGS)):
-        print(left, file=sys.stderr)
+    if MEASURES:
+        for told in filter(None, (damage_found(SETTINGS), conclude(SETTINGS))):
+            print(told, file=sys.stderr)
 
 
 include: "workflow/rules/extras.smk"

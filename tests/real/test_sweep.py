@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import psutil
@@ -15,7 +16,7 @@ import pytest
 
 from tests.support.fields import differing
 from tests.support.leftovers import present, stayed
-from tests.support.workflow import Sweep, wait_until
+from tests.support.workflow import Sweep, gone, wait_until
 
 pytestmark = pytest.mark.real
 
@@ -125,6 +126,21 @@ def test_what_was_interrupted_again_and_again_is_measured_in_the_end(interrupted
     assert len(interrupted.cells()) == 3
 
 
+def test_a_job_that_has_barely_begun_ends_with_its_snakemake(tmp_path: Path) -> None:
+    before = present()
+    sweep = Sweep(tmp_path).define(parameters=PARAMETERS, measurement=LONG)
+    for wait in (0.0, 0.1, 0.2, 0.4, 0.8):  # it imports for about as long
+        run = sweep.start("cells")
+        wait_until(lambda run=run: _jobs(run), "a job has begun")
+        [job] = _jobs(run)
+        time.sleep(wait)
+        run.kill()
+        run.wait()
+        wait_until(lambda job=job: gone(job.pid), "the job ends")
+        wait_until(lambda: not stayed(before), "nothing is left")
+        assert sweep.cells() == []
+
+
 @pytest.mark.parametrize("stage", ["deploying", "measuring"])
 def test_a_job_that_was_killed_is_cleaned_up_by_reap_and_what_others_have_is_not(
     tmp_path: Path, stage: str
@@ -207,11 +223,17 @@ def _tools() -> list[str]:
 
 
 def _job(run: subprocess.Popen[bytes]) -> psutil.Process:
+    [job] = _jobs(run)
+    return job
+
+
+def _jobs(run: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    jobs = []
     for process in psutil.Process(run.pid).children():
         with contextlib.suppress(psutil.Error):
             if any("deployment.py" in word for word in process.cmdline()):
-                return process
-    raise AssertionError("no job runs")
+                jobs.append(process)
+    return jobs
 
 
 def _only_whole_cells(sweep: Sweep) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 EVERYWHERE = {
-    "cell": "spec format status message flags limit evidence summary samples transfers provenance",
+    "cell": "spec format status message flags limit evidence summary samples transfers provenance checksum",
     "spec": "format sweep parameters repetition measurement testbed",
     "summary": """throughput throughput_low throughput_high throughput_average throughput_max duration warmup rtt_idle
         wire_throughput source_cpu destination_cpu client_cpu path_cpu machine_cpu machine_steal

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -85,3 +86,11 @@ def wait_until(condition: Callable[[], object], what: str, seconds: float = 180.
     while not condition():
         assert time.monotonic() < give_up, f"not within {seconds:g} s: {what}"
         time.sleep(0.02)
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended, though nobody may have asked after it yet."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True

@@ -420,6 +420,16 @@ def test_a_smaller_error_goes_on_from_what_there_is(tmp_path: Path) -> None:
     assert len(set(once)) == len(once)
 
 
+@pytest.mark.parametrize("log", ["", "[]", "{}"])
+def test_a_log_of_rounds_that_is_none_is_written_anew(tmp_path: Path, log: str) -> None:
+    configuration = configured(tmp_path, {"parameters": {"rtt": [5, 20], "streams": [1, 2]}})
+    Fake(configuration)(configuration.grid.cells)
+    (configuration.folder / "adaptive").mkdir()
+    (configuration.folder / "adaptive" / "rounds.json").write_text(log)
+    rounds, _ = ran(configuration)
+    assert json.loads((rounds.folder / "rounds.json").read_text())["ended"] == rounds.reason
+
+
 def test_a_grid_that_is_measured_whole_is_left_alone(tmp_path: Path) -> None:
     configuration = configured(tmp_path, {"parameters": {"rtt": [5, 20], "streams": [1, 2]}})
     Fake(configuration)(configuration.grid.cells)

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 from tpcsweep import dataset, figures
+from tpcsweep.configuration.cell_file import text_of
 from tpcsweep.flags import FLAGS
 from tpcsweep.variables import LIMITS, ORIGIN_SAMPLES, SAMPLES, SUMMARY, TRANSFERS
 
@@ -222,7 +223,7 @@ def test_words_and_null_on_axes(tmp_path: Path) -> None:
 
 
 def test_nothing_is_left_beside_the_dataset(sweep: tuple[Path, dict[Path, dict[str, Any]]]) -> None:
-    assert [file.name for file in sweep[0].parent.iterdir()] == ["dataset.nc"]
+    assert sorted(file.name for file in sweep[0].parent.iterdir()) == ["dataset.nc", "dataset.nc.sha256"]
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
@@ -265,6 +266,52 @@ def test_a_wrong_cell_is_named(tmp_path: Path, how: Callable[[dict[str, Any]], o
     with pytest.raises(dataset.DatasetError, match=message) as caught:
         dataset.fold(specs, axes, specs.values())
     assert str(last) in str(caught.value)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_damaged_cell_becomes_a_hole_that_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: int
+) -> None:
+    monkeypatch.setattr("tpcsweep.dataset.cells.FEW", 1)
+    axes = {"streams": [1, 2, 4, 8], "repetition": [1]}
+    specs = synthetic.write_sweep(tmp_path, axes)
+    first, second, third, _ = specs
+    first.write_text("{")
+    change(second, lambda c: c["samples"]["goodput"].pop())
+    third.unlink()
+    third.mkdir()
+    told: dict[Path, str] = {}
+    folded = dataset.fold(specs, axes, specs.values(), processes, damaged=told.__setitem__).summary
+    assert folded.status.values.ravel().tolist() == [0, 0, 0, 1]
+    assert list(told) == [first, second, third]
+    for path, message in zip(told, folded.message.values.ravel(), strict=False):
+        assert message == f"its file was damaged: {told[path]}"
+    assert "goodput are not as many as times" in told[second]
+    with pytest.raises(dataset.DatasetError, match=f"{first}: not JSON"):
+        dataset.fold(specs, axes, specs.values(), processes)
+    with pytest.raises(dataset.DatasetError, match=f"{first}: not JSON"):
+        dataset.fold(specs, axes, None, processes, damaged=told.__setitem__)  # where it belongs is not known
+
+
+def test_a_cell_that_was_changed_after_it_was_written_is_named(tmp_path: Path) -> None:
+    axes = {"streams": [1], "repetition": [1]}
+    [(path, spec)] = synthetic.write_sweep(tmp_path, axes).items()
+    path.write_bytes(text_of(synthetic.cell(spec)))
+    dataset.fold([path], axes, [spec])
+    change(path, lambda c: c["summary"].update(throughput=0.5))
+    with pytest.raises(dataset.DatasetError, match="changed after it was written"):
+        dataset.fold([path], axes, [spec])
+
+
+@pytest.mark.parametrize("throughput", [None, -1.0, 40.0])
+def test_figures_that_cannot_be_are_flagged_whoever_wrote_them(
+    tmp_path: Path, throughput: float | None
+) -> None:
+    axes = {"streams": [1, 2], "repetition": [1]}
+    specs = synthetic.write_sweep(tmp_path, axes)
+    change(list(specs)[-1], lambda c: c["summary"].update(throughput=throughput))
+    summary = dataset.fold(specs, axes).summary
+    assert dataset.flagged(summary, "implausible").values.ravel().tolist() == [False, True]
 
 
 def test_cells_off_the_grid_twice_or_unlike_are_refused(tmp_path: Path) -> None:

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import errno
 import os
+import subprocess
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
+import pytest
+from tpcsweep.files import is_changed, note_checksum, replacing
 from tpcsweep.measure.files import DestinationFiles, hold
 from tpcsweep.xrootd.servers import without_secrets
 
@@ -58,3 +63,35 @@ def test_memory_that_is_held_is_free_but_for_a_page_in_each_mebibyte() -> None:
         held = Path(folder) / "held"
         hold(held, (32 << 20) - 1)
         assert held.stat().st_blocks * 512 == 32 * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_a_file_that_was_changed_since_its_checksum_was_noted_is_known(tmp_path: Path) -> None:
+    path = tmp_path / "dataset.nc"
+    assert not is_changed(path)
+    path.write_bytes(b"whole")
+    assert not is_changed(path)  # nothing was noted
+    note_checksum(path)
+    assert not is_changed(path)
+    subprocess.run(["sha256sum", "--check", "dataset.nc.sha256"], cwd=tmp_path, check=True)
+    for content in (b"whol", b"Whole", b""):
+        path.write_bytes(content)
+        assert is_changed(path)
+    path.unlink()
+    assert not is_changed(path)
+
+
+def test_a_full_disk_is_told_whatever_a_library_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "dataset.nc"
+    path.write_text("old")
+    for free in (1, 0):
+        disk = SimpleNamespace(f_blocks=100, f_bavail=free)
+        monkeypatch.setattr("tpcsweep.files.os.statvfs", lambda _, disk=disk: disk)
+        with pytest.raises((RuntimeError, OSError)) as caught, replacing(path) as part:
+            part.write_text("new")
+            raise RuntimeError("NetCDF: HDF error")
+        full = caught.value
+        assert isinstance(full, OSError) is (free == 0)
+    assert isinstance(full, OSError)
+    assert (full.errno, full.filename) == (errno.ENOSPC, str(path))
+    assert path.read_text() == "old"
+    assert [file.name for file in tmp_path.iterdir()] == ["dataset.nc"]

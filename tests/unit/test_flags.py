@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import inspect
 import itertools
+import math
 from collections.abc import Iterator
 from types import ModuleType
 
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.broken import BROKEN
-from tpcsweep.flags import FLAGS, GRADES, graded, worst
+from tpcsweep.flags import FLAGS, GRADES, graded, implausible, worst
 from tpcsweep.measure import cell
 from tpcsweep.testbeds.simulation import result
 
@@ -60,3 +61,36 @@ def test_every_flag_that_is_raised_has_a_grade() -> None:
     names = {node.value for node in ast.walk(simulated) if isinstance(node, ast.Constant)}
     assert {*measured, *names, BROKEN} <= set(FLAGS)
     assert {"not_steady", "files_missing"} <= names
+
+
+FIGURES = {"throughput": 0.9, "throughput_low": -0.1, "duration": 10.0, "warmup": 5.0, "machine_cpu": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("figures", "wrong"),
+    [
+        ({}, False),
+        ({"throughput": None}, True),
+        ({"throughput": math.nan}, True),
+        ({"throughput": -0.9}, True),
+        ({"throughput_high": math.inf}, True),
+        ({"source_cpu": -1.0}, True),
+        # What had filled buffers during the warm-up arrives after it, but no more than the path has carried in all.
+        ({"throughput": 2.0}, False),
+        ({"throughput": 2.3}, True),
+        ({"throughput": 2.0, "warmup": 0.0}, True),
+        ({"throughput": 1.05, "duration": None}, False),
+        ({"throughput_average": 1.2}, True),
+        ({"wire_throughput": 1.2}, True),
+        ({"machine_cpu": 1.2}, True),
+        ({"retransmits": None}, False),
+    ],
+)
+def test_figures_that_cannot_be_are_told(figures: dict[str, float | None], wrong: bool) -> None:
+    assert implausible("ok", FIGURES | figures, 1.0) is wrong
+
+
+def test_a_failed_cell_needs_no_throughput() -> None:
+    assert not implausible("failed", {"throughput": None}, 1.0)
+    assert not implausible("failed", {"throughput": 9.0}, 1.0)
+    assert implausible("failed", {"duration": -1.0}, 1.0)

@@ -27,7 +27,7 @@ def configuration(tmp_path: Path) -> Configuration:
 def leave_out(configuration: Configuration, number: int, why: str) -> None:
     cell = configuration.grid.cells[number]
     spec = wanted(configuration, cell)
-    results.leave_out(configuration.cell_file(cell), spec, {"format": 1, "message": why})
+    results.leave_out(configuration.cell_file(cell), spec, why)
 
 
 def test_cells_that_were_left_out_are_told_by_deployment(configuration: Configuration) -> None:

@@ -4,12 +4,25 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.running.results import ResultsInUseError, forget, hold, measured, publish, recover, stale
+from tpcsweep.running.results import (
+    ResultsInUseError,
+    damage,
+    forget,
+    hold,
+    leave_out,
+    left_out,
+    publish,
+    read,
+    recover,
+    recoverable,
+    stale,
+)
 
 SPEC = {"parameters": {"streams": 4, "rtt": 0.5}, "repetition": 1}
 
@@ -42,10 +55,10 @@ def test_a_cell_removed_with_its_failed_job_is_put_back(tmp_path: Path) -> None:
     publish(cell, SPEC, {}, rescue)
     cell.unlink()
     assert not recover(cell, {**SPEC, "repetition": 2}, rescue)
-    assert not measured(cell, {**SPEC, "repetition": 2}, rescue)
-    assert measured(cell, SPEC, rescue)
+    assert not recoverable(cell, {**SPEC, "repetition": 2}, rescue)
+    assert recoverable(cell, SPEC, rescue)
     assert recover(cell, SPEC, rescue)
-    assert json.loads(cell.read_bytes()) == {"spec": SPEC}
+    assert read(cell) == {"spec": SPEC}
 
 
 def test_a_cell_of_a_job_that_ended_well_is_not_put_back(tmp_path: Path) -> None:
@@ -60,7 +73,7 @@ def test_a_cell_of_a_job_that_ended_well_is_not_put_back(tmp_path: Path) -> None
 def test_measuring_again_replaces_what_is_kept_too(tmp_path: Path) -> None:
     cell, rescue = tmp_path / "c.json", tmp_path / "rescued"
     for status in ("failed", "ok"):
-        publish(cell, SPEC, {"status": status}, rescue)
+        publish(cell, SPEC, {"status": status}, rescue, again=True)
     cell.unlink()
     recover(cell, SPEC, rescue)
     assert json.loads(cell.read_bytes())["status"] == "ok"
@@ -92,3 +105,70 @@ def test_results_are_held_until_the_holder_ends_however(tmp_path: Path) -> None:
         holder.kill()
         holder.wait()
     hold(tmp_path)
+
+
+WHOLE = {"format": 1, "status": "ok", "flags": [], "summary": {}, "provenance": {}}
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def listed(path: Path) -> None:
+    path.write_text("[]")
+
+
+def folder(path: Path) -> None:
+    path.unlink()
+    (path / "within").mkdir(parents=True)
+
+
+def edited(path: Path) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_bytes()), "status": "failed"}))
+
+
+@pytest.mark.parametrize("how", [cut, emptied, listed, folder, edited])
+def test_what_is_damaged_is_stale_and_says_in_what_way(tmp_path: Path, how: Callable[[Path], None]) -> None:
+    cell = tmp_path / "c.json"
+    publish(cell, SPEC, WHOLE, tmp_path / "rescued")
+    assert damage(cell) == ""
+    how(cell)
+    assert stale(cell, SPEC)
+    assert damage(cell)
+
+
+@pytest.mark.parametrize("lacking", ["status", "flags", "summary", "provenance"])
+def test_what_a_run_asks_for_must_be_there(tmp_path: Path, lacking: str) -> None:
+    cell = tmp_path / "c.json"
+    content = {"spec": SPEC, **WHOLE}
+    for wrong in ({key: value for key, value in content.items() if key != lacking}, content | {lacking: 7}):
+        cell.write_text(json.dumps(wrong))  # as of before there were checksums
+        assert damage(cell) == f"without {lacking} as cells have them"
+    cell.unlink()
+    assert damage(cell) == ""
+
+
+def test_a_cell_that_is_current_is_not_overwritten_but_by_one_that_was_measured_again(tmp_path: Path) -> None:
+    cell, rescue, spec = tmp_path / "c.json", tmp_path / "rescued", {"format": 1, **SPEC}
+    leave_out(cell, spec, "no path")
+    publish(cell, spec, {"by": "one job"}, rescue)
+    publish(cell, spec, {"by": "another"}, rescue)
+    leave_out(cell, spec, "no path")
+    assert read(cell)["by"] == "one job"
+    publish(cell, spec, {"by": "another"}, rescue, again=True)
+    assert read(cell)["by"] == "another"
+    publish(cell, {**spec, "repetition": 2}, {"by": "one job"}, rescue)
+    assert read(cell)["spec"]["repetition"] == 2
+
+
+def test_a_hole_that_is_damaged_is_none(tmp_path: Path) -> None:
+    cell = tmp_path / "c.json"
+    leave_out(cell, {"format": 1, **SPEC}, "no path")
+    assert left_out(cell)
+    for how in (cut, folder):
+        how(cell)
+        assert not left_out(cell)

@@ -8,7 +8,7 @@ import json
 import os
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -18,10 +18,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpcsweep.broken import BROKEN, BrokenError, FaultError
-from tpcsweep.configuration.loading import Configuration, load
+from tpcsweep.configuration.loading import Configuration, load, wanted
 from tpcsweep.configuration.sweep import Cell
 from tpcsweep.linux import signals
-from tpcsweep.running import again, holes, results, runner
+from tpcsweep.running import again, damaged, holes, results, runner
 from tpcsweep.testbeds import Request
 from tpcsweep.variables import NOT_MEASURED
 
@@ -48,12 +48,15 @@ class Played:
         self.arriving: list[int] = []
         self.up = False
         self.required = 0
+        self.meanwhile: Callable[[], object] = lambda: None
+        """What happens while a deployment waits for the machine."""
 
     @contextlib.contextmanager
     def deployed(self, _: Any, request: Request) -> Iterator[Any]:
         """One at a time, and none that has broken is used again."""
         assert not self.up
         assert request.logs.is_dir()
+        self.meanwhile()
         self.up = True
         self.deployments.append([])
         self.logs.append(request.logs)
@@ -192,7 +195,8 @@ def test_what_was_disturbed_is_measured_once_more_and_no_cell_twice() -> None:
         assert sum("disturbed" in one["flags"] for one in found) == 1
         rescue, file = configuration.folder / "rescued", configuration.cell_file(configuration.grid.cells[0])
         cell = results.read(file)
-        results.publish(file, cell.pop("spec"), cell, rescue)  # and no more, as one that was killed then
+        # And no more, as one that was killed then.
+        results.publish(file, cell.pop("spec"), cell, rescue, again=True)
         assert runner.finish(configuration) == []
         assert sum(map(len, testbed.deployments)) == 8 + 2 + 1
         assert not rescue.exists()
@@ -322,3 +326,85 @@ def test_what_has_asked_to_end_is_forgotten_with_whom_it_was_asked() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
     with signals.interruptible():
         signals.heed()
+
+
+def test_cells_that_another_job_measures_while_the_machine_is_waited_for_are_not_measured_again() -> None:
+    with played([], 3) as (testbed, configuration, logs):
+        first, second, third = map(configuration.cell_file, configuration.grid.cells)
+
+        def another() -> None:
+            for cell in configuration.grid.cells[:2]:
+                content = {"status": "ok", "message": "another's"}
+                spec, rescue = wanted(configuration, cell), configuration.folder / "rescued"
+                results.publish(configuration.cell_file(cell), spec, content, rescue)
+
+        testbed.meanwhile = another
+        run(configuration, logs)
+        assert testbed.deployments == [[OK]]
+        assert [results.read(file)["message"] for file in (first, second, third)] == [*["another's"] * 2, OK]
+
+
+def edit(file: Path) -> None:
+    file.write_bytes(file.read_bytes().replace(b'"throughput":1.0', b'"throughput":0.5'))
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-9])
+
+
+def replaced_by_a_folder(file: Path) -> None:
+    file.unlink()
+    (file / "within").mkdir(parents=True)
+
+
+@pytest.mark.parametrize("how", [edit, cut, replaced_by_a_folder])
+def test_a_file_that_is_damaged_is_set_aside_and_its_cell_measured_in_the_same_run(
+    how: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with played([], 3) as (testbed, configuration, logs):
+        run(configuration, logs)
+        _, file, _ = map(configuration.cell_file, configuration.grid.cells)
+        how(file)
+        assert runner.finish(configuration) == []
+        assert testbed.deployments == [[OK] * 3, [OK]]
+        assert statuses(configuration) == ["ok"] * 3
+        assert file.with_name(f"{file.name}.damaged").exists()
+        for said in (
+            capsys.readouterr().err,
+            runner.damage_found(configuration),
+            (configuration.folder / damaged.LOG).read_text(),
+        ):
+            assert f"{file} was damaged (" in said
+        assert runner.conclude(configuration) == ""
+
+
+def test_a_file_that_is_damaged_again_is_set_aside_beside_the_other() -> None:
+    with played([], 1) as (_, configuration, logs):
+        [file] = map(configuration.cell_file, configuration.grid.cells)
+        for _ in range(3):
+            run(configuration, logs)
+            edit(file)
+            damaged.search(configuration, [file])
+        assert len(list(file.parent.glob("*.damaged*"))) == 3
+        assert "1 of 1 cells were not measured" in runner.conclude(configuration)
+        assert "its file was damaged: changed after it was written" in runner.conclude(configuration)
+
+
+def test_what_is_damaged_when_a_run_begins_is_set_aside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner.results, "hold", lambda _: None)  # this process has them already
+    with played([], 2) as (testbed, configuration, logs):
+        run(configuration, logs)
+        _, file = map(configuration.cell_file, configuration.grid.cells)
+        replaced_by_a_folder(file)
+        testbed.deployments.clear()
+        runner.begin(configuration)
+        assert statuses(configuration) == ["ok", NOT_MEASURED]
+        run(configuration, logs)
+        assert statuses(configuration) == ["ok", "ok"]
+
+
+def test_figures_that_cannot_be_are_flagged() -> None:
+    with played([], 1, parameters={"bandwidth": "0.5 Gbit/s"}) as (_, configuration, logs):
+        run(configuration, logs)
+        [file] = map(configuration.cell_file, configuration.grid.cells)
+        assert results.read(file)["flags"] == ["implausible"]

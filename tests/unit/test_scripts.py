@@ -8,6 +8,7 @@ import importlib
 from pathlib import Path
 
 import pytest
+from tpcsweep.running import scripts
 
 SCRIPTS = sorted(Path("workflow/scripts").glob("*.py"))
 
@@ -32,3 +33,17 @@ def _has(module: str, name: str) -> bool:
     except ModuleNotFoundError:
         return False
     return True
+
+
+def test_a_disk_that_is_full_is_told_in_plain_words(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit) as ended, scripts.reported(str(tmp_path / "no folder/log"), about="demo"):
+        raise OSError(28, "No space left on device", "results/demo/dataset.nc")
+    assert str(ended.value.code).startswith(
+        "demo: results/demo/dataset.nc: No space left on device: make room"
+    )
+
+
+def test_what_else_the_system_refuses_keeps_its_traceback(tmp_path: Path) -> None:
+    with pytest.raises(PermissionError), scripts.reported(str(tmp_path / "log"), about="demo"):
+        raise PermissionError(13, "Permission denied")
+    assert not (tmp_path / "log").exists()

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import orjson
 import pytest
 import xarray as xr
 import yaml
@@ -20,7 +21,8 @@ from tpcsweep.configuration.loading import Configuration, load, wanted
 from tpcsweep.configuration.sweep import Cell
 from tpcsweep.configuration.testbeds import DISK
 from tpcsweep.dataset import STATUS
-from tpcsweep.running.results import leave_out, publish
+from tpcsweep.running import holes
+from tpcsweep.running.results import leave_out, publish, read
 from tpcsweep.testbeds.netns.limits import this_machine
 
 from tests.support import synthetic
@@ -187,7 +189,7 @@ def test_a_dry_run_lists_the_deployments_that_would_run(tmp_path: Path) -> None:
         if cell.path.startswith("rtt=2/streams=1"):
             spec["parameters"]["bandwidth"] = 1.0
         if cell.path.startswith("rtt=3/streams=2"):
-            leave_out(path, spec, {})
+            leave_out(path, spec, "no path")
         else:
             publish(path, spec, {}, tmp_path / "rescued")
     configuration.cell_file(configuration.grid.cells[-1]).unlink()
@@ -229,6 +231,7 @@ def partly(tmp_path: Path) -> Partly:
     return partly
 
 
+FRONT = ROOT / "workflow/report/workflow.rst"
 SAID = "mine: 3 of 4 cells are there; the others are left out (--config measure=true measures them first)\n"
 
 
@@ -247,6 +250,62 @@ def test_what_is_made_of_a_dataset_is_made_of_the_cells_that_are_there(partly: P
     done = snakemake("export", *partly.given)
     assert SAID not in done.stdout
     assert partly.statuses() == ["ok"] * 4
+
+
+@pytest.fixture
+def complete(partly: Partly) -> Partly:
+    """The same sweep with all its cells and a dataset of them, so that nothing is to be done."""
+    configuration = partly.configuration
+    partly.put(configuration.grid.cells)
+    holes.write([], 4, configuration.folder / "not_measured.json", configuration.folder / "front.rst", FRONT)
+    assert snakemake("export", *partly.given).returncode == 0
+    assert "Nothing to be done" in snakemake("-n", f"{configuration.folder}/dataset.nc", *partly.given).stdout
+    return partly
+
+
+@pytest.mark.parametrize("target", ["dataset.nc", "cells.csv"])
+def test_a_cell_that_was_deleted_is_measured_for_what_is_made_of_it(complete: Partly, target: str) -> None:
+    configuration = complete.configuration
+    configuration.cell_file(configuration.grid.cells[-1]).unlink()
+    done = snakemake("-n", f"{configuration.folder}/{target}", *complete.given)
+    assert "deployment rtt=20, 2 cells in it" in done.stdout
+    assert "deployment rtt=5" not in done.stdout
+    assert "fold 4 cells" in done.stdout
+
+
+def test_a_folder_in_a_cells_place_is_measured_anew(complete: Partly) -> None:
+    file = complete.configuration.cell_file(complete.configuration.grid.cells[-1])
+    file.unlink()
+    file.mkdir()
+    done = snakemake("-n", *complete.given)
+    assert done.returncode == 0, done.stdout
+    assert "deployment rtt=20, 2 cells in it" in done.stdout
+
+
+def test_a_dataset_that_was_damaged_is_made_anew(complete: Partly) -> None:
+    dataset = complete.configuration.folder / "dataset.nc"
+    content, made = dataset.read_bytes(), dataset.stat()
+    for damaged in (b"", content[:-100], content[:5000] + bytes([content[5000] ^ 1]) + content[5001:]):
+        dataset.write_bytes(damaged)
+        os.utime(dataset, ns=(made.st_atime_ns, made.st_mtime_ns))
+        assert "fold 4 cells" in snakemake("-n", str(dataset), *complete.given).stdout
+    assert snakemake("export", *complete.given).returncode == 0
+    assert complete.statuses() == ["ok"] * 4
+    assert "Nothing to be done" in snakemake("-n", str(dataset), *complete.given).stdout
+
+
+def test_a_damaged_cell_is_left_out_of_what_is_there_and_said_at_the_end(partly: Partly) -> None:
+    configuration = partly.configuration
+    file = configuration.cell_file(configuration.grid.cells[1])
+    file.write_bytes(file.read_bytes().replace(b'"status":"ok"', b'"status":"KO"'))
+    done = snakemake("export", *partly.given)
+    assert done.returncode == 1
+    assert partly.statuses() == ["ok", "not_measured", "ok", "not_measured"]
+    assert file.with_name(f"{file.name}.damaged").exists()
+    last = done.stdout[done.stdout.rindex("mine: files of cells that were damaged:") :]
+    assert f"{file} was damaged (changed after it was written" in last
+    assert f"-- {file}" in last  # the command that measures it
+    assert "deployment rtt=5, 2 cells in it" in snakemake("-n", "cells", *partly.given).stdout
 
 
 @pytest.mark.parametrize("profile", [[], ["--profile", "k8s"]])
@@ -292,6 +351,27 @@ def test_of_a_job_that_fails_nothing_is_said_of_cells_that_there_were_none_of(tm
     assert done.returncode != 0
     assert "IsADirectoryError" in done.stdout
     assert "no backup found" not in done.stdout
+
+
+def test_a_cell_that_was_edited_is_set_aside_and_simulated_again_in_the_same_run(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("parameters: {streams: [1, 2]}\n")
+    asked = {"sweep": f"{tmp_path}/mine.yaml", "testbed": "simulation", "results": f"{tmp_path}/results"}
+    configuration = load(asked, ROOT)
+    target = f"{configuration.folder}/dataset.nc"
+    command = (target, "--config", *(f"{key}={value}" for key, value in asked.items()))
+    done = snakemake(*command)
+    assert done.returncode == 0, done.stdout
+    assert "Nothing to be done" in snakemake("-n", *command).stdout
+    file = configuration.cell_file(configuration.grid.cells[0])
+    whole = file.read_bytes()
+    file.write_bytes(whole.replace(b'"status":"ok"', b'"status":"KO"'))
+    done = snakemake(*command)
+    assert done.returncode == 0, done.stdout
+    assert f"{file} was damaged (changed after it was written" in done.stdout
+    assert read(file)["summary"] == orjson.loads(whole)["summary"]
+    with xr.open_dataset(target) as dataset:
+        assert (dataset["status"] == STATUS.index("ok")).all()
+    assert "Nothing to be done" in snakemake("-n", *command).stdout
 
 
 def loaded_by(*arguments: str) -> list[str]:

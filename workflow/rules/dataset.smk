@@ -29,6 +29,7 @@ if COMPLETES:
 
 rule dataset:
     input:
+        JOBS.dataset,
         cells=CELLS,
         holes=HOLES if COMPLETES or Path(HOLES).exists() else [],
     output:

@@ -4,6 +4,7 @@ if SETTINGS.source is not None:
     # In the place of the rule that folds cells: what is made of a dataset is made of this one.
     rule import:
         input:
+            JOBS.dataset,
             str(SETTINGS.source.file),
         output:
             dataset=DATASET,

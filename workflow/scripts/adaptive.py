@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure the configured sweep in rounds, until its surface is known well enough."""
 
+from tpcsweep.linux import signals
+
+signals.end_with_snakemake()
+
 import sys
 from pathlib import Path
 
 from tpcsweep.adaptive.rounds import RoundError, Rounds, draw
 from tpcsweep.configuration.loading import load
+from tpcsweep.dataset import DatasetError
 from tpcsweep.files import write_json
-from tpcsweep.linux.signals import interruptible
+from tpcsweep.running import damaged
 from tpcsweep.running.scripts import make, reported
 
 settings = load(snakemake.config, Path())
@@ -21,7 +26,8 @@ def measure(cells):
 
 
 rounds = Rounds(settings, measure, print)
-with reported(snakemake.log[0], RoundError, about=settings.name), interruptible():
+with reported(snakemake.log[0], RoundError, DatasetError, about=settings.name), signals.interruptible():
+    damaged.search(settings, map(settings.cell_file, settings.grid.cells))
     rounds.run()
 draw(rounds.folder)
 print(f"{settings.name}: {rounds.reason}: {rounds.folder / 'dataset.nc'}")

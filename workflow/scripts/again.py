@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Try once more what was left out or disturbed, and say what is left out still."""
 
+from tpcsweep.linux import signals
+
+signals.end_with_snakemake()
+
 from pathlib import Path
 
 from tpcsweep.configuration.loading import load
@@ -9,11 +13,10 @@ from tpcsweep.running.scripts import reported
 
 settings = load(snakemake.config, Path())
 with reported(snakemake.log[0], *runner.expected(settings), about=settings.name):
-    left_out = runner.finish(settings)
-holes.write(
-    left_out,
-    len(settings.grid.cells),
-    Path(snakemake.output.holes),
-    Path(snakemake.output.front),
-    Path(snakemake.params.front),
-)
+    holes.write(
+        runner.finish(settings),
+        len(settings.grid.cells),
+        Path(snakemake.output.holes),
+        Path(snakemake.output.front),
+        Path(snakemake.params.front),
+    )

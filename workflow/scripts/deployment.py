@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure what is stale of one deployment."""
 
+from tpcsweep.linux import signals
+
+signals.end_with_snakemake()
+
 from pathlib import Path
 
 from tpcsweep.configuration.loading import load

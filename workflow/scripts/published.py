@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make figures of publications: their data by inner Snakemakes, then the figures and their claims' verdicts."""
 
+from tpcsweep.linux import signals
+
+signals.end_with_snakemake()
+
 import sys
 from functools import partial
 from pathlib import Path
 
 from tpcsweep.configuration.problems import ConfigurationError
-from tpcsweep.linux.signals import interruptible
 from tpcsweep.published.figures import FIGURES
 from tpcsweep.published.making import Making, MakingError, is_placeholder, make
 from tpcsweep.published.making import command as to_measure
@@ -22,7 +25,7 @@ folder.mkdir(parents=True, exist_ok=True)
 run = partial(scripts.make, asked.inner)  # one job a deployment, as in every sweep
 making = Making(folder, run, asked.testbed, asked.scale, asked.file, folder.parent)
 made, failed = {}, []
-with interruptible():
+with signals.interruptible():
     for name in asked.figures:
         try:
             made[name] = make(FIGURES[name], making)

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure on this machine's kernel what is not measured yet."""
 
+from tpcsweep.linux import signals
+
+signals.end_with_snakemake()
+
 from pathlib import Path
 
 from tpcsweep.running.scripts import reported

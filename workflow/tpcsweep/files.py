@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are whole or not there: written beside their place, then renamed. Standard library alone."""
+"""Files that are whole or not there: written beside their place, then renamed. And which of them were changed since.
+
+Standard library alone.
+"""
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import json
 import math
 import os
@@ -20,12 +25,20 @@ def replacing(path: Path) -> Iterator[Path]:
 
     The name is nobody else's, so that several may write the same file: the last one stays. If anything is raised,
     what was written is removed and `path` stays as it was.
+
+    Raises:
+        OSError: of ENOSPC, when the disk is full, whatever the library said that wrote.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(3)}.part")
     try:
         yield part
         part.replace(path)
+    except Exception as error:
+        disk = os.statvfs(part.parent)
+        if disk.f_blocks and not disk.f_bavail:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from error
+        raise
     finally:
         part.unlink(missing_ok=True)
 
@@ -43,6 +56,28 @@ def write_json(path: Path, content: Any) -> None:
         ValueError: for a number that JSON has not; `number` makes null of it.
     """
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def note_checksum(path: Path) -> None:
+    """Note the SHA-256 of a file in one beside it, as `sha256sum --check` reads it."""
+    write_text(_checksum_of(path), f"{_sha256(path)}  {path.name}\n")
+
+
+def is_changed(path: Path) -> bool:
+    """Whether a file is there and not as it was when its checksum was noted; not where none was."""
+    try:
+        return not _checksum_of(path).read_bytes().startswith(f"{_sha256(path)} ".encode())
+    except (FileNotFoundError, IsADirectoryError):
+        return False
+
+
+def _checksum_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.sha256")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def copy_into(folder: Path, path: Path) -> None:

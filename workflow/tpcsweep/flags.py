@@ -8,13 +8,22 @@ asked. docs/measuring.md says when each is raised.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
 Grade = Literal["note", "warning", "invalid"]
 
 GRADES: tuple[Grade, ...] = ("note", "warning", "invalid")
 """From the mildest on."""
+IMPLAUSIBLE = "implausible"
+"""The flag of figures that nothing can have been measured as."""
+_TOLERANCE = 0.1
+"""Share by which they may be above what is possible: a path has up to 3 % more than was asked, and clocks differ."""
+_NEVER_NEGATIVE = (
+    *("throughput", "throughput_average", "throughput_max", "wire_throughput", "duration", "warmup"),
+    *("source_cpu", "destination_cpu", "client_cpu", "path_cpu", "machine_cpu"),
+)
 
 
 class Flag(NamedTuple):
@@ -75,6 +84,11 @@ FLAGS = {
         "machine disturbed",
         "others used the machine, or it was slower than at other times, while the cell was measured",
     ),
+    IMPLAUSIBLE: Flag(
+        "invalid",
+        "implausible figures",
+        "a figure is missing, negative or infinite, or more than the path or the machine can carry",
+    ),
 }
 """By name, in the order of their bits in datasets: new ones go to the end."""
 
@@ -92,3 +106,28 @@ def graded(flags: Iterable[str], *grades: Grade) -> list[str]:
     """
     chosen = {flag for flag in flags if FLAGS[flag].grade in grades}
     return [flag for flag in FLAGS if flag in chosen]
+
+
+def implausible(status: str, figures: Mapping[str, float | None], bandwidth: float) -> bool:
+    """Say whether no cell can have had such figures.
+
+    After the warm-up more may arrive in files than the path carries meanwhile, out of buffers that had filled before:
+    what has arrived is held against all that the path can have carried since the cell began.
+
+    Args:
+        status: of the cell.
+        figures: its summary, by the names of `variables.SUMMARY`; None, or none of the name, where there is none.
+        bandwidth: of the path, Gbit/s.
+    """
+    known = {name: value for name, value in figures.items() if value is not None}
+    if not all(map(math.isfinite, known.values())) or any(known.get(name, 0) < 0 for name in _NEVER_NEGATIVE):
+        return True
+    if status != "ok":
+        return False
+    if "throughput" not in known:
+        return True
+    duration = known.get("duration", 0)
+    counted = 1 - known.get("warmup", 0) / duration if duration else 1
+    rates = known["throughput"] * counted, known.get("throughput_average", 0), known.get("wire_throughput", 0)
+    most = 1 + _TOLERANCE
+    return max(rates) > most * bandwidth or known.get("machine_cpu", 0) > most

@@ -241,7 +241,7 @@ class Rounds:
         known = self.configuration.grid.by_path
         try:
             rounds = orjson.loads((self.folder / "rounds.json").read_bytes())["rounds"]
-        except (FileNotFoundError, orjson.JSONDecodeError, KeyError):
+        except (FileNotFoundError, orjson.JSONDecodeError, KeyError, TypeError):
             return
         for entry in rounds:
             if not all(path in known and not self._stale(known[path]) for path in entry["cells"]):

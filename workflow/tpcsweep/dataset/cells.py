@@ -6,7 +6,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import threading
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from tpcsweep.configuration import cell_file
 from tpcsweep.configuration.parameters import Value, complete
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset.series import Record, record_of
@@ -40,6 +40,17 @@ class DatasetError(ValueError):
     """Cell files that do not fold into one dataset; the text names the file and what to do."""
 
 
+class DamagedFileError(DatasetError):
+    """A file that is no whole cell's, and in what way."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(path, reason)  # as they are, to be handed on by processes
+        self.path, self.reason = path, reason
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+
 class Reduced(NamedTuple):
     """What a dataset keeps of a cell's file."""
 
@@ -52,6 +63,8 @@ class Reduced(NamedTuple):
     samples: Record | None
     transfers: Columns | None
     """Both None of a cell that was not measured."""
+    damage: str = ""
+    """In what way the file is no whole cell's; the row then says that the cell was not measured."""
 
 
 class Reader:
@@ -64,27 +77,38 @@ class Reader:
         """Read a cell's file, which must have been measured under the wanted specification, if that is known.
 
         Raises:
-            DatasetError: for a file that is no cell file of this format, was measured under another specification
-                than the wanted one, or lies off the grid.
+            DatasetError: for a file that was measured under another specification than the wanted one, or lies off
+                the grid; where no specification is wanted, also DamagedFileError.
         """
         path = Path(file)
-        cell = _read(path)
-        spec = complete(cell["spec"])
-        if wanted is not None and spec != wanted:
-            raise DatasetError(
-                f"{path}: measured under another specification: {differences(spec, wanted)}; "
-                "delete the file and run snakemake again"
-            )
         try:
+            return self._whole(path, wanted)
+        except DamagedFileError as error:
+            if wanted is None:
+                raise
+            row = hole(f"its file was damaged: {error.reason}")
+            return Reduced(
+                path, self._place(path, wanted), self._fixed(wanted), row, None, None, error.reason
+            )
+
+    def _whole(self, path: Path, wanted: Mapping[str, Any] | None) -> Reduced:
+        try:
+            cell = _read(path)
+            spec = complete(cell["spec"])
+            if wanted is not None and spec != wanted:
+                raise DatasetError(
+                    f"{path}: measured under another specification: {differences(spec, wanted)}; "
+                    "delete the file and run snakemake again"
+                )
             place, fixed = self._place(path, spec), self._fixed(spec)
             if cell.get("status") == NOT_MEASURED:
                 return Reduced(path, place, fixed, hole(cell["message"]), None, None)
             samples = record_of(cell["samples"], spec["measurement"]["interval"])
             return Reduced(path, place, fixed, row_of(cell), samples, columns_of(cell["transfers"]))
-        except (KeyError, TypeError, AttributeError) as error:
-            raise DatasetError(f"{path}: not a cell file of format {FORMAT}: {error!r}") from error
+        except (KeyError, TypeError, AttributeError, OverflowError) as error:
+            raise DamagedFileError(path, f"not a cell file of format {FORMAT}: {error!r}") from error
         except ValueError as error:
-            raise error if isinstance(error, DatasetError) else DatasetError(f"{path}: {error}") from error
+            raise error if isinstance(error, DatasetError) else DamagedFileError(path, str(error)) from error
 
     def _place(self, path: Path, spec: Mapping[str, Any]) -> int:
         at = 0
@@ -107,15 +131,14 @@ class Reader:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        cell = orjson.loads(path.read_bytes())
-    except orjson.JSONDecodeError as error:
-        raise DatasetError(f"{path}: not JSON: {error}") from error
-    if not isinstance(cell, dict) or cell.get("format") != FORMAT or not isinstance(cell.get("spec"), dict):
-        version = cell.get("format") if isinstance(cell, dict) else None
-        raise DatasetError(
-            f"{path}: not a cell file of format {FORMAT} (its format is {version!r}): "
-            "delete the file and run snakemake again"
-        )
+        cell = cell_file.content_of(path.read_bytes())
+    except IsADirectoryError as error:
+        raise DamagedFileError(path, "a folder") from error
+    except cell_file.DamagedError as error:
+        raise DamagedFileError(path, str(error)) from error
+    if cell.get("format") != FORMAT:
+        reason = f"not a cell file of format {FORMAT} (its format is {cell.get('format')!r})"
+        raise DamagedFileError(path, reason)
     return cell
 
 
@@ -190,7 +213,7 @@ def _begin(starter: int) -> None:
     """Let whoever started this process end it: Ctrl-C goes to all, and a starter that was killed says nothing."""
     for number in signals.ENDING:
         signal.signal(number, signal.SIG_IGN if number == signal.SIGINT else signal.SIG_DFL)
-    threading.Thread(target=signals.watch_starter, args=(starter, threading.Event()), daemon=True).start()
+    signals.end_with(starter)
 
 
 def _reduce(reader: Reader, pairs: Sequence[_Pair]) -> list[Reduced | Exception]:

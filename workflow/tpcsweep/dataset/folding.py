@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,13 +17,13 @@ import numpy as np
 import xarray as xr
 
 from tpcsweep.configuration.parameters import Value
-from tpcsweep.dataset.cells import DatasetError, Reduced, differences, reduced
+from tpcsweep.dataset.cells import DamagedFileError, DatasetError, Reduced, differences, reduced
 from tpcsweep.dataset.groups import Group
 from tpcsweep.dataset.labels import STATUS, TRANSFERS_GROUP, about_group, coordinates
 from tpcsweep.dataset.series import Series
 from tpcsweep.dataset.summary import Summary, json_of
 from tpcsweep.dataset.transfers import Transfers
-from tpcsweep.files import replacing
+from tpcsweep.files import note_checksum, replacing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,6 +60,7 @@ def fold(
     wanted: Iterable[Mapping[str, Any]] | None = None,
     processes: int = 1,
     attributes: Mapping[str, Any] = MappingProxyType({}),
+    damaged: Callable[[Path, str], object] | None = None,
 ) -> Folded:
     """Fold cell files into one dataset with a dimension for each axis.
 
@@ -71,18 +72,24 @@ def fold(
         wanted: for each file in turn the specification that it must have been measured under.
         processes: how many read files where there are more than a few.
         attributes: of the summary, besides what the cells say.
+        damaged: told of each file that is no whole cell's, and in what way; the dataset then says that this cell was
+            not measured. Without it, or where no specification is wanted, such a file is refused.
 
     Raises:
-        DatasetError: for a file that is no cell file of this format, one that was measured under another
-            specification than the wanted one, one that lies off the grid or shares its point with another,
-            files that differ in what is no axis, and no file at all; also for a process that died. Of several files
-            that are refused it names the first.
+        DatasetError: for a file that is no whole cell's, one that was measured under another specification than the
+            wanted one, one that lies off the grid or shares its point with another, files that differ in what is no
+            axis, and no file at all; also for a process that died. Of several files that are refused it names the
+            first.
     """
     grid = _Grid(axes)
     # No list of all: of 10⁵ cells the wanted specifications alone would take hundreds of megabytes.
     pairs = zip(files, repeat(None) if wanted is None else wanted, strict=wanted is not None)
     with closing(reduced(pairs, axes, processes)) as cells:
         for cell in cells:
+            if cell.damage:
+                if damaged is None:
+                    raise DamagedFileError(cell.path, cell.damage)
+                damaged(cell.path, cell.damage)
             grid.add(cell)
     if grid.first is None:
         raise DatasetError("no cell files were given: a dataset needs at least one")
@@ -159,13 +166,17 @@ class _Grid:
 
 
 def write(folded: Folded, path: str | Path, done: str = "folded from cell files") -> None:
-    """Write the groups to one NetCDF 4 file, whole or not at all; `done` goes into the dataset's history."""
+    """Write the groups to one NetCDF 4 file, whole or not at all, and its checksum to one beside it.
+
+    `done` goes into the dataset's history.
+    """
     now = datetime.now(UTC).isoformat(timespec="seconds")
     summary = folded.summary.assign_attrs(history=f"{now} tpcsweep: {done}")
     with replacing(Path(path)) as part:
         summary.to_netcdf(part, mode="w", engine="netcdf4", encoding=_encoding(summary))
         _append(part, "samples", folded.series)
         _append(part, TRANSFERS_GROUP, folded.moved)
+    note_checksum(Path(path))
 
 
 def _append(path: Path, name: str, group: Group) -> None:

@@ -12,6 +12,7 @@ import orjson
 import xarray as xr
 
 from tpcsweep.dataset.labels import MASKS, SIMULATED, STATUS, about_flags, attributes_of
+from tpcsweep.flags import IMPLAUSIBLE, implausible
 from tpcsweep.variables import LIMITS, SUMMARY
 
 if TYPE_CHECKING:
@@ -62,14 +63,16 @@ def hole(message: str) -> Row:
 
 
 def row_of(cell: Mapping[str, Any]) -> Row:
-    """Give what a cell's file says.
+    """Give what a cell's file says; it is flagged if it says what cannot be, whoever wrote it.
 
     Raises:
         KeyError: for what is no cell; also TypeError and ValueError.
     """
-    figures = cell["summary"]
+    figures, flags = cell["summary"], set(cell["flags"])
     if unknown := figures.keys() - SUMMARY.keys():
         raise KeyError(*sorted(unknown))
+    if implausible(cell["status"], figures, cell["spec"]["parameters"]["bandwidth"]):
+        flags.add(IMPLAUSIBLE)
     if cell["status"] == "failed":
         # Bytes that arrived before a cell failed are no throughput that its setting reaches.
         figures = {name: value for name, value in figures.items() if name not in _THROUGHPUT}
@@ -78,7 +81,7 @@ def row_of(cell: Mapping[str, Any]) -> Row:
     return Row(
         {"ok": 1, "failed": 2}[cell["status"]],
         cell["message"],
-        sum(MASKS[flag] for flag in cell["flags"]),
+        sum(MASKS[flag] for flag in flags),
         # Failed cells have none, nor have those that were measured before limits were judged.
         cell.get("limit") or "",
         np.array([figures.get(name) for name in SUMMARY], float),  # None: NaN

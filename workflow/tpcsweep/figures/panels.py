@@ -58,6 +58,7 @@ _MARKERS = {
     "deployment_broken": "h",
     "path_slow": "D",
     "disturbed": "s",
+    "implausible": "8",
 }
 
 MARKS = {

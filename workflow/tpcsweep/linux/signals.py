@@ -1,18 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""End a process in order: what asks it to end raises SystemExit, once, and then nothing disturbs its tidying up."""
+"""End a process in order: what asks it to end raises SystemExit, once, and then nothing disturbs its tidying up.
+
+And end it with the one that has started it, which kill -9 ends without a word.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import threading
 from collections.abc import Iterator
 
+import psutil
+
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """The signals that ask a process to end."""
 _ignored: list[int] = []
 """Those that came while they were ignored."""
+_STARTER = "TPCSWEEP_STARTER"
+"""The environment variable in which a Snakemake tells its jobs its pid: a job may begin when that has ended."""
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+# Here, as a process that was forked from one with threads should load nothing before it execs.
+_libc = ctypes.CDLL(None)
 
 
 def ignore() -> None:
@@ -39,19 +50,13 @@ def _leave(number: int, _frame: object) -> None:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Let the first signal of ENDING within a `with` raise SystemExit, and ignore those that follow it.
-
-    If the process that started this one ends, that counts as such a signal.
-    """
+    """Let the first signal of ENDING within a `with` raise SystemExit, and ignore those that follow it."""
     before = {number: signal.getsignal(number) for number in ENDING}
     _ignored.clear()
-    ended = threading.Event()
-    threading.Thread(target=watch_starter, args=(os.getppid(), ended), daemon=True).start()
     try:
         heed()
         yield
     finally:
-        ended.set()
         for number, handler in before.items():
             signal.signal(number, handler)
 
@@ -76,12 +81,32 @@ def held() -> Iterator[None]:
             signal.raise_signal(came[0])
 
 
-def watch_starter(starter: int, ended: threading.Event) -> None:
-    """Watch, until the event is set, whether the process that started this one ends; if it does, ask this one to end.
+def tell_jobs() -> None:
+    """Tell the jobs that this Snakemake will start its pid, for `end_with_snakemake`."""
+    os.environ[_STARTER] = str(os.getpid())
 
-    A process that is killed by force leaves those running that it has started.
+
+def end_with_snakemake() -> None:
+    """Have the kernel ask this process, a job's, to end when its Snakemake ends, and at once if that has ended.
+
+    It comes first in a script, before what takes long to import.
     """
-    while not ended.wait(0.5):
-        if os.getppid() != starter:
-            os.kill(os.getpid(), signal.SIGTERM)
-            return
+    end_with(int(os.environ.get(_STARTER, os.getppid())))
+
+
+def end_with(starter: int, number: int = signal.SIGTERM) -> None:
+    """Have the kernel send this process a signal when its parent ends, kill -9 included, and at once if it has ended.
+
+    The kernel means the *thread* that has started this process (PR_SET_PDEATHSIG of prctl(2)): it must stay as long.
+
+    Args:
+        starter: pid of the parent, or of a process above it that had it start this one.
+        number: of the signal.
+    """
+    _libc.prctl(_PR_SET_PDEATHSIG, number)
+    if not _is_above(starter):  # it had ended when the kernel was asked
+        os.kill(os.getpid(), number)
+
+
+def _is_above(pid: int) -> bool:
+    return os.getppid() == pid or any(process.pid == pid for process in psutil.Process().parents())

@@ -36,12 +36,14 @@ class Run(TypedDict):
     began: float
     """s since the epoch."""
     left_out: list[str]
-    """Paths of cells that could not be measured when they were tried."""
+    """Paths of cells that could not be measured when they were tried, or whose files were damaged."""
+    damaged: list[str]
+    """What is said of files that were damaged."""
 
 
 def begin(folder: Path, cells: int) -> None:
     """Note at the start of a run how many cells it will measure; its jobs count them down."""
-    write_json(folder / FILE, Run(cells=cells, done=0, began=time.time(), left_out=[]))
+    write_json(folder / FILE, Run(cells=cells, done=0, began=time.time(), left_out=[], damaged=[]))
 
 
 def quieten() -> None:
@@ -60,9 +62,23 @@ def more(folder: Path, cells: int) -> None:
 
 
 def left_out(folder: Path) -> list[str]:
-    """The paths of cells that could not be measured when they were tried in this run; they may have been since."""
+    """The paths of cells that were left out when they were tried in this run; they may have been measured since."""
     with _noted(folder) as run:
         return list(dict.fromkeys(run["left_out"]))
+
+
+def damaged(folder: Path, cell: str, said: str) -> None:
+    """Say of the cell of a path that its file was damaged, now and at the end of the run."""
+    sys.stderr.write(f"{said}\n")
+    with _noted(folder) as run:
+        run["left_out"].append(cell)
+        run["damaged"].append(said)
+
+
+def all_damaged(folder: Path) -> list[str]:
+    """What is said of files that were damaged in this run."""
+    with _noted(folder) as run:
+        return list(run["damaged"])
 
 
 class Progress:

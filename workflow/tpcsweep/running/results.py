@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import errno
 import fcntl
 import hashlib
@@ -15,39 +16,75 @@ from typing import Any
 import orjson
 import psutil
 
+from tpcsweep.configuration import cell_file
+from tpcsweep.configuration.cell_file import DamagedError
 from tpcsweep.configuration.parameters import complete
 from tpcsweep.files import replacing
 from tpcsweep.variables import NOT_MEASURED
 
 _HOLE = b'{"status":"not_measured",'
 """How the file of such a cell begins."""
+_OF_HOLE = {"message": str}
+_OF_MEASUREMENT = {"status": str, "flags": list, "summary": dict, "provenance": dict}
+"""What a run asks files for, beside their specification."""
 
 
 def stale(path: Path, wanted: Mapping[str, Any]) -> bool:
-    """Whether a cell must be measured: the file is missing, unreadable, of another specification or no measurement."""
+    """Whether a cell must be measured: the file is missing, damaged, of another specification or no measurement.
+
+    A file that begins and ends as a whole one may yet be damaged: `damage` reads all of it.
+    """
     head = orjson.dumps({"spec": wanted})[:-1] + b","  # as `publish` writes it
     try:
         with path.open("rb") as file:
             if file.read(len(head)) == head:  # nearly always, and 10⁵ whole files are not read for it
-                return False
+                file.seek(-1, os.SEEK_END)
+                if file.read() == b"}":
+                    return False
         content = read(path)
         return complete(content["spec"]) != complete(wanted) or content.get("status") == NOT_MEASURED
-    except (FileNotFoundError, orjson.JSONDecodeError, KeyError, TypeError):
+    except (FileNotFoundError, IsADirectoryError, DamagedError, TypeError):
         return True
 
 
 def read(path: Path) -> dict[str, Any]:
-    content: dict[str, Any] = orjson.loads(path.read_bytes())
-    return content
+    """Read a cell's file.
+
+    Raises:
+        DamagedError: for what is no whole cell file.
+    """
+    try:
+        return cell_file.content_of(path.read_bytes())
+    except IsADirectoryError:
+        raise DamagedError("a folder") from None
 
 
-def publish(path: Path, spec: Mapping[str, Any], result: Mapping[str, Any], rescue: Path) -> None:
+def damage(path: Path) -> str:
+    """Say in what way a file is no whole cell's, as far as a run needs it; nothing of one that is, or is not there."""
+    try:
+        content = read(path)
+    except FileNotFoundError:
+        return ""
+    except DamagedError as error:
+        return str(error)
+    needed = _OF_HOLE if content.get("status") == NOT_MEASURED else _OF_MEASUREMENT
+    lacking = [name for name, kind in needed.items() if not isinstance(content.get(name), kind)]
+    return f"without {' and '.join(lacking)} as cells have them" if lacking else ""
+
+
+def publish(
+    path: Path, spec: Mapping[str, Any], result: Mapping[str, Any], rescue: Path, *, again: bool = False
+) -> None:
     """Write a cell beside its place and rename it, with a second link in the `rescue` folder.
+
+    A cell that is current by then stays as it is, as another job has measured it; unless it was measured `again`.
 
     The specification comes first in the file, so that `stale` need not read the rest.
 
     Snakemake removes the new files of a job that fails, those of complete cells too; `recover` puts them back.
     """
+    if not (again or stale(path, spec)):
+        return
     kept = _rescued(rescue, path)
     kept.unlink(missing_ok=True)
     with _written(path, {"spec": spec, **result}) as part:
@@ -59,18 +96,20 @@ def publish(path: Path, spec: Mapping[str, Any], result: Mapping[str, Any], resc
                 os.link(part, kept)
 
 
-def leave_out(path: Path, spec: Mapping[str, Any], record: Mapping[str, Any]) -> None:
-    """Write that a cell was not measured, for which `message` of the record says why. The cell stays stale."""
-    with _written(path, {"status": NOT_MEASURED, "spec": spec, **record}):
-        pass
+def leave_out(path: Path, spec: Mapping[str, Any], why: str) -> None:
+    """Write that a cell was not measured, and why; one that is current by then stays as it is. The cell stays stale."""
+    record = {"format": spec["format"], "message": why, "tried": now()}
+    if stale(path, spec):
+        with _written(path, {"status": NOT_MEASURED, "spec": spec, **record}):
+            pass
 
 
 def left_out(path: Path) -> bool:
     """Whether a file says that its cell was not measured."""
     try:
         with path.open("rb") as file:
-            return file.read(len(_HOLE)) == _HOLE
-    except FileNotFoundError:
+            return file.read(len(_HOLE)) == _HOLE and not damage(path)
+    except (FileNotFoundError, IsADirectoryError):
         return False
 
 
@@ -79,7 +118,7 @@ def _written(path: Path, content: Mapping[str, Any]) -> Iterator[Path]:
     """Write a file beside its place and safely to the disk; it takes the place at the end of the `with`."""
     with replacing(path) as part:
         with part.open("wb") as file:
-            file.write(orjson.dumps(content))
+            file.write(cell_file.text_of(content))
             file.flush()
             os.fsync(file.fileno())
         yield part
@@ -87,17 +126,16 @@ def _written(path: Path, content: Mapping[str, Any]) -> Iterator[Path]:
 
 def recover(path: Path, wanted: Mapping[str, Any], rescue: Path) -> bool:
     """Put back a cell that an interrupted job had finished; False when there is none or it is stale too."""
-    kept = _rescued(rescue, path)
-    if stale(kept, wanted):
+    if not recoverable(path, wanted, rescue):
         return False
     with replacing(path) as part:
-        os.link(kept, part)
+        os.link(_rescued(rescue, path), part)
     return True
 
 
-def measured(path: Path, wanted: Mapping[str, Any], rescue: Path) -> bool:
-    """Whether a cell is there, or `recover` would put it back."""
-    return not (stale(path, wanted) and stale(_rescued(rescue, path), wanted))
+def recoverable(path: Path, wanted: Mapping[str, Any], rescue: Path) -> bool:
+    """Whether `recover` would put a cell back."""
+    return not stale(_rescued(rescue, path), wanted)
 
 
 def forget(paths: list[Path], rescue: Path) -> None:
@@ -109,6 +147,11 @@ def forget(paths: list[Path], rescue: Path) -> None:
     except OSError as error:  # jobs run side by side: others may have cells in it, or have removed it
         if error.errno not in (errno.ENOTEMPTY, errno.ENOENT):
             raise
+
+
+def now() -> str:
+    """Give the time, as cells' files have it."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
 
 
 class ResultsInUseError(Exception):

@@ -12,6 +12,7 @@ from typing import Any
 
 from tpcsweep.configuration.loading import Configuration, wanted
 from tpcsweep.configuration.sweep import Group
+from tpcsweep.files import is_changed
 from tpcsweep.running import results
 
 DEPLOYMENT = "deployment_"
@@ -38,10 +39,20 @@ class Jobs:
         """How much of the resource of that name a job takes: what is computed keeps no testbed from others."""
 
     def inputs(self, wildcards: Any) -> list[str]:
-        """Give no files; but let the deployment's cells that are there and stale be made anew."""
+        """Give no files; but let the deployment's cells that are stale be made anew, missing ones too.
+
+        Of its own accord Snakemake makes no missing file whose products are there.
+        """
         cells = self._grid.deployments[wildcards.deployment]
         files = ((self._configuration.cell_file(cell), wanted(self._configuration, cell)) for cell in cells)
-        self._force([str(file) for file, spec in files if file.exists() and results.stale(file, spec)])
+        self._force([str(file) for file, spec in files if results.stale(file, spec)])
+        return []
+
+    def dataset(self, _wildcards: object) -> list[str]:
+        """Give no files; but let the dataset be made anew if it is damaged, or was changed since it was made."""
+        dataset = self._configuration.folder / "dataset.nc"
+        if is_changed(dataset):
+            self._force([str(dataset)])
         return []
 
     def priority(self, wildcards: Any) -> int:

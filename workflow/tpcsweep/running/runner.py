@@ -7,7 +7,6 @@ A deployment that breaks is torn down and another one takes its place, for the c
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import itertools
 import shutil
 import time
@@ -23,10 +22,11 @@ from tpcsweep.configuration.checks import extras, files_of
 from tpcsweep.configuration.loading import Configuration, wanted
 from tpcsweep.configuration.sweep import Cell, by_deployment
 from tpcsweep.extras import MissingExtraError, missing
+from tpcsweep.flags import IMPLAUSIBLE, implausible
 from tpcsweep.linux import signals
 from tpcsweep.measure import provenance
 from tpcsweep.rates import BYTES
-from tpcsweep.running import again, holes, progress, results
+from tpcsweep.running import again, damaged, holes, progress, results
 from tpcsweep.running.holes import Hole
 from tpcsweep.running.progress import Progress
 from tpcsweep.testbeds import Deployment
@@ -80,17 +80,19 @@ def run(configuration: Configuration, deployment: str, logs: Path) -> None:
         with signals.interruptible():
             job = _Job(configuration, deployment, stale, logs)
             if reason := job.measure():
-                now = _now()
                 for task in job.todo:
-                    record = {"format": task.spec["format"], "message": reason, "tried": now}
-                    results.leave_out(task.path, task.spec, record)
+                    results.leave_out(task.path, task.spec, reason)
                 job.shown.left_out(deployment, [task.cell.path for task in job.todo], reason)
     results.forget([task.path for task in tasks], rescue)
 
 
 def finish(configuration: Configuration) -> list[Hole]:
-    """Try once more at the end of a run what was left out, then what `again` says; returns what is left out still."""
+    """Try once more at the end of a run what was left out, then what `again` says; returns what is left out still.
+
+    A file that turns out to be damaged leaves its cell out too.
+    """
     grid, folder = configuration.grid, configuration.folder
+    damaged.search(configuration, map(configuration.cell_file, grid.cells))
     missing = holes.holes(configuration, grid.cells)
     progress.more(folder, sum(len(hole.cells) for hole in missing))
     for hole in missing:
@@ -145,10 +147,18 @@ def conclude(configuration: Configuration) -> str:
     return f"{said}\n{holes.listed(left_out)}" if left_out else ""
 
 
+def damage_found(configuration: Configuration) -> str:
+    """What to say at the end of a Snakemake: which files of cells were damaged."""
+    said = progress.all_damaged(configuration.folder)
+    head = f"{configuration.name}: files of cells that were damaged:"
+    return "\n  ".join([head, *said]) if said else ""
+
+
 def begin(configuration: Configuration, *, try_testbed: bool = True) -> None:
     """Start a run: keep others out of its results and noise out of its output, and count the cells to measure.
 
-    Where there are any, the testbed is tried too, unless `try_testbed` says otherwise.
+    Where there are any, the testbed is tried too, unless `try_testbed` says otherwise. Files in their places that are
+    damaged are set aside.
 
     Raises:
         Exception: what is in `expected`, where the testbed cannot measure any cell.
@@ -157,15 +167,21 @@ def begin(configuration: Configuration, *, try_testbed: bool = True) -> None:
     progress.quieten()
     results.hold(configuration.folder)
     rescue = _rescue(configuration)
-    left = sum(
-        not results.measured(configuration.cell_file(cell), wanted(configuration, cell), rescue)
+    stale = [
+        cell
         for cell in configuration.grid.cells
+        if results.stale(configuration.cell_file(cell), wanted(configuration, cell))
+    ]
+    left = sum(
+        not results.recoverable(configuration.cell_file(cell), wanted(configuration, cell), rescue)
+        for cell in stale
     )
     if left and try_testbed:
         if lacking := missing(extras(configuration)):
             raise MissingExtraError("\n".join(lacking))
         testbeds.of(configuration.testbed.kind).require(configuration.testbed)
     progress.begin(configuration.folder, left)
+    damaged.search(configuration, map(configuration.cell_file, stale))
 
 
 def expected(configuration: Configuration) -> tuple[type[Exception], ...]:
@@ -249,6 +265,10 @@ class _Job:
         origin = provenance.workflow(site.provenance)
         well = False
         while self.todo:
+            if self._is_measured(self.todo[0]):
+                self.todo.popleft()
+                progress.more(self._configuration.folder, -1)
+                continue
             try:
                 site.check()
                 result = self._cell(site, self.todo[0], origin)
@@ -260,16 +280,23 @@ class _Job:
                 return well, result["message"]
         return well, ""
 
+    @staticmethod
+    def _is_measured(task: Task) -> bool:
+        """Whether another job, for which this one has waited, has measured a cell meanwhile."""
+        return task.earlier is None and not results.stale(task.path, task.spec)
+
     def _cell(self, site: Deployment, task: Task, origin: dict[str, Any]) -> dict[str, Any]:
         """Measure and publish a cell; what the testbed's `measure` has returned.
 
         Raises BrokenError where it has not begun.
         """
         self.shown.begin(task.cell.path)
-        started = _now()
+        started = results.now()
         result = self._testbed.measure(
             site, task.cell.parameters, self._configuration.sweep.measurement, task.prefix, self.shown.look
         )
+        if implausible(result["status"], result["summary"], task.cell.parameters.bandwidth):
+            result["flags"] = [*result["flags"], IMPLAUSIBLE]
         record = {
             "format": task.spec["format"],
             **result,
@@ -277,7 +304,8 @@ class _Job:
             "provenance": {"started": started, **origin},
         }
         kept = record if task.earlier is None else again.better(task.earlier, record)
-        results.publish(task.path, task.spec, kept, _rescue(self._configuration))
+        replaces = task.earlier is not None
+        results.publish(task.path, task.spec, kept, _rescue(self._configuration), again=replaces)
         self.shown.end(result["status"], result["summary"]["throughput"], result["message"], result["flags"])
         return result
 
@@ -302,10 +330,6 @@ def _wait_for_calm() -> None:
     give_up = time.monotonic() + CALM
     while psutil.cpu_percent(1.0) > BUSY and time.monotonic() < give_up:
         pass
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
 
 
 def _rescue(configuration: Configuration) -> Path:

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes that end with the one that has started them, however that ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.support.workflow import gone, wait_until
+
+JOB = """
+import os, pathlib, sys, time
+from tpcsweep.linux import signals
+signals.end_with_snakemake()
+pathlib.Path(sys.argv[1]).write_text(str(os.getpid()))
+time.sleep(600)
+"""
+STARTS = """
+import subprocess, sys
+from tpcsweep.linux import signals
+signals.tell_jobs()
+subprocess.run({command}, check=False)
+"""
+
+
+def started_by(folder: Path, command: str) -> tuple[subprocess.Popen[bytes], int]:
+    """A process that has started a job by a command, and the job's pid."""
+    file = folder / "pid"
+    starter = subprocess.Popen([sys.executable, "-c", STARTS.format(command=command), JOB, str(file)])
+    wait_until(lambda: file.exists() and file.read_text(), "the job runs")
+    return starter, int(file.read_text())
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_a_job_ends_with_its_snakemake(tmp_path: Path, how: signal.Signals) -> None:
+    starter, job = started_by(tmp_path, "[sys.executable, '-c', *sys.argv[1:]]")
+    starter.send_signal(how)
+    starter.wait(60)
+    wait_until(lambda: gone(job), "the job ends")
+
+
+def test_a_job_that_a_shell_has_started_is_not_taken_for_an_orphan(tmp_path: Path) -> None:
+    shell = "['bash', '-c', '\"$0\" -c \"$1\" \"$2\"; true', sys.executable, *sys.argv[1:]]"
+    starter, job = started_by(tmp_path, shell)
+    try:
+        assert psutil.Process(job).parent() != psutil.Process(starter.pid)
+        assert not gone(job)
+    finally:
+        os.kill(job, signal.SIGKILL)
+        starter.wait(60)
+
+
+def test_a_job_that_begins_when_its_snakemake_has_ended_ends_at_once(tmp_path: Path) -> None:
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    environment = os.environ | {"TPCSWEEP_STARTER": str(ended.pid)}
+    job = subprocess.run(
+        [sys.executable, "-c", JOB, str(tmp_path / "pid")], env=environment, check=False, timeout=60
+    )
+    assert job.returncode == -signal.SIGTERM
+    assert not (tmp_path / "pid").exists()
+
+
+def test_a_snakemake_within_a_job_ends_with_the_job_and_its_own_jobs_too(tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    inner = STARTS.format(command="[sys.executable, '-c', *sys.argv[1:]]")
+    outer = (
+        "import sys; from tpcsweep.running.scripts import start; start([sys.executable, '-c', *sys.argv[1:]])"
+    )
+    with subprocess.Popen([sys.executable, "-c", outer, inner, JOB, str(file)]) as script:
+        wait_until(lambda: file.exists() and file.read_text(), "the inner job runs")
+        processes = psutil.Process(script.pid).children(recursive=True)
+        script.kill()
+    assert len(processes) == 2
+    wait_until(lambda: all(gone(process.pid) for process in processes), "what it has started ends")
