@@ -26,6 +26,7 @@ from tpcsweep.configuration.sides import Side, shown
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import SIMULATED, flags_in, masks_of
 from tpcsweep.dataset.observations import FAILED, NOT_MEASURED, observations
+from tpcsweep.dataset.spreadsheets import write_csv
 from tpcsweep.files import replacing
 from tpcsweep.variables import CPU_LIMITS
 
@@ -303,8 +304,7 @@ def write(comparison: Comparison, json: str | Path, table: str | Path, below: fl
     content = orjson.dumps(comparison.to_dict() | {"gate": gate}, option=orjson.OPT_INDENT_2)
     with replacing(Path(json)) as part:
         part.write_bytes(content)
-    with replacing(Path(table)) as part:
-        comparison.cells.to_csv(part, index=False, float_format="%.6g")
+    write_csv(comparison.cells, table)
 
 
 def slower_machine(comparison: Comparison) -> str:

@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
 from tpcsweep.claims import CLAIMS
+from tpcsweep.dataset.spreadsheets import write_csv
 from tpcsweep.figures import save
 from tpcsweep.figures.panels import head, styled
 from tpcsweep.published.figures import ELSEWHERE, FIGURES
@@ -68,7 +69,7 @@ def write(
 ) -> None:
     """Write verdicts.csv, .json, .png, .svg and report.html, which leads to the files of other targets."""
     verdicts = table(made.values(), studies)
-    verdicts.to_csv(folder / "verdicts.csv", index=False, float_format="%.6g")
+    write_csv(verdicts, folder / "verdicts.csv")
     rows = [
         {name: None if pd.isna(value) else value for name, value in row.items()}
         for row in verdicts.to_dict("records")
