@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import sys
 
-from tpcsweep.configuration.question import Question
-
 
 # A relative path would be taken to lie beside this file.
 report: str(Path(FRONT_PAGE).resolve())
@@ -115,12 +113,7 @@ rule report:
     params:
         python=sys.executable,
         snakefile=f"{workflow.basedir}/Snakefile",
-        # What is asked of models, and whether it is to measure, makes no other report.
-        config=[
-            f"{key}={value}"
-            for key, value in config.items()
-            if key not in Question.model_fields and key != "measure"
-        ],
+        config=[f"{key}={value}" for key, value in SETTINGS.run.data.items()],
     # A second Snakemake makes it, of the files that are there: asked for them and not for the default target,
     # it neither runs anything nor waits for this job's own output.
     shell:

@@ -14,7 +14,7 @@ cells = (cell for cell in settings.grid.cells if str(settings.cell_file(cell)) i
 wanted = (configuration.wanted(settings, cell) for cell in cells)
 with reported(snakemake.log[0], dataset.DatasetError), interruptible():
     folded = dataset.fold(
-        snakemake.input.cells, settings.grid.axes, wanted, snakemake.threads, snakemake.params.attributes
+        snakemake.input.cells, settings.grid.axes, wanted, snakemake.threads, settings.attributes
     )
     dataset.write(folded, snakemake.output.dataset)
     dataset.write_table(folded.summary, snakemake.output.table)

@@ -30,9 +30,12 @@ from tpcsweep.configuration.sides import Side, side
 from tpcsweep.configuration.sweep import Cell, Factor, Grid, Sweep, expand
 from tpcsweep.configuration.testbeds import KINDS, Testbed
 from tpcsweep.configuration.units import FRACTION, Quantity
+from tpcsweep.files import is_file
 from tpcsweep.flags import FLAGS
 
 __all__ = ["Configuration", "ConfigurationError", "Run", "load", "wanted"]
+
+_DATA = ("sweep", "testbed", "results", "source", "file", "only")
 
 FORMAT = 1
 """The version of a cell's specification. Another one makes every cell stale."""
@@ -89,6 +92,11 @@ class Run(Question):
         default=0.05,
         description="`snakemake adaptive` ends at this estimated error, as a share of the surface's range",
     )
+
+    @property
+    def data(self) -> dict[str, str]:
+        """What says which data there are: for another Snakemake that is to have the same."""
+        return {name: value for name in _DATA if (value := getattr(self, name)) is not None}
 
 
 @dataclass(frozen=True)
@@ -235,7 +243,7 @@ def _read(key: str, name: str, root: Path, folder: str | None = None) -> _File:
     """The file that a name or a path means. Its stem names results, and so must be a word."""
     known = root / "config" / (folder or f"{key}s")
     path = root / name if name.endswith(".yaml") else known / f"{name}.yaml"
-    if not path.is_file():
+    if not is_file(path):
         names = sorted(file.stem for file in known.glob("*.yaml"))
         allowed = f"{suggest(name, names)}, or the path of a file that ends in .yaml"
         raise refused(key, repr(name), allowed, CONFIG_FILE)
@@ -243,7 +251,10 @@ def _read(key: str, name: str, root: Path, folder: str | None = None) -> _File:
         allowed = "a file name of letters, digits, '.', '_' and '-'"
         raise refused(key, repr(name), allowed, CONFIG_FILE)
     shown = str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
-    return _File(path.stem, shown, yaml_file.read(path, shown))
+    try:
+        return _File(path.stem, shown, yaml_file.read(path, shown))
+    except OSError as error:
+        raise refused(key, f"{name!r} ({error.strerror})", "a file that can be read", CONFIG_FILE) from error
 
 
 def _validated(model: type[Model], content: Mapping[str, Any], file: str) -> Model:
@@ -309,7 +320,7 @@ def _source(run: Run, root: Path) -> Source | None:
     if (root / "config" / "sweeps" / f"{read.name}.yaml").exists():
         raise refused("source", repr(run.source), "a name that no sweep has", CONFIG_FILE)
     file = settings.file if run.file is None else run.file
-    if file is None or not (root / file).is_file():
+    if file is None or not is_file(root / file):
         given = "nothing" if file is None else repr(file)
         where = read.shown if run.file is None and file is not None else CONFIG_FILE
         raise refused("file", given, "the path of a CSV or Parquet file, as in --config file=PATH", where)
