@@ -19,6 +19,7 @@ from matplotlib.transforms import Bbox
 from tpcsweep.claims import CLAIMS
 from tpcsweep.dataset.spreadsheets import write_csv
 from tpcsweep.figures import save
+from tpcsweep.figures.labels import plain
 from tpcsweep.figures.panels import head, styled
 from tpcsweep.published.figures import ELSEWHERE, FIGURES
 from tpcsweep.published.layout import COLOURS
@@ -105,7 +106,7 @@ def drawn(lines: Sequence[Sequence[str]]) -> Figure:
     axes.set_axis_off()
     wide = [0.19, 0.11, 0.2, 0.12, 0.2, 0.08, 0.1]
     text = axes.table(
-        cellText=[[textwrap.shorten(cell, 44, placeholder=" …") for cell in line] for line in lines],
+        cellText=[[plain(textwrap.shorten(cell, 44, placeholder=" …")) for cell in line] for line in lines],
         colLabels=list(_HEAD),
         colWidths=wide,
         cellLoc="left",
