@@ -20,6 +20,7 @@ _BEGINS = r"(?:^|(?<=[;\t\r\n]))"
 _FORMULA = r"[\s']*[=+\-@＝＋－＠]"
 _TO_MARK = re.compile(rf"{_BEGINS}(?={_FORMULA})")
 _MARKED = re.compile(rf"{_BEGINS}'(?={_FORMULA})")
+_RETURN = re.compile(r"\r\n?")
 
 
 def inert(text: str) -> str:
@@ -45,8 +46,12 @@ def write_csv(frame: pd.DataFrame, path: str | Path, *, digits: int | None = 6, 
     for place, kind in enumerate(cells.dtypes):
         if not pd.api.types.is_numeric_dtype(kind):
             texts = cells.iloc[:, place].astype(object)
-            marked = texts.map(lambda cell: inert(cell) if isinstance(cell, str) else cell).astype(object)
-            cells.isetitem(place, marked)
+            cells.isetitem(place, texts.map(_cell).astype(object))
     float_format = None if digits is None else f"%.{digits}g"
     with replacing(Path(path)) as part:
         cells.to_csv(part, index=False, float_format=float_format)
+
+
+def _cell(value: object) -> object:
+    # A carriage return alone is not put in quotes, and would end the line.
+    return inert(_RETURN.sub("\n", value)) if isinstance(value, str) else value

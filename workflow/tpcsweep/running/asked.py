@@ -12,8 +12,6 @@ from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.problems import Problem, hint, suggest
 from tpcsweep.running.rules import Targets
 
-_FILE = "--config"
-"""What errors call what the command line says."""
 _SHOWN = 12
 """Names of files that an error lists at most."""
 
@@ -32,13 +30,15 @@ def unknown(
         files: files that rules make; those that are made only where they are asked for may be left out.
         makes: whether rules make a file.
     """
-    made = [PurePath(file).parts for file in files]
+    files = list(files)
     for target in targets:
         if target in rules or (makes(target) and makes(_source(target))):
             continue
         parts = PurePath(os.path.normpath(target)).parts
-        is_name = len(parts) == 1
-        allowed = f"{hint(target, rules)}what `snakemake --list` has" if is_name else _beside(parts, made)
+        if len(parts) == 1:
+            allowed = f"{hint(target, rules)}what `snakemake --list` has"
+        else:
+            allowed = _beside(parts, [PurePath(file).parts for file in (*files, *_pages(files))])
         yield Problem("target", repr(target), allowed, "command line")
 
 
@@ -71,7 +71,7 @@ def unread(
     for key, value in given.items():
         is_read, by = readers.get(key, (True, ""))
         if not is_read:
-            yield Problem(key, value, f"nothing here, as it is for {by}", _FILE)
+            yield Problem(key, value, f"nothing here, as it is for {by}", "--config")
 
 
 def _source(target: str) -> str:
@@ -79,6 +79,12 @@ def _source(target: str) -> str:
     path = PurePath(target)
     is_page = path.suffix == ".html" and "notebooks" in path.parts
     return str(path.with_suffix(".ipynb")) if is_page else target
+
+
+def _pages(files: Iterable[str]) -> list[str]:
+    """The pages that can be made of notebooks among some files."""
+    pages = [str(PurePath(file).with_suffix(".html")) for file in files if file.endswith(".ipynb")]
+    return [page for page in pages if _source(page) != page]
 
 
 def _beside(parts: tuple[str, ...], made: Iterable[tuple[str, ...]]) -> str:
