@@ -193,6 +193,10 @@ def test_a_grid_of_values_that_never_repeat_is_refused(tmp_path: Path) -> None:
             {"axes": {"rtt": {"column": "ping"}}},
             "axes.rtt.unit: given nothing, allowed: one of ns, us, ms, s",
         ),
+        (
+            {"axes": {"rtt": {"colum": "p"}}},
+            "axes.rtt.colum: given an unknown key, allowed: column? one of column, unit",
+        ),
         ({"axes": {"rtt": {"column": "p", "unit": "MB"}}}, "axes.rtt.unit: given 'MB', allowed: one of ns"),
         ({"axes": {"tool": {"column": "t", "unit": "s"}}}, "axes.tool.unit: given 's', allowed: one of none"),
         ({"axes": {"tool": {"column": "t", "group": "5 %"}}}, "axes.tool.group: given '5 %', allowed: none"),

@@ -348,7 +348,7 @@ def _only(grid: Grid, name: str, root: Path) -> Grid:
     """The cells of a grid that a file lists; its axes stay as they are."""
     try:
         paths: Any = json.loads((root / name).read_text())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         allowed = "a JSON file with a list of paths of cells"
         raise refused("only", f"{name!r} ({error})", allowed, CONFIG_FILE) from error
     listed = isinstance(paths, list) and all(isinstance(path, str) for path in paths)

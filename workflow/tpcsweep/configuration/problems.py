@@ -151,5 +151,11 @@ def _keys(
     if not place:
         return list(schema["properties"]) if "properties" in schema else None
     head, *rest = place
-    inner = schema.get("items") if isinstance(head, int) else schema.get("properties", {}).get(head)
-    return None if inner is None else _keys(inner, rest, definitions)
+    properties = schema.get("properties", {})
+    # What names its own keys, such as the axes of an import, says what is behind any of them.
+    inner = (
+        schema.get("items")
+        if isinstance(head, int)
+        else properties.get(head, schema.get("additionalProperties"))
+    )
+    return _keys(inner, rest, definitions) if isinstance(inner, Mapping) else None

@@ -127,7 +127,7 @@ def left_out(observations: Observations, ratio: float) -> pd.DataFrame:
     """Each value of each axis left out in turn: what parameters fitted to all other cells say of its cells.
 
     Columns: `left_out` (axis=value), the axes, `measured` and `predicted` in Gbit/s, `ratio`. Values at the ends of
-    an axis are extrapolations, and marked so in `extrapolated`.
+    an axis are extrapolations, and marked so in `extrapolated`. Without an axis of three values there are no rows.
     """
     tables = []
     for axis in observations.numeric:
@@ -144,7 +144,7 @@ def left_out(observations: Observations, ratio: float) -> pd.DataFrame:
                 "ratio": predicted / rows["throughput"],
             }
             tables.append(rows[list(observations.axes)].assign(**about))
-    return pd.concat(tables, ignore_index=True)
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=list(observations.axes))
 
 
 def write(path: str | Path, fitted: Fit, ratio: float, observations: Observations) -> None:
