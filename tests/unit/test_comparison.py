@@ -338,6 +338,10 @@ def test_base_and_new_come_together_and_without_a_source(results: Path) -> None:
         load(config | both | {"source": "x"}, ROOT)
     with pytest.raises(ConfigurationError, match=r"fail_below: given 1.5, allowed: a fraction"):
         load(config | both | {"fail_below": 1.5}, ROOT)
+    with pytest.raises(ConfigurationError) as error:
+        load(config | {"base": "tol", "new": "tols:tool=curl"}, ROOT)
+    assert [problem.key for problem in error.value.problems] == ["base", "new"]
+    assert str(error.value).count("tools? one of tools with a dataset in") == 2
     configuration = load(config | both, ROOT)
     assert configuration.folder == results / "comparisons/tools-tool=curl_vs_tools-tool=gfal-copy"
     assert not configuration.measures

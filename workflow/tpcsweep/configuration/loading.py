@@ -339,8 +339,12 @@ def _sides(run: Run, root: Path) -> tuple[Side, Side] | None:
     if run.source is not None:
         problems.append(Problem("source", repr(run.source), "none with base and new", CONFIG_FILE))
     raise_any(problems)
+    results = root / run.results
     with within(CONFIG_FILE):
-        base, new = (side(key, str(text), root / run.results) for key, text in texts.items())
+        base = _attempt(problems, lambda: side("base", str(run.base), results))
+        new = _attempt(problems, lambda: side("new", str(run.new), results))
+        raise_any(problems)
+    assert base and new
     return base, new
 
 
