@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -298,16 +299,21 @@ def _on_base(file: _File, root: Path, above: tuple[str, ...] = ()) -> dict[str, 
     if below.get("kind") != "simulation":
         raise refused("base", repr(base), "a testbed of kind simulation", file.shown)
 
-    def merged(key: str) -> dict[str, Any]:
-        parts = (part.get(key) for part in (below, content))
-        return {name: value for part in parts if isinstance(part, dict) for name, value in part.items()}
+    def over(key: str, kind: type, join: Callable[[Any, Any], Any]) -> Any:
+        """Both values, joined; or the one that is of another kind, which is refused later."""
+        values = [kind() if (value := part.get(key)) is None else value for part in (below, content)]
+        wrong = [value for value in values if not isinstance(value, kind)]
+        return wrong[0] if wrong else join(*values)
+
+    def both(ours: list[Any], theirs: list[Any]) -> list[Any]:
+        return [*ours, *(claim for claim in theirs if claim not in ours)]
 
     return {
         **below,
         **content,
-        "parameters": merged("parameters"),
-        "inputs": list(dict.fromkeys([*(below.get("inputs") or []), *(content.get("inputs") or [])])),
-        "assumptions": merged("assumptions"),
+        "parameters": over("parameters", dict, operator.or_),
+        "inputs": over("inputs", list, both),
+        "assumptions": over("assumptions", dict, operator.or_),
     }
 
 
