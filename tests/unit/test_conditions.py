@@ -18,7 +18,7 @@ TABLE = pd.DataFrame(
     {
         "tool": ["curl", "gfal copy", "curl", ""],
         "streams": ["1", "2", "64", ""],
-        "rate (MB/s)": ["0.5", "nan", "2e3", "-1"],
+        "rate (MB/s)": ["0.5", "", "2e3", "-1"],
         "state": ["DONE", "LOST", "7", "DONE"],
         "from": ["a", "b", "c", "d"],
     },
