@@ -9,7 +9,7 @@ from tpcsweep.running.holes import NoCellsError, foldable, renew
 from tpcsweep.running.internals import Internals, command_line, spare_pandas
 from tpcsweep.configuration.problems import ConfigurationError, raise_any
 from tpcsweep.published.figures import FIGURES
-from tpcsweep.running.results import ResultsError, require_writable
+from tpcsweep.running.results import ResultsError, require_folder, require_writable
 from tpcsweep.running.rules import DEPLOYMENT, Jobs, Targets
 from tpcsweep.running.runner import begin, conclude, expected
 
@@ -25,6 +25,8 @@ try:
     SETTINGS = configurations.load(config, Path(workflow.basedir))
     PUBLISHED = f"{SETTINGS.run.results}/published"
     TARGETS = Targets(LINE.targets, FIGURES, Path(PUBLISHED))
+    WRITTEN = SETTINGS.folder if TARGETS.of_configured_sweep else Path(PUBLISHED)
+    require_folder(WRITTEN)
     # Else nothing of the configured sweep is checked, written or locked: what is asked for has another one, or none.
     MEASURES = SETTINGS.measures and TARGETS.of_configured_sweep
     # Else none of it is measured either: what is asked for is made of the cells that are there.
@@ -53,7 +55,7 @@ try:
         raise_any(IN_VAIN)
         show(table(SETTINGS))
         sys.exit()
-except ConfigurationError as error:
+except (ConfigurationError, ResultsError) as error:
     sys.exit(str(error))
 
 RESULTS = str(SETTINGS.folder)
@@ -91,7 +93,7 @@ rule cells:
 
 onstart:
     try:
-        require_writable(SETTINGS.folder if TARGETS.of_configured_sweep else Path(PUBLISHED))
+        require_writable(WRITTEN)
         if MEASURES:
             # With conda, jobs have an environment of their own, which is not looked into.
             deploys = not INTERNALS.in_conda and INTERNALS.will_run(DEPLOYMENT)

@@ -153,11 +153,17 @@ def hold(folder: Path) -> None:
     os.pwrite(lock, str(os.getpid()).encode(), 0)
 
 
-def require_writable(folder: Path) -> None:
-    """Raise ResultsError where nothing can be written to a folder, which is made later if it is not there."""
+def require_folder(folder: Path) -> Path:
+    """Give a folder, or the nearest around it that is there; raises ResultsError where a file is in its place."""
     there = next(path for path in (folder.absolute(), *folder.absolute().parents) if os.access(path, os.F_OK))
     if not there.is_dir():
         raise ResultsError(f"{folder}: {there} is no folder: {_ELSEWHERE}")
+    return there
+
+
+def require_writable(folder: Path) -> None:
+    """Raise ResultsError where nothing can be written to a folder, which is made later if it is not there."""
+    there = require_folder(folder)
     if not os.access(there, os.W_OK | os.X_OK):
         whose = f"{there} cannot be written to by user {os.geteuid()}"
         raise ResultsError(f"{folder}: {whose}: {_ELSEWHERE}")
