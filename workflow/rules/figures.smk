@@ -98,14 +98,20 @@ rule notebook_html:
 
 rule report:
     input:
-        FRONT_PAGE,
-        f"{RESULTS}/cells.csv",
-        f"{RESULTS}/figures/throughput_heatmap.png",
-        f"{RESULTS}/figures/limits.png",
-        f"{RESULTS}/notebooks/surface.html",
-        f"{RESULTS}/notebooks/limits.html",
-        expand(f"{RESULTS}/figures/{{notebook}}.png", notebook=SETTINGS.notebooks),
-        expand(f"{RESULTS}/notebooks/{{notebook}}.html", notebook=SETTINGS.notebooks),
+        front=FRONT_PAGE,
+        shown=[
+            f"{RESULTS}/cells.csv",
+            f"{RESULTS}/figures/throughput_heatmap.png",
+            f"{RESULTS}/figures/limits.png",
+            f"{RESULTS}/notebooks/surface.html",
+            f"{RESULTS}/notebooks/limits.html",
+            *expand(
+                f"{RESULTS}/figures/{{notebook}}.png", notebook=SETTINGS.notebooks
+            ),
+            *expand(
+                f"{RESULTS}/notebooks/{{notebook}}.html", notebook=SETTINGS.notebooks
+            ),
+        ],
     output:
         f"{RESULTS}/report.html",
     log:
@@ -114,8 +120,8 @@ rule report:
         python=sys.executable,
         snakefile=f"{workflow.basedir}/Snakefile",
         config=[f"{key}={value}" for key, value in SETTINGS.run.data.items()],
-    # A second Snakemake makes it, of the files that are there: asked for them and not for the default target,
+    # A second Snakemake makes it, of what it shows, which is there: asked for that and not for the default target,
     # it neither runs anything nor waits for this job's own output.
     shell:
         "{params.python:q} -m snakemake --snakefile {params.snakefile:q} --nolock --report {output:q}"
-        " --config {params.config:q} -- {input:q} > {log:q} 2>&1"
+        " --config {params.config:q} -- {input.shown:q} > {log:q} 2>&1"
