@@ -27,7 +27,7 @@ def as_table(frame: pd.DataFrame, precision: int = 3, *, index: bool = True) -> 
     return table if index else table.hide(axis="index")
 
 
-def as_text(text: str) -> str:
-    """Give a text for Markdown in which no sign is one of Markdown or HTML."""
+def as_text(content: object) -> str:
+    """Give the text of something for Markdown in which no sign is one of Markdown or HTML."""
     signs = r"[!#$&()*+:<>@\[\\\]^_`{|}~-]"
-    return re.sub(signs, lambda sign: f"&#{ord(sign[0])};", " ".join(text.split()))
+    return re.sub(signs, lambda sign: f"&#{ord(sign[0])};", " ".join(str(content).split()))
