@@ -4,16 +4,19 @@ from pathlib import Path
 
 from tpcsweep.configuration import loading as configurations
 from tpcsweep.configuration.checks import require
-from tpcsweep.running.holes import NoCellsError, foldable
-from tpcsweep.running.internals import Internals, requested, spare_pandas
-from tpcsweep.configuration.problems import ConfigurationError
+from tpcsweep.configuration.problems import ConfigurationError, raise_any
 from tpcsweep.linux.signals import tell_jobs
+from tpcsweep.running.asked import unknown, unread
+from tpcsweep.running.holes import NoCellsError, foldable, renew
+from tpcsweep.running.internals import Internals, command_line, spare_pandas
 from tpcsweep.published.figures import FIGURES
+from tpcsweep.running.results import ResultsError, require_folder, require_writable
 from tpcsweep.running.rules import DEPLOYMENT, Jobs, Targets
 from tpcsweep.running.runner import begin, conclude, damage_found, expected
 
 # What the command line or a profile says: config.yaml names the testbed of sweeps, not of published figures.
 GIVEN = dict(config)
+LINE = command_line(sys.argv)
 
 
 configfile: "config/config.yaml"
@@ -22,29 +25,38 @@ configfile: "config/config.yaml"
 try:
     SETTINGS = configurations.load(config, Path(workflow.basedir))
     PUBLISHED = f"{SETTINGS.run.results}/published"
-    TARGETS = Targets(requested(sys.argv), FIGURES, Path(PUBLISHED))
+    TARGETS = Targets(LINE.targets, FIGURES, Path(PUBLISHED))
+    WRITTEN = SETTINGS.folder if TARGETS.of_configured_sweep else Path(PUBLISHED)
+    require_folder(WRITTEN)
     # Else nothing of the configured sweep is checked, written or locked: what is asked for has another one, or none.
     MEASURES = SETTINGS.measures and TARGETS.of_configured_sweep
     # Else none of it is measured either: what is asked for is made of the cells that are there.
     COMPLETES = MEASURES and (
         SETTINGS.run.measure or not TARGETS.of_what_is_there(SETTINGS.folder)
     )
-    CELLS = []
+    AGAIN = COMPLETES and TARGETS.beyond_cells
+    IN_VAIN = list(unread(LINE.config, TARGETS, SETTINGS, again=AGAIN))
+    CELLS, NO_CELLS = [], ""
     if COMPLETES:
         require(SETTINGS)
         CELLS = [str(SETTINGS.cell_file(cell)) for cell in SETTINGS.grid.cells]
     elif MEASURES:
-        FILES, LEFT_OUT = foldable(SETTINGS)
-        CELLS = [str(file) for file in FILES]
-        if LEFT_OUT:
-            print(LEFT_OUT, file=sys.stderr)
-    if MEASURES and TARGETS.names == ["grid"]:
+        try:
+            FILES, LEFT_OUT = foldable(SETTINGS)
+            CELLS = [str(file) for file in FILES]
+            if LEFT_OUT:
+                print(LEFT_OUT, file=sys.stderr)
+        except NoCellsError as error:
+            # Said below: what was asked for may be none of the targets.
+            NO_CELLS = str(error)
+    if MEASURES and TARGETS.names == ("grid",):
         # Now, when nothing is planned, written or locked yet; and here, as few runs ask for it.
         from tpcsweep.configuration.overview import show, table
 
+        raise_any(IN_VAIN)
         show(table(SETTINGS))
         sys.exit()
-except (ConfigurationError, NoCellsError) as error:
+except (ConfigurationError, ResultsError) as error:
     sys.exit(str(error))
 
 RESULTS = str(SETTINGS.folder)
@@ -58,6 +70,9 @@ tell_jobs()
 PAGE = "simulated" if SETTINGS.measures and SETTINGS.testbed.simulated else "workflow"
 FRONT = f"{workflow.basedir}/workflow/report/{PAGE}.rst"
 FRONT_PAGE = f"{RESULTS}/front.rst" if SETTINGS.measures else FRONT
+if LINE.reports and SETTINGS.measures:
+    # Anew, as Snakemake runs it as a template of Jinja's, and results may have come from somebody else.
+    renew(SETTINGS, Path(FRONT_PAGE), Path(FRONT))
 
 
 rule all:
@@ -77,13 +92,14 @@ rule cells:
 
 
 onstart:
-    if MEASURES:
-        try:
+    try:
+        require_writable(WRITTEN)
+        if MEASURES:
             # With conda, jobs have an environment of their own, which is not looked into.
             deploys = not INTERNALS.in_conda and INTERNALS.will_run(DEPLOYMENT)
             begin(SETTINGS, try_testbed=deploys)
-        except (*expected(SETTINGS), OSError) as error:
-            sys.exit(str(error))
+    except (ResultsError, OSError, *expected(SETTINGS)) as error:
+        sys.exit(str(error))
 
 
 onsuccess:
@@ -121,6 +137,12 @@ include: "workflow/rules/open_questions.smk"
 include: "workflow/rules/terena2005.smk"
 include: "workflow/rules/published.smk"
 
+
+if LINE.targets and not LINE.of_job:
+    MADE = [*INTERNALS.files, *CELLS]
+    IN_VAIN += unknown(LINE.targets, INTERNALS.rules, MADE, INTERNALS.makes)
+if LACKS := "\n".join(map(str, IN_VAIN)) or NO_CELLS:
+    sys.exit(LACKS)
 
 INTERNALS.run_in(f"{workflow.basedir}/envs/tpcsweep.yaml")
 spare_pandas()

@@ -88,6 +88,16 @@ def test_what_is_written_is_a_testbed_with_the_fitted_values(tmp_path: Path) -> 
         assert reason in getattr(settings.parameters, name).source
 
 
+def test_names_of_a_dataset_are_no_keys_of_the_file(tmp_path: Path) -> None:
+    found, ratio, observations = fitted()
+    named = dataclasses.replace(observations, label='sweep a\nkind: netns\n# "b", \\c')
+    calibrating.write(tmp_path / "calibration.yaml", found, ratio, named)
+    settings = load({"sweep": "smoke", "testbed": str(tmp_path / "calibration.yaml")}, ROOT).testbed
+    assert isinstance(settings, Simulation)
+    source = settings.parameters.core_rate_destination.source
+    assert source.startswith('fitted to sweep a kind: netns # "b", \\c, ')
+
+
 def test_values_left_out_are_predicted_by_what_the_others_say() -> None:
     _, ratio, observations = fitted()
     rows = observations.frame["file_size"] == AXES["file_size"][1]

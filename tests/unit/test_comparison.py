@@ -317,6 +317,16 @@ def test_a_wrong_side_is_named(results: Path, text: str, message: str) -> None:
     assert message in str(error.value)
 
 
+def test_a_side_that_is_no_dataset_of_a_sweep_is_named(tmp_path: Path) -> None:
+    (tmp_path / "text.nc").write_text("not a dataset")
+    made(1).drop_vars("flags").to_netcdf(tmp_path / "other.nc")
+    for name, why in (("text", "did not find a match"), ("other", "it has no flags")):
+        with pytest.raises(
+            ConfigurationError, match=f"base: given .*{name}.nc: .*{why}.*allowed: a dataset of a sweep"
+        ):
+            load_side(side("base", f"{tmp_path}/{name}.nc", tmp_path))
+
+
 def test_base_and_new_come_together_and_without_a_source(results: Path) -> None:
     config: dict[str, Any] = {"sweep": "demo", "testbed": "netns", "results": str(results)}
     with pytest.raises(
@@ -328,6 +338,10 @@ def test_base_and_new_come_together_and_without_a_source(results: Path) -> None:
         load(config | both | {"source": "x"}, ROOT)
     with pytest.raises(ConfigurationError, match=r"fail_below: given 1.5, allowed: a fraction"):
         load(config | both | {"fail_below": 1.5}, ROOT)
+    with pytest.raises(ConfigurationError) as error:
+        load(config | {"base": "tol", "new": "tols:tool=curl"}, ROOT)
+    assert [problem.key for problem in error.value.problems] == ["base", "new"]
+    assert str(error.value).count("tools? one of tools with a dataset in") == 2
     configuration = load(config | both, ROOT)
     assert configuration.folder == results / "comparisons/tools-tool=curl_vs_tools-tool=gfal-copy"
     assert not configuration.measures

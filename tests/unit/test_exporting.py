@@ -92,6 +92,13 @@ def test_names_say_protocol_and_layer(folded: Written, parameters: dict[str, Any
     assert any(f", {begins}_" in line for line in lines(summary, folded.samples))
 
 
+def test_a_name_makes_no_other_fields_of_a_line(folded: Written) -> None:
+    summary = folded.summary.assign_attrs(testbed="=1+1,\nx", sweep="a, b")
+    for line in lines(summary, folded.samples):
+        _, site, module, *rest = line.split(", ")
+        assert (site, module, len(rest)) == ("'=1+1 x", "a b", 3)
+
+
 def test_buffers_that_look_alike_are_told_apart(tmp_path: Path) -> None:
     def names(*sizes: int) -> set[str]:
         axes: dict[str, Sequence[Value]] = {"tcp_buffer": sizes, "repetition": [1]}

@@ -410,3 +410,20 @@ def test_the_notebooks_run_on_their_own(
         points = [float(drawing.attrib[side].removesuffix("pt")) for side in ("height", "width")]
         assert [point / 72 * 150 for point in points] == pytest.approx(list(shown.shape[:2]), abs=1)
         assert any(one.get("id", "").startswith("axes_") for one in drawing.iter())
+
+
+def test_a_text_with_dollars_is_no_formula(tmp_path: Path) -> None:
+    axes = {"tool": [r"a $\frac$ b", "$1 and $2"], "streams": [1, 4], "rtt": [5.0, 50.0], "repetition": ONE}
+    made = folded(tmp_path / "cells", axes)
+    summary = made.summary.assign_attrs(sweep=r"$\nothing$", testbed="<b>$</b>")
+    drawn = [
+        figures.heatmap(summary),
+        figures.surface(summary),
+        figures.lines(summary, ("streams", "tool")),
+        figures.limits(summary),
+        figures.series(summary, made.samples),
+        figures.releases(summary, made.transfers, "tool", "streams"),
+    ]
+    for number, figure in enumerate(drawn):
+        figures.save(figure, tmp_path, str(number))  # matplotlib reads formulas when it draws
+        ElementTree.parse(tmp_path / f"{number}.svg")

@@ -8,15 +8,17 @@ from pathlib import Path
 
 import jinja2
 import pytest
+from bs4 import BeautifulSoup
 from docutils.core import publish_parts
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tpcsweep.configuration.loading import Configuration, load, wanted
 from tpcsweep.running import holes, results
 from tpcsweep.running.holes import Hole
 
 ROOT = Path(__file__).resolve().parents[2]
-WORDS = st.text(st.characters(codec="ascii", exclude_categories=["C"]), min_size=1, max_size=40)
+SIGNS = "<>&{}%#\\*`_|:.@[]()-=+'\"\0\x1b\n"
+WORDS = st.text(max_size=40) | st.text(SIGNS + "ab 1", max_size=40)
 
 
 @pytest.fixture
@@ -54,6 +56,10 @@ def test_a_cell_that_was_left_out_is_stale(configuration: Configuration) -> None
 
 @settings(max_examples=50)
 @given(words=st.lists(WORDS, min_size=1, max_size=3))
+@example(
+    words=[".. include:: /etc/passwd", ".. raw:: html <b>", "`x <javascript:alert(1)>`_", "a::", "- 1. a"]
+)
+@example(words=["{{ cycler }}", "{% raw %}{#", "</script><script>alert(1)</script>", ":raw:`<b>`", ">>> a"])
 def test_the_front_page_has_every_word_whatever_it_is(words: list[str]) -> None:
     found = [
         Hole(f"rtt={number}", ("a", "b"), why, "snakemake -- x_y.json") for number, why in enumerate(words)
@@ -62,10 +68,18 @@ def test_the_front_page_has_every_word_whatever_it_is(words: list[str]) -> None:
     page = publish_parts(
         jinja2.Template(text).render(), writer="html", settings_overrides={"report_level": 5}
     )
-    plain = page["html_body"]
-    assert "system-message" not in plain
-    assert f"Not measured: {2 * len(words)} of 7 cells" in plain
-    assert plain.count("<tr") == len(words) + 1
+    shown = BeautifulSoup(page["html_body"], "html.parser")
+    assert "system-message" not in page["html_body"]
+    assert f"Not measured: {2 * len(words)} of 7 cells" in shown.get_text()
+    rows = [[cell.get_text().strip() for cell in row.find_all("td")] for row in shown.find_all("tr")[1:]]
+    assert [row[2] for row in rows] == [readable(word) for word in words]
+    known = {"div", "main", "p", "strong", "table", "colgroup", "col", "thead", "tbody", "tr", "th", "td"}
+    assert {tag.name for tag in shown.find_all(name=True)} <= known
+
+
+def readable(text: str) -> str:
+    """A text as a page shows it: in one line, without signs that are none to see."""
+    return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
 
 
 def test_files_say_what_was_left_out(tmp_path: Path) -> None:
@@ -82,3 +96,24 @@ def test_files_say_what_was_left_out(tmp_path: Path) -> None:
         "command": "snakemake",
     }
     assert page.read_text().endswith("All about it.\n")
+
+
+def test_the_front_page_of_a_report_is_made_of_what_is_listed(
+    configuration: Configuration, tmp_path: Path
+) -> None:
+    front, page = tmp_path / "front.rst", tmp_path / "page.rst"
+    front.write_text("All about it.\n")
+    page.write_text("{{ whatever came with the results }}")
+    holes.renew(configuration, page, front)
+    assert page.read_text() == "All about it.\n"
+    hole = Hole("rtt=5", ("rtt=5/streams=1",), "no path", "snakemake")
+    holes.write([hole], 7, configuration.folder / holes.FILE, page, front)
+    written = page.read_text()
+    page.unlink()
+    holes.renew(configuration, page, front)
+    assert page.read_text() == written.replace("1 of 7 cells", "1 of 2 cells")
+
+
+def test_what_is_said_at_the_end_steers_no_terminal() -> None:
+    said = holes.listed([Hole("rtt=5", ("a",), "no\x1b[2Jpath\nat all", "snakemake")])
+    assert said == "  rtt=5 (1 cell): no [2Jpath\nat all\n    snakemake"

@@ -313,6 +313,9 @@ def test_lists_of_the_command_line_are_read() -> None:
     }
     with pytest.raises(ConfigurationError, match=r"cores\[1\]: given 'many'"):
         asked(cores=["1", "many"])
+    for text in ("{", "!!python/object:os.system", "[1", ""):
+        with pytest.raises(ConfigurationError):
+            asked(cores=["1", text])
 
 
 def test_questions_change_no_cell() -> None:

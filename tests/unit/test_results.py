@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,16 +12,19 @@ from pathlib import Path
 import pytest
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.running.results import (
+    ResultsError,
     ResultsInUseError,
     damage,
     forget,
     hold,
     leave_out,
     left_out,
+    measured,
     publish,
     read,
     recover,
     recoverable,
+    require_writable,
     stale,
 )
 
@@ -172,3 +176,27 @@ def test_a_hole_that_is_damaged_is_none(tmp_path: Path) -> None:
     for how in (cut, folder):
         how(cell)
         assert not left_out(cell)
+def test_a_lock_that_is_a_link_is_refused_and_what_it_leads_to_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("all of it")
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / ".lock").symlink_to(tmp_path / "precious")
+    with pytest.raises(ResultsError, match=r"\.lock: .+: have results elsewhere by --config results=FOLDER"):
+        hold(tmp_path / "results")
+    assert (tmp_path / "precious").read_text() == "all of it"
+
+
+def test_a_folder_that_can_be_made_is_writable_and_none_is_made(tmp_path: Path) -> None:
+    require_writable(tmp_path / "some" / "results")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ResultsError, match="file is no folder: have results elsewhere"):
+        require_writable(tmp_path / "file" / "demo")
+    with pytest.raises(ResultsError, match=r"demo/\.lock: Not a directory: have results elsewhere"):
+        hold(tmp_path / "file" / "demo")
+    # Root may write everywhere.
+    monkeypatch.setattr("os.access", lambda _path, mode: mode == os.F_OK)
+    with pytest.raises(ResultsError, match=f"{tmp_path} cannot be written to by user {os.geteuid()}"):
+        require_writable(tmp_path)

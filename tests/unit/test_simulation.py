@@ -270,6 +270,13 @@ def test_a_base_that_is_none_is_refused(tmp_path: Path, base: str, said: str) ->
         on_base(tmp_path, base=str(tmp_path / base) if base.endswith(".yaml") else base)
 
 
+@pytest.mark.parametrize("key", ["parameters", "inputs", "assumptions"])
+@pytest.mark.parametrize("value", [5, "x", [[1]], {"x": {"y": 1}}])
+def test_what_a_base_cannot_be_joined_with_is_refused(tmp_path: Path, key: str, value: object) -> None:
+    with pytest.raises(ConfigurationError, match=f"mine.yaml: {key}"):
+        on_base(tmp_path, **{key: value})
+
+
 def test_other_parameters_make_cells_stale(tmp_path: Path) -> None:
     one, other = on_base(tmp_path), on_base(tmp_path, parameters={"setup_time": ESTIMATE})
     assert wanted(one, one.grid.cells[0]) != wanted(other, other.grid.cells[0])

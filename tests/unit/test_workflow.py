@@ -131,7 +131,42 @@ def test_a_cell_off_the_grid_is_unknown(tmp_path: Path) -> None:
     wanted = f"{tmp_path}/smoke/cells/deployment=only/streams=99/repetition=1.json"
     done = snakemake("-n", wanted, "--config", "sweep=smoke", f"results={tmp_path}")
     assert done.returncode != 0
-    assert "MissingRuleException" in done.stdout
+    assert f"given {wanted!r}, allowed: in {tmp_path}/smoke/cells/deployment=only: " in done.stdout
+    assert "Traceback" not in done.stdout
+
+
+def test_what_is_asked_for_in_vain_is_said_before_anything_else(tmp_path: Path) -> None:
+    asked = ["modles", "claims", "--config", "sweep=smoke", "rtt=5", f"results={tmp_path}"]
+    done = snakemake("-n", *asked)
+    assert done.returncode != 0
+    assert done.stdout.splitlines()[-2:] == [
+        "--config: rtt: given 5, allowed: nothing here, as it is for snakemake plan and snakemake recommendations "
+        "alone: parameters of the sweep are in its file, config/sweeps/smoke.yaml",
+        "command line: target: given 'modles', allowed: models? what `snakemake --list` has",
+    ]
+    done = snakemake("grid", "--config", "target=5", f"results={tmp_path}")
+    assert "target: given 5, allowed: nothing here" in done.stdout
+    page = f"{tmp_path}/smoke/notebooks/limit.html"
+    done = snakemake("-n", page, "--config", "sweep=smoke", f"results={tmp_path}")
+    assert f"given {page!r}, allowed: in {tmp_path}/smoke/notebooks: limits.html? " in done.stdout
+
+
+def test_results_that_cannot_be_written_are_refused_without_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for target in ("cells", "published"):
+        done = snakemake(target, "--config", "sweep=smoke", f"results={tmp_path}/file")
+        assert done.returncode != 0
+        assert (
+            f"{tmp_path}/file is no folder: have results elsewhere by --config results=FOLDER" in done.stdout
+        )
+        assert "Traceback" not in done.stdout
+
+
+def test_a_configuration_that_cannot_be_found_or_read_is_told_so(tmp_path: Path) -> None:
+    for name in ("x" * 5000 + ".yaml", f"{tmp_path}/none/mine.yaml"):
+        done = snakemake("-n", "--config", f"sweep={name}")
+        assert f"sweep: given {name!r}, allowed: " in done.stdout
+        assert "Traceback" not in done.stdout
 
 
 def test_a_comparison_measures_nothing(tmp_path: Path) -> None:
@@ -319,6 +354,20 @@ def test_what_was_made_by_an_older_script_is_current(profile: list[str], partly:
         os.utime(file, (year * 3e7, year * 3e7))
     for target in ("cells", "export"):
         assert "Nothing to be done" in snakemake("-n", *profile, target, *config).stdout
+
+
+def test_a_front_page_that_came_with_results_is_not_run(partly: Partly) -> None:
+    partly.put(partly.configuration.grid.cells)
+    folder, owned = partly.configuration.folder, partly.folder / "owned"
+    assert snakemake("export", *partly.given).returncode == 0
+    (folder / "front.rst").write_text(f"{{{{ cycler.__init__.__globals__.os.system('touch {owned}') }}}}\n")
+    hole = {"deployment": "rtt=5", "cells": ["rtt=5/streams=1"], "why": "{{ 6 * 7 }} <b>", "command": "x"}
+    (folder / "not_measured.json").write_text(json.dumps([hole]))
+    report = partly.folder / "report.html"
+    done = snakemake("--report", str(report), *partly.given, "--", f"{folder}/cells.csv")
+    assert done.returncode == 0, done.stdout
+    assert not owned.exists()
+    assert "{{ 6 * 7 }} &lt;b&gt;" in report.read_text()
 
 
 def test_cells_of_another_specification_are_not_there(partly: Partly) -> None:

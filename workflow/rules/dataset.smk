@@ -2,6 +2,8 @@
 import time
 from pathlib import Path
 
+from tpcsweep.running.rules import digest
+
 HOLES = f"{RESULTS}/not_measured.json"
 
 if COMPLETES:
@@ -41,7 +43,7 @@ rule dataset:
     threads: 4
     params:
         # Where they change, the same cells are folded anew.
-        attributes=SETTINGS.attributes,
+        attributes=SETTINGS.attributes and digest(SETTINGS.attributes),
     message:
         f"fold {len(CELLS)} cells into {{output.dataset}}"
     script:

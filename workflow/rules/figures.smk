@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import sys
 
-from tpcsweep.configuration.question import Question
-
 
 # A relative path would be taken to lie beside this file.
 report: str(Path(FRONT_PAGE).resolve())
@@ -100,14 +98,20 @@ rule notebook_html:
 
 rule report:
     input:
-        FRONT_PAGE,
-        f"{RESULTS}/cells.csv",
-        f"{RESULTS}/figures/throughput_heatmap.png",
-        f"{RESULTS}/figures/limits.png",
-        f"{RESULTS}/notebooks/surface.html",
-        f"{RESULTS}/notebooks/limits.html",
-        expand(f"{RESULTS}/figures/{{notebook}}.png", notebook=SETTINGS.notebooks),
-        expand(f"{RESULTS}/notebooks/{{notebook}}.html", notebook=SETTINGS.notebooks),
+        front=FRONT_PAGE,
+        shown=[
+            f"{RESULTS}/cells.csv",
+            f"{RESULTS}/figures/throughput_heatmap.png",
+            f"{RESULTS}/figures/limits.png",
+            f"{RESULTS}/notebooks/surface.html",
+            f"{RESULTS}/notebooks/limits.html",
+            *expand(
+                f"{RESULTS}/figures/{{notebook}}.png", notebook=SETTINGS.notebooks
+            ),
+            *expand(
+                f"{RESULTS}/notebooks/{{notebook}}.html", notebook=SETTINGS.notebooks
+            ),
+        ],
     output:
         f"{RESULTS}/report.html",
     log:
@@ -115,14 +119,9 @@ rule report:
     params:
         python=sys.executable,
         snakefile=f"{workflow.basedir}/Snakefile",
-        # What is asked of models, and whether it is to measure, makes no other report.
-        config=[
-            f"{key}={value}"
-            for key, value in config.items()
-            if key not in Question.model_fields and key != "measure"
-        ],
-    # A second Snakemake makes it, of the files that are there: asked for them and not for the default target,
+        config=[f"{key}={value}" for key, value in SETTINGS.run.data.items()],
+    # A second Snakemake makes it, of what it shows, which is there: asked for that and not for the default target,
     # it neither runs anything nor waits for this job's own output.
     shell:
         "{params.python:q} -m snakemake --snakefile {params.snakefile:q} --nolock --report {output:q}"
-        " --config {params.config:q} -- {input:q} > {log:q} 2>&1"
+        " --config {params.config:q} -- {input.shown:q} > {log:q} 2>&1"

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+from tpcsweep.running.rules import digest
+
 if SETTINGS.source is not None:
 
     # In the place of the rule that folds cells: what is made of a dataset is made of this one.
@@ -12,6 +14,7 @@ if SETTINGS.source is not None:
         log:
             f"{RESULTS}/logs/import.log",
         params:
-            settings=SETTINGS.source.settings.model_dump(mode="json"),
+            # Where they change, the same file is read anew.
+            settings=digest(SETTINGS.source.settings.model_dump(mode="json")),
         script:
             "../scripts/import_data.py"

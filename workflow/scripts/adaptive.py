@@ -22,7 +22,7 @@ listed = Path(snakemake.log[0]).with_name("adaptive_cells.json").resolve()
 def measure(cells):
     """One job a deployment, as in every sweep."""
     write_json(listed, [cell.path for cell in cells])
-    make(snakemake.params.inner, {**snakemake.config, "only": listed}, ["cells"])
+    make(snakemake.params.inner, {**settings.run.data, "only": listed}, ["cells"])
 
 
 rounds = Rounds(settings, measure, print)

@@ -23,7 +23,7 @@ with reported(snakemake.log[0], dataset.DatasetError), signals.interruptible():
         settings.grid.axes,
         wanted,
         snakemake.threads,
-        snakemake.params.attributes,
+        settings.attributes,
         partial(damaged.set_aside, settings),
     )
     dataset.write(folded, snakemake.output.dataset)

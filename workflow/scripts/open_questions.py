@@ -8,12 +8,13 @@ signals.end_with_snakemake()
 import sys
 from pathlib import Path
 
+from tpcsweep.configuration.loading import load
 from tpcsweep.files import write_json
 from tpcsweep.linux.uml import UmlError
 from tpcsweep.running.scripts import make, reported
 from tpcsweep.studies.open_questions.experiments import measure
 
-config = {name: value for name, value in snakemake.config.items() if name != "sweep"}
+config = load(snakemake.config, Path()).run.data
 with reported(snakemake.log[0], UmlError, about=snakemake.rule), signals.interruptible():
     write_json(Path(snakemake.params.experiments), measure())
     for target, more in (("dataset", {"sweep": "rivals"}), ("open_questions", {})):

@@ -5,9 +5,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pandas as pd
+from tpcsweep.dataset.spreadsheets import write_csv
 from tpcsweep.studies.terena2005.runs import read
 from tpcsweep.studies.terena2005.table import markdown, rows
 
 table = rows(read([*snakemake.input.simulated, *snakemake.input.measured]))
-pd.DataFrame(map(asdict, table)).to_csv(snakemake.output.csv, index=False)
+write_csv(pd.DataFrame(map(asdict, table)), snakemake.output.csv, digits=None)
 Path(snakemake.output.markdown).write_text(markdown(table))

@@ -14,6 +14,7 @@ import xarray as xr
 
 from tpcsweep.configuration.sweep import REPETITION, path_text
 from tpcsweep.dataset import SIMULATED, STATUS, flags_in, masks_of
+from tpcsweep.dataset.spreadsheets import inert
 from tpcsweep.flags import FLAGS
 from tpcsweep.variables import SUMMARY
 
@@ -113,14 +114,19 @@ def lines(summary: xr.Dataset, samples: xr.Dataset) -> list[str]:
     for axis in _suffixed(summary):
         shown = _texts(row[axis])
         suffixes = [f"{suffix}_{axis}={value}" for suffix, value in zip(suffixes, shown, strict=True)]
-    where = f"{_site(summary)}, {summary.attrs['sweep']}, source->destination"
+    where = f"{_field(_site(summary))}, {_field(str(summary.attrs['sweep']))}, source->destination"
     written = []
     for place, ended in enumerate(row["ended"].values):
         about = {parameter: values[place] for parameter, values in said.items()}
         for kind, values in figures.items():
-            called = _monitoring_name(about, kind) + suffixes[place]
+            called = _field(_monitoring_name(about, kind) + suffixes[place])
             written.append(f"{ended * 1e3:.0f}, {where}, {called}, {values[place] * MB_PER_S:.6g}")
     return written
+
+
+def _field(text: str) -> str:
+    """Give a text as one field of a line, which no spreadsheet calculates."""
+    return inert(" ".join(text.replace(",", " ").split()))
 
 
 def _monitoring_name(said: Mapping[str, Any], kind: str) -> str:

@@ -43,6 +43,14 @@ def replacing(path: Path) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
+def is_file(path: Path) -> bool:
+    """Say whether a file is there; not where its folder must not be looked into, or nothing can have such a name."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a text, whole or not at all."""
     with replacing(path) as part:

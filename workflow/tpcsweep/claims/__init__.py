@@ -19,6 +19,7 @@ import xarray as xr
 from tpcsweep.claims.base import Claim, Outcome, Verdict, judge_claim
 from tpcsweep.claims.cells import cells_of
 from tpcsweep.configuration.claim_names import ClaimName
+from tpcsweep.dataset.spreadsheets import write_csv
 
 __all__ = [
     "CLAIMS",
@@ -87,7 +88,7 @@ def evidence(verdict: Verdict) -> pd.DataFrame:
 
 def write_table(verdicts: Sequence[Verdict], path: str | Path) -> None:
     """Write the table as CSV."""
-    table(verdicts).to_csv(path, index=False, float_format="%.6g")
+    write_csv(table(verdicts), path)
 
 
 def write_json(verdicts: Sequence[Verdict], path: str | Path) -> None:

@@ -17,7 +17,7 @@ import xarray as xr
 from tpcsweep.broken import BROKEN
 from tpcsweep.comparing.intervals import rate_interval
 from tpcsweep.dataset.observations import NOT_MEASURED, observations
-from tpcsweep.files import replacing
+from tpcsweep.dataset.spreadsheets import write_csv
 
 TABLE = {
     "cells": "cells measured, repetitions counted",
@@ -73,8 +73,7 @@ def census(summary: xr.Dataset, axis: str) -> pd.DataFrame:
 
 def write(table: pd.DataFrame, path: str | Path) -> None:
     """Write a table as CSV, whole or not at all."""
-    with replacing(Path(path)) as part:
-        table.to_csv(part, index=False, float_format="%.6g")
+    write_csv(table, path)
 
 
 def _death(message: str) -> str:

@@ -26,6 +26,7 @@ from tpcsweep.configuration.sides import Side, shown
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import SIMULATED, flags_in, masks_of
 from tpcsweep.dataset.observations import FAILED, NOT_MEASURED, observations
+from tpcsweep.dataset.spreadsheets import write_csv
 from tpcsweep.files import replacing
 from tpcsweep.variables import CPU_LIMITS
 
@@ -41,6 +42,8 @@ FASTER, SLOWER, SAME, NOT_COMPARABLE = VERDICTS = (
 
 NOTICED = 0.05
 """Share by which one machine is slower than the other, from which on it is said."""
+
+_NEEDED = ("throughput", "flags")
 
 Floats = NDArray[np.float64]
 
@@ -149,9 +152,19 @@ def load_side(side: Side) -> xr.Dataset:
     """Load the part of a dataset that a side means: what is chosen is a coordinate without a dimension.
 
     Raises:
-        ConfigurationError: for what is no axis of the dataset, or a value that it does not have.
+        ConfigurationError: for a file that is no dataset of a sweep, what is no axis of it, or a value that it does
+            not have.
     """
-    summary = xr.load_dataset(side.dataset)
+    try:
+        summary = xr.load_dataset(side.dataset)
+        lacks = [f"it has no {name}" for name in _NEEDED if name not in summary]
+    except (OSError, ValueError) as error:
+        lacks = [next(iter(str(error).splitlines()), type(error).__name__)]
+    if lacks:
+        given = f"{side.text!r} ({side.dataset}: {lacks[0]})"
+        raise ConfigurationError(
+            [Problem(side.key, given, "a dataset of a sweep, as `snakemake dataset` makes it")]
+        )
     for name, value in side.chosen.items():
         if name not in summary.coords or name == "record":
             allowed = suggest(name, [str(axis) for axis in summary["throughput"].dims])
@@ -303,8 +316,7 @@ def write(comparison: Comparison, json: str | Path, table: str | Path, below: fl
     content = orjson.dumps(comparison.to_dict() | {"gate": gate}, option=orjson.OPT_INDENT_2)
     with replacing(Path(json)) as part:
         part.write_bytes(content)
-    with replacing(Path(table)) as part:
-        comparison.cells.to_csv(part, index=False, float_format="%.6g")
+    write_csv(comparison.cells, table)
 
 
 def slower_machine(comparison: Comparison) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from tpcsweep.configuration import units
+from tpcsweep.configuration import condition, units
 from tpcsweep.configuration.parameters import AnyText, Parameters, Strict, Text, Value, quantity
 from tpcsweep.configuration.problems import Fault, refuse
 from tpcsweep.configuration.units import FRACTION, Dimension, Quantity, UnitError, parse
@@ -59,7 +59,8 @@ class Import(Strict):
         default=None, description="the CSV or Parquet file; null: --config file says it"
     )
     where: Text | None = Field(
-        default=None, description="condition on columns that rows must meet, as in pandas' query; null: all"
+        default=None,
+        description="condition on columns that rows must meet, such as state == 'DONE' and streams <= 64; null: all",
     )
     axes: dict[str, Axis] = Field(default_factory=dict, description="columns of which axes are made")
     variables: dict[str, Column] = Field(description="columns of which variables are made, throughput needed")
@@ -102,6 +103,11 @@ class Import(Strict):
                 yield ("variables", name), "an unknown variable", f"one of {', '.join(SUMMARY)}"
             else:
                 yield from _unit_faults(("variables", name, "unit"), column.unit, variable_dimension(name))
+        if self.where is not None:
+            try:
+                condition.read(self.where)
+            except condition.ConditionError as error:
+                yield ("where",), f"{self.where[:200]!r} ({error})", condition.ALLOWED
         if "throughput" not in self.variables:
             yield ("variables", "throughput"), "nothing", "this key is needed"
         bounds = [name in self.variables for name in _BOUNDS]

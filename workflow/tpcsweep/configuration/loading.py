@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -30,9 +31,12 @@ from tpcsweep.configuration.sides import Side, side
 from tpcsweep.configuration.sweep import Cell, Factor, Grid, Sweep, expand
 from tpcsweep.configuration.testbeds import KINDS, Testbed
 from tpcsweep.configuration.units import FRACTION, Quantity
+from tpcsweep.files import is_file
 from tpcsweep.flags import FLAGS
 
 __all__ = ["Configuration", "ConfigurationError", "Run", "load", "wanted"]
+
+_DATA = ("sweep", "testbed", "results", "source", "file", "only")
 
 FORMAT = 1
 """The version of a cell's specification. Another one makes every cell stale."""
@@ -89,6 +93,11 @@ class Run(Question):
         default=0.05,
         description="`snakemake adaptive` ends at this estimated error, as a share of the surface's range",
     )
+
+    @property
+    def data(self) -> dict[str, str]:
+        """What says which data there are: for another Snakemake that is to have the same."""
+        return {name: value for name in _DATA if (value := getattr(self, name)) is not None}
 
 
 @dataclass(frozen=True)
@@ -235,7 +244,7 @@ def _read(key: str, name: str, root: Path, folder: str | None = None) -> _File:
     """The file that a name or a path means. Its stem names results, and so must be a word."""
     known = root / "config" / (folder or f"{key}s")
     path = root / name if name.endswith(".yaml") else known / f"{name}.yaml"
-    if not path.is_file():
+    if not is_file(path):
         names = sorted(file.stem for file in known.glob("*.yaml"))
         allowed = f"{suggest(name, names)}, or the path of a file that ends in .yaml"
         raise refused(key, repr(name), allowed, CONFIG_FILE)
@@ -243,7 +252,10 @@ def _read(key: str, name: str, root: Path, folder: str | None = None) -> _File:
         allowed = "a file name of letters, digits, '.', '_' and '-'"
         raise refused(key, repr(name), allowed, CONFIG_FILE)
     shown = str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
-    return _File(path.stem, shown, yaml_file.read(path, shown))
+    try:
+        return _File(path.stem, shown, yaml_file.read(path, shown))
+    except OSError as error:
+        raise refused(key, f"{name!r} ({error.strerror})", "a file that can be read", CONFIG_FILE) from error
 
 
 def _validated(model: type[Model], content: Mapping[str, Any], file: str) -> Model:
@@ -287,16 +299,21 @@ def _on_base(file: _File, root: Path, above: tuple[str, ...] = ()) -> dict[str, 
     if below.get("kind") != "simulation":
         raise refused("base", repr(base), "a testbed of kind simulation", file.shown)
 
-    def merged(key: str) -> dict[str, Any]:
-        parts = (part.get(key) for part in (below, content))
-        return {name: value for part in parts if isinstance(part, dict) for name, value in part.items()}
+    def over(key: str, kind: type, join: Callable[[Any, Any], Any]) -> Any:
+        """Both values, joined; or the one that is of another kind, which is refused later."""
+        values = [kind() if (value := part.get(key)) is None else value for part in (below, content)]
+        wrong = [value for value in values if not isinstance(value, kind)]
+        return wrong[0] if wrong else join(*values)
+
+    def both(ours: list[Any], theirs: list[Any]) -> list[Any]:
+        return [*ours, *(claim for claim in theirs if claim not in ours)]
 
     return {
         **below,
         **content,
-        "parameters": merged("parameters"),
-        "inputs": list(dict.fromkeys([*(below.get("inputs") or []), *(content.get("inputs") or [])])),
-        "assumptions": merged("assumptions"),
+        "parameters": over("parameters", dict, operator.or_),
+        "inputs": over("inputs", list, both),
+        "assumptions": over("assumptions", dict, operator.or_),
     }
 
 
@@ -309,7 +326,7 @@ def _source(run: Run, root: Path) -> Source | None:
     if (root / "config" / "sweeps" / f"{read.name}.yaml").exists():
         raise refused("source", repr(run.source), "a name that no sweep has", CONFIG_FILE)
     file = settings.file if run.file is None else run.file
-    if file is None or not (root / file).is_file():
+    if file is None or not is_file(root / file):
         given = "nothing" if file is None else repr(file)
         where = read.shown if run.file is None and file is not None else CONFIG_FILE
         raise refused("file", given, "the path of a CSV or Parquet file, as in --config file=PATH", where)
@@ -328,8 +345,12 @@ def _sides(run: Run, root: Path) -> tuple[Side, Side] | None:
     if run.source is not None:
         problems.append(Problem("source", repr(run.source), "none with base and new", CONFIG_FILE))
     raise_any(problems)
+    results = root / run.results
     with within(CONFIG_FILE):
-        base, new = (side(key, str(text), root / run.results) for key, text in texts.items())
+        base = _attempt(problems, lambda: side("base", str(run.base), results))
+        new = _attempt(problems, lambda: side("new", str(run.new), results))
+        raise_any(problems)
+    assert base and new
     return base, new
 
 
@@ -337,7 +358,7 @@ def _only(grid: Grid, name: str, root: Path) -> Grid:
     """The cells of a grid that a file lists; its axes stay as they are."""
     try:
         paths: Any = json.loads((root / name).read_text())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         allowed = "a JSON file with a list of paths of cells"
         raise refused("only", f"{name!r} ({error})", allowed, CONFIG_FILE) from error
     listed = isinstance(paths, list) and all(isinstance(path, str) for path in paths)

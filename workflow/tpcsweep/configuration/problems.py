@@ -85,12 +85,18 @@ def key(place: Iterable[str | int]) -> str:
     return text
 
 
-def suggest(given: str, known: Iterable[str]) -> str:
-    """List the known words, led by the one that was probably meant."""
+def suggest(given: str, known: Iterable[str], most: int | None = None) -> str:
+    """List the known words, or so many of them at most, led by the one that was probably meant."""
     known = list(known)
-    close = difflib.get_close_matches(given, known, n=1)
-    hint = f"{close[0]}? " if close else ""
-    return f"{hint}one of {', '.join(known)}"
+    left = 0 if most is None else len(known) - most
+    more = f" and {left} more" if left > 0 else ""
+    return f"{hint(given, known)}one of {', '.join(known[:most])}{more}"
+
+
+def hint(given: str, known: Iterable[str]) -> str:
+    """Ask for the known word that was probably meant; no text where none is near."""
+    close = difflib.get_close_matches(given, list(known), n=1)
+    return f"{close[0]}? " if close else ""
 
 
 def fault(allowed: str, given: str | None = None) -> PydanticCustomError:
@@ -145,5 +151,11 @@ def _keys(
     if not place:
         return list(schema["properties"]) if "properties" in schema else None
     head, *rest = place
-    inner = schema.get("items") if isinstance(head, int) else schema.get("properties", {}).get(head)
-    return None if inner is None else _keys(inner, rest, definitions)
+    properties = schema.get("properties", {})
+    # What names its own keys, such as the axes of an import, says what is behind any of them.
+    inner = (
+        schema.get("items")
+        if isinstance(head, int)
+        else properties.get(head, schema.get("additionalProperties"))
+    )
+    return _keys(inner, rest, definitions) if isinstance(inner, Mapping) else None

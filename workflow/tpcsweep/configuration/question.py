@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Any
 
-import yaml
 from pydantic import Field, model_validator
 
 from tpcsweep.configuration.parameters import Selection, Value, chosen, show_value
@@ -48,7 +48,7 @@ class Question(Selection):  # type: ignore[misc, valid-type]
         if not isinstance(content, Mapping):
             return content
         read = {
-            name: [yaml.safe_load(value) if isinstance(value, str) else value for value in content[name]]
+            name: [_number(value) if isinstance(value, str) else value for value in content[name]]
             for name in KNOBS
             if isinstance(content.get(name), list)
         }
@@ -74,6 +74,17 @@ class Question(Selection):  # type: ignore[misc, valid-type]
         parts |= {name: _text(name, value) for name, value in self.given.items()}
         text = ",".join(f"{name}={text}" for name, text in parts.items())
         return text.replace(" ", "").replace("/s", "ps").replace("%", "percent")
+
+
+def _number(text: str) -> str | float | None:
+    """A number, or null, where a text is one; another text is left to what checks it."""
+    if text == "null":
+        return None
+    with suppress(ValueError):
+        return int(text)
+    with suppress(ValueError):
+        return float(text)
+    return text
 
 
 def _text(name: str, values: Value | tuple[Value, ...]) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from tpcsweep.configuration.parameters import Value, quantity, show_value
 from tpcsweep.configuration.problems import refused, suggest
 from tpcsweep.configuration.units import UnitError, parse
+from tpcsweep.files import is_file
 
 DATASET = "dataset.nc"
 
@@ -43,7 +44,7 @@ def side(key: str, text: str, results: Path) -> Side:
     """
     where, _, choice = text.partition(":")
     dataset = Path(where) if where.endswith(".nc") else results / where / DATASET
-    if not dataset.is_file():
+    if not is_file(dataset):
         known = suggest(where, sorted(file.parent.name for file in results.glob(f"*/{DATASET}")))
         allowed = f"{known} with a dataset in {results}, or the path of a file that ends in .nc"
         raise refused(key, repr(text), allowed)

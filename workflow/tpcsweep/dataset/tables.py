@@ -14,7 +14,7 @@ import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 
 from tpcsweep.dataset.labels import SIMULATED, STATUS, flags_in, masks_of
-from tpcsweep.files import replacing
+from tpcsweep.dataset.spreadsheets import write_csv
 from tpcsweep.flags import worst
 from tpcsweep.rates import GBIT
 from tpcsweep.variables import TRANSFERS
@@ -39,8 +39,7 @@ def table(summary: xr.Dataset) -> pd.DataFrame:
 
 def write_table(summary: xr.Dataset, path: str | Path) -> None:
     """Write the table of cells as CSV, whole or not at all."""
-    with replacing(Path(path)) as part:
-        table(summary).to_csv(part, index=False, float_format="%.6g")
+    write_csv(table(summary), path)
 
 
 def fastest(summary: xr.Dataset, transfers: xr.Dataset) -> int | None:

@@ -27,7 +27,7 @@ from tpcsweep.comparing.comparison import (
     slower_machine,
 )
 from tpcsweep.figures.grid import Grid, place
-from tpcsweep.figures.labels import value_text, words
+from tpcsweep.figures.labels import plain, title_of, value_text, words
 from tpcsweep.figures.maps import HATCHED, draw_map, fill_cell
 from tpcsweep.figures.panels import head, lay_out, styled
 
@@ -65,7 +65,7 @@ def forest(comparison: Comparison) -> Figure:
     axes.set_yticks([*range(rows), rows + 0.6], [*_places(comparison, used), "overall"], fontsize=7)
     axes.set_ylim(rows + 1.4, -0.8)
     _ratio_axis(axes, used)
-    axes.set_xlabel(f"throughput of {comparison.new} / throughput of {comparison.base}")
+    axes.set_xlabel(plain(f"throughput of {comparison.new} / throughput of {comparison.base}"))
     axes.grid(visible=True, axis="x", alpha=0.3)
     handles: list[Any] = [
         Line2D([], [], color=colour, marker=marker, label=verdict)
@@ -140,7 +140,7 @@ def _places(comparison: Comparison, cells: pd.DataFrame) -> list[str]:
     """What names each cell: the axes with several values."""
     axes = comparison.alignment.axes
     names = [name for name, values in axes.items() if len(values) > 1] or list(axes)
-    return [", ".join(f"{words(n)} {value_text(n, row[n])}" for n in names) for _, row in cells.iterrows()]
+    return [title_of({name: row[name] for name in names}) for _, row in cells.iterrows()]
 
 
 def _notes(comparison: Comparison) -> list[str]:

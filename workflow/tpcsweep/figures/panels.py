@@ -20,7 +20,7 @@ from matplotlib.lines import Line2D
 
 from tpcsweep.dataset.labels import how_made
 from tpcsweep.figures.grid import Grid, evenly
-from tpcsweep.figures.labels import value_text, words
+from tpcsweep.figures.labels import plain, value_text, words
 from tpcsweep.flags import FLAGS
 
 if TYPE_CHECKING:
@@ -153,8 +153,8 @@ def in_common(summary: xr.Dataset) -> str:
 def head(figure: Figure, title: str, notes: Sequence[str], handles: Sequence[Any] = ()) -> None:
     """Add title, notes and one legend; the figure grows by their height."""
     wide, high = figure.get_size_inches()
-    lines = textwrap.wrap(title, int(wide * 10.5))
-    small = [line for text in notes for line in textwrap.wrap(text, int(wide * 16))]
+    lines = textwrap.wrap(plain(title), int(wide * 10.5))
+    small = [line for text in notes for line in textwrap.wrap(plain(text), int(wide * 16))]
     columns = max(1, min(len(handles), int(wide / 1.75)))
     above = 0.12 + 0.2 * len(lines) + 0.145 * len(small) + 0.08
     below = 0.19 * math.ceil(len(handles) / columns) + 0.12 if handles else 0.0

@@ -18,13 +18,16 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
+from tpcsweep.configuration import condition
 from tpcsweep.configuration.imports import Column, Import, axis_dimension, variable_dimension
 from tpcsweep.configuration.parameters import Value
-from tpcsweep.configuration.problems import Problem, raise_any, refused, suggest
+from tpcsweep.configuration.problems import ConfigurationError, Problem, raise_any, refused, suggest
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.configuration.units import Dimension
 from tpcsweep.dataset import IMPORTED, Folded, tabulate
+from tpcsweep.dataset.spreadsheets import as_written
 from tpcsweep.extras import require
+from tpcsweep.importing.rows import meeting
 
 MOST_CELLS = 10**6
 """A larger grid is taken for an accident: axes of values that hardly ever repeat."""
@@ -37,8 +40,9 @@ def bring(settings: Import, file: Path, name: str) -> Folded:
 
     Raises:
         ConfigurationError: for a file that cannot be read as a table, a column that it does not have, a condition
-            that is none or that no row meets, a value that is no quantity of its axis or variable (with line or
-            row, column, what it is and what is allowed), and a grid of more than MOST_CELLS cells.
+            that compares text with numbers or that no row meets, a value that is no quantity of its axis or
+            variable (with line or row, column, what it is and what is allowed), and a grid of more than MOST_CELLS
+            cells.
     """
     table = read(file)
     _require_columns(settings, table, file)
@@ -83,10 +87,12 @@ def read(file: Path) -> pd.DataFrame:
             require("parquet")
             table = pd.read_parquet(file)
             return table.set_axis(pd.RangeIndex(1, len(table) + 1, name="row"))
-    except (csv.Error, ValueError) as error:  # pyarrow's and Unicode errors are ValueErrors
-        raise refused(
-            "", str(error).splitlines()[0], "a table with a name for each column", str(file)
-        ) from error
+    except ConfigurationError:
+        raise
+    # pyarrow's and Unicode errors are ValueErrors.
+    except (csv.Error, OSError, ValueError, NotImplementedError) as error:
+        said = next(iter(str(error).splitlines()), type(error).__name__)
+        raise refused("", said, "a table with a name for each column", str(file)) from error
     raise refused("", f"a file that ends in {file.suffix or 'no suffix'}", ".csv or .parquet", str(file))
 
 
@@ -129,7 +135,7 @@ def _read_csv(file: Path) -> pd.DataFrame:
     lines, rows = [], []
     with file.open(encoding="utf-8-sig", newline="") as opened:
         reader = csv.reader(opened, strict=True)
-        header = next(reader, [])
+        header = [as_written(name) for name in next(reader, [])]
         if not all(header) or len(set(header)) < max(1, len(header)):
             raise ValueError(f"the header {','.join(header)!r}")
         for row in reader:
@@ -138,7 +144,7 @@ def _read_csv(file: Path) -> pd.DataFrame:
                 raise refused(f"line {reader.line_num}", f"{len(row)} values", allowed, str(file))
             if row:
                 lines.append(reader.line_num)
-                rows.append(row)
+                rows.append([as_written(value) for value in row])
     return pd.DataFrame(rows, pd.Index(lines, name="line"), header, dtype=str)
 
 
@@ -153,28 +159,24 @@ def _require_columns(settings: Import, table: pd.DataFrame, file: Path) -> None:
 
 
 def _chosen(table: pd.DataFrame, where: str | None, file: Path) -> pd.DataFrame:
-    """The rows that meet the condition, in which columns are numbers where all their values are."""
+    """The rows that meet the condition."""
     chosen = table
     if where is not None:
-        allowed = f"a condition on {', '.join(map(str, table.columns))}, such as rtt_ms < 50"
+        asked = condition.read(where)
+        raise_any(
+            Problem("where", repr(name), suggest(name, map(str, table.columns)), str(file))
+            for name in asked.columns
+            if name not in table.columns
+        )
         try:
-            met = table.apply(_typed).eval(where, engine="python")
-        except Exception as error:  # whatever an expression can raise
+            chosen = table[meeting(table, asked)]
+        except condition.ConditionError as error:
+            allowed = "numbers with columns of numbers, texts in quotes with columns of text"
             raise refused("where", f"{where!r} ({error})", allowed, str(file)) from error
-        if not isinstance(met, pd.Series) or met.dtype != bool:
-            raise refused("where", repr(where), allowed, str(file))
-        chosen = table[met]
     if chosen.empty:
         lack = f"{where!r}, which none of {len(table)} rows meets" if where else "a table without rows"
         raise refused("where" if where else "", lack, "at least one row", str(file))
     return chosen
-
-
-def _typed(column: pd.Series) -> pd.Series:
-    try:
-        return pd.to_numeric(column)
-    except (ValueError, TypeError):
-        return column
 
 
 def _axis(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from matplotlib.figure import Figure
 
 from tpcsweep.figures.grid import arrange
-from tpcsweep.figures.labels import band_note, mean_note
+from tpcsweep.figures.labels import band_note, mean_note, plain
 from tpcsweep.figures.line_plots import draw_lines
 from tpcsweep.figures.panels import head, occupied, styled
 from tpcsweep.published.base import Data, Shown
@@ -80,7 +80,7 @@ def _claims(axes: Axes, claims: Sequence[Carried], high: float) -> None:
             text = axes.text(
                 0.02,
                 1 - down / high,
-                line,
+                plain(line),
                 va="top",
                 fontsize=7,
                 color=colour,

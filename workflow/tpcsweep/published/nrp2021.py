@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
+from tpcsweep.figures.labels import plain
 from tpcsweep.figures.line_plots import colours
 from tpcsweep.figures.panels import styled
 from tpcsweep.published.base import Data, PublishedFigure, Shown
@@ -33,7 +34,7 @@ def _against_rtt(data: Data, shown: Shown) -> Figure:
             marker="o",
             markersize=4,
             color=colour,
-            label=tool,
+            label=plain(tool),
             capsize=2,
         )
     panel.set_xscale("log")

@@ -17,7 +17,9 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
 from tpcsweep.claims import CLAIMS
+from tpcsweep.dataset.spreadsheets import write_csv
 from tpcsweep.figures import save
+from tpcsweep.figures.labels import plain
 from tpcsweep.figures.panels import head, styled
 from tpcsweep.published.figures import ELSEWHERE, FIGURES
 from tpcsweep.published.layout import COLOURS
@@ -68,7 +70,7 @@ def write(
 ) -> None:
     """Write verdicts.csv, .json, .png, .svg and report.html, which leads to the files of other targets."""
     verdicts = table(made.values(), studies)
-    verdicts.to_csv(folder / "verdicts.csv", index=False, float_format="%.6g")
+    write_csv(verdicts, folder / "verdicts.csv")
     rows = [
         {name: None if pd.isna(value) else value for name, value in row.items()}
         for row in verdicts.to_dict("records")
@@ -104,7 +106,7 @@ def drawn(lines: Sequence[Sequence[str]]) -> Figure:
     axes.set_axis_off()
     wide = [0.19, 0.11, 0.2, 0.12, 0.2, 0.08, 0.1]
     text = axes.table(
-        cellText=[[textwrap.shorten(cell, 44, placeholder=" …") for cell in line] for line in lines],
+        cellText=[[plain(textwrap.shorten(cell, 44, placeholder=" …")) for cell in line] for line in lines],
         colLabels=list(_HEAD),
         colWidths=wide,
         cellLoc="left",

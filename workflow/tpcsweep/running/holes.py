@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -92,7 +93,8 @@ def beside(dataset: Path) -> bool:
 def listed(left_out: Sequence[Hole]) -> str:
     """Say them to people, at the end of a run."""
     return "\n".join(
-        f"  {hole.deployment} ({len(hole.cells)} cell{'s' * (len(hole.cells) > 1)}): {hole.why}\n    {hole.command}"
+        f"  {hole.deployment} ({len(hole.cells)} cell{'s' * (len(hole.cells) > 1)}): {_printable(hole.why)}\n"
+        f"    {hole.command}"
         for hole in left_out
     )
 
@@ -105,6 +107,16 @@ def write(left_out: Sequence[Hole], total: int, file: Path, page: Path, front: P
     write_text(page, table(left_out, total) + front.read_text())
     # Last, as its time tells which cells it was made of.
     write_json(file, [hole._asdict() for hole in left_out])
+
+
+def renew(configuration: Configuration, page: Path, front: Path) -> None:
+    """Write `page` anew, by the holes that the folder of the sweep lists, whatever it has.
+
+    Snakemake runs it as a template, and a folder of results may have come from somebody else.
+    """
+    file = configuration.folder / FILE
+    left_out = [Hole(**hole) for hole in orjson.loads(file.read_bytes())] if file.exists() else []
+    write_text(page, table(left_out, len(configuration.grid.cells)) + front.read_text())
 
 
 def table(left_out: Sequence[Hole], total: int) -> str:
@@ -128,5 +140,11 @@ def table(left_out: Sequence[Hole], total: int) -> str:
 
 
 def _escaped(text: str) -> str:
-    plain = "".join(f"\\{sign}" if sign in "\\*`_|" else sign for sign in " ".join(text.split()))
+    """A text as reStructuredText and Jinja have it: no sign of it is a role, a directive, a link or an expression."""
+    plain = re.sub(r"[^\w\s]|_", lambda sign: f"\\{sign[0]}", " ".join(_printable(text).split()))
     return plain.replace("{", "{{ '{' }}")
+
+
+def _printable(text: str) -> str:
+    """A text with spaces for signs that steer terminals and parsers, such as escape and NUL."""
+    return "".join(sign if sign.isprintable() or sign == "\n" else " " for sign in text)

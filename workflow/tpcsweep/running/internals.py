@@ -3,26 +3,43 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from snakemake.cli import get_argument_parser  # type: ignore[import-untyped]
 
 
-def requested(argv: Sequence[str]) -> list[str]:
-    """Name the rules and files that a Snakemake was asked for by its command line; none for the default target.
+class CommandLine(NamedTuple):
+    """What a Snakemake was told."""
+
+    targets: tuple[str, ...] = ()
+    """The rules and files that were asked for; none for the default target. The process of a job names its rule."""
+    config: Mapping[str, str] = MappingProxyType({})
+    """What `--config` says; nothing in the process of a job, which is given all of the configuration."""
+    reports: bool = False
+    """Whether it makes a report."""
+    of_job: bool = False
+    """Whether it is the process of a job."""
+
+
+def command_line(argv: Sequence[str]) -> CommandLine:
+    """Read a Snakemake's command line.
 
     While rules are read Snakemake tells them no targets yet (`workflow.dag_settings` is None), and which words of a
-    command line are targets depends on all of its options. So its own parser is asked. The process of a job names the
-    job's rule. Where Snakemake is no command (its API) nothing is known.
+    command line are targets depends on all of its options. So its own parser is asked. Where Snakemake is no command
+    (its API) nothing is known.
     """
     program = Path(argv[0])
     if "snakemake" not in (program.name, program.parent.name):
-        return []
+        return CommandLine()
     options, _ = get_argument_parser().parse_known_args(list(argv[1:]))
-    return [*options.targets, *(job.rulename for job in options.target_jobs)]
+    jobs = [job.rulename for job in options.target_jobs]
+    config = {} if jobs else dict(entry.partition("=")[::2] for entry in options.config or ())
+    return CommandLine((*options.targets, *jobs), config, options.report is not None, bool(jobs))
 
 
 class Internals:
@@ -60,6 +77,22 @@ class Internals:
         By itself Snakemake compares times, and what it remembers of its own runs.
         """
         self._workflow.dag.forcefiles.update(files)
+
+    @property
+    def rules(self) -> set[str]:
+        """The names of all rules."""
+        return {rule.name for rule in self._workflow.rules}
+
+    @property
+    def files(self) -> list[str]:
+        """The files that rules make, without those whose names have wildcards."""
+        outputs = (file for rule in self._workflow.rules for file in rule.output)
+        return [str(file) for file in outputs if not file.contains_wildcard()]
+
+    def makes(self, target: str) -> bool:
+        """Whether a file is there or a rule makes it."""
+        file = os.path.normpath(target)
+        return os.access(file, os.F_OK) or any(rule.is_producer(file) for rule in self._workflow.rules)
 
     def will_run(self, prefix: str) -> bool:
         """Whether a job is going to run of a rule whose name begins so. It is known when a run starts."""

@@ -154,7 +154,14 @@ def now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
 
 
-class ResultsInUseError(Exception):
+_ELSEWHERE = "have results elsewhere by --config results=FOLDER"
+
+
+class ResultsError(Exception):
+    """Results that cannot be written; the text says where, and what to do."""
+
+
+class ResultsInUseError(ResultsError):
     """Another run writes to the same results."""
 
 
@@ -166,10 +173,15 @@ def hold(folder: Path) -> None:
 
     Raises:
         ResultsInUseError: where another run has the folder.
+        ResultsError: where nothing can be written to it.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    # Never closed: held until the end.
-    lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+    path = folder / ".lock"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        # Never closed: held until the end. No link, as a folder that somebody has sent may lead elsewhere by one.
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError as error:
+        raise ResultsError(f"{path}: {error.strerror}: {_ELSEWHERE}") from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -182,6 +194,22 @@ def hold(folder: Path) -> None:
         ) from None
     os.ftruncate(lock, 0)
     os.pwrite(lock, str(os.getpid()).encode(), 0)
+
+
+def require_folder(folder: Path) -> Path:
+    """Give a folder, or the nearest around it that is there; raises ResultsError where a file is in its place."""
+    there = next(path for path in (folder.absolute(), *folder.absolute().parents) if os.access(path, os.F_OK))
+    if not there.is_dir():
+        raise ResultsError(f"{folder}: {there} is no folder: {_ELSEWHERE}")
+    return there
+
+
+def require_writable(folder: Path) -> None:
+    """Raise ResultsError where nothing can be written to a folder, which is made later if it is not there."""
+    there = require_folder(folder)
+    if not os.access(there, os.W_OK | os.X_OK):
+        whose = f"{there} cannot be written to by user {os.geteuid()}"
+        raise ResultsError(f"{folder}: {whose}: {_ELSEWHERE}")
 
 
 def _rescued(rescue: Path, path: Path) -> Path:

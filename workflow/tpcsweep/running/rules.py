@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -25,6 +27,9 @@ _MEASURED = ("cells", "not_measured.json", "front.rst", "dataset.nc", "cells.csv
 """Their files, and the folder of the cells."""
 _WITHOUT_CELLS = ("grid", "reap", "import", "compare", "comparison", "compare_notebook")
 """Rules that need no cells of the configured sweep."""
+_OF_A_QUESTION = ("plan", "answer", "recommendations", "plan_notebook")
+"""Rules that read what is asked of models; `_ANSWERS` are the folders of their files."""
+_ANSWERS = ("plan", "notebooks/plan")
 
 
 class Jobs:
@@ -93,6 +98,23 @@ class Targets:
         """
         return not self.names or not all(map(self._is_published, self.names))
 
+    @property
+    def of_figures(self) -> bool:
+        """Whether any is a published figure."""
+        return any(name == "published" or name in self.figures for name in self.names)
+
+    @property
+    def beyond_cells(self) -> bool:
+        """Whether any is made of cells that were measured."""
+        return not self.names or any(name not in ("cells", "adaptive") for name in self.names)
+
+    def of_a_question(self, folder: Path) -> bool:
+        """Whether any answers what is asked of models; `folder` has the configured sweep's results."""
+        folders = [folder / name for name in _ANSWERS]
+        return any(
+            name in _OF_A_QUESTION or any(map(Path(name).is_relative_to, folders)) for name in self.names
+        )
+
     def of_what_is_there(self, folder: Path) -> bool:
         """Whether nothing is asked for but what is made of a dataset, such as models, and so of cells that are there.
 
@@ -103,6 +125,14 @@ class Targets:
 
     def _is_published(self, name: str) -> bool:
         return name in self.figures or name.startswith(_OTHERS) or Path(name).is_relative_to(self.published)
+
+
+def digest(content: Mapping[str, Any]) -> str:
+    """Stand for plain values among the params of a rule: another content has another one.
+
+    Reports have the params of rules in scripts, in which a text from somebody else could end the script.
+    """
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _measures(target: str, folder: Path) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from matplotlib.figure import Figure
 
+from tpcsweep.figures.labels import plain
 from tpcsweep.figures.panels import styled
 from tpcsweep.studies.open_questions.arithmetic import ABOUT_1, Setup
 from tpcsweep.studies.open_questions.predictions import RTT
@@ -70,7 +71,7 @@ def against_arithmetic(seen: pd.DataFrame) -> Figure:
             markersize=4,
             linewidth=0.8,
             alpha=0.8,
-            label=f"SIMULATED: {source}" if group["simulated"].any() else source,
+            label=plain(f"SIMULATED: {source}" if group["simulated"].any() else source),
         )
     if len(rows):
         ends = [rows[["least", "throughput"]].min().min(), rows[["most", "throughput"]].max().max()]
@@ -95,7 +96,7 @@ def over_rtt(seen: pd.DataFrame) -> Figure:
             _over_rtt(axes, key, rows, place)
         simulated = bool(seen.loc[seen["source"] == source, "simulated"].any())
         axes.set(xlabel="RTT (ms)", ylabel=f"throughput (Gbit/s){', SIMULATED' * simulated}")
-        axes.set_title(source, fontsize="small", wrap=True)
+        axes.set_title(plain(source), fontsize="small", wrap=True)
         axes.grid(visible=True, alpha=0.3)
         if chosen:
             axes.set(xscale="log", yscale="log")

@@ -88,7 +88,17 @@ def require(_settings: Netns) -> None:
 
 
 def reap(_settings: Netns) -> list[str]:
-    """Remove what dead owners have left on this machine, and say what it was; raises BusyError, TeardownError."""
+    """Remove what dead owners have left on this machine, and say what it was.
+
+    Raises:
+        MachineError: for whoever is not root.
+        BusyError: while a deployment is up.
+        TeardownError: where something remains.
+    """
+    if os.geteuid() != 0:
+        raise machine.MachineError(
+            "what deployments leave on this machine is root's: run `snakemake reap` as root"
+        )
     removed = []
     with state.exclusive(state.Owner("reap", "", os.getpid(), "")):
         for leftover in state.leftovers():

@@ -6,6 +6,7 @@ The fit is that of `models.fit`, of the model's fixed point. docs/simulation.md 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
@@ -126,7 +127,7 @@ def left_out(observations: Observations, ratio: float) -> pd.DataFrame:
     """Each value of each axis left out in turn: what parameters fitted to all other cells say of its cells.
 
     Columns: `left_out` (axis=value), the axes, `measured` and `predicted` in Gbit/s, `ratio`. Values at the ends of
-    an axis are extrapolations, and marked so in `extrapolated`.
+    an axis are extrapolations, and marked so in `extrapolated`. Without an axis of three values there are no rows.
     """
     tables = []
     for axis in observations.numeric:
@@ -143,12 +144,13 @@ def left_out(observations: Observations, ratio: float) -> pd.DataFrame:
                 "ratio": predicted / rows["throughput"],
             }
             tables.append(rows[list(observations.axes)].assign(**about))
-    return pd.concat(tables, ignore_index=True)
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=list(observations.axes))
 
 
 def write(path: str | Path, fitted: Fit, ratio: float, observations: Observations) -> None:
     """Write a testbed's file: all parameters, each with its source. A testbed can have it as its base."""
-    data = f"{observations.label}, {len(observations)} cells"
+    # In one line, as it is in a comment: names in a dataset may be anything.
+    data = " ".join(f"{observations.label}, {len(observations)} cells".split())
     lines = [
         f"# Fitted to {data}. Written by `snakemake calibrate`; docs/simulation.md says how.",
         "kind: simulation",
@@ -180,7 +182,7 @@ def _estimate(name: str, values: tuple[float | None, float | None, float | None]
     named = zip(("value", "low", "high"), values, strict=True)
     unit = UNITS[name]
     told = [f"{key}: {_number(value)}" for key, value in named if value is not None or key == "value"]
-    return f'{", ".join(told)}, unit: "{unit}",\n     source: "{source}"'
+    return f'{", ".join(told)}, unit: "{unit}",\n     source: {json.dumps(source, ensure_ascii=False)}'
 
 
 def _number(value: float | None) -> str:

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Data from somebody who means harm, from the import to its pages in a browser: their text stays text."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import sys
+from pathlib import Path
+
+import pytest
+import xarray as xr
+import yaml
+
+from tests.support.browser import elements, opened
+from tests.support.workflow import finished
+
+pytestmark = pytest.mark.real
+
+OWN = "document.body.id='owned'"
+HOSTILE = f'</script><script>{OWN}</script><img src="x" onerror="{OWN}">'
+TOOLS = [HOSTILE, "=cmd|' /C calc'!A0", r"$\frac$ {{ 6 * 7 }}"]
+
+
+@pytest.fixture(scope="module")
+def brought(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The results of an import in which every text means harm."""
+    folder = tmp_path_factory.mktemp("pages")
+    with (folder / "measured.csv").open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["tool", "n", "ping", "rate"])
+        for tool, streams, rtt in itertools.product(TOOLS, (1, 4), (5, 50)):
+            rows.writerow([tool, streams, rtt, streams / rtt])
+    settings = {
+        "description": HOSTILE,
+        "citation": HOSTILE,
+        "where": f"tool != {HOSTILE + 'x'!r}",
+        "axes": {
+            "tool": {"column": "tool"},
+            "streams": {"column": "n"},
+            "rtt": {"column": "ping", "unit": "ms"},
+        },
+        "variables": {"throughput": {"column": "rate", "unit": "Gbit/s"}},
+        "fixed": {"layer": HOSTILE, "site": HOSTILE, "bandwidth": "10 Gbit/s"},
+    }
+    (folder / "harm.yaml").write_text(yaml.safe_dump(settings))
+    given = [f"source={folder}/harm.yaml", f"file={folder}/measured.csv", f"results={folder}/results"]
+    done = finished([sys.executable, "-m", "snakemake", "all", "claims", "--config", *given])
+    assert done.returncode == 0, done.stdout
+    return folder / "results" / "harm"
+
+
+def is_owned(page: Path, folder: Path) -> bool:
+    """Whether a page has run what came with the data."""
+    body = elements(page, folder).body
+    return body is not None and body.get("id") == "owned"
+
+
+def test_what_runs_a_script_is_noticed(tmp_path: Path) -> None:
+    for name, text in (("script", HOSTILE), ("image", HOSTILE.rpartition("</script>")[2])):
+        page = tmp_path / f"{name}.html"
+        page.write_text(f"<!doctype html><body>{text}</body>")
+        assert is_owned(page, tmp_path)
+
+
+def test_the_report_shows_text_and_runs_none(brought: Path, tmp_path: Path) -> None:
+    assert not is_owned(brought / "report.html", tmp_path)
+    _, seen = opened(brought / "report.html", tmp_path)
+    assert seen["throughput_heatmap.png"]["width"] > 0
+    table = list(csv.DictReader(seen["cells.csv"]["table"].splitlines()))
+    assert {row["tool"] for row in table} == {HOSTILE, "'" + TOOLS[1], TOOLS[2]}
+
+
+@pytest.mark.parametrize("notebook", ["surface", "limits", "claims"])
+def test_notebooks_show_text_and_run_none(brought: Path, tmp_path: Path, notebook: str) -> None:
+    assert not is_owned(brought / "notebooks" / f"{notebook}.html", tmp_path)
+
+
+def test_the_dataset_has_every_text_as_it_was(brought: Path) -> None:
+    with xr.open_dataset(brought / "dataset.nc") as summary:
+        assert summary.tool.values.tolist() == TOOLS
+        assert (summary.attrs["comment"], summary.site.item()) == (HOSTILE, HOSTILE)
+
+
+def test_no_cell_of_a_table_is_a_formula(brought: Path) -> None:
+    for file in brought.glob("*.csv"):
+        with file.open(newline="") as opened_file:
+            for cell in itertools.chain.from_iterable(csv.reader(opened_file)):
+                assert not cell.startswith(("=", "+", "@", "-")) or float(cell) < 0

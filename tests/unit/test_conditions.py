@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Conditions of imports: what they may have in them, which rows meet them, and that nothing of them is run."""
+
+from __future__ import annotations
+
+import operator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tpcsweep.configuration.condition import ConditionError, read
+from tpcsweep.importing.rows import meeting
+
+TABLE = pd.DataFrame(
+    {
+        "tool": ["curl", "gfal copy", "curl", ""],
+        "streams": ["1", "2", "64", ""],
+        "rate (MB/s)": ["0.5", "", "2e3", "-1"],
+        "state": ["DONE", "LOST", "7", "DONE"],
+        "from": ["a", "b", "c", "d"],
+    },
+    dtype=str,
+)
+
+
+def rows(condition: str, table: pd.DataFrame = TABLE) -> list[int]:
+    return np.flatnonzero(meeting(table, read(condition))).tolist()
+
+
+@pytest.mark.parametrize(
+    ("condition", "met"),
+    [
+        ("streams <= 2", [0, 1]),
+        ("1 < streams < 100 and tool == 'curl'", [2]),
+        ("not streams > 1", [0, 3]),  # a number that is missing is no larger
+        ("streams != 1", [1, 2, 3]),
+        ("streams in [1, 64.0]", [0, 2]),
+        ("streams not in (1, 2)", [2, 3]),
+        ("tool in ['curl', 'davix'] or streams == 2", [0, 1, 2]),
+        ("tool == ''", [3]),
+        ("state >= 'E'", [1]),
+        ("`rate (MB/s)` > -2 and `rate (MB/s)` < +1e3", [0, 3]),
+        ("`from` != 'b'", [0, 2, 3]),
+        ("tool == state", []),
+        ("'a`b`' == tool or from_ == 'x'", None),
+        (' (streams == 1\n or streams == 2) and tool == "gfal copy" ', [1]),
+    ],
+)
+def test_rows_that_meet_a_condition(condition: str, met: list[int] | None) -> None:
+    if met is None:  # what is in quotes is no column, and what is no column is told by its name
+        assert read(condition).columns == ["tool", "from_"]
+    else:
+        assert rows(condition) == met
+
+
+def test_parquet_has_more_than_text() -> None:
+    table = pd.DataFrame(
+        {
+            "ok": [True, False, True],
+            "code": pd.array([1, None, 3], dtype="Int64"),
+            "began": pd.to_datetime(["2020-01-01", "2020-06-01", None]),
+            "site": pd.Categorical(["a", None, "b"]),
+        }
+    )
+    assert rows("ok", table) == [0, 2]
+    assert rows("not ok or code == 3", table) == [1, 2]
+    assert rows("code != 1", table) == [1, 2]
+    assert rows("began >= '2020-02'", table) == [1]
+    assert rows("site == ''", table) == [1]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "@pd.io.common.os.system('touch {owned}')",
+        "streams.map(__import__('os').system) == 1",
+        "__import__('os').system('touch {owned}') == 0",
+        "streams == (lambda: 1)()",
+        "tool == f'{streams}'",
+        "streams + 1 > 2",
+        "streams & 1",
+        "[streams for streams in [1]] == 1",
+        "streams if tool else 1",
+        "(x := 1) == 1",
+        "tool[0] == 'c'",
+        "tool is None",
+        "tool == None",
+        "streams == True",
+        "streams == 1j",
+        "tool == b'curl'",
+        "tool == ...",
+        "'url' in tool",
+        "tool in [streams]",
+        "streams in [1] == True",
+        "streams = 1",
+        "import os",
+        "",
+        "streams ==",
+        "streams == 9" + "9" * 40,
+        "streams == 9" + "9" * 5000,
+        "`` == 1",
+        "(" * 150 + "streams" + ")" * 150 + " == 1 +",
+        "not " * 2000 + "streams == 1",
+        "-" * 4000 + "1 == streams",
+        "streams == 1 or " * 2000 + "streams == 2",
+        "streams == 1\0",
+    ],
+)
+def test_what_is_more_than_comparisons_is_refused_and_not_run(condition: str, tmp_path: Path) -> None:
+    owned = tmp_path / "owned"
+    with pytest.raises(ConditionError) as error:
+        meeting(TABLE, read(condition.replace("{owned}", str(owned))))
+    assert len(str(error.value)) < 300
+    assert not owned.exists()
+
+
+@pytest.mark.parametrize(
+    ("condition", "says"),
+    [
+        (
+            "streams == 'many'",
+            r"numbers against text: the column streams and 'many'",
+        ),
+        ("state > 1", r"text against numbers: the column state \(as in 'DONE'\) and 1"),
+        ("tool in ['curl', 1]", r"text against numbers: the column tool \(as in 'curl'\) and 1"),
+        ("streams", "the column streams has numbers, and alone is no condition"),
+    ],
+)
+def test_kinds_that_do_not_fit_are_named(condition: str, says: str) -> None:
+    with pytest.raises(ConditionError, match=says):
+        rows(condition)
+
+
+@given(st.text(max_size=60) | st.text("tol streamin=<>!'\"`()[],and1.-", max_size=60))
+def test_any_text_is_a_condition_or_refused(text: str) -> None:
+    try:
+        columns = read(text).columns
+    except ConditionError:
+        return
+    assert all(isinstance(column, str) for column in columns)
+
+
+OPERATORS = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+# Few digits, which pandas reads as exactly as Python.
+NUMBERS = st.integers(-(10**6), 10**6) | st.integers(-(10**6), 10**6).map(lambda number: number / 1000)
+
+
+@given(st.lists(NUMBERS, min_size=1, max_size=8), st.sampled_from(list(OPERATORS)), NUMBERS)
+def test_numbers_are_compared_as_python_compares_them(values: list[float], sign: str, limit: float) -> None:
+    table = pd.DataFrame({"x": [repr(value) for value in values]}, dtype=str)
+    expected = [place for place, value in enumerate(values) if OPERATORS[sign](value, limit)]
+    assert rows(f"x {sign} {limit!r}", table) == expected
+
+
+@given(st.lists(st.text(max_size=5), min_size=1, max_size=8), st.text(max_size=5))
+def test_texts_are_compared_whatever_they_are(values: list[str], wanted: str) -> None:
+    table = pd.DataFrame({"x": ["a text", *values]}, dtype=object)
+    expected = [place for place, value in enumerate(table["x"]) if value == wanted]
+    assert rows(f"x == {wanted!r}", table) == expected
