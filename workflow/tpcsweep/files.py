@@ -45,6 +45,14 @@ def write_json(path: Path, content: Any) -> None:
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
+def is_file(path: Path) -> bool:
+    """Say whether a file is there. Where a name is longer than any file's can be, there is none."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
 def copy_into(folder: Path, path: Path) -> None:
     """Copy a file, or a link as it is, into a folder, which is made."""
     folder.mkdir(parents=True, exist_ok=True)
