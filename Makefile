@@ -3,6 +3,9 @@ SHELL := /bin/bash
 BIN := .venv/bin
 # Another Debian than this machine's, for test-on.
 SUITE := trixie
+# Of the fuzzer.
+INPUTS := 10000
+SEED := 0
 
 define REPORT
 import pathlib, yaml, tpcsweep.configuration.loading as c
@@ -11,7 +14,7 @@ print(report if report.exists() else "")
 endef
 export REPORT
 
-.PHONY: sweep help setup setup-test test test-fast test-real test-debians test-machine test-on test-cluster coverage cluster docs lint lock
+.PHONY: sweep help setup setup-test test test-fast test-real test-debians test-machine test-on test-cluster coverage cluster docs fuzz lint lock
 .DELETE_ON_ERROR:
 
 sweep: setup ## set up what is needed, run the configured sweep, print where its report is
@@ -58,6 +61,9 @@ coverage: setup-test ## which lines the tests in test-machine run
 
 cluster: setup-test ## a Kubernetes cluster on this machine, until Ctrl-C
 	$(BIN)/python -m tests.cluster.local up
+
+fuzz: setup-test ## thousands of files that people may have written wrongly; INPUTS=10000 SEED=0
+	$(BIN)/python -m tests.fuzz --inputs $(INPUTS) --seed $(SEED)
 
 docs: setup-test ## the picture and the table of docs/architecture.md
 	$(BIN)/python docs/architecture.py

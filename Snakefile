@@ -3,6 +3,7 @@ import sys
 from pathlib import Path
 
 from tpcsweep.configuration import loading as configurations
+from tpcsweep.configuration import yaml_file
 from tpcsweep.configuration.checks import require
 from tpcsweep.configuration.problems import ConfigurationError, raise_any
 from tpcsweep.linux.signals import tell_jobs
@@ -17,6 +18,14 @@ from tpcsweep.running.runner import begin, conclude, damage_found, expected
 # What the command line or a profile says: config.yaml names the testbed of sweeps, not of published figures.
 GIVEN = dict(config)
 LINE = command_line(sys.argv)
+
+# Looked through before Snakemake reads it, which follows any alias and any nesting.
+CONFIGURED = Path("config/config.yaml")
+if CONFIGURED.is_file():
+    try:
+        yaml_file.read(CONFIGURED, str(CONFIGURED))
+    except ConfigurationError as error:
+        sys.exit(str(error))
 
 
 configfile: "config/config.yaml"

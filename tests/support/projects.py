@@ -11,6 +11,8 @@ import pytest
 from tpcsweep.configuration.loading import Configuration, ConfigurationError, load
 from tpcsweep.testbeds.netns.limits import Machine, check
 
+SECONDS = 3.0
+"""CPU time within which a file is refused, s, whatever is in it."""
 MACHINE = Machine(
     cpus=2,
     memory=16 * 2**30,

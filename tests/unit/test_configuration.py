@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -14,7 +16,7 @@ from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from rich.console import Console
-from tpcsweep.configuration import overview
+from tpcsweep.configuration import bounds, overview
 from tpcsweep.configuration.checks import require
 from tpcsweep.configuration.imports import Axis, Import
 from tpcsweep.configuration.loading import ConfigurationError, Run, load, wanted
@@ -163,13 +165,17 @@ def test_a_file_that_is_not_there(root: Path) -> None:
 
 
 def test_a_sweep_whose_name_is_no_word(root: Path) -> None:
-    (root / "my sweep.yaml").write_text("parameters: {}\n")
-    with pytest.raises(ConfigurationError, match="allowed: a file name of letters"):
+    (root / "my sweep.yaml").write_text("parameters: {rtt: 5}\n")
+    with pytest.raises(ConfigurationError, match="allowed: a file name of at most 100 letters"):
         load({"sweep": "my sweep.yaml", "testbed": "one"}, root)
 
 
-A_TIME = 'a time such as "50 ms" (ns, us, ms, s, min, h), or a number of ms, at least 0'
-A_SIZE = 'a size such as "64 MiB" (B, kB, MB, GB, TB, KiB, MiB, GiB, TiB), or a number of B'
+A_TIME = (
+    'a time such as "50 ms" (ns, us, ms, s, min, h), or a number of ms, at least 0, at most 2000 ms '
+    "(by a geostationary satellite it is 600 ms)"
+)
+A_SIZE = bounds.FILE_SIZE.allowed()
+STREAMS, CELLS = bounds.STREAMS.allowed(), bounds.CELLS.allowed()
 PARAMETERS = ", ".join(Parameters.model_fields)
 
 
@@ -187,25 +193,26 @@ PARAMETERS = ", ".join(Parameters.model_fields)
         ("parameters: {rtt: {a: 1}}", f"parameters.rtt: given {{'a': 1}}, allowed: {A_TIME}"),
         (
             "parameters: {file_size: 64 Mib}",
-            f"parameters.file_size: given '64 Mib', allowed: {A_SIZE}, at least 1 B",
+            f"parameters.file_size: given '64 Mib', allowed: {A_SIZE}",
         ),
         (
             "parameters: {mtu: 100}",
-            f"parameters.mtu: given 100, allowed: {A_SIZE}, at least 1280 B, at most 65521 B",
+            f"parameters.mtu: given 100, allowed: {bounds.MTU.allowed()}",
         ),
         (
             "parameters: {loss: 100 %}",
-            "parameters.loss: given '100 %', allowed: a fraction such as \"1 %\" (%), "
-            "or a plain number, at least 0, below 100 %",
+            "parameters.loss: given '100 %', allowed: a fraction such as \"1 %\" (%), or a plain number, at least 0, "
+            "at most 15 % (with more, a path cannot be told from one that is down)",
         ),
         (
             "parameters: {cores: [0]}",
-            "parameters.cores[0]: given 0, allowed: a number of cores, above 0, or null for no quota",
+            "parameters.cores[0]: given 0, allowed: a number of cores, at least 0.001, at most 100000, "
+            "or null for no quota (a millisecond in each second; more than 64 hosts have)",
         ),
-        ("parameters: {streams: 0}", "parameters.streams: given 0, allowed: a whole number, at least 1"),
+        ("parameters: {streams: 0}", f"parameters.streams: given 0, allowed: {STREAMS}"),
         (
             "parameters: {streams: [1.5]}",
-            "parameters.streams[0]: given 1.5, allowed: a whole number, at least 1",
+            f"parameters.streams[0]: given 1.5, allowed: {STREAMS}",
         ),
         ("parameters: {streams: []}", "parameters.streams: given [], allowed: a list of at least one value"),
         (
@@ -265,11 +272,12 @@ PARAMETERS = ", ".join(Parameters.model_fields)
         ),
         (
             "measurement: {until: files, files: 0, max_time: 1 h}",
-            "measurement.files: given 0, allowed: a whole number, at least 1, or null for another rule",
+            "measurement.files: given 0, allowed: a whole number, at least 1, at most 1000000, "
+            "or null for another rule (each is listed in the cell's file)",
         ),
-        ("repetitions: 0", "repetitions: given 0, allowed: a whole number, at least 1"),
-        ("seed: -1", "seed: given -1, allowed: a whole number, at least 0"),
-        ("max_cells: many", "max_cells: given 'many', allowed: a whole number, at least 1"),
+        ("parameters: {rtt: 1}\nrepetitions: 0", f"repetitions: given 0, allowed: {CELLS}"),
+        ("parameters: {rtt: 1}\nseed: -1", f"seed: given -1, allowed: {bounds.SEED.allowed()}"),
+        ("parameters: {rtt: 1}\nmax_cells: many", f"max_cells: given 'many', allowed: {CELLS}"),
         (
             "parameters: {rtt: [1, 2]}\nmax_cells: 1",
             "parameters: given 2 cells (2 rtt × 1 repetitions), allowed: at most max_cells, 1",
@@ -298,7 +306,11 @@ def test_broken_yaml_names_its_line(root: Path) -> None:
         ("kind: netn", "kind: given 'netn', allowed: netns? one of netns, kubernetes, simulation"),
         ("cpus: 1", "kind: given nothing, allowed: one of netns, kubernetes, simulation"),
         ("kind: [netns]", "kind: given ['netns'], allowed: netns? one of netns, kubernetes, simulation"),
-        ("kind: netns\ncpus: 0", "cpus: given 0, allowed: a whole number, at least 1, or null for all"),
+        (
+            "kind: netns\ncpus: 0",
+            "cpus: given 0, allowed: a whole number, at least 1, at most 8192, or null for all "
+            "(the most that Linux is built for)",
+        ),
         (
             "kind: netns\nmax_rt: 5",
             "max_rt: given an unknown key, allowed: max_rtt? "
@@ -402,7 +414,7 @@ def test_what_the_machine_cannot_do(root: Path, sweep: str, testbed: str, messag
 
 
 def test_a_testbed_larger_than_its_machine(root: Path) -> None:
-    assert problems(root, "parameters: {}", "{kind: netns, cpus: 8, memory: 64 GiB}") == [
+    assert problems(root, "parameters: {rtt: 5}", "{kind: netns, cpus: 8, memory: 64 GiB}") == [
         "config/testbeds/one.yaml: cpus: given 8, allowed: at most 2, the CPUs of this machine",
         "config/testbeds/one.yaml: memory: given 64 GiB, allowed: "
         "at most 16 GiB, what this machine has available",
@@ -467,9 +479,9 @@ def test_the_overview_shows_axes_and_deployments_in_the_order_of_measuring(root:
     [(1, "about 11 s to 27 s"), (40, "about 3.4 min to 14 min"), (5000, "about 6.9 h to 29 h")],
 )
 def test_expected_durations_are_rounded(root: Path, cells: int, says: str) -> None:
-    assert overview.summary(loaded(root, f"repetitions: {cells}\nparameters: {{}}\nagain: 0\n")).endswith(
-        says
-    )
+    assert overview.summary(
+        loaded(root, f"repetitions: {cells}\nparameters: {{rtt: 5}}\nagain: 0\n")
+    ).endswith(says)
 
 
 def test_the_example_of_the_documentation_is_a_sweep(root: Path) -> None:
@@ -479,3 +491,133 @@ def test_the_example_of_the_documentation_is_a_sweep(root: Path) -> None:
     grid = loaded(root, example[1]).grid
     # 3 rtt × 2 origins × 4 streams, less 1 × 2 × 2, plus 3 rtt, each three times
     assert len(grid.cells) == (24 - 4 + 3) * 3
+
+
+# --- bounds
+
+
+def numbers(schema: Any, place: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every number of a JSON schema, with its place."""
+    if isinstance(schema, list):
+        for index, inner in enumerate(schema):
+            yield from numbers(inner, f"{place}[{index}]")
+    elif isinstance(schema, dict):
+        if schema.get("type") in ("number", "integer"):
+            yield place, schema
+        for name, inner in schema.items():
+            if name not in ("default", "examples"):
+                yield from numbers(inner, f"{place}.{name}")
+
+
+@pytest.mark.parametrize("file", sorted(schemas()))
+def test_every_number_has_bounds_and_their_reason(file: str) -> None:
+    found = list(numbers(json.loads(schemas()[file]), file))
+    assert found
+    for place, schema in found:
+        assert {"minimum", "exclusiveMinimum"} & set(schema), place
+        assert {"maximum", "exclusiveMaximum"} & set(schema), place
+        assert schema["$comment"], place
+
+
+@pytest.mark.parametrize(
+    ("sweep", "testbed", "key"),
+    [
+        (
+            "parameters: {rtt: 5}\nmeasurement: {interval: 1 ns}",
+            "kind: netns",
+            "measurement.interval: given '1 ns'",
+        ),
+        ("parameters: {bandwidth: 1 bit/s}", "kind: netns", "parameters.bandwidth: given '1 bit/s'"),
+        ("parameters: {streams: [1, 1000000]}", "kind: netns", "parameters.streams[1]: given 1000000"),
+        ("parameters: {origins: 2000}", "kind: netns", "parameters.origins: given 2000"),
+        ("parameters: {loss: 20 %}", "kind: netns", "parameters.loss: given '20 %'"),
+        ("parameters: {tcp_buffer: 4 GiB}", "kind: netns", "parameters.tcp_buffer: given '4 GiB'"),
+        ("parameters: {file_size: 32 TiB}", "kind: netns", "parameters.file_size: given '32 TiB'"),
+        ("parameters: {cores: 0.0001}", "kind: netns", "parameters.cores: given 0.0001"),
+        ("parameters: {rtt: 3 s}", "kind: netns", "parameters.rtt: given '3 s'"),
+        (
+            "parameters: {rtt: 5}\nmeasurement: {until: seconds, seconds: 1000 h}",
+            "kind: netns",
+            "measurement.seconds: given '1000 h'",
+        ),
+        ("parameters: {rtt: 5}", "{kind: netns, max_bandwidth: 1 Tbit/s}", "max_bandwidth: given '1 Tbit/s'"),
+        ("parameters: {rtt: 5}", "{kind: netns, memory: 1 B}", "memory: given '1 B'"),
+    ],
+)
+def test_numbers_that_mean_nothing_are_refused_with_the_reason(
+    root: Path, sweep: str, testbed: str, key: str
+) -> None:
+    [line] = errors(root, sweep, testbed)
+    assert line.split(": ", 1)[1].startswith(key)
+    assert line.endswith(")")
+
+
+def test_what_a_large_site_asks_for_is_within_the_bounds(root: Path) -> None:
+    grid = loaded(
+        root,
+        "parameters: {origins: 64, cores: 16384, bandwidth: 800 Gbit/s, streams: 1000, file_size: 10 TB, "
+        "tcp_buffer: 1 GB, rtt: 600 ms, mtu: 9000}\nmeasurement: {until: seconds, seconds: 168 h}",
+    ).grid
+    assert len(grid.cells) == 1
+
+
+def test_servers_are_bounded_by_their_redirector_and_their_ports(root: Path) -> None:
+    assert problems(root, "parameters: {origins: [2, 300], file_size: 1 MiB}") == [
+        "config/sweeps/one.yaml: parameters.origins[1]: given 300, allowed: at most 64, "
+        "as many as one redirector can have"
+    ]
+    assert problems(root, "parameters: {tcp_streams: [1, 100], streams: 1000, file_size: 1 MiB}") == [
+        "config/sweeps/one.yaml: parameters.tcp_streams[1]: given 100 with streams 1000, origins 1, allowed: "
+        "at most 28: each origin has 28232 ports for the connections of all streams"
+    ]
+
+
+def test_a_release_of_ones_own_must_be_there(root: Path) -> None:
+    testbed = f"{{kind: netns, releases: [{{name: mine, path: {root}/none}}]}}"
+    assert problems(root, "parameters: {rtt: 5}", testbed) == []
+    [line] = problems(root, "parameters: {xrootd: mine}", testbed)
+    assert line.startswith(
+        "config/sweeps/one.yaml: parameters.xrootd: given mine, allowed: a release that is there "
+        f"(releases in config/testbeds/one.yaml): xrootd mine: {root}/none/bin/xrootd is not there"
+    )
+
+
+def test_a_delay_line_carries_less_than_a_path_without_one(root: Path) -> None:
+    sweep, testbed = (
+        "parameters: {rtt: [0, 5], bandwidth: 10 Gbit/s}",
+        "{kind: netns, max_bandwidth: 20 Gbit/s}",
+    )
+    assert problems(root, sweep, testbed) == []
+    assert problems(root, sweep, testbed, largest_bandwidth=5.0) == [
+        "config/sweeps/one.yaml: parameters.bandwidth: given 10 Gbit/s with rtt 5 ms, loss 0 %, allowed: "
+        "at most 5 Gbit/s, what is carried here with an rtt or a loss"
+    ]
+
+
+@pytest.mark.parametrize("sweep", ["seed: 1", "parameters: {}\ndescription: nothing yet"])
+def test_a_sweep_that_asks_for_nothing_is_told_what_to_write(root: Path, sweep: str) -> None:
+    assert errors(root, sweep) == [
+        "config/sweeps/one.yaml: parameters: given nothing, allowed: one parameter or more, with a list for an axis, "
+        "such as parameters: {streams: [1, 4, 16]}"
+    ]
+
+
+def test_names_that_no_file_has_are_of_no_file(root: Path) -> None:
+    long = "a" * 300
+    with pytest.raises(ConfigurationError, match="sweep: given 'aaa"):
+        load({"sweep": long, "testbed": "one"}, root)
+    [line] = errors(root, source=f"{long}.yaml")
+    assert "source: given 'aaa" in line
+    [line] = errors(root, streams=list(range(1, 200)))
+    assert "they name the answer's folder" in line
+    (root / f"{'a' * 120}.yaml").write_text("parameters: {rtt: 5}\n")
+    with pytest.raises(ConfigurationError, match="allowed: a file name of at most 100 letters"):
+        load({"sweep": f"{'a' * 120}.yaml", "testbed": "one"}, root)
+
+
+def test_what_a_testbed_adds_to_its_base_must_be_of_the_same_kind(root: Path) -> None:
+    for key, value in (("inputs", "5"), ("parameters", "[1]"), ("assumptions", "text")):
+        said = errors(
+            root, testbed=f"kind: simulation\nbase: {ROOT}/config/testbeds/simulation.yaml\n{key}: {value}\n"
+        )
+        assert any(f"config/testbeds/one.yaml: {key}: given " in line for line in said)

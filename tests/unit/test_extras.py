@@ -133,7 +133,7 @@ def test_what_a_sweep_needs_follows_from_its_testbed_and_tools(tmp_path: Path) -
     assert needs("netns", tool="curl") == []
     assert needs("netns", **globus) == ["globus"]
     assert needs("simulation", **globus) == ["simulation"]
-    assert needs("kubernetes") == ["kubernetes"]
+    assert needs("kubernetes", streams=4) == ["kubernetes"]
 
 
 def test_what_imports_an_extra_asks_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

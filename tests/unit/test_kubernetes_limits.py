@@ -66,7 +66,7 @@ def loaded(tmp_path: Path) -> Loaded:
 
     def of(parameters: dict[str, Any], testbed: dict[str, Any] = NODES, **sweep: Any) -> Configuration:
         for folder, name, content in (
-            ("sweeps", "one", {"parameters": parameters, **sweep}),
+            ("sweeps", "one", {"parameters": parameters or {"streams": 1}, **sweep}),
             ("testbeds", "cluster", testbed),
         ):
             path = tmp_path / "config" / folder / f"{name}.yaml"
@@ -163,7 +163,22 @@ PATHS = f"the paths in {FILE}"
     [
         ({"rtt": [0, 20, 50]}, NODES, f"rtt[2]: given 50 ms, allowed: one of 0 ms, 20 ms, {PATHS}"),
         ({"rtt": 20}, networks(1, 1), f"rtt: given 20 ms, allowed: one of 5 ms, {PATHS}"),
-        ({"rtt": [0, "3 s"]}, NETEM, "rtt[1]: given 3000 ms, allowed: at most 2000 ms"),
+        (
+            {"rtt": [0, 0.05]},
+            NETEM,
+            "rtt[1]: given 0.05 ms, allowed: 0, or at least 0.1 ms, the smallest that a path here can make",
+        ),
+        (
+            {"bandwidth": "10 Mbit/s", "origins": [1, 16]},
+            NETEM,
+            "bandwidth: given 10 Mbit/s with origins 16, allowed: at least 16 Mbit/s: "
+            "each origin makes its share of the path",
+        ),
+        (
+            {"origins": 65},
+            NODES,
+            "origins: given 65, allowed: at most 64, as many as one redirector can have",
+        ),
         (
             {"bandwidth": ["1 Gbit/s", "10 Gbit/s"]},
             NODES,
@@ -383,6 +398,14 @@ OF_NODES = "as pods in the network of their nodes (host_network) cannot set thei
             ["paths.pairs[0].sorce: given an unknown key, allowed: source? one of rtt, source, destination"],
         ),
         ({"bandwidth": "1 ms"}, ["bandwidth: given '1 ms', allowed: "]),
+        (
+            {"bandwidth": "200 Gbit/s", **with_pairs("netem", {})},
+            [
+                "bandwidth: given 200 Gbit/s, allowed: at most 100 Gbit/s, what emulators of paths are asked for"
+            ],
+        ),
+        ({"namespace": "Our place"}, ["namespace: given 'Our place', allowed: text that matches "]),
+        ({"orphan_time": "1 s"}, ["orphan_time: given '1 s', allowed: a time"]),
     ],
 )
 def test_a_wrong_testbed_is_refused(loaded: Loaded, changes: dict[str, Any], messages: list[str]) -> None:

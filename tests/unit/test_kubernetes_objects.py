@@ -164,3 +164,17 @@ def test_a_limited_queue_is_shared_out_over_the_origins() -> None:
     assert any("tbf rate 250000000bit" in line for line in lines)
     assert share(replace(path, queue_limit=3), 4).queue_limit == 1
     assert share(replace(path, queue_limit=None), 4).queue_limit is None
+
+
+def test_what_no_pod_can_have_is_said_with_its_key() -> None:
+    assert not list(objects.unfit(settings()))
+    pair = {
+        "rtt": 20,
+        "source": {"tolerations": [{"key": "dedicated", "operator": "Exists", "effekt": "NoSchedule"}]},
+    }
+    [problem] = objects.unfit(settings(paths={"kind": "nodes", "pairs": [pair]}))
+    assert str(problem).startswith(
+        "paths.pairs[0].source.tolerations[0].effekt: given 'NoSchedule', allowed: "
+    )
+    [problem] = objects.unfit(settings(client={"affinity": {"nodeAffinity": 5}}))
+    assert str(problem).startswith("client.affinity.nodeAffinity")

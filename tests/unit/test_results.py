@@ -19,7 +19,6 @@ from tpcsweep.running.results import (
     hold,
     leave_out,
     left_out,
-    measured,
     publish,
     read,
     recover,
@@ -176,6 +175,8 @@ def test_a_hole_that_is_damaged_is_none(tmp_path: Path) -> None:
     for how in (cut, folder):
         how(cell)
         assert not left_out(cell)
+
+
 def test_a_lock_that_is_a_link_is_refused_and_what_it_leads_to_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("all of it")
     (tmp_path / "results").mkdir()

@@ -100,7 +100,9 @@ def played(script: list[str], cells: int, **sweep: Any) -> Iterator[tuple[Played
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patched:
         folder = Path(name)
         (folder / "logs").mkdir()
-        (folder / "played.yaml").write_text(yaml.safe_dump({"repetitions": cells} | sweep))
+        (folder / "played.yaml").write_text(
+            yaml.safe_dump({"parameters": {"streams": 1}, "repetitions": cells} | sweep)
+        )
         configuration = load(
             {"sweep": f"{folder}/played.yaml", "testbed": "netns", "results": f"{folder}/results"}, ROOT
         )

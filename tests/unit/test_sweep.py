@@ -26,19 +26,19 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "origins": st.integers(1, 50),
     "cores": st.none() | st.floats(0.001, 1000, allow_nan=False),
     "rtt": st.floats(0, 1000, allow_nan=False),
-    "loss": st.floats(0, 0.99),
+    "loss": st.floats(0, 0.15),
     "queue_limit": st.none() | st.integers(1, 2**32 - 1),
-    "tcp_buffer": st.integers(4096, 2**40),
+    "tcp_buffer": st.integers(4096, 2**31 - 1),
     "congestion_control": st.sampled_from(["cubic", "bbr", "reno", "h-tcp"]),
     "copy_mode": st.sampled_from(["pull", "push"]),
-    "file_size": st.integers(1, 2**50),
+    "file_size": st.integers(1, 2**44),
     "streams": st.integers(1, 1000),
 }
 
 
 @st.composite
 def axes(draw: st.DrawFn) -> dict[str, list[Any]]:
-    names = draw(st.lists(st.sampled_from(sorted(VALUES)), max_size=4, unique=True))
+    names = draw(st.lists(st.sampled_from(sorted(VALUES)), min_size=1, max_size=4, unique=True))
     return {name: draw(st.lists(VALUES[name], min_size=1, max_size=4, unique=True)) for name in names}
 
 
@@ -75,7 +75,7 @@ def test_the_grid_is_the_product(values: dict[str, list[Any]], repetitions: int)
     assert list(found.axes) == [n for n in Parameters.model_fields if n in values] + ["repetition"]
 
 
-@given(st.data(), axes().filter(bool))
+@given(st.data(), axes())
 def test_excluded_cells_are_left_out_and_included_ones_added(
     data: st.DataObject, values: dict[str, Any]
 ) -> None:
@@ -128,7 +128,7 @@ def test_paths_name_cells(values: dict[str, Any], repetitions: int) -> None:
         assert list(named)[-1] == "repetition"
 
 
-@given(st.data(), axes().filter(bool), st.integers(0, 100))
+@given(st.data(), axes(), st.integers(0, 100))
 def test_a_new_value_leaves_other_cells_alone(data: st.DataObject, values: dict[str, Any], seed: int) -> None:
     name = data.draw(st.sampled_from(sorted(values)))
     new = data.draw(VALUES[name].filter(lambda value: value not in values[name]))
@@ -196,8 +196,8 @@ def test_paths_hold_the_axes_alone_in_base_units() -> None:
 
 
 def test_a_sweep_without_axes_is_one_cell() -> None:
-    assert paths(grid({})) == ["deployment=only/repetition=1"]
-    assert grid({}).cells[0].parameters == Parameters()
+    assert paths(grid({"streams": 4})) == ["deployment=only/repetition=1"]
+    assert grid({"streams": 4}).cells[0].parameters == Parameters(streams=4)
 
 
 def test_include_brings_new_values_at_their_place_and_all_values_of_other_axes() -> None:
@@ -270,9 +270,10 @@ def test_rules_that_do_nothing_and_grids_too_large_are_refused(sweep: dict[str, 
 
 
 def test_a_grid_beyond_memory_is_refused_at_once() -> None:
-    values = list(range(1, 10_000))
+    values = list(range(1, 1001))
+    parameters = {"rtt": values, "streams": values, "origins": values, "tcp_buffer": [4096]}
     with pytest.raises(ConfigurationError, match="at most max_cells"):
-        expand(Sweep.model_validate({"parameters": {"rtt": values, "streams": values, "tcp_buffer": [4096]}}))
+        expand(Sweep.model_validate({"parameters": parameters}))
 
 
 def test_an_exclude_that_another_one_covers_is_no_error() -> None:

@@ -108,6 +108,18 @@ def test_wrong_input_is_refused_in_one_line_and_without_a_traceback(tmp_path: Pa
     assert "Traceback" not in done.stdout
 
 
+def test_a_configuration_that_nests_is_refused_before_snakemake_reads_it(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/config.yaml").write_text("sweep: " + "[" * 20_000)
+    done = snakemake("-n", "--directory", str(tmp_path))
+    assert done.returncode != 0
+    assert (
+        "config/config.yaml: line 1: given lists and mappings in each other, allowed: at most 50"
+        in done.stdout
+    )
+    assert "Traceback" not in done.stdout
+
+
 def test_a_grid_with_holes_asks_for_the_cells_that_exist(tmp_path: Path) -> None:
     (tmp_path / "holes.yaml").write_text(
         "parameters: {rtt: [1, 2], streams: [1, 2]}\nexclude: [{rtt: 1, streams: 2}]\n"
@@ -384,9 +396,9 @@ def test_cells_of_another_specification_are_not_there(partly: Partly) -> None:
 
 
 def test_what_is_made_of_a_dataset_needs_no_machine_that_can_measure_it(partly: Partly) -> None:
-    (partly.folder / "mine.yaml").write_text("parameters: {rtt: [5, 20, 100000], streams: [1, 2]}\n")
+    (partly.folder / "mine.yaml").write_text("parameters: {rtt: [5, 20, 1000], streams: [1, 2]}\n")
     assert "3 of 6 cells are there" in snakemake("-n", "models", *partly.given).stdout
-    assert "parameters.rtt[2]: given 100000 ms" in snakemake("-n", "cells", *partly.given).stdout
+    assert "parameters.rtt[2]: given 1000 ms" in snakemake("-n", "cells", *partly.given).stdout
 
 
 def test_of_a_job_that_fails_nothing_is_said_of_cells_that_there_were_none_of(tmp_path: Path) -> None:

@@ -6,14 +6,15 @@ What holds on every testbed is here; what one kind of testbed alone knows is in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import islice
 from typing import NamedTuple
 
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.parameters import DEPLOYMENT, Value, chosen, show_value
-from tpcsweep.configuration.problems import Problem, raise_any, suggest
+from tpcsweep.configuration.problems import MOST, Problem, raise_any, suggest
 from tpcsweep.configuration.sweep import Cell, Grid, Sweep
 from tpcsweep.configuration.testbeds import Netns
 from tpcsweep.configuration.units import SIZE, show
@@ -175,19 +176,12 @@ def _of_tools() -> list[Rule]:
     ]
 
 
-def emulated() -> list[Rule]:
-    """Give the rules of testbeds that make their paths."""
-
-    def queue_limit(packets: int | None, rtt: float) -> str | None:
-        none_under_way = packets is not None and rtt == 0
-        return "null with rtt 0 ms: it bounds packets under way, and none are" if none_under_way else None
-
-    return [Rule(("queue_limit", "rtt"), queue_limit)]
-
-
 def broken(rules: Sequence[Rule], configuration: Configuration) -> list[Problem]:
-    """List what the cells of a configuration break of the rules, each combination of values once."""
-    problems = []
+    """List what the cells of a configuration break of the rules, each combination of values once; of many some."""
+    return list(islice(_broken(rules, configuration), MOST + 1))
+
+
+def _broken(rules: Sequence[Rule], configuration: Configuration) -> Iterator[Problem]:
     for rule in rules:
         name, *names = rule.names
         for value, *values in _combinations(configuration.grid, rule.names):
@@ -196,8 +190,7 @@ def broken(rules: Sequence[Rule], configuration: Configuration) -> list[Problem]
                 others = ", ".join(f"{n} {show_value(n, v)}" for n, v in zip(names, values, strict=True))
                 given = show_value(name, value) + (f" with {others}" if others else "")
                 place = _place(configuration.sweep, name, value)
-                problems.append(Problem(place, given, allowed, configuration.sweep_file))
-    return problems
+                yield Problem(place, given, allowed, configuration.sweep_file)
 
 
 def rounded(size: int) -> str:

@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
-from tpcsweep.configuration import condition, units
+from tpcsweep.configuration import bounds, condition, units
 from tpcsweep.configuration.parameters import AnyText, Parameters, Strict, Text, Value, quantity
-from tpcsweep.configuration.problems import Fault, refuse
-from tpcsweep.configuration.units import FRACTION, Dimension, Quantity, UnitError, parse
+from tpcsweep.configuration.problems import Fault, fault, refuse
+from tpcsweep.configuration.units import FRACTION, LARGEST, Dimension, UnitError, parse
 from tpcsweep.variables import ORIGIN_SAMPLES, SAMPLES, SUMMARY
 
 _DIMENSIONS = {
@@ -27,6 +28,32 @@ _DATASET = "status flags message started provenance provenance_record record rep
 _GROUPS = "time origin transfer stream start end ok"
 _TAKEN = {*SUMMARY, *SAMPLES, *ORIGIN_SAMPLES, *_DATASET.split(), *_GROUPS.split()}
 _BOUNDS = ("throughput_low", "throughput_high")
+
+
+def _plain(value: str | float) -> str | float:
+    if isinstance(value, str) or -LARGEST <= value <= LARGEST:
+        return value
+    raise fault(f"text, or a number from -{LARGEST} to {LARGEST}")
+
+
+Plain = Annotated[
+    str | int | float,
+    AfterValidator(_plain),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string"},
+                {
+                    "type": "number",
+                    "minimum": -LARGEST,
+                    "maximum": LARGEST,
+                    "$comment": "as datasets hold them",
+                },
+            ]
+        }
+    ),
+]
+"""A word or a number, of what need not be a parameter of ours."""
 
 
 class Column(Strict):
@@ -64,10 +91,10 @@ class Import(Strict):
     )
     axes: dict[str, Axis] = Field(default_factory=dict, description="columns of which axes are made")
     variables: dict[str, Column] = Field(description="columns of which variables are made, throughput needed")
-    fixed: dict[str, str | int | float] = Field(
+    fixed: dict[str, Plain] = Field(
         default_factory=dict, description="parameters that are the same for all rows"
     )
-    confidence: Annotated[float | None, Quantity(FRACTION, above=0, below=1, null="no interval")] = Field(
+    confidence: Annotated[float | None, replace(bounds.CONFIDENCE, null="no interval")] = Field(
         default=None, description="confidence of throughput_low and throughput_high"
     )
 

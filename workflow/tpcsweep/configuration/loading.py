@@ -12,15 +12,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
-from tpcsweep.configuration import yaml_file
+from tpcsweep.configuration import bounds, yaml_file
 from tpcsweep.configuration.imports import Import
-from tpcsweep.configuration.parameters import WORD, AnyText, Share, Text
+from tpcsweep.configuration.parameters import WORD, AnyText, Text
 from tpcsweep.configuration.problems import (
     ConfigurationError,
     Problem,
+    fault,
     from_pydantic,
+    quoted,
     raise_any,
     refused,
     suggest,
@@ -30,7 +32,6 @@ from tpcsweep.configuration.question import Question
 from tpcsweep.configuration.sides import Side, side
 from tpcsweep.configuration.sweep import Cell, Factor, Grid, Sweep, expand
 from tpcsweep.configuration.testbeds import KINDS, Testbed
-from tpcsweep.configuration.units import FRACTION, Quantity
 from tpcsweep.files import is_file
 from tpcsweep.flags import FLAGS
 
@@ -43,6 +44,9 @@ FORMAT = 1
 
 CONFIG_FILE = "config/config.yaml or --config"
 """What errors call the workflow's configuration: where its values came from is not known."""
+
+LONGEST_NAME = 200
+"""Bytes of a name that is made of what people write; a file system takes 255."""
 
 Part = TypeVar("Part")
 Model = TypeVar("Model", bound=BaseModel)
@@ -68,7 +72,7 @@ class Run(Question):
         "then :axis=value for a part of it",
     )
     new: AnyText | None = Field(default=None, description="what is compared with base, named like it")
-    fail_below: Annotated[float | None, Quantity(FRACTION, above=0, at_most=1, null="never")] = Field(
+    fail_below: Annotated[float | None, replace(bounds.RATIO, null="never")] = Field(
         default=None, description="new over base below which a comparison fails; null: never"
     )
     scale: Factor | None = Field(
@@ -89,10 +93,17 @@ class Run(Question):
         description="what is made of a dataset measures the cells first that are not there, "
         "instead of leaving them out",
     )
-    error: Share = Field(
+    error: Annotated[float, bounds.PRECISION] = Field(
         default=0.05,
         description="`snakemake adaptive` ends at this estimated error, as a share of the surface's range",
     )
+
+    @model_validator(mode="after")
+    def _names_a_folder(self) -> Run:
+        if len(self.name.encode()) > LONGEST_NAME:
+            allowed = f"fewer values, or shorter ones: they name the answer's folder, in {LONGEST_NAME} bytes"
+            raise fault(allowed, f"{self.name[:50]}…")
+        return self
 
     @property
     def data(self) -> dict[str, str]:
@@ -247,10 +258,10 @@ def _read(key: str, name: str, root: Path, folder: str | None = None) -> _File:
     if not is_file(path):
         names = sorted(file.stem for file in known.glob("*.yaml"))
         allowed = f"{suggest(name, names)}, or the path of a file that ends in .yaml"
-        raise refused(key, repr(name), allowed, CONFIG_FILE)
-    if not re.match(WORD, path.stem):
-        allowed = "a file name of letters, digits, '.', '_' and '-'"
-        raise refused(key, repr(name), allowed, CONFIG_FILE)
+        raise refused(key, quoted(name), allowed, CONFIG_FILE)
+    if not re.fullmatch(WORD, path.stem) or len(path.stem) > LONGEST_NAME // 2:
+        allowed = f"a file name of at most {LONGEST_NAME // 2} letters, digits, '.', '_' and '-'"
+        raise refused(key, quoted(name), allowed, CONFIG_FILE)
     shown = str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
     try:
         return _File(path.stem, shown, yaml_file.read(path, shown))
@@ -279,8 +290,9 @@ def _testbed(file: _File, root: Path) -> Testbed:
     content = _on_base(file, root)
     kind = content.get("kind")
     if kind not in list(KINDS):
-        given = repr(kind) if "kind" in content else "nothing"
-        raise refused("kind", given, suggest(str(kind), KINDS), file.shown)
+        given = quoted(kind) if "kind" in content else "nothing"
+        meant = kind if isinstance(kind, str) else given
+        raise refused("kind", given, suggest(meant, KINDS), file.shown)
     return _validated(KINDS[kind], content, file.shown)
 
 
@@ -327,7 +339,7 @@ def _source(run: Run, root: Path) -> Source | None:
         raise refused("source", repr(run.source), "a name that no sweep has", CONFIG_FILE)
     file = settings.file if run.file is None else run.file
     if file is None or not is_file(root / file):
-        given = "nothing" if file is None else repr(file)
+        given = "nothing" if file is None else quoted(file)
         where = read.shown if run.file is None and file is not None else CONFIG_FILE
         raise refused("file", given, "the path of a CSV or Parquet file, as in --config file=PATH", where)
     return Source(read.name, settings, Path(file))
@@ -365,6 +377,6 @@ def _only(grid: Grid, name: str, root: Path) -> Grid:
     wrong = [path for path in paths if path not in grid.by_path] if listed else paths
     if wrong or not paths:
         allowed = f"a list of the sweep's cells, such as {json.dumps([grid.cells[0].path])}"
-        raise refused("only", json.dumps(wrong), allowed, name)
+        raise refused("only", quoted(wrong), allowed, name)
     kept = set(paths)
     return replace(grid, cells=tuple(cell for cell in grid.cells if cell.path in kept))

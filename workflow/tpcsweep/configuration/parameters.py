@@ -6,7 +6,9 @@ The order of the fields is the order of the axes in paths and datasets: what cha
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Literal, get_type_hints
 
 from pydantic import (
@@ -20,8 +22,9 @@ from pydantic import (
     create_model,
 )
 
+from tpcsweep.configuration import bounds
 from tpcsweep.configuration.problems import LIST_TAG, VALUE_TAG, fault
-from tpcsweep.configuration.units import CORES, COUNT, DURATION, FRACTION, RATE, RTT, SIZE, Quantity, show
+from tpcsweep.configuration.units import COUNT, Quantity, show
 from tpcsweep.xrootd.releases import SYSTEM
 
 Value = str | int | float | None
@@ -32,11 +35,6 @@ WORD = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 Word = Annotated[str, StringConstraints(strict=True, pattern=WORD, max_length=64)]
 AnyText = Annotated[str, Field(strict=True)]
 Text = Annotated[str, Field(strict=True, min_length=1)]
-Count = Annotated[int, Quantity(COUNT, at_least=1)]
-Bytes = Annotated[int, Quantity(SIZE, at_least=1)]
-Rate = Annotated[float, Quantity(RATE, above=0)]
-Seconds = Annotated[float, Quantity(DURATION, above=0)]
-Share = Annotated[float, Quantity(FRACTION, above=0, below=1)]
 
 
 class Strict(BaseModel):
@@ -52,29 +50,27 @@ class DeploymentParameters(Strict):
         default=SYSTEM,
         description="release of XRootD that the servers are: system, a version, or a testbed's own",
     )
-    origins: Count = Field(
+    origins: Annotated[int, bounds.ORIGINS] = Field(
         default=1, description="XRootD origins of each side; more than one has a redirector"
     )
-    cores: Annotated[float | None, Quantity(CORES, above=0, null="no quota")] = Field(
+    cores: Annotated[float | None, replace(bounds.QUOTA, null="no quota")] = Field(
         default=None, description="CPU cores of each side, in total over its origins; null: no quota"
     )
-    rtt: Annotated[float, Quantity(RTT, at_least=0)] = Field(
+    rtt: Annotated[float, bounds.ROUND_TRIP] = Field(
         default=0.0, description="round-trip time that the path adds; 0: none"
     )
-    bandwidth: Rate = Field(default=1.0, description="bandwidth of the path, in each direction")
-    loss: Annotated[float, Quantity(FRACTION, at_least=0, below=1)] = Field(
+    bandwidth: Annotated[float, bounds.BANDWIDTH] = Field(
+        default=1.0, description="bandwidth of the path, in each direction"
+    )
+    loss: Annotated[float, bounds.LOSS] = Field(
         default=0.0, description="share of packets that the path loses, in each direction"
     )
-    queue_limit: Annotated[
-        int | None, Quantity(COUNT, at_least=1, at_most=2**32 - 1, null="sized to the path")
-    ] = Field(
+    queue_limit: Annotated[int | None, replace(bounds.QUEUE_LIMIT, null="sized to the path")] = Field(
         default=None,
         description="packets that may be under way in each direction, as netem's limit; null: sized to the path",
     )
-    mtu: Annotated[int, Quantity(SIZE, at_least=1280, at_most=65521)] = Field(
-        default=9000, description="largest packet of the path"
-    )
-    tcp_buffer: Annotated[int, Quantity(SIZE, at_least=4096)] = Field(
+    mtu: Annotated[int, bounds.MTU] = Field(default=9000, description="largest packet of the path")
+    tcp_buffer: Annotated[int, bounds.TCP_BUFFER] = Field(
         default=64 * 2**20, description="largest TCP buffer of a connection, each for sending and receiving"
     )
     congestion_control: Word = Field(default="cubic", description="TCP congestion control of the servers")
@@ -101,14 +97,16 @@ class Parameters(DeploymentParameters):
         default="redirector",
         description="whom clients ask: the redirector of a side, or its origins in turn; one origin has none",
     )
-    tcp_streams: Annotated[int, Quantity(COUNT, at_least=1, at_most=100)] = Field(
+    tcp_streams: Annotated[int, bounds.TCP_STREAMS] = Field(
         default=1, description="TCP connections inside one transfer, as many as the tool can have"
     )
-    file_size: Bytes = Field(default=256 * 2**20, description="size of each file")
+    file_size: Annotated[int, bounds.FILE_SIZE] = Field(default=256 * 2**20, description="size of each file")
     source_content: Literal["sparse", "random"] = Field(
         default="sparse", description="content of the source files: holes, or random bytes kept in memory"
     )
-    streams: Count = Field(default=1, description="concurrent single-file transfers, kept active")
+    streams: Annotated[int, bounds.STREAMS] = Field(
+        default=1, description="concurrent single-file transfers, kept active"
+    )
 
 
 DEPLOYMENT = tuple(DeploymentParameters.model_fields)
@@ -140,9 +138,9 @@ def show_value(name: str, value: Value) -> str:
 
 
 def _unique(values: list[Hashable]) -> tuple[Hashable, ...]:
-    twice = [value for index, value in enumerate(values) if value in values[:index]]
+    twice = [value for value, times in Counter(values).items() if times > 1]
     if twice:
-        raise fault("each value once", f"{', '.join(map(repr, dict.fromkeys(twice)))} more than once")
+        raise fault("each value once", f"{', '.join(map(repr, twice))} more than once")
     return tuple(values)
 
 
@@ -158,7 +156,7 @@ def _selection(name: str, doc: str, *, defaults: bool) -> type[Strict]:
         single: Any = hints[parameter]
         several = Annotated[
             list[single],
-            Field(min_length=1, json_schema_extra={"uniqueItems": True}),
+            Field(min_length=1, max_length=bounds.VALUES, json_schema_extra={"uniqueItems": True}),
             AfterValidator(_unique),
         ]
         either = Annotated[

@@ -3,23 +3,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from pydantic import AfterValidator, ConfigDict, Field
 
 from tpcsweep.configuration.parameters import AnyText, Strict, Text
 from tpcsweep.configuration.problems import fault
+from tpcsweep.configuration.units import NUMBER, Quantity
+
+_LEAST = 1e-6
+"""Below this nothing that must be above 0 means anything, in any of the units."""
+_MOST = {"Gbit/s": 1e5, "s": 3600.0, "ms": 2000.0, "1": 1e4, "cores": 1e5, "B": 65536.0, "MB": 1e6}
+"""The most that is of any sense, by unit: a hundred of the fastest interfaces, an hour, the longest path, …"""
+_VALUE = Quantity(NUMBER, at_least=0, at_most=max(_MOST.values()), why="what any unit allows")
 
 
 class Estimate(Strict):
     """What is known of a parameter."""
 
-    value: float | None = Field(
+    value: Annotated[float | None, replace(_VALUE, null="no such bound")] = Field(
         description="what is simulated; null: no such bound, or what the parameter says"
     )
-    low: float | None = Field(default=None, description="the least that it may be; left out: the value")
-    high: float | None = Field(default=None, description="the most that it may be; left out: the value")
+    low: Annotated[float | None, replace(_VALUE, null="the value")] = Field(
+        default=None, description="the least that it may be; left out: the value"
+    )
+    high: Annotated[float | None, replace(_VALUE, null="the value")] = Field(
+        default=None, description="the most that it may be; left out: the value"
+    )
     unit: AnyText = Field(description="unit of value, low and high")
     source: Text = Field(
         description="where it comes from: published hardware, a measurement, or an assumption"
@@ -53,9 +64,9 @@ class _Check:
             return estimate
         if not low <= value <= high:
             raise fault("low ≤ value ≤ high", f"{value:g} in a range from {low:g} to {high:g}")
-        if low < 0 or (self.positive and low == 0) or (self.share and high > 1):
-            allowed = "above 0" if self.positive else "at least 0"
-            raise fault(f"{allowed} and at most 1" if self.share else allowed, f"{low:g} to {high:g}")
+        least, most = _LEAST if self.positive else 0.0, 1.0 if self.share else _MOST[self.unit]
+        if low < least or high > most:
+            raise fault(f"at least {least:g} and at most {most:g}", f"{low:g} to {high:g}")
         return estimate
 
 

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -21,12 +23,21 @@ _ALLOWED = {
     "model_type": "a mapping",
     "tuple_type": "a list",
     "too_short": "a list of at least one value",
+    "too_long": "a list of at most {max_length} values",
 }
 """What is allowed where pydantic's own message does not say it, by the type of its error."""
 
 VALUE_TAG = "<value>"
 LIST_TAG = "<list>"
 """Tags of a union of one value or a list, which pydantic puts into the places of errors."""
+
+MOST = 50
+"""Problems that are said one by one: people mend the first, and a file of mistakes takes no longer to refuse."""
+
+_REPR = reprlib.Repr()
+_REPR.maxlevel = 3
+_REPR.maxdict = _REPR.maxlist = _REPR.maxtuple = 10
+_REPR.maxstring = _REPR.maxlong = _REPR.maxother = 500
 
 Fault = tuple[tuple[str | int, ...], str, str]
 """Something wrong in a model: where, what was given, and what is allowed."""
@@ -47,11 +58,17 @@ class Problem:
 
 
 class ConfigurationError(ValueError):
-    """Wrong input, found before anything is deployed. Its text has one line for each problem."""
+    """Wrong input, found before anything is deployed. Its text has one line for each problem, up to MOST."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
-        super().__init__("\n".join(map(str, problems)))
+        more = ["and more like these"] if len(problems) > MOST else []
+        super().__init__("\n".join([*map(str, problems[:MOST]), *more]))
+
+
+def quoted(value: object) -> str:
+    """Give what was given for people: as Python writes it, but short, however much it holds."""
+    return _REPR.repr(value)
 
 
 def refused(key: str, given: str, allowed: str, file: str = "") -> ConfigurationError:
@@ -81,7 +98,8 @@ def key(place: Iterable[str | int]) -> str:
         if isinstance(part, int):
             text += f"[{part}]"
         elif part not in (VALUE_TAG, LIST_TAG):
-            text += f".{part}" if text else part
+            name = part if len(part) <= 100 else f"{part[:100]}…"
+            text += f".{name}" if text else name
     return text
 
 
@@ -116,16 +134,13 @@ def refuse(model: type[BaseModel], faults: Iterable[Fault]) -> None:
 
 
 def from_pydantic(error: ValidationError, model: type[BaseModel]) -> list[Problem]:
-    """Give the problems that pydantic found while it validated a model."""
+    """Give the problems that pydantic found while it validated a model: of many one more than are said."""
     schema = model.model_json_schema()
     details = error.errors(include_url=False)
     # A list counts only its valid items, and so is too short for its wrong ones too.
     around = {detail["loc"][:depth] for detail in details for depth in range(len(detail["loc"]))}
-    return [
-        _problem(detail, schema)
-        for detail in details
-        if not (detail["type"] == "too_short" and detail["loc"] in around)
-    ]
+    said = (detail for detail in details if not (detail["type"] == "too_short" and detail["loc"] in around))
+    return [_problem(detail, schema) for detail in islice(said, MOST + 1)]
 
 
 def _problem(detail: Mapping[str, Any], schema: Mapping[str, Any]) -> Problem:
@@ -137,7 +152,7 @@ def _problem(detail: Mapping[str, Any], schema: Mapping[str, Any]) -> Problem:
         return Problem(key(place), "nothing", "this key is needed")
     template = _ALLOWED.get(kind)
     allowed = template.format_map(context).replace("'", "") if template else detail["msg"]
-    return Problem(key(place), context.get("given", repr(detail["input"])), allowed)
+    return Problem(key(place), context.get("given", quoted(detail["input"])), allowed)
 
 
 def _keys(

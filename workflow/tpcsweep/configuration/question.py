@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from contextlib import suppress
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
+from tpcsweep.configuration import bounds
 from tpcsweep.configuration.parameters import Selection, Value, chosen, show_value
 from tpcsweep.configuration.problems import refused
-from tpcsweep.configuration.units import FRACTION, RATE, Quantity, show
+from tpcsweep.configuration.units import FRACTION, RATE, show
 
 KNOBS = ("cores", "origins", "streams")
 """What is searched, dearest first: fewer cores are cheaper, of equals fewer origins, of equals fewer streams."""
@@ -28,11 +30,10 @@ class Question(Selection):  # type: ignore[misc, valid-type]
     Parameters are those of sweeps. They say what to plan for, and change no sweep.
     """
 
-    target: Annotated[float | None, Quantity(RATE, above=0, null="no question")] = Field(
+    target: Annotated[float | None, replace(bounds.TARGET, null="no question")] = Field(
         default=None, description="throughput that `snakemake plan` finds the cheapest setting for"
     )
-    # Nobody has seen the tails of a few hundred cells.
-    probability: Annotated[float, Quantity(FRACTION, above=0, at_most=0.99)] = Field(
+    probability: Annotated[float, bounds.PROBABILITY] = Field(
         default=PROBABILITY, description="how surely one measurement is to reach the target"
     )
 
@@ -48,7 +49,7 @@ class Question(Selection):  # type: ignore[misc, valid-type]
         if not isinstance(content, Mapping):
             return content
         read = {
-            name: [_number(value) if isinstance(value, str) else value for value in content[name]]
+            name: [_number(value) for value in content[name]]
             for name in KNOBS
             if isinstance(content.get(name), list)
         }
@@ -76,15 +77,15 @@ class Question(Selection):  # type: ignore[misc, valid-type]
         return text.replace(" ", "").replace("/s", "ps").replace("%", "percent")
 
 
-def _number(text: str) -> str | float | None:
-    """A number, or null, where a text is one; another text is left to what checks it."""
-    if text == "null":
+def _number(value: object) -> object:
+    """A number, or null, of the text that it is; whatever else it is, the parameter refuses."""
+    if not isinstance(value, str):
+        return value
+    if value == "null":
         return None
-    with suppress(ValueError):
-        return int(text)
-    with suppress(ValueError):
-        return float(text)
-    return text
+    if re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,15})?", value):
+        return float(value) if "." in value else int(value)
+    return value
 
 
 def _text(name: str, values: Value | tuple[Value, ...]) -> str:

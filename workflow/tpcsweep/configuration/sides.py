@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tpcsweep.configuration.parameters import Value, quantity, show_value
-from tpcsweep.configuration.problems import refused, suggest
+from tpcsweep.configuration.problems import quoted, refused, suggest
 from tpcsweep.configuration.units import UnitError, parse
 from tpcsweep.files import is_file
 
 DATASET = "dataset.nc"
+
+LONGEST_NAME = 100
+"""Bytes of a side's part of file names; a file system takes 255 for both together."""
 
 
 @dataclass(frozen=True)
@@ -47,14 +50,18 @@ def side(key: str, text: str, results: Path) -> Side:
     if not is_file(dataset):
         known = suggest(where, sorted(file.parent.name for file in results.glob(f"*/{DATASET}")))
         allowed = f"{known} with a dataset in {results}, or the path of a file that ends in .nc"
-        raise refused(key, repr(text), allowed)
+        raise refused(key, quoted(text), allowed)
     chosen: dict[str, Value] = {}
     for part in filter(None, choice.split(",")):
         name, equals, value = (word.strip() for word in part.partition("="))
         if not (name and equals and value):
-            raise refused(key, repr(text), f"{where}:AXIS=VALUE,AXIS=VALUE")
+            raise refused(key, quoted(text), f"{where}:AXIS=VALUE,AXIS=VALUE")
         chosen[name] = _value(key, name, value)
-    return Side(key, text, dataset, chosen)
+    named = Side(key, text, dataset, chosen)
+    if len(named.name.encode()) > LONGEST_NAME:
+        allowed = f"a folder and values whose names have at most {LONGEST_NAME} bytes: they name the results"
+        raise refused(key, quoted(text), allowed)
+    return named
 
 
 def shown(name: str, value: Value) -> str:
@@ -65,11 +72,11 @@ def shown(name: str, value: Value) -> str:
 def _value(key: str, name: str, text: str) -> Value:
     known = quantity(name)
     if known is None:
-        return int(text) if name == "repetition" and text.isdigit() else text
+        return int(text) if name == "repetition" and re.fullmatch(r"[0-9]{1,9}", text) else text
     if text == "null" and known.null:
         return math.inf
     value: str | float = text
-    if re.fullmatch(r"[0-9]+(?:\.[0-9]+)?", text):  # a bare number: `parse` wants a unit of text
+    if re.fullmatch(r"[0-9]{1,99}(?:\.[0-9]{1,99})?", text):  # a bare number: `parse` wants a unit of text
         value = int(text) if known.dimension.whole and "." not in text else float(text)
     try:
         return parse(value, known.dimension)

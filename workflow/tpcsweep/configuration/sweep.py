@@ -8,7 +8,7 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from types import MappingProxyType
@@ -16,23 +16,31 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from tpcsweep.configuration.bounds import (
+    CELLS,
+    CONFIDENCE,
+    FILES,
+    INTERVAL,
+    PRECISION,
+    SEED,
+    SHARE,
+    TIME,
+    VALUES,
+)
 from tpcsweep.configuration.parameters import (
     DEPLOYMENT,
     AnyText,
-    Count,
     Given,
     Parameters,
-    Seconds,
     Selection,
-    Share,
     Strict,
     Value,
     Word,
     chosen,
     show_value,
 )
-from tpcsweep.configuration.problems import Problem, fault, raise_any
-from tpcsweep.configuration.units import COUNT, DURATION, FRACTION, Quantity, canonical, show
+from tpcsweep.configuration.problems import Problem, fault, raise_any, refuse
+from tpcsweep.configuration.units import DURATION, canonical, show
 
 ONLY_DEPLOYMENT = "deployment=only"
 """The path of the deployment where no axis changes it: a path must not be empty."""
@@ -42,7 +50,7 @@ REPETITION = "repetition"
 Values = Mapping[str, tuple[Value, ...]]
 """Values of some parameters, in base units."""
 
-_ONE_OVER = r"1/[1-9][0-9]*"
+_ONE_OVER = r"1/[1-9][0-9]{0,6}"
 
 
 class Measurement(Strict):
@@ -53,22 +61,24 @@ class Measurement(Strict):
         description="when a cell ends: when its throughput is steady and known well enough, after a fixed time, or "
         "when each stream has transferred a number of files",
     )
-    interval: Seconds = Field(default=0.1, description="time between samples")
-    min_time: Seconds = Field(default=4.0, description="shortest time that a cell is measured until steady")
-    max_time: Seconds = Field(
+    interval: Annotated[float, INTERVAL] = Field(default=0.1, description="time between samples")
+    min_time: Annotated[float, TIME] = Field(
+        default=4.0, description="shortest time that a cell is measured until steady"
+    )
+    max_time: Annotated[float, TIME] = Field(
         default=20.0,
         description="longest time that a cell is measured until steady or until its files are there",
     )
-    seconds: Annotated[float | None, Quantity(DURATION, above=0, null="another rule")] = Field(
+    seconds: Annotated[float | None, replace(TIME, null="another rule")] = Field(
         default=None, description="how long a cell is measured with until: seconds"
     )
-    files: Annotated[int | None, Quantity(COUNT, at_least=1, null="another rule")] = Field(
+    files: Annotated[int | None, replace(FILES, null="another rule")] = Field(
         default=None, description="how many files each stream transfers with until: files"
     )
-    precision: Share = Field(
+    precision: Annotated[float, PRECISION] = Field(
         default=0.05, description="half-width of the confidence interval over the mean at which a cell ends"
     )
-    confidence: Share = Field(default=0.95, description="confidence of the interval")
+    confidence: Annotated[float, CONFIDENCE] = Field(default=0.95, description="confidence of the interval")
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -185,20 +195,24 @@ class Sweep(Strict):
         default_factory=Given, description="parameters: one value, or a list for an axis"
     )
     exclude: tuple[Selection, ...] = Field(  # type: ignore[valid-type]
-        default=(), description="cells to leave out: those with one of the given values in every given key"
+        default=(),
+        max_length=VALUES,
+        description="cells to leave out: those with one of the given values in every given key",
     )
     include: tuple[Selection, ...] = Field(  # type: ignore[valid-type]
-        default=(), description="cells to add: given values of some axes, with all values of the other axes"
+        default=(),
+        max_length=VALUES,
+        description="cells to add: given values of some axes, with all values of the other axes",
     )
-    repetitions: Count = Field(default=1, description="how often each cell is measured")
-    seed: Annotated[int, Quantity(COUNT, at_least=0)] = Field(
+    repetitions: Annotated[int, CELLS] = Field(default=1, description="how often each cell is measured")
+    seed: Annotated[int, SEED] = Field(
         default=0, description="shuffles the order of deployments and of the cells in each"
     )
-    max_cells: Count = Field(
+    max_cells: Annotated[int, CELLS] = Field(
         default=10_000, description="more cells than this, before exclude, are taken for an accident"
     )
     measurement: Measurement = Field(default_factory=Measurement, description="how a cell is measured")
-    again: Annotated[float, Quantity(FRACTION, at_least=0, at_most=1)] = Field(
+    again: Annotated[float, SHARE] = Field(
         default=0.2,
         description="share of the cells that are measured once more at the end of a run, at most: those where the "
         "machine was disturbed or saturated, or that were not steady; 0: none",
@@ -209,6 +223,16 @@ class Sweep(Strict):
     scale: Scale | None = Field(
         default=None, description="how the sweep was made of a published one; written by its figure's target"
     )
+
+    @model_validator(mode="after")
+    def _asks_for_something(self) -> Sweep:
+        # One cell of defaults is what a mistyped or forgotten key would measure.
+        if not chosen(self.parameters):
+            allowed = (
+                "one parameter or more, with a list for an axis, such as parameters: {streams: [1, 4, 16]}"
+            )
+            refuse(Sweep, [(("parameters",), "nothing", allowed)])
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,11 +363,7 @@ def expand(sweep: Sweep, defaults: Mapping[str, Value] = MappingProxyType({})) -
     raise_any(_never_matching(excludes, axes, others))
 
     problems = []
-    points, matched = _without(axes, excludes)
-    for index, entry in enumerate(excludes):
-        if index not in matched:
-            allowed = "what matches at least one cell of the axes"
-            problems.append(Problem(f"exclude[{index}]", _text(entry), allowed))
+    points = _without(axes, excludes)
     for index, entry in enumerate(includes):
         before = len(points)
         points |= dict.fromkeys(itertools.product(*(axes | entry).values()))
@@ -380,8 +400,13 @@ def _as_lists(selection: Strict) -> dict[str, tuple[Value, ...]]:
 
 def _text(entry: Values) -> str:
     """An exclude or include for people: rtt: 5 ms, 20 ms; streams: 4."""
-    shown = (f"{name}: {', '.join(show_value(name, v) for v in values)}" for name, values in entry.items())
-    return "; ".join(shown) or "nothing"
+    return "; ".join(f"{name}: {_listed(name, values)}" for name, values in entry.items()) or "nothing"
+
+
+def _listed(name: str, values: Sequence[Value]) -> str:
+    """Values for people, who look through no more than some."""
+    shown = [show_value(name, value) for value in values[:20]]
+    return ", ".join([*shown, "…"] if len(values) > len(shown) else shown)
 
 
 def _unknown_axes(includes: Sequence[Values], axes: Values) -> Iterator[Problem]:
@@ -394,12 +419,13 @@ def _unknown_axes(includes: Sequence[Values], axes: Values) -> Iterator[Problem]
 
 def _never_matching(excludes: Sequence[Values], axes: Values, defaults: Parameters) -> Iterator[Problem]:
     """Values of excludes that no cell has: a typo would otherwise go unseen."""
+    held = {name: frozenset(values) for name, values in axes.items()}
     for index, entry in enumerate(excludes):
         for name, values in entry.items():
-            known = axes.get(name, (getattr(defaults, name),))
-            if wrong := tuple(value for value in values if value not in known):
-                allowed = ", ".join(show_value(name, value) for value in known)
-                yield Problem(f"exclude[{index}].{name}", _text({name: wrong}), f"one of {allowed}")
+            only = (getattr(defaults, name),)
+            if wrong := tuple(value for value in values if value not in held.get(name, only)):
+                known = _listed(name, axes.get(name, only))
+                yield Problem(f"exclude[{index}].{name}", _text({name: wrong}), f"one of {known}")
 
 
 def _too_many(sweep: Sweep, axes: Values, includes: Sequence[Values]) -> Iterator[Problem]:
@@ -429,22 +455,14 @@ def _is_larger(other: Value, value: Value) -> bool:
     return isinstance(other, int | float) and isinstance(value, int | float) and other > value
 
 
-def _without(axes: Values, excludes: Sequence[Values]) -> tuple[dict[tuple[Value, ...], None], set[int]]:
-    """The points that no exclude matches, in order, and the indices of the excludes that matched any."""
-    # A key that is no axis holds for every cell or for none; those for none were refused before.
-    names = list(axes)
-    rules = [
-        [(names.index(name), frozenset(values)) for name, values in entry.items() if name in axes]
-        for entry in excludes
-    ]
-    kept: dict[tuple[Value, ...], None] = {}
-    matched: set[int] = set()
-    for point in itertools.product(*axes.values()):
-        hits = [i for i, rule in enumerate(rules) if all(point[at] in values for at, values in rule)]
-        matched.update(hits)
-        if not hits:
-            kept[point] = None
-    return kept, matched
+def _without(axes: Values, excludes: Sequence[Values]) -> dict[tuple[Value, ...], None]:
+    """The points that no exclude matches, in order."""
+    kept: dict[tuple[Value, ...], None] = dict.fromkeys(itertools.product(*axes.values()), None)
+    for entry in excludes:
+        # A key that is no axis holds for every cell: one that holds for none was refused before.
+        for point in itertools.product(*(entry.get(name, values) for name, values in axes.items())):
+            kept.pop(point, None)
+    return kept
 
 
 def _cells(

@@ -4,20 +4,24 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from ipaddress import ip_interface
 from pathlib import Path as FilePath
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from tpcsweep.configuration import bounds
 from tpcsweep.configuration.claim_names import ClaimName
-from tpcsweep.configuration.parameters import AnyText, Bytes, Rate, Seconds, Strict, Text, Value, Word
+from tpcsweep.configuration.parameters import AnyText, Strict, Text, Value, Word
 from tpcsweep.configuration.physics import Physics
 from tpcsweep.configuration.problems import Fault, fault, refuse
-from tpcsweep.configuration.units import CORES, COUNT, DURATION, RTT, SIZE, Quantity, show
+from tpcsweep.configuration.units import RATE, RTT, show
+from tpcsweep.paths.plan import LARGEST
 from tpcsweep.xrootd.releases import RECOMMENDED, SYSTEM
 
 _DOMAIN = r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::[0-9]+)?"
@@ -45,8 +49,21 @@ def _address(text: str) -> str:
     raise fault("an address with prefix length, such as 10.1.0.1/24")
 
 
+def _folder(text: str) -> str:
+    if len(text.encode()) > 1000 or any(len(name.encode()) > 255 for name in text.split("/")):
+        raise fault("a path of at most 1000 bytes, with names of at most 255, as Linux has them")
+    return text
+
+
 Address = Annotated[AnyText, AfterValidator(_address)]
 """An IP address with its prefix length."""
+
+Folder = Annotated[AnyText, Field(pattern="^/"), AfterValidator(_folder)]
+"""An absolute path."""
+Label = Annotated[AnyText, Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
+"""A name as Kubernetes has it for namespaces (RFC 1123)."""
+Subdomain = Annotated[AnyText, Field(pattern=r"^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$")]
+"""A name as Kubernetes has it for most objects."""
 
 PathRule = Annotated[
     Literal["measure", "strict"],
@@ -59,11 +76,13 @@ PathRule = Annotated[
 
 def _release_faults(names: list[str]) -> Iterator[Fault]:
     """Give names of releases that are taken, by another or by what the names of XRootD's own releases look like."""
+    taken: set[str] = set()
     for index, name in enumerate(names):
         if name == SYSTEM or name[0].isdigit():
             yield ("releases", index), name, f"a name that begins with a letter and is not {SYSTEM}"
-        elif name in names[:index]:
+        elif name in taken:
             yield ("releases", index), f"{name} again", "each name once"
+        taken.add(name)
 
 
 def _list(values: Iterable[str]) -> str:
@@ -94,9 +113,7 @@ class OwnRelease(Strict):
     """A release of XRootD that a site has built itself."""
 
     name: Word = Field(description="what the parameter `xrootd` calls it")
-    path: Annotated[str, Field(pattern="^/")] = Field(
-        strict=True, description="folder with its bin/ and lib/ or lib64/, as `make install` leaves it"
-    )
+    path: Folder = Field(description="folder with its bin/ and lib/ or lib64/, as `make install` leaves it")
 
 
 class Netns(_Settings):
@@ -105,20 +122,21 @@ class Netns(_Settings):
     deploy_seconds: ClassVar[float] = 6.0
 
     kind: Literal["netns"] = Field(description="network namespaces on this machine")
-    cpus: Annotated[int | None, Quantity(COUNT, at_least=1, null="all")] = Field(
+    cpus: Annotated[int | None, replace(bounds.CPUS, null="all")] = Field(
         default=None,
         description="CPUs that both sides together may be given; null: all that this process may use",
     )
-    max_bandwidth: Rate = Field(default=5.0, description="bandwidth that a path can carry on this machine")
-    max_rtt: Annotated[float, Quantity(RTT, above=0)] = Field(
+    max_bandwidth: Annotated[float, bounds.EMULATED] = Field(
+        default=5.0, description="bandwidth that a path can carry on this machine"
+    )
+    max_rtt: Annotated[float, bounds.ROUND_TRIP] = Field(
         default=500.0, description="largest RTT that a path can make"
     )
-    memory: Annotated[int | None, Quantity(SIZE, at_least=1, null="half of what is available")] = Field(
+    memory: Annotated[int | None, replace(bounds.MEMORY, null="half of what is available")] = Field(
         default=None, description="memory for files; null: half of what is available"
     )
-    disk: Annotated[str, Field(pattern="^/")] = Field(
+    disk: Folder = Field(
         default=DISK,
-        strict=True,
         description="folder on a disk for the files of layers that have one; made where it is missing",
     )
     releases: tuple[OwnRelease, ...] = Field(
@@ -173,7 +191,7 @@ class Placement(Strict):
 class Pair(Strict):
     """A path: where the source is, where the destination is, and the RTT between them."""
 
-    rtt: Annotated[float | None, Quantity(RTT, at_least=0, null="whatever is asked for")] = Field(
+    rtt: Annotated[float | None, replace(bounds.ROUND_TRIP, null="whatever is asked for")] = Field(
         default=None, description="RTT of the path; left out with netem, which makes any"
     )
     source: Placement = Field(default_factory=Placement, description="pods of the source side")
@@ -200,6 +218,7 @@ class Paths(Strict):
         return self
 
     def _faults(self) -> Iterator[Fault]:
+        first: dict[str, int] = {}
         for index, pair in enumerate(self.pairs):
             place = ("pairs", index)
             if self.kind == "netem" and pair.rtt is not None:
@@ -212,8 +231,9 @@ class Paths(Strict):
             else:
                 for side, placement in pair.sides:
                     yield from placement.without_network((*place, side), f"paths are of kind {self.kind}")
-            if pair in self.pairs[:index]:
-                yield place, f"the same as pairs[{self.pairs.index(pair)}]", "each pair once"
+            same = first.setdefault(json.dumps(pair.model_dump(mode="json"), sort_keys=True), index)
+            if same != index:
+                yield place, f"the same as pairs[{same}]", "each pair once"
 
 
 def _network(place: tuple[str | int, ...], pair: Pair) -> Iterator[Fault]:
@@ -242,7 +262,7 @@ class Kubernetes(_Settings):
     context: AnyText | None = Field(
         default=None, description="context of the kubeconfig; null: the current one"
     )
-    namespace: AnyText | None = Field(
+    namespace: Label | None = Field(
         default=None, description="namespace of all objects; null: that of the context"
     )
     image: Annotated[str, AfterValidator(_image)] = Field(
@@ -251,43 +271,45 @@ class Kubernetes(_Settings):
     pull_policy: Literal["Always", "IfNotPresent", "Never"] = Field(
         default="IfNotPresent", description="when nodes pull the image"
     )
-    pull_secrets: tuple[str, ...] = Field(default=(), description="names of secrets to pull the image with")
+    pull_secrets: tuple[Subdomain, ...] = Field(
+        default=(), description="names of secrets to pull the image with"
+    )
     releases: tuple[Word, ...] = Field(
         default=(), description="releases of XRootD that the image has beside its system's"
     )
     paths: Paths = Field(description="the paths between source and destination")
-    bandwidth: Rate = Field(
+    bandwidth: Annotated[float, bounds.BANDWIDTH] = Field(
         description="bandwidth of the paths; with netem the largest that may be asked for"
     )
-    mtu: Annotated[int, Quantity(SIZE, at_least=1280, at_most=65521)] = Field(
-        default=1500, description="MTU of the paths"
-    )
+    mtu: Annotated[int, bounds.MTU] = Field(default=1500, description="MTU of the paths")
     path: PathRule = "measure"
     congestion_controls: tuple[Word, ...] = Field(
         default=("cubic",),
         min_length=1,
         description="what nodes use by themselves, then others that pods may set by sysctl",
     )
-    tcp_buffer: Annotated[int | None, Quantity(SIZE, at_least=4096, null="pods set their own")] = Field(
+    tcp_buffer: Annotated[int | None, replace(bounds.TCP_BUFFER, null="pods set their own")] = Field(
         default=None, description="largest TCP buffers of the nodes, where pods cannot set their own"
     )
-    memory: Bytes = Field(default=4 * 2**30, description="memory for files of each origin")
+    memory: Annotated[int, bounds.MEMORY] = Field(
+        default=4 * 2**30, description="memory for files of each origin"
+    )
     qos: Literal["guaranteed", "burstable"] = Field(
         default="guaranteed",
         description="guaranteed: origins request the cores they are limited to; burstable: they request little",
     )
     host_network: bool = Field(default=False, strict=True, description="pods use the network of their nodes")
     client: Placement = Field(default_factory=Placement, description="the client pod")
-    client_cores: Annotated[float, Quantity(CORES, above=0)] = Field(
+    client_cores: Annotated[float, bounds.CLIENT_CORES] = Field(
         default=2.0, description="CPU cores of the client pod"
     )
-    client_memory: Annotated[int, Quantity(SIZE, at_least=2**28)] = Field(
+    client_memory: Annotated[int, bounds.CLIENT_MEMORY] = Field(
         default=2 * 2**30, description="memory of the client pod"
     )
-    start_time: Seconds = Field(
+    start_time: Annotated[float, bounds.START_TIME] = Field(
         default=300.0, description="longest time from creating pods to their running, pulling images included"
     )
-    orphan_time: Annotated[float, Quantity(DURATION, at_least=10)] = Field(
+    orphan_time: Annotated[float, bounds.ORPHAN_TIME] = Field(
         default=120.0,
         description="time after which the cluster removes what nobody comes for any more; out of reach for half of it, "
         "a deployment counts as broken",
@@ -304,6 +326,9 @@ class Kubernetes(_Settings):
             yield ("congestion_controls",), _list(controls), "each name once"
         if kind != "networks":
             yield from self.client.without_network(("client",), f"paths are of kind {kind}")
+        if kind == "netem" and self.bandwidth > LARGEST:
+            allowed = f"at most {show(LARGEST, RATE)}, what emulators of paths are asked for"
+            yield ("bandwidth",), show(self.bandwidth, RATE), allowed
         if not self.host_network:
             return
         if kind != "nodes":
@@ -352,11 +377,13 @@ class Simulation(_Settings):
         min_length=1,
         description="tools whose set-up and cost the parameters are those of",
     )
-    memory: Bytes = Field(default=4 * 10**12, description="memory for files, of both sides together")
+    memory: Annotated[int, bounds.MEMORY] = Field(
+        default=4 * 10**12, description="memory for files, of both sides together"
+    )
     queues: Literal["origin", "path"] = Field(
         default="origin", description="what has a queue with queue_limit of its own: each origin, or the path"
     )
-    draws: Annotated[int, Quantity(COUNT, at_least=20, at_most=10_000)] = Field(
+    draws: Annotated[int, bounds.DRAWS] = Field(
         default=200, description="random parameter sets behind each interval"
     )
     parameters: Physics = Field(description="what servers, set-up and path are like")

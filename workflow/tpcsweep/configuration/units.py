@@ -18,17 +18,22 @@ from typing import Any
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from tpcsweep.configuration.problems import fault
+from tpcsweep.configuration.problems import fault, quoted
 
 Number = int | float
+
+LARGEST = 2**63 - 1
+"""The largest whole number: what files of cells and datasets can hold."""
+_LONGEST = 1000
+"""Characters of the longest text that is read as a number; the longest that means anything has some 350."""
 
 
 class UnitError(ValueError):
     """A value that is no quantity of the dimension; its text says what was given and what is allowed."""
 
     def __init__(self, value: object, allowed: str) -> None:
-        super().__init__(f"given {value!r}, allowed: {allowed}")
-        self.given, self.allowed = repr(value), allowed
+        self.given, self.allowed = quoted(value), allowed
+        super().__init__(f"given {self.given}, allowed: {allowed}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,6 +89,7 @@ RATE = Dimension(
 FRACTION = Dimension("a fraction", "", {"%": Decimal("0.01")}, shown=("%",), example="1 %")
 COUNT = Dimension("a whole number", "", {}, whole=True)
 CORES = Dimension("a number of cores", "", {})
+NUMBER = Dimension("a number", "", {})
 
 _NUMBER = r"[0-9]+(?:\.[0-9]+)?"
 _TEXT = re.compile(rf"(?P<number>{_NUMBER})\s*(?P<unit>\S*)")
@@ -96,13 +102,16 @@ def parse(value: object, dimension: Dimension) -> Number:
 
     Raises:
         UnitError: for a unit that is unknown or of another dimension, no unit, a bool, what is not finite, a
-            negative value, or a part of a byte.
+            negative value, a part of a byte, or more than LARGEST of what is whole.
     """
     exact = _exact(value, dimension)
-    if exact is not None and exact >= 0 and (not dimension.whole or exact == exact.to_integral_value()):
-        number = int(exact) if dimension.whole else float(exact)
-        if math.isfinite(number):
-            return number
+    if exact is not None and exact >= 0:
+        if not dimension.whole:
+            number = float(exact)
+            if math.isfinite(number):
+                return number
+        elif exact <= LARGEST and exact == exact.to_integral_value():
+            return int(exact)
     raise UnitError(value, dimension.describe())
 
 
@@ -110,9 +119,11 @@ def _exact(value: object, dimension: Dimension) -> Decimal | None:
     """The value in base units, or None when it cannot be read."""
     if isinstance(value, bool):
         return None
-    if isinstance(value, int | float):
-        return Decimal(repr(value)) if math.isfinite(value) else None
-    match = _TEXT.fullmatch(value.strip()) if isinstance(value, str) else None
+    if isinstance(value, int):
+        return Decimal(value)
+    if isinstance(value, float):
+        return Decimal(repr(float(value))) if math.isfinite(value) else None
+    match = _TEXT.fullmatch(value.strip()) if isinstance(value, str) and len(value) <= _LONGEST else None
     if match is None or match["unit"] not in dimension.units:
         return None
     return Decimal(match["number"]) * dimension.units[match["unit"]]
@@ -170,18 +181,21 @@ class Quantity:
     below: Number | None = None
     null: str = ""
     """What null means; empty where null is refused."""
+    why: str = ""
+    """Why it is bounded so."""
 
     def _bounds(self) -> dict[str, Number]:
         return {name: bound for name in _BOUNDS if (bound := getattr(self, name)) is not None}
 
     def allowed(self) -> str:
-        """Say what may be written in the field, with its bounds."""
+        """Say what may be written in the field, with its bounds and their reason."""
         shown = [
             f"{name.replace('_', ' ')} {show(bound, self.dimension) if bound else 0}"
             for name, bound in self._bounds().items()
         ]
         null = [f"or null for {self.null}"] if self.null else []
-        return ", ".join([self.dimension.describe(), *shown, *null])
+        allowed = ", ".join([self.dimension.describe(), *shown, *null])
+        return f"{allowed} ({self.why})" if self.why else allowed
 
     def read(self, value: object) -> Number | None:
         """Give the value in base units; raises PydanticCustomError with what is allowed."""
@@ -205,7 +219,8 @@ class Quantity:
         if "at_least" not in bounds and "above" not in bounds:
             bounds = {"at_least": 0, **bounds}
         number: dict[str, Any] = {"type": "integer" if self.dimension.whole else "number"}
-        choices = [number | {_BOUNDS[name][0]: bound for name, bound in bounds.items()}]
+        number |= {_BOUNDS[name][0]: bound for name, bound in bounds.items()}
+        choices = [number | ({"$comment": self.why} if self.why else {})]
         if units := "|".join(self.dimension.units):
             text = {"type": "string", "pattern": rf"^\s*{_NUMBER}\s*({units})\s*$"}
             choices.append(text | {"examples": [self.dimension.example]})

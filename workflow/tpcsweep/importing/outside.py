@@ -109,7 +109,7 @@ def numbers(table: pd.DataFrame, column: Column, dimension: Dimension, file: Pat
     values = np.array([float(Decimal(repr(float(v))) * size) if np.isfinite(v) else np.nan for v in distinct])
     good = values >= 0
     if dimension.whole:
-        good &= values == np.floor(values)
+        good &= (values == np.floor(values)) & (values <= 2**53)  # beyond, floats are not whole numbers
     _require_all(good[place], table[column.column], _allowed(dimension, column.unit), file)
     return np.asarray(values[place])
 

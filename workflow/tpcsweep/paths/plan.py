@@ -18,6 +18,10 @@ KIB = 1024
 SUPER_PACKET = 64 * KIB  # the largest GSO packet; a tbf segments what is larger than its burst, at a cost
 LARGEST_LIMIT = 2**32 - 1  # bytes, what tbf's limit can say
 LARGEST = 100.0  # Gbit/s
+SMALLEST_BANDWIDTH = 0.001  # Gbit/s; below, one packet of 9000 bytes takes longer than 72 ms
+LONGEST_RTT = 2000.0  # ms
+LARGEST_LOSS = 0.15  # in each direction; with more, too few of the pings that measure the RTT come back
+LARGEST_MTU = 65521  # bytes, what a virtual link carries with its header
 MOST_PACKETS = 2**32 - 1  # what netem's limit can say
 AHEAD = 100.0  # ms of the rate that wait in the queue while it is looked at: their sender may be so late
 MOST_AHEAD = 1 << 28  # bytes
@@ -52,10 +56,10 @@ class Path:
     def __post_init__(self) -> None:
         """Raise PathError for figures that no emulator can make."""
         allowed = (
-            ("rtt", self.rtt, 0, 2000, "ms"),
-            ("bandwidth", self.bandwidth, 0.001, LARGEST, "Gbit/s"),
-            ("loss", self.loss, 0, 0.15, "per direction"),
-            ("mtu", self.mtu, 576, 65521, "bytes"),
+            ("rtt", self.rtt, 0, LONGEST_RTT, "ms"),
+            ("bandwidth", self.bandwidth, SMALLEST_BANDWIDTH, LARGEST, "Gbit/s"),
+            ("loss", self.loss, 0, LARGEST_LOSS, "per direction"),
+            ("mtu", self.mtu, 576, LARGEST_MTU, "bytes"),
             ("queue_limit", self.queue_limit, 1, MOST_PACKETS, "packets"),
         )
         for name, value, low, high, unit in allowed:

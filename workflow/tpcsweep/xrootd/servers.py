@@ -22,6 +22,8 @@ LOOPBACK = "127.0.0.1"
 MONITOR_PORT = 9930
 """Where a server tells of its third-party copies, on its own loopback: what it says must not cross the path."""
 SITENAME = "tpcsweep"
+MOST_ORIGINS = 64
+"""Servers that one redirector can have: for each it has a bit of 64 (XrdCmsTypes.hh, `SMask_t`)."""
 EXPORT = "/data"
 READY_FILE = "ready"
 """A one-byte file under EXPORT that a server must deliver before it counts as ready."""

@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-from tpcsweep.configuration.checks import Rule, broken, emulated, everywhere
+from tpcsweep.configuration.checks import Rule, broken, everywhere
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.problems import Problem, suggest
 from tpcsweep.configuration.testbeds import Kubernetes
 from tpcsweep.configuration.units import RATE, RTT, SIZE, show
-from tpcsweep.testbeds.rules import at_most, one_of
+from tpcsweep.paths.plan import LARGEST_BANDWIDTH, SMALLEST_BANDWIDTH, SMALLEST_RTT
+from tpcsweep.testbeds.rules import at_most, emulated, one_of, served
 from tpcsweep.tools import TOOLS
 from tpcsweep.xrootd.releases import SYSTEM
-
-LARGEST_RTT = 2000.0
-"""In ms, what netem is used for."""
 
 
 def check(configuration: Configuration) -> list[Problem]:
@@ -21,11 +19,19 @@ def check(configuration: Configuration) -> list[Problem]:
     assert isinstance(testbed, Kubernetes)
     if testbed.paths.kind == "netem":  # whatever netem makes on the network that is there
         bandwidth = at_most("bandwidth", testbed.bandwidth, RATE, f" (bandwidth in {file})")
-        paths = [at_most("rtt", LARGEST_RTT, RTT), bandwidth, *emulated()]
+        made = emulated(SMALLEST_RTT["netem"], LARGEST_BANDWIDTH["netem"])
+        paths = [bandwidth, Rule(("bandwidth", "origins"), _share), *made]
     else:
         paths = _real(testbed, file)
     memory = everywhere(testbed.memory, f"memory in {file}, of one origin")
-    return broken([*paths, *_servers(testbed, file), *memory], configuration)
+    return broken([*paths, *served(), *_servers(testbed, file), *memory], configuration)
+
+
+def _share(bandwidth: float, origins: int) -> str | None:
+    if bandwidth / origins >= SMALLEST_BANDWIDTH:
+        return None
+    least = show(round(SMALLEST_BANDWIDTH * origins, 6), RATE)
+    return f"at least {least}: each origin makes its share of the path"
 
 
 def _real(testbed: Kubernetes, file: str) -> list[Rule]:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kubernetes import client as k8s
+from pydantic import ValidationError
 
 from tpcsweep.configuration.parameters import DeploymentParameters
+from tpcsweep.configuration.problems import Problem, key, quoted
 from tpcsweep.configuration.testbeds import Kubernetes, Placement
 from tpcsweep.testbeds.kubernetes.metadata import DEPLOYMENT, SIDE, Naming
 from tpcsweep.testbeds.kubernetes.pod import places
@@ -42,6 +44,25 @@ GRACE_SECONDS = 2
 NETWORK = "net1"
 """The interface of an attached network, as Multus names the first."""
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
+
+
+def unfit(settings: Kubernetes) -> Iterator[Problem]:
+    """Give what a testbed passes through to pods and no pod can have, as far as Python's client knows."""
+    sides = [
+        (("paths", "pairs", index, side), placement)
+        for index, pair in enumerate(settings.paths.pairs)
+        for side, placement in pair.sides
+    ]
+    for place, placed in [*sides, (("client",), settings.client)]:
+        try:
+            k8s.V1PodSpec(
+                containers=[],
+                affinity=placed.affinity or None,  # type: ignore[arg-type]
+                tolerations=list(placed.tolerations) or None,  # type: ignore[arg-type]
+            )
+        except ValidationError as error:
+            for detail in error.errors():
+                yield Problem(key((*place, *detail["loc"])), quoted(detail["input"]), detail["msg"])
 
 
 def job(naming: Naming, settings: Kubernetes, deadline: float) -> k8s.V1Job:

@@ -49,11 +49,13 @@ def require(settings: Kubernetes) -> None:
     """Start and remove one client pod, to see whether deployments can come up at all.
 
     Raises:
-        ClusterError: What keeps every deployment from coming up, and what to do about it: the cluster cannot be
-            found or reached, the namespace is missing, a right is lacking, or the image does not run within
-            `start_time`.
+        ClusterError: What keeps every deployment from coming up, and what to do about it: pods cannot be as the
+            testbed says, the cluster cannot be found or reached, the namespace is missing, a right is lacking, or the
+            image does not run within `start_time`.
         TeardownError: The trial does not go.
     """
+    if unfit := [str(problem) for problem in objects.unfit(settings)]:
+        raise ClusterError("\n".join(unfit))
     cluster = api.connect(settings)
     try:
         _try(cluster, settings)

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import psutil
 
-from tpcsweep.configuration.checks import Rule, broken, emulated, everywhere, files_of, rounded
+from tpcsweep.configuration.checks import Rule, broken, everywhere, files_of, rounded
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.problems import Problem, suggest
 from tpcsweep.configuration.testbeds import Netns
 from tpcsweep.configuration.units import CORES, RATE, RTT, SIZE, show
-from tpcsweep.paths.plan import SMALLEST_RTT
+from tpcsweep.paths.plan import LARGEST, LARGEST_BANDWIDTH, SMALLEST_RTT
 from tpcsweep.testbeds.netns.machine import emulator
-from tpcsweep.testbeds.rules import at_most
-from tpcsweep.xrootd.releases import known
+from tpcsweep.testbeds.rules import at_most, emulated, served
+from tpcsweep.xrootd.releases import ReleaseError, known, read
 
 IN_MEMORY = ("tmpfs", "ramfs")
 _CONGESTION_CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -38,16 +38,20 @@ class Machine:
     """Free bytes where the testbed has its files on a disk."""
     disk_kind: str
     """The file system there."""
+    largest_bandwidth: float = LARGEST
+    """The largest that a path with an RTT or a loss carries, in Gbit/s."""
 
 
 def this_machine(disk: str) -> Machine:
     """Give what this machine offers to this process; the folder for files on a disk need not be there yet."""
     folder = next(path for path in (Path(disk), *Path(disk).parents) if path.is_dir()).resolve()
+    made_by = emulator()
     kinds = {Path(mount.mountpoint): mount.fstype for mount in psutil.disk_partitions(all=True)}
     return Machine(
         cpus=len(os.sched_getaffinity(0)),
         memory=psutil.virtual_memory().available,
-        smallest_rtt=SMALLEST_RTT[emulator()],
+        smallest_rtt=SMALLEST_RTT[made_by],
+        largest_bandwidth=LARGEST_BANDWIDTH[made_by],
         congestion_controls=tuple(_CONGESTION_CONTROLS.read_text().split()),
         disk=psutil.disk_usage(str(folder)).free,
         disk_kind=next((kinds[mount] for mount in (folder, *folder.parents) if mount in kinds), ""),
@@ -80,17 +84,19 @@ def _rules(testbed: Netns, file: str, machine: Machine) -> list[Rule]:
         (testbed.cpus, f"cpus in {file}") if testbed.cpus else (machine.cpus, "the CPUs of this machine")
     )
 
-    def rtt(value: float) -> str | None:
-        if 0 < value < machine.smallest_rtt:
-            return f"0, or at least {show(machine.smallest_rtt, RTT)}, the smallest that a path here can make"
-        return None
-
     def congestion_control(value: str) -> str | None:
         return None if value in machine.congestion_controls else suggest(value, machine.congestion_controls)
 
     def xrootd(name: str) -> str | None:
         names = known(release.name for release in testbed.releases)
-        return None if name in names else f"{suggest(name, names)} (or a name in releases of {file})"
+        if name not in names:
+            return f"{suggest(name, names)} (or a name in releases of {file})"
+        if folder := testbed.own_releases.get(name):
+            try:
+                read(name, folder)
+            except ReleaseError as error:
+                return f"a release that is there (releases in {file}): {error}"
+        return None
 
     def layer(value: str) -> str | None:
         if "disk" not in value or machine.disk_kind not in IN_MEMORY:
@@ -108,9 +114,9 @@ def _rules(testbed: Netns, file: str, machine: Machine) -> list[Rule]:
     return [
         at_most("cores", cpus / 2, CORES, f", half of {cpus} ({cpus_of})"),
         at_most("rtt", testbed.max_rtt, RTT, f" (max_rtt in {file})"),
-        Rule(("rtt",), rtt),
         at_most("bandwidth", testbed.max_bandwidth, RATE, f" (max_bandwidth in {file})"),
-        *emulated(),
+        *emulated(machine.smallest_rtt, machine.largest_bandwidth),
+        *served(),
         Rule(("congestion_control",), congestion_control),
         Rule(("xrootd",), xrootd),
         Rule(("layer",), layer),

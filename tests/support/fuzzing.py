@@ -1,0 +1,522 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What people may write into files, made up: shipped files with anything changed, and what comes of them.
+
+A file is refused in plain words, or it is taken, and then all that is made of it before a deployment can be made. Other
+errors are faults, and so is taking long.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from ipaddress import ip_address, ip_network
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import yaml
+from hypothesis import strategies as st
+from kubernetes.client import ApiClient
+from tpcsweep.configuration import bounds, checks, units
+from tpcsweep.configuration.imports import Axis, Column, Import
+from tpcsweep.configuration.loading import Configuration, Run, load, wanted
+from tpcsweep.configuration.parameters import Parameters, quantity
+from tpcsweep.configuration.physics import Estimate, Physics
+from tpcsweep.configuration.problems import ConfigurationError
+from tpcsweep.configuration.question import Question
+from tpcsweep.configuration.sides import DATASET, side
+from tpcsweep.configuration.sweep import Measurement, Sweep
+from tpcsweep.configuration.testbeds import Kubernetes, Netns, Pair, Paths, Placement, Simulation
+from tpcsweep.importing import outside
+from tpcsweep.paths import link
+from tpcsweep.paths import plan as paths
+from tpcsweep.planning.plan import asked
+from tpcsweep.testbeds.kubernetes import objects
+from tpcsweep.testbeds.kubernetes.metadata import Naming
+from tpcsweep.testbeds.kubernetes.pod.network import commands, share
+from tpcsweep.testbeds.netns import limits as netns
+from tpcsweep.testbeds.netns import topology
+from tpcsweep.testbeds.simulation import model
+from tpcsweep.testbeds.simulation.plan import plan
+from tpcsweep.xrootd import servers as xrootd
+
+from tests.support import projects
+from tests.support.workflow import ROOT
+
+MOST_SAID = 100_000
+"""Characters of a refusal."""
+LOOKED_AT = 20
+"""Deployments of a sweep that are planned."""
+TABLE = """\
+tool,client,streams,nostreams,rtt_ms,ping,throughput_gibit_per_s,rate,state
+curl,curl,8,8,10.5,10.5,3,3,DONE
+gridftp,gridftp,1,1,80,80,1,1,LOST
+"""
+CONFIGS = [
+    {"sweep": "demo", "testbed": "netns"},
+    {"sweep": "nodes", "testbed": "kubernetes", "results": "results", "error": "5 %", "measure": True},
+    {
+        "sweep": "smoke",
+        "testbed": "netns",
+        "base": "demo:cores=0.15",
+        "new": "demo:cores=0.6",
+        "fail_below": 0.9,
+    },
+    {"sweep": "smoke", "testbed": "netns", "source": "nrp-wan-2020", "file": "README.md"},
+    {"sweep": "smoke", "testbed": "simulation", "target": "100 Gbit/s", "rtt": "60 ms", "cores": ["1", "2"]},
+    {
+        "sweep": "config/published/chep2024_fig4.yaml",
+        "testbed": "simulation",
+        "scale": "1/200",
+        "only": "x.json",
+    },
+]
+QUESTIONS = [
+    {"target": "500 Mbit/s", "rtt": "60 ms"},
+    {"target": 1, "probability": "90 %", "cores": [1, None], "streams": ["1", "20"], "tool": "curl"},
+]
+ROOMY = {
+    "large-netns": "{kind: netns, max_bandwidth: 100 Gbit/s, max_rtt: 2 s, memory: 1 TiB}",
+    "large-netem": "{kind: kubernetes, image: tpcsweep, bandwidth: 100 Gbit/s, mtu: 9000, memory: 1024 TiB, "
+    "congestion_controls: [cubic, bbr, reno], paths: {kind: netem, pairs: [{}]}}",
+}
+"""Testbeds that can do most of what a sweep may say."""
+MACHINE = replace(projects.MACHINE, cpus=256, memory=2**41, disk=2**50)
+
+SIDES = ["demo", "demo:cores=0.15,rtt=20 ms", "x/dataset.nc:tool=curl,repetition=1", "demo:cores=null"]
+
+
+class Case(NamedTuple):
+    """A file's text, with the name of what it is used with."""
+
+    kind: str
+    text: str
+    beside: str
+
+
+def _contents(*folders: str) -> list[str]:
+    return [file.read_text() for folder in folders for file in sorted((ROOT / folder).glob("*.yaml"))]
+
+
+def _dumped(contents: list[dict[str, Any]]) -> list[str]:
+    return [yaml.safe_dump(content, sort_keys=False) for content in contents]
+
+
+TEXTS = {
+    "sweep": _contents("config/sweeps", "config/published"),
+    "testbed": _contents("config/testbeds"),
+    "import": [*_contents("config/imports"), (ROOT / "docs/importing.md").read_text().split("```")[3][4:]],
+    "config": _dumped(CONFIGS),
+    "question": _dumped(QUESTIONS),
+}
+"""The texts that cases begin with, by kind; those of a comparison's sides are no YAML."""
+BESIDE = {
+    "sweep": (*ROOMY, *ROOMY, "kubernetes", "simulation", "simulation"),
+    "testbed": ("demo", "smoke", "nodes", "matrix"),
+}
+_MODELS = (
+    Parameters,
+    Measurement,
+    Sweep,
+    Run,
+    Question,
+    Netns,
+    Kubernetes,
+    Paths,
+    Pair,
+    Placement,
+    Simulation,
+)
+KEYS = sorted(
+    {name for model in (*_MODELS, Physics, Estimate, Import, Axis, Column) for name in model.model_fields}
+)
+
+# --- what is written
+
+_DIMENSIONS = (units.SIZE, units.RTT, units.RATE, units.FRACTION)
+_UNITS = sorted({unit for dimension in _DIMENSIONS for unit in dimension.units})
+_AMOUNTS = ("0", "1", "5", "0.5", "1000", "1e3", "-1", "0.0000001", "99999999999", "9" * 400, "1,5", ".5", "")
+_ODD: tuple[Any, ...] = (
+    *(
+        None,
+        True,
+        False,
+        0,
+        1,
+        -1,
+        2,
+        3,
+        64,
+        65,
+        300,
+        10**6,
+        2**31,
+        2**32,
+        2**63,
+        10**90,
+        0.001,
+        0.5,
+        1e-9,
+        1e300,
+    ),
+    *(
+        float("nan"),
+        float("inf"),
+        -float("inf"),
+        -0.0,
+        "",
+        " ",
+        "null",
+        "none",
+        "a" * 300,
+        "/" + "a/" * 600,
+        "../../etc",
+    ),
+    *(
+        "é",
+        "☃" * 90,
+        "@x",
+        "{x}",
+        "%s",
+        "1/0",
+        "1/9999999",
+        "1/99999999",
+        "0x10",
+        "1:30",
+        "010",
+        "2026-13-01",
+        "=",
+        "<<",
+    ),
+    *(
+        [],
+        {},
+        [[]],
+        [None],
+        {"a": {"b": [1]}},
+        "steady",
+        "seconds",
+        "files",
+        "tls",
+        "direct",
+        "push",
+        "disk_to_disk",
+    ),
+    *(
+        "curl",
+        "native",
+        "iperf3",
+        "xrdcp",
+        "netem",
+        "networks",
+        "nodes",
+        "simulation",
+        "netns",
+        "10.0.0.1/24",
+        "/",
+    ),
+)
+_SNIPPETS = (
+    *(
+        "&a ",
+        "*a",
+        "<<: *a\n",
+        "!!int ",
+        "!!binary x",
+        "!!python/name:os.system ",
+        "? ",
+        ": ",
+        "- ",
+        "  ",
+        "\n",
+        "\t",
+    ),
+    *(
+        "[",
+        "]",
+        "{",
+        "}",
+        "|",
+        ">",
+        "'",
+        '"',
+        "#",
+        "%YAML 1.1\n---\n",
+        "---\n",
+        "...\n",
+        "\x00",
+        "\x1b[2J",
+        "\ufeff",
+    ),
+    *("1e999", "- " * 60, "[" * 60, "\\uD800", '"\\0"', "\u2028", "~", "9" * 5000),
+)
+
+_EDGES = [
+    edge
+    for known in vars(bounds).values()
+    if isinstance(known, units.Quantity)
+    for bound in (known.at_least, known.at_most, known.below)
+    if bound
+    for edge in (bound, bound * 2, bound / 2, units.show(bound, known.dimension))
+]
+"""Values at the bounds, and beyond them."""
+_quantity = st.builds("{} {}".format, st.sampled_from(_AMOUNTS), st.sampled_from(_UNITS))
+_number = st.integers(-10, 2**70) | st.floats(width=64)
+_value = st.sampled_from(_EDGES) | st.sampled_from(_ODD) | _quantity | _number | st.text(max_size=12)
+_any = _value | st.lists(_value, max_size=4) | st.dictionaries(st.sampled_from(KEYS), _value, max_size=3)
+
+
+def _within(quantity: units.Quantity) -> st.SearchStrategy[Any]:
+    """Values within the bounds of a parameter, small and large ones, and lists of them."""
+    low, high = quantity.at_least, quantity.at_most
+    assert low is not None
+    assert high is not None
+    whole = quantity.dimension.whole
+    values = st.integers(int(low), int(high)) if whole else st.floats(low, high)
+    near = st.integers(0, 10).map(lambda power: min(high, max(low, low * 2**power) + power))
+    value = st.sampled_from([low, high]) | near | values
+    return value | st.lists(value, min_size=1, max_size=3)
+
+
+_WITHIN = {name: _within(known) for name in Parameters.model_fields if (known := quantity(name))}
+
+
+def _places(content: Any) -> Iterator[tuple[Any, Any]]:
+    """Every place of nested lists and mappings: what holds it, and its key or index."""
+    inner = content.items() if isinstance(content, dict) else enumerate(content)
+    for key, value in inner:
+        yield content, key
+        if isinstance(value, dict | list):
+            yield from _places(value)
+
+
+@st.composite
+def _changed(draw: st.DrawFn, kind: str) -> str:
+    """A shipped file with some of its values, lists and keys changed."""
+    content = copy.deepcopy(yaml.safe_load(draw(st.sampled_from(TEXTS[kind]))))
+    for _ in range(draw(st.sampled_from([1, 1, 1, 2, 3]))):
+        places = list(_places(content))
+        if not places:
+            break
+        holder, key = places[draw(st.integers(0, len(places) - 1))]
+        match draw(st.sampled_from(["replace", "replace", "drop", "add", "rename", "list"])):
+            case "replace":
+                within = isinstance(holder, dict) and key in _WITHIN and draw(st.booleans())
+                holder[key] = copy.deepcopy(draw(_WITHIN[key] if within else _any))
+            case "drop":
+                del holder[key]
+            case "list":
+                held = holder[key]
+                holder[key] = [
+                    *(held if isinstance(held, list) else [held]),
+                    *copy.deepcopy(draw(st.lists(_value, max_size=3))),
+                ]
+            case "add" if isinstance(holder, dict):
+                holder[draw(st.sampled_from(KEYS) | st.text(max_size=5))] = copy.deepcopy(draw(_any))
+            case "rename" if isinstance(holder, dict):
+                holder[draw(st.sampled_from(KEYS))] = holder.pop(key)
+            case _:
+                holder.append(copy.deepcopy(draw(_any))) if isinstance(holder, list) else None
+    return yaml.safe_dump(content, sort_keys=False, allow_unicode=draw(st.booleans()))
+
+
+@st.composite
+def _scrambled(draw: st.DrawFn, kind: str) -> str:
+    """A shipped file with some of its letters changed."""
+    text = draw(st.sampled_from(TEXTS[kind]))
+    for _ in range(draw(st.integers(1, 3))):
+        at = draw(st.integers(0, len(text)))
+        new = draw(st.sampled_from(_SNIPPETS) | st.text(max_size=4))
+        text = text[:at] + new + text[at + draw(st.integers(0, 20)) :]
+    return text
+
+
+@st.composite
+def _side(draw: st.DrawFn) -> str:
+    text = draw(st.sampled_from(SIDES))
+    at = draw(st.integers(0, len(text)))
+    new = draw(st.sampled_from([*"=:,²", "=1", "null", "9" * 5000, "a" * 300, *_UNITS]) | st.text(max_size=4))
+    return text[:at] + new + text[at + draw(st.integers(0, 3)) :]
+
+
+def cases(kind: str) -> st.SearchStrategy[Case]:
+    """Files of a kind: sweep, testbed, import, config, question (of the notebook) or side (of a comparison)."""
+    text = _side() if kind == "side" else _changed(kind) | _changed(kind) | _scrambled(kind)
+    return st.builds(Case, st.just(kind), text, st.sampled_from(BESIDE.get(kind, ("",))))
+
+
+# --- what comes of it
+
+
+def taken(case: Case, folder: Path) -> bool:
+    """Say whether a file is taken.
+
+    Raises:
+        AssertionError: where it took long, or a refusal is long, or does not say of which file it is.
+        Exception: whatever else is no refusal in plain words.
+    """
+    file = folder / "written.yaml"
+    file.write_text(case.text, encoding="utf-8", errors="surrogatepass")
+    began = time.process_time()
+    try:
+        _TRIED[case.kind](case, file)
+    except ConfigurationError as error:
+        said = str(error)
+        assert len(said) < MOST_SAID, f"{len(said)} characters: {said[:500]}"
+        of_a_file = case.kind not in ("question", "side")
+        named = str(folder) in said or "config/" in said
+        assert named or not of_a_file, f"of which file? {said[:500]}"
+        return False
+    finally:
+        took = time.process_time() - began
+        assert took < projects.SECONDS, f"{took:.1f} s"
+    return True
+
+
+def _sweep(case: Case, file: Path) -> None:
+    testbed = case.beside
+    if testbed in ROOMY:
+        testbed = f"{file.parent}/{case.beside}.yaml"
+        Path(testbed).write_text(ROOMY[case.beside])
+    _planned(load({"sweep": str(file), "testbed": testbed}, ROOT))
+
+
+def _testbed(case: Case, file: Path) -> None:
+    _planned(load({"sweep": case.beside, "testbed": str(file)}, ROOT))
+
+
+def _import(_case: Case, file: Path) -> None:
+    table = file.with_name("table.csv")
+    table.write_text(TABLE)
+    source = load(
+        {"sweep": "smoke", "testbed": "netns", "source": str(file), "file": str(table)}, ROOT
+    ).needed_source()
+    outside.bring(source.settings, source.file, source.name)
+
+
+def _config(case: Case, _file: Path) -> None:
+    try:
+        content = yaml.safe_load(case.text)  # as Snakemake does
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError):
+        return
+    if isinstance(content, Mapping):
+        configuration = load(content, ROOT)
+        assert all(
+            len(part.encode()) < 256
+            for part in configuration.folder.parts
+            if part != str(configuration.results)
+        )
+
+
+def _question(case: Case, _file: Path) -> None:
+    try:
+        content = yaml.safe_load(case.text)
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError):
+        return
+    if isinstance(content, Mapping) and all(isinstance(name, str) for name in content):
+        assert asked(**content).content
+
+
+def _of_side(case: Case, file: Path) -> None:
+    there = file.parent / "demo" / DATASET
+    there.parent.mkdir(exist_ok=True)
+    there.touch()
+    assert len(side("base", case.text, file.parent).name.encode()) <= 100
+
+
+_TRIED: Mapping[str, Callable[[Case, Path], None]] = {
+    "sweep": _sweep,
+    "testbed": _testbed,
+    "import": _import,
+    "config": _config,
+    "question": _question,
+    "side": _of_side,
+}
+KINDS = tuple(_TRIED)
+
+
+# --- what is made of what is taken
+
+
+def _planned(configuration: Configuration) -> None:
+    """Check a configuration, and make all of its deployments that needs nothing deployed; raises what a step raises."""
+    of_this_machine = isinstance(configuration.testbed, Netns)
+    found = netns.check(configuration, MACHINE) if of_this_machine else checks.check(configuration)
+    if found:
+        raise ConfigurationError(found)
+    for cells in islice(configuration.grid.deployments.values(), LOOKED_AT):
+        wanted(configuration, cells[0])
+        assert all(len(part) < 256 for part in configuration.cell_file(cells[0]).parts)
+        _PLANNED[type(configuration.testbed)](configuration, cells[0].parameters)
+
+
+def _on_netns(_: Configuration, parameters: Parameters) -> None:
+    path = _path(parameters)
+    emulator = paths.choose(path, netem_works=True)
+    link.refuse_beyond(path, emulator)
+    assert all(len(line) < 400 for line in paths.qdiscs(path, emulator))
+    for name in topology.SIDES:
+        addresses = topology.origin_addresses(name, parameters.origins)
+        free = set(map(str, ip_network(topology.LAN[name]).hosts())) - {topology.GATEWAY[name]}
+        assert len(set(addresses) & free) == parameters.origins
+        redirector, origins = xrootd.side(name, topology.ENTRY[name], addresses, Path("/f"), Path("/r"))
+        servers = [*origins, *([redirector] if redirector else [])]
+        assert all(len(topology.Node(each.name, name, each.address).port) < 16 for each in servers)
+    assert all(
+        int(size) < 2**31
+        for text in topology.sysctls(parameters.tcp_buffer).values()
+        for size in text.split()
+    )
+
+
+def _on_kubernetes(configuration: Configuration, parameters: Parameters) -> None:
+    settings = configuration.testbed
+    assert isinstance(settings, Kubernetes)
+    if unfit := list(objects.unfit(settings)):
+        raise ConfigurationError([replace(problem, file=configuration.testbed_file) for problem in unfit])
+    naming = Naming("abc123", configuration.name, "x")
+    owner = objects.job(naming, settings, settings.start_time + configuration.sweep.measurement.bounds[1])
+    made = [owner]
+    for name in ("src", "dst"):
+        addresses = [str(ip_address("10.0.0.2") + number) for number in range(parameters.origins)]
+        redirector, origins = xrootd.side(name, "10.0.0.1", addresses, Path("/f"), Path("/r"))
+        servers = [*([redirector] if redirector else []), *origins]
+        pairs = [pair for pair in settings.paths.pairs if pair.rtt in (None, parameters.rtt)]
+        placed = pairs[0].source if name == "src" else pairs[0].destination
+        made += [
+            objects.server_pod(naming, settings, placed, server, number, parameters, owner)
+            for number, server in enumerate(servers)
+        ]
+    assert ApiClient().sanitize_for_serialization(made)
+    if settings.paths.kind == "netem":
+        assert commands("eth0", share(_path(parameters), parameters.origins), ["10.0.0.1"])
+
+
+def _on_simulation(configuration: Configuration, parameters: Parameters) -> None:
+    settings = configuration.testbed
+    assert isinstance(settings, Simulation)
+    found = model.solve(model.cells_of([parameters]), model.central(settings.parameters), settings.queues)[0]
+    assert np.isfinite(found).all()
+    assert (found > 0).all()
+    assert plan(parameters, settings.parameters, settings.queues, configuration.sweep.measurement)
+
+
+_PLANNED: Mapping[type, Callable[[Configuration, Parameters], None]] = {
+    Netns: _on_netns,
+    Kubernetes: _on_kubernetes,
+    Simulation: _on_simulation,
+}
+
+
+def _path(parameters: Parameters) -> paths.Path:
+    asked_for = (
+        parameters.rtt,
+        parameters.bandwidth,
+        parameters.loss,
+        parameters.mtu,
+        parameters.queue_limit,
+    )
+    return paths.Path(*asked_for)
