@@ -8,12 +8,14 @@ from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.problems import Problem, suggest
 from tpcsweep.configuration.testbeds import Kubernetes
 from tpcsweep.configuration.units import RATE, RTT, SIZE, show
-from tpcsweep.testbeds.rules import at_most, one_of
+from tpcsweep.testbeds.rules import at_most, enough_cores, one_of
 from tpcsweep.tools import TOOLS
 from tpcsweep.xrootd.releases import SYSTEM
 
 LARGEST_RTT = 2000.0
 """In ms, what netem is used for."""
+FEWEST_CORES = 0.01
+"""Of a container: kubelet gives it 1 ms of each 100 ms at least, whatever it is limited to."""
 
 
 def check(configuration: Configuration) -> list[Problem]:
@@ -81,6 +83,7 @@ def _servers(testbed: Kubernetes, file: str) -> list[Rule]:
         )
 
     rules = [
+        enough_cores(FEWEST_CORES, "kubelets set no quota of less than 1 ms in 100 ms"),
         Rule(("tool",), tool),
         Rule(("xrootd",), xrootd),
         one_of("layer", ["memory_to_memory"], "memory_to_memory: the files of pods are in memory"),

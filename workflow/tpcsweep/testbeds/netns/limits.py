@@ -15,9 +15,10 @@ from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.problems import Problem, suggest
 from tpcsweep.configuration.testbeds import Netns
 from tpcsweep.configuration.units import CORES, RATE, RTT, SIZE, show
+from tpcsweep.linux.quotas import FEWEST_CORES
 from tpcsweep.paths.plan import SMALLEST_RTT
 from tpcsweep.testbeds.netns.machine import emulator
-from tpcsweep.testbeds.rules import at_most
+from tpcsweep.testbeds.rules import at_most, enough_cores
 from tpcsweep.xrootd.releases import known
 
 IN_MEMORY = ("tmpfs", "ramfs")
@@ -107,6 +108,7 @@ def _rules(testbed: Netns, file: str, machine: Machine) -> list[Rule]:
 
     return [
         at_most("cores", cpus / 2, CORES, f", half of {cpus} ({cpus_of})"),
+        enough_cores(FEWEST_CORES, "the kernel has no quota of less than 1 ms in a second"),
         at_most("rtt", testbed.max_rtt, RTT, f" (max_rtt in {file})"),
         Rule(("rtt",), rtt),
         at_most("bandwidth", testbed.max_bandwidth, RATE, f" (max_bandwidth in {file})"),
