@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
@@ -15,6 +14,7 @@ from typing import Any
 import orjson
 import psutil
 
+from tpcsweep import locks
 from tpcsweep.configuration.parameters import complete
 from tpcsweep.files import replacing
 from tpcsweep.variables import NOT_MEASURED
@@ -125,20 +125,13 @@ def hold(folder: Path) -> None:
         ResultsInUseError: where another run has the folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    # Never closed: held until the end.
-    lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        holder = os.pread(lock, 20, 0).decode()
-        if holder in {str(process.pid) for process in psutil.Process().parents()}:
-            os.close(lock)
-            return
-        raise ResultsInUseError(
-            f"{folder}: another snakemake (pid {holder}) writes here: wait for its end"
-        ) from None
-    os.ftruncate(lock, 0)
-    os.pwrite(lock, str(os.getpid()).encode(), 0)
+        locks.take(folder / ".lock")  # never closed: held until the end
+    except locks.HeldError as held:
+        if held.pid not in {process.pid for process in psutil.Process().parents()}:
+            raise ResultsInUseError(
+                f"{folder}: another snakemake ({held}) writes here: wait for its end"
+            ) from None
 
 
 def _rescued(rescue: Path, path: Path) -> Path:

@@ -90,7 +90,7 @@ def require(_settings: Netns) -> None:
 def reap(_settings: Netns) -> list[str]:
     """Remove what dead owners have left on this machine, and say what it was; raises BusyError, TeardownError."""
     removed = []
-    with state.exclusive(state.Owner("reap", "", os.getpid(), "")):
+    with state.exclusive("snakemake reap"):
         for leftover in state.leftovers():
             removed.append(state.describe(leftover))
             state.teardown(leftover)
