@@ -43,6 +43,8 @@ DEPLOYING = 4.0
 """Seconds in which a deployment comes up, about."""
 CELL = 2.0
 """Seconds of a cell."""
+SAID = 8000
+"""Characters of what runs have said that are shown where there was something to count: their ends."""
 PARAMETERS = {"rtt": "2 ms", "bandwidth": "100 Mbit/s", "file_size": "2 MiB", "tool": "curl"}
 AXES = {"origins": [1, 2], "streams": [1, 2]}
 MEASUREMENT = {"until": "seconds", "seconds": f"{CELL:g} s", "interval": "20 ms"}
@@ -383,7 +385,7 @@ class Campaign:
         found["gone"] = gone()
         self._note(fault, landed, f"{run.done}, {moment}", found)
         if any(found.values()):
-            sys.stderr.write(said)
+            sys.stderr.write(said[-SAID:])
 
     def _prepare(self, random: Random) -> None:
         """Remove some cells, all those among them that nobody would keep, lest they are counted again."""
