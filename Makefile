@@ -5,6 +5,9 @@ BIN := .venv/bin
 SUITE := trixie
 # Of the fuzzer.
 INPUTS := 10000
+# How long a campaign takes.
+MINUTES := 30
+# The same makes the same choices, of the fuzzer and of a campaign.
 SEED := 0
 
 define REPORT
@@ -14,7 +17,7 @@ print(report if report.exists() else "")
 endef
 export REPORT
 
-.PHONY: sweep help setup setup-test test test-fast test-real test-debians test-machine test-on test-cluster coverage cluster docs fuzz lint lock
+.PHONY: sweep help setup setup-test test test-fast test-real test-debians test-machine test-on test-cluster campaign coverage cluster docs fuzz lint lock
 .DELETE_ON_ERROR:
 
 sweep: setup ## set up what is needed, run the configured sweep, print where its report is
@@ -55,6 +58,9 @@ test-on: setup-test ## set-up, a sweep and a part of the tests on a bare Debian,
 test-cluster: setup-test ## the tests on Kubernetes; needs root and Go
 	$(BIN)/python -m tests.cluster.local.build
 	$(BIN)/python -m pytest tests/cluster --numprocesses=2 --dist=loadfile --durations=15 --durations-min=5
+
+campaign: setup-test ## do something to a sweep at random, MINUTES=30 SEED=0, and count what is lost; needs root
+	$(BIN)/python -m tests.real.campaign $(MINUTES) $(SEED)
 
 coverage: setup-test ## which lines the tests in test-machine run
 	$(BIN)/python -m pytest tests/unit tests/real --cov=tpcsweep --cov-report=term

@@ -31,3 +31,5 @@ def test_quotas_hold_on_both_sides(three_a_side: Site) -> None:
     for side in ("source", "destination"):
         assert found["summary"][f"{side}_cpu"] < 0.3 * 1.15
     assert found["summary"]["destination_throttled"] > 0.2
+    quotas = three_a_side.provenance["quotas"]
+    assert quotas == {side: {"cores": 0.3, "period": 100.0} for side in ("src", "dst")}

@@ -37,7 +37,7 @@ def test_a_cell_is_measured_over_netem(found: dict[str, Any]) -> None:
 
 def test_the_quota_is_that_of_cgroup_version_2(found: dict[str, Any]) -> None:
     assert found["provenance"]["cgroup_version"] == 2
-    assert found["quota"] == ["20000", "100000"]
+    assert found["provenance"]["quotas"]["dst"] == {"cores": 0.2, "period": 100.0}
     assert found["summary"]["destination_cpu"] > 0
 
 

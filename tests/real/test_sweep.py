@@ -87,7 +87,7 @@ def test_another_fixed_parameter_measures_all_again_also_after_a_job_that_failed
 
 def test_cells_have_the_fields_that_they_have_on_clusters(measured: Sweep) -> None:
     for path in measured.cells():
-        assert differing(json.loads(path.read_bytes()), "cgroup_version", "xrootd") == {}
+        assert differing(json.loads(path.read_bytes()), "cgroup_version", "quotas", "xrootd") == {}
 
 
 def test_no_secret_is_in_any_result(measured: Sweep) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.linux.cgroups import PERIOD_US, Cgroup
+from tpcsweep.linux import quotas
 from tpcsweep.paths.plan import queue_bytes
 from tpcsweep.testbeds.netns.site import Site
 
@@ -55,21 +55,13 @@ def quota(side: str, cores: float) -> Callable[[Site], AbstractContextManager[No
     @contextlib.contextmanager
     def arranged(site: Site) -> Iterator[None]:
         group = site.client_group if side == "client" else site.sides[side].groups[0]
-        _limit(group, round(cores * PERIOD_US))
+        group.limit(quotas.quota(cores))
         try:
             yield
         finally:
-            _limit(group, None)
+            group.limit(None)
 
     return arranged
-
-
-def _limit(group: Cgroup, microseconds: int | None) -> None:
-    folder = group.tree.cpu / group.name
-    if group.tree.version == 2:
-        (folder / "cpu.max").write_text(f"{microseconds or 'max'} {PERIOD_US}")
-    else:
-        (folder / "cpu.cfs_quota_us").write_text(str(microseconds or -1))
 
 
 @contextlib.contextmanager

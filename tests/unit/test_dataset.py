@@ -45,6 +45,20 @@ def summary(sweep: tuple[Path, dict[Path, dict[str, Any]]]) -> xr.Dataset:
     return xr.load_dataset(sweep[0])
 
 
+def test_cells_that_were_measured_under_conditions_of_their_own_fold_with_the_others(tmp_path: Path) -> None:
+    axes = {"cores": [0.005, 0.1], "repetition": [1]}
+    specs = synthetic.write_sweep(tmp_path, axes)
+    path, spec = next(iter(specs.items()))
+    conditions = {"cpu_period": 200_000}
+    path.write_bytes(
+        orjson.dumps(orjson.loads(path.read_bytes()) | {"spec": spec | {"conditions": conditions}})
+    )
+    with pytest.raises(dataset.DatasetError, match=r"conditions is .*, not absent"):
+        dataset.fold(specs, axes, specs.values())
+    specs[path] = spec | {"conditions": conditions}
+    assert dataset.fold(specs, axes, specs.values()).summary.throughput.notnull().all()
+
+
 def test_labelled_selection_works(summary: xr.Dataset) -> None:
     best = summary.throughput.sel(rtt=50, origins=1).max("streams")
     assert best.dims == ("cores", "repetition")

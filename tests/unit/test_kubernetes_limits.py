@@ -231,6 +231,12 @@ PATHS = f"the paths in {FILE}"
             f"at most 409 MiB: 10 files in 4 GiB (memory in {FILE}, of one origin)",
         ),
         (
+            {"origins": [1, 4], "cores": [0.02]},
+            NODES,
+            "cores[0]: given 0.02 with origins 4, allowed: at least 0.04, as each origin has its part of them, and "
+            "kubelets set no quota of less than 1 ms in 100 ms",
+        ),
+        (
             {"origins": [1, 3]},
             networks(5, 3),
             "origins[1]: given 3 with rtt 5 ms, allowed: at most 2: paths.pairs[1].destination in "

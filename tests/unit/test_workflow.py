@@ -49,6 +49,14 @@ def test_the_default_target_can_be_planned_with_results_beside_it() -> None:
     assert not (ROOT / "results/nowhere").exists()
 
 
+def test_planning_makes_no_folder_wherever_results_are_to_be(tmp_path: Path) -> None:
+    below = tmp_path / "nowhere"
+    for results in (below, os.path.relpath(below, ROOT)):
+        done = snakemake("-n", "--config", "sweep=smoke", f"results={results}")
+        assert done.returncode == 0, done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_notebooks_of_a_sweep_are_in_its_report_alone(tmp_path: Path) -> None:
     figure = f"{tmp_path}/mtu/figures/curves.png"
     done = snakemake("-n", "--config", "sweep=mtu", f"results={tmp_path}")

@@ -27,8 +27,6 @@ def main() -> None:
     request = Request("uml", "deployment", WANTED, (), 0.0, Path(owner.logs), print)
     with state.exclusive(owner), brought_up(settings, request, owner) as site:
         found = measure(site, WANTED, Measurement(min_time=8, max_time=10), "u", lambda *_: None)
-        group = site.sides["dst"].groups[0]
-        found["quota"] = (group.tree.cpu / group.name / "cpu.max").read_text().split()
         found["provenance"] = site.provenance
     tree = cgroups.hierarchy()
     found["left"] = [group.name for group in cgroups.named(tree, "tpc-")] + [

@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from tpcsweep.configuration import bounds, yaml_file
 from tpcsweep.configuration.imports import Import
-from tpcsweep.configuration.parameters import WORD, AnyText, Text
+from tpcsweep.configuration.parameters import CONDITIONS, WORD, AnyText, Text
 from tpcsweep.configuration.problems import (
     ConfigurationError,
     Problem,
@@ -234,12 +234,14 @@ def wanted(configuration: Configuration, cell: Cell) -> dict[str, Any]:
     It holds what a measurement depends on and nothing of the grid's shape, so that a new value on an axis
     leaves the cells that there are alone. It is the same after a round trip through JSON.
     """
+    conditions = configuration.testbed.conditions(cell.parameters)
     return {
         "format": FORMAT,
         "sweep": configuration.name,
         "parameters": cell.parameters.model_dump(),
         "repetition": cell.repetition,
         **configuration.shared,
+        **({CONDITIONS: conditions} if conditions else {}),
     }
 
 

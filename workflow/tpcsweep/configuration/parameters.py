@@ -117,6 +117,9 @@ CELL = tuple(name for name in Parameters.model_fields if name not in DEPLOYMENT)
 BEFORE: Mapping[str, Value] = {"xrootd": SYSTEM, "authorization": "usual", "encryption": "usual"}
 """What cells had that were measured before a parameter was known: their specifications do not name it."""
 
+CONDITIONS = "conditions"
+"""The key of a specification that has what follows on a testbed from a cell's parameters; most have none."""
+
 
 def complete(specification: Mapping[str, Any]) -> dict[str, Any]:
     """Give a cell's specification with what it does not name, as it is older than some parameter."""

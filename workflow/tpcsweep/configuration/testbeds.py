@@ -17,10 +17,11 @@ from pydantic import AfterValidator, Field, model_validator
 
 from tpcsweep.configuration import bounds
 from tpcsweep.configuration.claim_names import ClaimName
-from tpcsweep.configuration.parameters import AnyText, Strict, Text, Value, Word
+from tpcsweep.configuration.parameters import AnyText, DeploymentParameters, Strict, Text, Value, Word
 from tpcsweep.configuration.physics import Physics
 from tpcsweep.configuration.problems import Fault, fault, refuse
 from tpcsweep.configuration.units import RATE, RTT, show
+from tpcsweep.linux.quotas import FEWEST_CORES, PERIOD, quota
 from tpcsweep.paths.plan import LARGEST
 from tpcsweep.xrootd.releases import RECOMMENDED, SYSTEM
 
@@ -104,6 +105,13 @@ class _Settings(Strict):
         """What of it a cell is measured under, beside its name: nothing where cells say what was found."""
         return {}
 
+    def conditions(self, _wanted: DeploymentParameters) -> dict[str, Value]:
+        """What a cell with these parameters is measured under that is not so for others: another one makes it stale.
+
+        What is as usual is not named, so that cells stay as they are that were measured before there was anything else.
+        """
+        return {}
+
     def defaults(self) -> dict[str, Value]:
         """Give the parameters that a sweep leaves out, where the testbed says what they are."""
         return {}
@@ -152,6 +160,14 @@ class Netns(_Settings):
     @property
     def own_releases(self) -> dict[str, FilePath]:
         return {release.name: FilePath(release.path) for release in self.releases}
+
+    def conditions(self, wanted: DeploymentParameters) -> dict[str, Value]:
+        """Give the scheduling period of small CPU quotas, in µs; all others have the usual one."""
+        if wanted.cores is None:
+            return {}
+        # Fewer cores are refused before they are measured; what is there may be looked at.
+        period = quota(max(wanted.cores / wanted.origins, FEWEST_CORES)).period
+        return {} if period == PERIOD else {"cpu_period": period}
 
     def defaults(self) -> dict[str, Value]:
         """Give the release that sweeps have that name none: not the system's, which may crash."""

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from tpcsweep.configuration import cell_file
-from tpcsweep.configuration.parameters import Value, complete
+from tpcsweep.configuration.parameters import CONDITIONS, Value, complete
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset.series import Record, record_of
 from tpcsweep.dataset.summary import Row, hole, row_of
@@ -123,7 +123,7 @@ class Reader:
 
     def _fixed(self, spec: Mapping[str, Any]) -> dict[str, Any]:
         return {
-            **spec,
+            **{key: value for key, value in spec.items() if key != CONDITIONS},
             "parameters": {k: v for k, v in spec["parameters"].items() if k not in self._places},
             REPETITION: None if REPETITION in self._places else spec[REPETITION],
         }

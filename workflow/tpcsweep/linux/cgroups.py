@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """CPU quotas and CPU accounting by cgroups, version 1 and 2.
 
-Sources: Linux kernel, Documentation/scheduler/sched-bwc.rst (v1: cpu.cfs_quota_us, cpu.stat) and
+Sources: Linux kernel, Documentation/scheduler/sched-bwc.rst (v1: cpu.cfs_quota_us, cpu.cfs_period_us, cpu.stat) and
 Documentation/admin-guide/cgroup-v2.rst (cpu.max, cpu.stat).
 """
 
@@ -13,8 +13,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-PERIOD_US = 100_000
-"""Scheduling period of a quota, the kernel's and Kubernetes' default."""
+from tpcsweep.linux.quotas import PERIOD, Quota, quota
 
 REMOVE_SECONDS = 2.0
 
@@ -65,20 +64,48 @@ class Cgroup:
         return tuple(dict.fromkeys(root / self.name for root in roots))
 
     def create(self, cores: float | None = None) -> Cgroup:
-        """Make the group, with a quota of CPU cores or none; raises CgroupError."""
+        """Make the group, with a quota of CPU cores or none.
+
+        Raises:
+            CgroupError: if the machine's cgroups cannot be used.
+            ValueError: for fewer cores than a quota can be; see `quotas.quota`.
+        """
         if self.tree.version == 2:
             _delegate_cpu(self.tree.cpu)
         for folder in self.folders:
             folder.mkdir()
         if cores is not None:
-            quota = max(1000, round(cores * PERIOD_US))  # the kernel refuses less than 1 ms
-            cpu = self.tree.cpu / self.name
-            if self.tree.version == 2:
-                (cpu / "cpu.max").write_text(f"{quota} {PERIOD_US}")
-            else:
-                (cpu / "cpu.cfs_period_us").write_text(str(PERIOD_US))
-                (cpu / "cpu.cfs_quota_us").write_text(str(quota))
+            self.limit(quota(cores))
         return self
+
+    def limit(self, allowed: Quota | None) -> None:
+        """Give the group another quota; None: none.
+
+        Raises:
+            CgroupError: if the kernel refuses it, as where a group above has less.
+        """
+        cpu = self.tree.cpu / self.name
+        if self.tree.version == 2:
+            settings = [("cpu.max", f"{allowed.time} {allowed.period}" if allowed else f"max {PERIOD}")]
+        else:
+            settings = [("cpu.cfs_quota_us", "-1")]  # whatever the quota was, any period may be set then
+            if allowed:
+                settings += [
+                    ("cpu.cfs_period_us", f"{allowed.period}"),
+                    ("cpu.cfs_quota_us", f"{allowed.time}"),
+                ]
+        for name, value in settings:
+            try:
+                (cpu / name).write_text(value)
+            except OSError as error:
+                raise CgroupError(f"{cpu / name} cannot be {value}: {error.strerror}") from error
+
+    def quota(self) -> Quota | None:
+        """Give the quota that is in force, by what the kernel says; None where there is none."""
+        cpu = self.tree.cpu / self.name
+        names = ("cpu.max",) if self.tree.version == 2 else ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+        allowed, period = " ".join((cpu / name).read_text() for name in names).split()
+        return None if allowed in ("max", "-1") else Quota(int(allowed), int(period))
 
     def entry(self) -> list[str]:
         """Give a prefix for a command line that starts the command inside the group, so that all it does is counted."""

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
-from tpcsweep.files import write_json
+from tpcsweep.files import replacing
 from tpcsweep.flags import FLAGS, Grade, graded
 
 if TYPE_CHECKING:
@@ -43,7 +43,9 @@ class Run(TypedDict):
 
 def begin(folder: Path, cells: int) -> None:
     """Note at the start of a run how many cells it will measure; its jobs count them down."""
-    write_json(folder / FILE, Run(cells=cells, done=0, began=time.time(), left_out=[], damaged=[]))
+    with replacing(folder / FILE) as part:
+        part.touch(mode=0o600)  # jobs lock it, and nobody else may
+        part.write_text(json.dumps(Run(cells=cells, done=0, began=time.time(), left_out=[], damaged=[])))
 
 
 def quieten() -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import errno
-import fcntl
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
@@ -16,6 +15,7 @@ from typing import Any
 import orjson
 import psutil
 
+from tpcsweep import locks
 from tpcsweep.configuration import cell_file
 from tpcsweep.configuration.cell_file import DamagedError
 from tpcsweep.configuration.parameters import complete
@@ -178,22 +178,14 @@ def hold(folder: Path) -> None:
     path = folder / ".lock"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # Never closed: held until the end. No link, as a folder that somebody has sent may lead elsewhere by one.
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW)
+        locks.take(path)  # never closed: held until the end
+    except locks.HeldError as held:
+        if held.pid not in {process.pid for process in psutil.Process().parents()}:
+            raise ResultsInUseError(
+                f"{folder}: another snakemake ({held}) writes here: wait for its end"
+            ) from None
     except OSError as error:
         raise ResultsError(f"{path}: {error.strerror}: {_ELSEWHERE}") from error
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        holder = os.pread(lock, 20, 0).decode()
-        if holder in {str(process.pid) for process in psutil.Process().parents()}:
-            os.close(lock)
-            return
-        raise ResultsInUseError(
-            f"{folder}: another snakemake (pid {holder}) writes here: wait for its end"
-        ) from None
-    os.ftruncate(lock, 0)
-    os.pwrite(lock, str(os.getpid()).encode(), 0)
 
 
 def require_folder(folder: Path) -> Path:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from tpcsweep.configuration.checks import Rule
-from tpcsweep.configuration.units import COUNT, RATE, RTT, Dimension, show
+from tpcsweep.configuration.units import CORES, COUNT, RATE, RTT, Dimension, show
 from tpcsweep.xrootd.servers import MOST_ORIGINS
 
 PORTS = 28_232
@@ -27,6 +27,23 @@ def at_most(name: str, limit: float, unit: Dimension, source: str = "") -> Rule:
         return None if value is None or value <= limit else f"at most {show(limit, unit)}{source}"
 
     return Rule((name,), allowed)
+
+
+def enough_cores(least: float, why: str) -> Rule:
+    """Each origin has at least so many cores, where there is a quota.
+
+    Args:
+        least: The fewest cores of one origin.
+        why: What follows it in messages.
+    """
+
+    def allowed(cores: float | None, origins: int) -> str | None:
+        fewest = round(least * origins, 6)
+        if cores is None or cores >= fewest:
+            return None
+        return f"at least {show(fewest, CORES)}, as each origin has its part of them, and {why}"
+
+    return Rule(("cores", "origins"), allowed)
 
 
 def one_of(name: str, values: Collection[object], allowed: str) -> Rule:

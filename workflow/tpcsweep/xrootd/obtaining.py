@@ -8,7 +8,6 @@ on this machine, on its successor and in a container image alike.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -19,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tpcsweep import locks
 from tpcsweep.files import write_json
 from tpcsweep.xrootd.building import OPTIONS, TARGETS, build
 from tpcsweep.xrootd.releases import (
@@ -90,12 +90,13 @@ def _making(folder: Path) -> Iterator[None]:
     """One release at a time is made, whoever asks."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / "lock").open("w")
+        lock = locks.take(folder / "lock", waiting=lambda _: None)
     except OSError as error:
         raise ReleaseError(f"{folder}: {error.strerror}; TPCSWEEP_CACHE names another cache") from error
-    with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
         yield
+    finally:
+        os.close(lock)
 
 
 def _make(name: str, folder: Path, stage: Stage) -> None:

@@ -9,9 +9,12 @@ from tpcsweep.configuration.problems import Problem, suggest
 from tpcsweep.configuration.testbeds import Kubernetes
 from tpcsweep.configuration.units import RATE, RTT, SIZE, show
 from tpcsweep.paths.plan import LARGEST_BANDWIDTH, SMALLEST_BANDWIDTH, SMALLEST_RTT
-from tpcsweep.testbeds.rules import at_most, emulated, one_of, served
+from tpcsweep.testbeds.rules import at_most, emulated, enough_cores, one_of, served
 from tpcsweep.tools import TOOLS
 from tpcsweep.xrootd.releases import SYSTEM
+
+FEWEST_CORES = 0.01
+"""Of a container: kubelet gives it 1 ms of each 100 ms at least, whatever it is limited to."""
 
 
 def check(configuration: Configuration) -> list[Problem]:
@@ -87,6 +90,7 @@ def _servers(testbed: Kubernetes, file: str) -> list[Rule]:
         )
 
     rules = [
+        enough_cores(FEWEST_CORES, "kubelets set no quota of less than 1 ms in 100 ms"),
         Rule(("tool",), tool),
         Rule(("xrootd",), xrootd),
         one_of("layer", ["memory_to_memory"], "memory_to_memory: the files of pods are in memory"),

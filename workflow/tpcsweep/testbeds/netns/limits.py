@@ -15,9 +15,10 @@ from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.problems import Problem, suggest
 from tpcsweep.configuration.testbeds import Netns
 from tpcsweep.configuration.units import CORES, RATE, RTT, SIZE, show
+from tpcsweep.linux.quotas import FEWEST_CORES
 from tpcsweep.paths.plan import LARGEST, LARGEST_BANDWIDTH, SMALLEST_RTT
 from tpcsweep.testbeds.netns.machine import emulator
-from tpcsweep.testbeds.rules import at_most, emulated, served
+from tpcsweep.testbeds.rules import at_most, emulated, enough_cores, served
 from tpcsweep.xrootd.releases import ReleaseError, known, read
 
 IN_MEMORY = ("tmpfs", "ramfs")
@@ -113,6 +114,7 @@ def _rules(testbed: Netns, file: str, machine: Machine) -> list[Rule]:
 
     return [
         at_most("cores", cpus / 2, CORES, f", half of {cpus} ({cpus_of})"),
+        enough_cores(FEWEST_CORES, "the kernel has no quota of less than 1 ms in a second"),
         at_most("rtt", testbed.max_rtt, RTT, f" (max_rtt in {file})"),
         at_most("bandwidth", testbed.max_bandwidth, RATE, f" (max_bandwidth in {file})"),
         *emulated(machine.smallest_rtt, machine.largest_bandwidth),

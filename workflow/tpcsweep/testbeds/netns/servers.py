@@ -243,7 +243,9 @@ class Servers:
         (server.folder / "xrootd.cfg").write_text(text)
 
     def _run(self, server: Server, program: str) -> None:
-        files = ["-c", str(server.folder / "xrootd.cfg"), "-l", str(_log(server, program))]
+        # Beside the file of its pid it writes another one, which older releases leave in /tmp otherwise.
+        pid = server.folder / f"{program}.{server.name}.pid"
+        files = ["-c", str(server.folder / "xrootd.cfg"), "-l", str(_log(server, program)), "-s", str(pid)]
         self.processes.start(
             server.name, [*IDENTITY, *self.release.command(program), *files], server.folder, program=program
         )

@@ -10,7 +10,6 @@ deployment is up: whoever holds it may take every folder found for a leftover.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import secrets
@@ -23,6 +22,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
+from tpcsweep import locks
 from tpcsweep.linux import cgroups
 from tpcsweep.linux.namespaces import FOLDER
 from tpcsweep.testbeds import TeardownError, take_all_steps
@@ -55,8 +55,8 @@ def prefix(identifier: str) -> str:
 
 
 @contextlib.contextmanager
-def exclusive(owner: Owner, waiting: Callable[[str], None] | None = None) -> Iterator[None]:
-    """Hold the machine for the length of a `with`; the kernel's lock goes with its holder, kill -9 included.
+def exclusive(owner: Owner | str, waiting: Callable[[str], None] | None = None) -> Iterator[None]:
+    """Hold the machine for the length of a `with`; others are told of the owner.
 
     If another one holds it, `waiting` is told who, and that one is waited for.
 
@@ -64,28 +64,24 @@ def exclusive(owner: Owner, waiting: Callable[[str], None] | None = None) -> Ite
         BusyError: if there is no `waiting`, and another one holds the machine.
     """
     STATE.mkdir(mode=0o711, exist_ok=True)
-    with (STATE / "lock").open("a+") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.seek(0)
-            holder = lock.read() or "another process"
-            if waiting is None:
-                raise BusyError(
-                    f"a deployment is up on this machine: {holder}. End that sweep first (Ctrl-C, or kill its pid)."
-                ) from None
-            waiting(holder)
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        lock.truncate(0)
-        lock.write(f"{owner}, pid {owner.pid}")
-        lock.flush()
+    try:
+        lock = locks.take(STATE / "lock", str(owner), waiting)
+    except locks.HeldError as held:
+        raise BusyError(
+            f"a deployment is up on this machine: {held}. End that sweep first (Ctrl-C, or kill its pid)."
+        ) from None
+    try:
         yield
+    finally:
+        os.close(lock)
 
 
 def create(owner: Owner) -> Path:
     folder = STATE / secrets.token_hex(3)
     folder.mkdir(mode=0o711)
-    (folder / "owner.json").write_text(json.dumps(asdict(owner)))
+    # Whoever removes what is left may be elsewhere.
+    logs = str(Path(owner.logs).resolve())
+    (folder / "owner.json").write_text(json.dumps(asdict(owner) | {"logs": logs}))
     return folder
 
 
@@ -95,10 +91,16 @@ def leftovers() -> list[Path]:
 
 
 def describe(folder: Path) -> str:
+    owner = _owner(folder)
+    return f"{folder.name}: {owner}" if owner else f"{folder.name} (owner unknown)"
+
+
+def _owner(folder: Path) -> Owner | None:
+    """Read whose a deployment is; None where it was killed before it had said so."""
     try:
-        return f"{folder.name}: {Owner(**json.loads((folder / 'owner.json').read_text()))}"
+        return Owner(**json.loads((folder / "owner.json").read_text()))
     except (OSError, ValueError, TypeError):
-        return f"{folder.name} (owner unknown)"
+        return None
 
 
 def teardown(folder: Path, children: list[subprocess.Popen[bytes]] | None = None) -> None:
@@ -152,12 +154,15 @@ def _kill(name: str, children: list[subprocess.Popen[bytes]]) -> None:
 
 
 def _save_logs(folder: Path) -> None:
-    """Copy the servers' logs to where the owner wanted them, without the tokens that servers log."""
-    # A deployment that was killed before it had servers may not even have an owner's name.
-    for log in sorted(folder.glob("nodes/*/*.log")):
-        logs = Path(json.loads((folder / "owner.json").read_text())["logs"])
-        logs.mkdir(parents=True, exist_ok=True)
-        (logs / log.name).write_text(xrootd.without_secrets(log.read_text(errors="replace")))
+    """Copy the servers' logs to where the owner wanted them, without the tokens that servers log.
+
+    Where that folder has gone, its results have, too. One without a root was the owner's, who may have been elsewhere.
+    """
+    owner = _owner(folder)
+    logs = Path(owner.logs) if owner else Path()
+    if logs.is_absolute() and logs.is_dir():
+        for log in sorted(folder.glob("nodes/*/*.log")):
+            (logs / log.name).write_text(xrootd.without_secrets(log.read_text(errors="replace")))
 
 
 def _unmount(folder: Path) -> None:

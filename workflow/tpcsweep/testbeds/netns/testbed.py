@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -100,7 +100,7 @@ def reap(_settings: Netns) -> list[str]:
             "what deployments leave on this machine is root's: run `snakemake reap` as root"
         )
     removed = []
-    with state.exclusive(state.Owner("reap", "", os.getpid(), "")):
+    with state.exclusive("snakemake reap"):
         for leftover in state.leftovers():
             removed.append(state.describe(leftover))
             state.teardown(leftover)
@@ -199,7 +199,7 @@ class _Deployment:
             monitor=monitor,
             commands=self.commands,
             servers=started,
-            provenance=self._provenance(nodes, link, measured, seconds),
+            provenance=self._provenance(nodes, sides, link, measured, seconds),
             rtt_idle=measured.rtt.median,
             bandwidth_found=measured.bandwidth,
             path_slow=measured.slow,
@@ -309,7 +309,12 @@ class _Deployment:
         return received
 
     def _provenance(
-        self, nodes: list[topology.Node], link: Link, measured: Measured, seconds: dict[str, float]
+        self,
+        nodes: list[topology.Node],
+        sides: dict[str, Side],
+        link: Link,
+        measured: Measured,
+        seconds: dict[str, float],
     ) -> dict[str, Any]:
         return {
             **provenance.machine(),
@@ -319,6 +324,7 @@ class _Deployment:
             "path": {"measured": asdict(measured), **link.describe()},
             "sysctls": self._sysctls(nodes),
             "cgroup_version": self.tree.version,
+            "quotas": {name: _quota(side.groups) for name, side in sides.items()},
             "seconds": {name: round(value, 3) for name, value in seconds.items()},
         }
 
@@ -336,3 +342,12 @@ class _Deployment:
                 route[route.index("congctl") + 1] if "congctl" in route else ""
             )
         return values
+
+
+def _quota(groups: Iterable[Cgroup]) -> dict[str, float] | None:
+    """Give the CPU cores that a side's origins have together by what the kernel says, and their period in ms."""
+    quotas = [quota for group in groups if (quota := group.quota())]
+    if not quotas:
+        return None
+    cores = sum(quota.cores for quota in quotas)
+    return {"cores": round(cores, 6), "period": quotas[0].period / 1000}

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which scheduling period makes a small CPU quota smooth? Cells with others than 100 ms, each beside one with 100 ms.
+
+    python -m benchmarks.quotas [ROUNDS]      as root, on a machine with nothing else to do; nine minutes a round
+
+One deployment (1+1 origins, curl, files of 16 MiB, a path of 1 Gbit/s and 2 ms) without a quota of its own; each cell
+gives both origins one. A round has every number of cores, number of streams, and period that the kernel takes, in
+random order. A row is of one number of cores and one period:
+
+- ratio: throughput over that with 100 ms of the same round, cores and streams; the median and quartiles of all pairs
+- spread: in a round, the most over the least throughput of different numbers of streams; the median and range of
+  rounds. A quota is the same CPU time whatever the streams, so that a period is the better the nearer this is to 1
+- used: CPU time of the destination over its quota; more than 1 is what the kernel gave before it looked
+- throttled: the share of periods in which the destination's quota was spent
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+import statistics
+import sys
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.sweep import Measurement
+from tpcsweep.linux.quotas import LONGEST_PERIOD, PERIOD, SHORTEST_QUOTA, Quota
+from tpcsweep.measure.cell import measure
+from tpcsweep.testbeds.netns.site import Site
+from tpcsweep.xrootd.releases import RECOMMENDED
+
+from benchmarks.site import site_of
+
+CORES = (0.025, 0.05, 0.1)
+STREAMS = (1, 4, 16)
+PERIODS = (10_000, 20_000, 50_000, PERIOD, 200_000, 500_000, LONGEST_PERIOD)
+CELL = Measurement(until="seconds", seconds=8)
+FILE = 16 << 20
+SEED = 1
+
+
+class Cell(NamedTuple):
+    """What was found in a cell."""
+
+    round: int
+    cores: float
+    streams: int
+    period: int
+    """In µs."""
+    throughput: float | None
+    """Gbit/s, mean over the whole cell; None where it failed."""
+    used: float
+    """CPU of the destination over its quota."""
+    throttled: float
+
+
+def main(rounds: int) -> None:
+    """Measure, and print the table."""
+    order = random.Random(SEED)
+    cells = []
+    with site_of(["curl"], max(STREAMS), rtt=2.0, bandwidth=1.0, xrootd=RECOMMENDED) as site:
+        for number in range(rounds):
+            for cell in measured(site, number, order):
+                print(cell, file=sys.stderr, flush=True)
+                cells.append(cell)
+    print("| cores | period, ms | ratio | spread | used | throttled | failed |")
+    print("|---|---|---|---|---|---|---|")
+    for cores, period in settings():
+        print(row(cores, period, cells))
+
+
+def settings() -> list[tuple[float, int]]:
+    """Cores and periods of which the kernel takes the quota."""
+    return [
+        (cores, period)
+        for cores, period in itertools.product(CORES, PERIODS)
+        if cores * period >= SHORTEST_QUOTA
+    ]
+
+
+def measured(site: Site, number: int, order: random.Random) -> Iterator[Cell]:
+    """Measure every cell of a round."""
+    chosen = list(itertools.product(settings(), STREAMS))
+    order.shuffle(chosen)
+    groups = [group for side in site.sides.values() for group in side.groups]
+    for (cores, period), streams in chosen:
+        for group in groups:
+            group.limit(Quota(round(cores * period), period))
+        wanted = Parameters(tool="curl", streams=streams, file_size=FILE, cores=cores)
+        found = measure(site, wanted, CELL, f"r{number}s{streams}c{cores}p{period}", lambda *_: None)
+        for group in groups:
+            group.limit(None)  # what is left to be done between cells is done soon
+        summary = found["summary"]
+        yield Cell(
+            number,
+            cores,
+            streams,
+            period,
+            summary["throughput_average"] if found["status"] == "ok" else None,
+            (summary["destination_cpu"] or math.nan) / cores,
+            summary["destination_throttled"] or 0.0,
+        )
+
+
+def row(cores: float, period: int, cells: list[Cell]) -> str:
+    """One line of the table."""
+    usual = {(cell.round, cell.streams): cell.throughput for cell in _of(cells, cores, PERIOD)}
+    here = _of(cells, cores, period)
+    ratios = [
+        cell.throughput / beside
+        for cell in here
+        if cell.throughput and (beside := usual[cell.round, cell.streams])
+    ]
+    spreads = []
+    for _, of_round in itertools.groupby(
+        here, key=lambda cell: cell.round
+    ):  # they are in the order of rounds
+        rates = [cell.throughput for cell in of_round if cell.throughput]
+        if rates:
+            spreads.append(max(rates) / min(rates))
+    columns = [
+        f"{cores:g}",
+        f"{period / 1000:g}",
+        _middle(ratios, quartiles=True),
+        _middle(spreads),
+        _middle([cell.used for cell in here]),
+        _middle([cell.throttled for cell in here]),
+        f"{sum(cell.throughput is None for cell in here)} of {len(here)}",
+    ]
+    return f"| {' | '.join(columns)} |"
+
+
+def _of(cells: list[Cell], cores: float, period: int) -> list[Cell]:
+    return [cell for cell in cells if (cell.cores, cell.period) == (cores, period)]
+
+
+def _middle(values: list[float], *, quartiles: bool = False) -> str:
+    """The median with quartiles or, of few values, the range."""
+    values = [value for value in values if math.isfinite(value)]
+    if not values:
+        return "–"
+    low, high = min(values), max(values)
+    if quartiles and len(values) > 2:
+        low, _, high = statistics.quantiles(values, n=4, method="inclusive")
+    return f"{statistics.median(values):.2f} ({low:.2f} to {high:.2f})"
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 3)

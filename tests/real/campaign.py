@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The campaign on this machine: deployments in network namespaces, beside namespaces, groups and processes of others.
+
+    make campaign [MINUTES=30] [SEED=1]        as root, on a machine with no other deployment; not part of `make test`
+
+It prints each iteration and ends with the table of docs/faults.md. Its exit status is 1 if there was anything to count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+from tpcsweep.configuration.loading import Configuration, load
+from tpcsweep.linux.cgroups import Cgroup, hierarchy
+from tpcsweep.linux.namespaces import FOLDER
+from tpcsweep.testbeds.netns import state
+
+from tests.support.campaign import Fault, Run, campaign, filled, lives, signalled, sleeping, stopped
+from tests.support.leftovers import present
+from tests.support.workflow import ROOT, Sweep
+
+ROOM = "64m"
+"""For results, which some faults fill."""
+OTHERS = ("tpc-mine", "tpc-abcdef-src1", "tpc", "other")
+"""Namespaces and groups of others, whatever they are called: no folder is a deployment of theirs."""
+
+
+class Machine:
+    """This machine, as a target."""
+
+    def __init__(self) -> None:
+        self.faults = (
+            Fault("a process of the deployment is killed", "kill", _killed),
+            Fault("a process of the deployment crashes", "kill", _crashed),
+            Fault("a process of the deployment is stopped", "stop", _process_stopped),
+            Fault("all processes of the deployment are killed", "kill", _all_killed),
+            Fault("the destination has no room", "fill", _destination_full),
+            Fault("the path is cut for a moment", "cut", _cut_for_a_moment),
+            Fault("the path is cut", "cut", _cut),
+            Fault("a namespace is removed", "cut", _namespace_removed),
+            Fault("the deployment's folder says nothing", "corrupt", _owner_forgotten),
+        )
+
+    def sweep(self, folder: Path) -> Sweep:
+        return Sweep(folder, "campaign")
+
+    def configuration(self, sweep: Sweep) -> Configuration:
+        files = {"sweep": str(sweep.folder / f"{sweep.name}.yaml"), "results": str(sweep.folder / "results")}
+        return load(files | {"testbed": "netns"}, ROOT)
+
+    def up(self) -> bool:
+        return bool(state.leftovers())
+
+    def present(self) -> dict[str, set[str]]:
+        shared = {f"{path} of {path.stat().st_mtime}" for path in Path("/tmp").glob("*.anon.env")}
+        return {**present(), "shared": shared}
+
+    @contextlib.contextmanager
+    def bystanders(self) -> Iterator[Callable[[], list[str]]]:
+        with contextlib.ExitStack() as kept:
+            tree = hierarchy()
+            groups = [Cgroup(tree, name).create() for name in OTHERS]
+            for group in groups:
+                kept.callback(group.remove)
+            processes: dict[str, psutil.Process] = {}
+            for group in groups:
+                subprocess.run(["ip", "netns", "add", group.name], check=True)
+                kept.callback(subprocess.run, ["ip", "netns", "delete", group.name], check=False)
+                inside = [*group.entry(), "ip", "netns", "exec", group.name]
+                processes[group.name] = kept.enter_context(sleeping(inside))
+
+            def gone() -> list[str]:
+                there = {path.name for path in FOLDER.iterdir()}
+                return [
+                    *(f"namespace {name}" for name in OTHERS if name not in there),
+                    *(f"group {group.name}" for group in groups if not all(map(Path.is_dir, group.folders))),
+                    *(f"process in {name}" for name, process in processes.items() if not lives(process)),
+                ]
+
+            yield gone
+
+
+def _prefix() -> str | None:
+    """What the names of the deployment begin with that is there, if one is."""
+    return next((state.prefix(folder.name) for folder in state.leftovers()), None)
+
+
+def _folder() -> Path | None:
+    return next(iter(state.leftovers()), None)
+
+
+def _process(run: Run) -> psutil.Process | None:
+    """Any process of the deployment: a server, the client or a tool of it, what makes the path."""
+    if prefix := _prefix():
+        with contextlib.suppress(psutil.Error, IndexError):
+            process = psutil.Process(run.random.choice(sorted(state.processes(prefix))))
+            run.done += f": {process.name()}"
+            return process
+    return None
+
+
+def _killed(run: Run) -> None:
+    if process := _process(run):
+        signalled(process, signal.SIGKILL)
+
+
+def _crashed(run: Run) -> None:
+    if process := _process(run):
+        signalled(process, signal.SIGSEGV)
+
+
+def _process_stopped(run: Run) -> None:
+    if process := _process(run):
+        stopped(run, process)
+
+
+def _all_killed(_: Run) -> None:
+    if prefix := _prefix():
+        for pid in state.processes(prefix):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _destination_full(run: Run) -> None:
+    if (folder := _folder()) and (folder / "data" / "dst").is_mount():
+        filled(run, folder / "data" / "dst")
+
+
+def _blackhole(do: str) -> None:
+    if prefix := _prefix():
+        rule = ["ip", "-n", f"{prefix}-far", "rule", do, "priority", "1", "blackhole"]
+        subprocess.run(rule, check=False, capture_output=True)
+
+
+def _cut(_: Run) -> None:
+    _blackhole("add")
+
+
+def _cut_for_a_moment(run: Run) -> None:
+    seconds = run.random.choice((0.3, 1.0, 3.0))
+    run.done += f" of {seconds:g} s"
+    _blackhole("add")
+    time.sleep(seconds)
+    _blackhole("delete")
+
+
+def _namespace_removed(run: Run) -> None:
+    prefix = _prefix()
+    if prefix and (names := sorted(path.name for path in FOLDER.glob(f"{prefix}-*"))):
+        name = run.random.choice(names)
+        run.done += f": {name.removeprefix(prefix)}"
+        subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
+
+
+def _owner_forgotten(run: Run) -> None:
+    if folder := _folder():
+        with contextlib.suppress(FileNotFoundError):
+            (folder / "owner.json").write_bytes(run.random.choice((b"", b"{", b"[]", b"\x00" * 9)))
+
+
+def main() -> int:
+    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    asked.add_argument("minutes", type=float, nargs="?", default=30.0)
+    asked.add_argument("seed", type=int, nargs="?", default=int(time.time()))
+    given = asked.parse_args()
+    if state.leftovers():
+        raise SystemExit("a deployment is up, or one was killed: `snakemake reap` first")
+    folder = Path(tempfile.mkdtemp(prefix="campaign-"))
+    results = folder / "results"
+    results.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={ROOM}", "campaign", str(results)], check=True)
+    try:
+        return 0 if campaign(Machine(), folder, given.minutes, given.seed).clean else 1
+    finally:
+        subprocess.run(["umount", "--lazy", str(results)], check=True)
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

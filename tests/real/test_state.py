@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What deployments leave on a machine, and where, whoever removes it; and quotas as this kernel takes them."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tpcsweep.configuration.testbeds import Netns
+from tpcsweep.linux import quotas
+from tpcsweep.linux.cgroups import Cgroup, hierarchy
+from tpcsweep.testbeds.netns import state
+from tpcsweep.testbeds.netns.site import Site
+from tpcsweep.testbeds.netns.testbed import reap
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture
+def group() -> Iterator[Cgroup]:
+    """A group that no deployment has."""
+    made = Cgroup(hierarchy(), f"tpc-test-{os.getpid()}").create()
+    yield made
+    made.remove()
+
+
+@pytest.mark.parametrize("cores", [2.0, 0.1, 0.01, 0.0025, 0.001])
+def test_the_kernel_takes_every_quota_that_may_be_asked_for(group: Cgroup, cores: float) -> None:
+    for fewer in (cores, cores / 2 if cores > 0.002 else cores):  # whatever was in force before
+        group.limit(quota := quotas.quota(fewer))
+        assert group.quota() == quota
+
+
+def test_nobody_else_may_lock_the_machine(pair: Site) -> None:
+    assert pair.prefix
+    assert stat.S_IMODE((state.STATE / "lock").stat().st_mode) == 0o600
+
+
+def test_servers_leave_nothing_in_the_folder_that_all_users_share(pair: Site) -> None:
+    began = (state.STATE / pair.prefix.removeprefix("tpc-")).stat().st_ctime
+    shared = [path for path in Path("/tmp").glob("*.env") if path.stat().st_mtime > began]
+    assert shared == []
+
+
+def _left_behind(logs: str) -> Path:
+    """What is left of a deployment that had a server, and whose owner wanted logs there."""
+    folder = state.create(state.Owner("one", "rtt=5", 1, logs))
+    log = folder / "nodes" / "src1" / "xrootd.src1.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("said\n")
+    return folder
+
+
+def test_logs_of_what_is_left_go_to_its_owner_whoever_removes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, other = tmp_path / "mine", tmp_path / "other"
+    for clone in (mine, other):
+        (clone / "results/logs").mkdir(parents=True)
+    monkeypatch.chdir(mine)
+    folder = _left_behind("results/logs")
+    monkeypatch.chdir(other)
+    assert reap(Netns(kind="netns")) == [f"{folder.name}: rtt=5 of sweep one"]
+    assert [path.name for path in (mine / "results/logs").iterdir()] == ["xrootd.src1.log"]
+    assert list((other / "results/logs").iterdir()) == []
+
+
+def test_logs_of_results_that_are_gone_make_no_folder(tmp_path: Path) -> None:
+    _left_behind(str(tmp_path / "gone" / "logs"))
+    assert len(reap(Netns(kind="netns"))) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("owner", ["", "[]", json.dumps({"logs": "results/logs"})])
+def test_what_is_left_is_removed_whatever_it_says_of_its_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = _left_behind("logs")
+    (folder / "owner.json").write_text(owner)
+    assert reap(Netns(kind="netns")) == [f"{folder.name} (owner unknown)"]
+    assert not folder.exists()
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What became of every measurement of a sweep that was ever seen on the disk: kept, lost, made again, or wrong."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import orjson
+from tpcsweep.flags import graded
+from tpcsweep.measure.steady import analyse
+from tpcsweep.variables import NOT_MEASURED
+
+EVERY = 0.02
+"""Seconds between looks at the disk: a measurement takes a second or more."""
+ROUNDED = 0.02
+"""By how much the figure of a cell may differ from that of its samples, which have fewer digits."""
+OVER = 1.05
+"""Over the path's bandwidth: what no goodput can be, by more than its counters may be off."""
+ALIKE = 1 / 3
+"""By how much a cell without a warning may differ from what it has when nothing is done to it."""
+
+
+class Measurement(NamedTuple):
+    """A measurement of a cell: that it was started at another time tells it from others of the same one."""
+
+    cell: str
+    """The cell's path, by its specification and not by where its file is."""
+    started: str
+
+
+class Ledger:
+    """The measurements of a sweep, by its folder of results and the specification of each of its cells."""
+
+    def __init__(self, results: Path, wanted: Mapping[str, Mapping[str, Any]]) -> None:
+        self.wanted = wanted
+        self._results = results
+        self._cells = {orjson.dumps(spec): cell for cell, spec in wanted.items()}
+        self._looked: dict[Path, tuple[int, int, int]] = {}
+        self._seen: set[Measurement] = set()
+        self._void: set[Measurement] = set()
+        self._lost: set[Measurement] = set()
+        self._lock = threading.Lock()
+
+    def file(self, cell: str) -> Path:
+        """Where a cell's file is."""
+        return self._results / "cells" / f"{cell}.json"
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Look at the disk again and again for the length of a `with`."""
+        over = threading.Event()
+
+        def watch() -> None:
+            while not over.wait(EVERY):
+                self.look()
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        try:
+            yield
+        finally:
+            over.set()
+            watcher.join()
+            self.look()
+
+    def look(self) -> None:
+        """Take in the measurements that are there, where finished ones are or were kept for the next run."""
+        with self._lock:
+            for path in self._files():
+                try:
+                    status = path.stat()
+                except FileNotFoundError:
+                    continue
+                state = (status.st_ino, status.st_mtime_ns, status.st_size)
+                if self._looked.get(path) != state:
+                    self._looked[path] = state
+                    self._seen |= self._read(path)
+
+    def destroyed(self, cells: list[str], act: Callable[[], None]) -> None:
+        """Do something to the files of some cells after which nobody can expect them to be kept."""
+        self.look()
+        with self._lock:
+            self._void |= {seen for seen in self._seen if seen.cell in cells}
+            for cell in cells:
+                self._void |= self._read(self.file(cell))
+        act()
+
+    def missing(self) -> list[Measurement]:
+        """Note and give those that are lost: neither a cell's file nor one that is kept for the next run has them."""
+        self.look()
+        present = {measurement for path in self._files() for measurement in self._read(path)}
+        lost = self._seen - self._void - self._lost - present
+        self._lost |= lost
+        return sorted(lost)
+
+    def repeated(self) -> list[Measurement]:
+        """Give those in whose place another one is, although they had not been lost. They are not given again."""
+        self.look()
+        present = {
+            measurement for cell in self.wanted for measurement in self._read(self.file(cell), anywhere=False)
+        }
+        again = self._seen - self._void - self._lost - present
+        self._void |= again
+        return sorted(again)
+
+    def wrong(self, reference: Mapping[str, float]) -> list[str]:
+        """Give what is not as it says in cells' files, a line for each."""
+        said = (
+            (cell, mistake(self.file(cell), spec, reference.get(cell))) for cell, spec in self.wanted.items()
+        )
+        return [f"{cell}: {why}" for cell, why in said if why]
+
+    def _files(self) -> list[Path]:
+        return [path for part in ("cells", "rescued") for path in (self._results / part).rglob("*.json")]
+
+    def _read(self, path: Path, *, anywhere: bool = True) -> set[Measurement]:
+        """The measurement that a file has, wherever that is, or only in its place; none of what is not wanted."""
+        content = read(path)
+        if content is None or content.get("status") == NOT_MEASURED:
+            return set()
+        cell = self._cells.get(orjson.dumps(content.get("spec")))
+        started = (content.get("provenance") or {}).get("started")
+        if cell is None or not isinstance(started, str):
+            return set()
+        return {Measurement(cell, started)} if anywhere or self.file(cell) == path else set()
+
+
+def read(path: Path) -> dict[str, Any] | None:
+    """Read a cell's file; None where it is not there, or not whole."""
+    try:
+        content = orjson.loads(path.read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def mistake(path: Path, spec: Mapping[str, Any], reference: float | None) -> str | None:
+    """Say what of a cell's file is wrong, if anything.
+
+    Args:
+        path: The file.
+        spec: What the cell is to be measured under.
+        reference: Its throughput when nothing is done to it, Gbit/s; None where that is not known.
+    """
+    content = read(path)
+    if content is None:
+        return "is not there" if not path.exists() else "is not whole"
+    if content.get("spec") != spec:
+        return "is of another specification"
+    if content.get("status") != "ok":
+        return None
+    try:
+        return _misstated(content, spec, reference)
+    except (KeyError, TypeError, ValueError) as error:
+        return f"lacks something: {error!r}"
+
+
+def _misstated(cell: Mapping[str, Any], spec: Mapping[str, Any], reference: float | None) -> str | None:
+    """Say what of the figures of a cell that went well is wrong, if anything."""
+    summary, how = cell["summary"], spec["measurement"]
+    throughput, average = float(summary["throughput"]), float(summary["throughput_average"])
+    goodput = np.array(cell["samples"]["goodput"], float)
+    mean, plain = analyse(goodput, how["interval"], how["confidence"]).mean, float(goodput.mean())
+    if not (
+        math.isclose(throughput, mean, rel_tol=ROUNDED) and math.isclose(average, plain, rel_tol=ROUNDED)
+    ):
+        return f"has {throughput} and {average} Gbit/s, and its samples {mean:.4g} and {plain:.4g}"
+    if not 0 < throughput <= OVER * spec["parameters"]["bandwidth"]:
+        return f"has {throughput} Gbit/s, which its path cannot carry"
+    if (
+        reference is None
+        or abs(throughput / reference - 1) <= ALIKE
+        or graded(cell["flags"], "warning", "invalid")
+    ):
+        return None
+    low, high = summary["throughput_low"], summary["throughput_high"]
+    if low is None or high is None or low <= reference <= high:  # its interval says how little it is worth
+        return None
+    return f"has {throughput} Gbit/s without a warning, and {reference} when nothing is done to it"

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a campaign counts: that which it may find none of must be found where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from tpcsweep.running.results import forget, publish
+
+from tests.support import synthetic
+from tests.support.campaign import FAULTS, Fault, Tally
+from tests.support.ledger import Ledger, Measurement
+
+SPECS = {
+    f"rtt={rtt}/repetition=1": synthetic.specification({"rtt": rtt, "repetition": 1}) for rtt in (5.0, 50.0)
+}
+NEAR, FAR = SPECS
+
+
+class Results:
+    """A folder of results in which cells are measured, at times of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.ledger = Ledger(folder, SPECS)
+        self._times = 0
+
+    def measure(self, cell: str, **changes: Any) -> Measurement:
+        self._times += 1
+        content = synthetic.cell(SPECS[cell])
+        content["summary"]["throughput_average"] = float(np.mean(content["samples"]["goodput"]))
+        content["provenance"]["started"] = f"at {self._times}"
+        content |= changes
+        publish(self.ledger.file(cell), SPECS[cell], content, self.folder / "rescued")
+        self.ledger.look()
+        return Measurement(cell, f"at {self._times}")
+
+    def kept(self) -> None:
+        """Whatever is measured needs no second link any more."""
+        forget([self.ledger.file(cell) for cell in SPECS], self.folder / "rescued")
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Results:
+    return Results(tmp_path)
+
+
+def test_measured_once_and_there_is_nothing_to_count(results: Results) -> None:
+    for cell in SPECS:
+        results.measure(cell)
+    results.kept()
+    assert results.ledger.missing() == []
+    assert results.ledger.repeated() == []
+    assert results.ledger.wrong({}) == []
+
+
+def test_what_is_neither_in_its_place_nor_kept_is_lost_and_not_repeated(results: Results) -> None:
+    near, far = results.measure(NEAR), results.measure(FAR)
+    results.ledger.file(NEAR).unlink()
+    assert results.ledger.missing() == []  # it is kept for the next run
+    results.kept()
+    assert results.ledger.missing() == [near]
+    results.measure(NEAR)
+    assert results.ledger.missing() == []
+    assert results.ledger.repeated() == []
+    results.ledger.file(FAR).unlink()
+    assert results.ledger.missing() == [far]
+
+
+def test_what_is_measured_again_for_no_reason_is_repeated(results: Results) -> None:
+    first = results.measure(NEAR)
+    results.measure(FAR)
+    results.measure(NEAR)
+    assert results.ledger.repeated() == [first]
+    assert results.ledger.repeated() == []
+
+
+def test_nobody_can_expect_what_was_destroyed_to_be_kept(results: Results) -> None:
+    results.measure(NEAR)
+    results.measure(FAR)
+    results.kept()
+    results.ledger.destroyed([NEAR], results.ledger.file(NEAR).unlink)
+    assert results.ledger.missing() == []
+    second = results.measure(NEAR)
+    assert results.ledger.repeated() == []
+    results.measure(NEAR)
+    assert results.ledger.repeated() == [second]
+
+
+def _changed(key: str, change: Callable[[Any], Any]) -> Callable[[dict[str, Any]], None]:
+    def act(cell: dict[str, Any]) -> None:
+        cell[key] = change(cell[key])
+
+    return act
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (_changed("summary", lambda old: old | {"throughput": 2 * old["throughput"]}), "and its samples"),
+        (_changed("summary", lambda old: old | {"throughput": None}), "lacks something"),
+        (
+            _changed("samples", lambda old: old | {"goodput": [30 * rate for rate in old["goodput"]]}),
+            "samples",
+        ),
+        (_changed("spec", lambda old: old | {"repetition": 2}), "is of another specification"),
+        (_changed("flags", lambda _: ["no flag"]), "lacks something"),
+    ],
+)
+def test_what_is_not_as_a_cell_says_is_wrong(
+    results: Results, change: Callable[[dict[str, Any]], None], said: str
+) -> None:
+    for cell in SPECS:
+        results.measure(cell)
+    file = results.ledger.file(FAR)
+    content = orjson.loads(file.read_bytes())
+    throughput = content["summary"]["throughput"]
+    assert results.ledger.wrong({FAR: throughput}) == []
+    [wrong] = results.ledger.wrong({FAR: 2 * throughput})
+    assert "without a warning" in wrong
+    change(content)
+    file.write_bytes(orjson.dumps(content))
+    [wrong] = results.ledger.wrong({FAR: 2 * throughput})
+    assert wrong.startswith(f"{FAR}: ") and said in wrong
+
+
+def test_a_cell_that_warns_of_itself_is_not_wrong(results: Results) -> None:
+    for cell in SPECS:
+        results.measure(cell, flags=["not_steady"])
+    assert results.ledger.wrong(dict.fromkeys(SPECS, 100.0)) == []
+
+
+DAMAGES = [fault for fault in FAULTS if fault.kind == "corrupt"]
+
+
+class _Run:
+    """As much of a run as damage needs."""
+
+    def __init__(self, results: Results, seed: int) -> None:
+        self.ledger, self.random, self.done = results.ledger, Random(seed), ""
+
+
+@pytest.mark.parametrize("fault", DAMAGES, ids=[fault.name for fault in DAMAGES])
+@pytest.mark.parametrize("seed", range(4))
+def test_damage_is_seen_and_what_is_measured_instead_of_it_is_not_counted(
+    results: Results, fault: Fault, seed: int
+) -> None:
+    for cell in SPECS:
+        results.measure(cell)
+    results.kept()
+    fault.act(_Run(results, seed))  # type: ignore[arg-type]
+    damaged = [said.partition(": ")[0] for said in results.ledger.wrong({})]
+    assert damaged or fault.name in ("a cell lacks a sample", "a cell lacks a key")
+    assert results.ledger.missing() == []
+    for cell in damaged:
+        results.measure(cell)
+    assert results.ledger.repeated() == []
+    if damaged:
+        assert results.ledger.wrong({}) == []
+
+
+def test_the_table_has_a_row_for_each_fault_that_was_tried() -> None:
+    tally = Tally()
+    tally.iterations[FAULTS[0].name] += 2
+    tally.landed[FAULTS[0].name] += 1
+    assert tally.clean
+    tally.found["lost"][FAULTS[0].name] += 3
+    assert not tally.clean
+    rows = tally.table(FAULTS).splitlines()
+    assert rows[2:] == [f"| {name} | 2 | 1 | 0 | 0 | 3 | 0 | 0 | 0 | 0 |" for name in (FAULTS[0].name, "all")]

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Locks: who may take them, and whom they name."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tpcsweep import locks
+from tpcsweep.locks import HeldError, take
+
+HOLD = """
+import pathlib, sys
+from tpcsweep.locks import take
+lock = take(pathlib.Path(sys.argv[1]), "rtt=20 of sweep one")
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def held(file: Path) -> Iterator[int]:
+    """Another process holds the lock on a file; its pid."""
+    command = [sys.executable, "-c", HOLD, str(file)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout and process.stdin
+        assert process.stdout.readline() == b"held\n"
+        yield process.pid
+        process.stdin.close()
+
+
+def test_a_lock_that_is_held_says_by_whom(tmp_path: Path) -> None:
+    file = tmp_path / "lock"
+    with held(file) as pid:
+        with pytest.raises(HeldError, match=f"^rtt=20 of sweep one, pid {pid}$") as error:
+            take(file)
+        assert error.value.pid == pid
+    os.close(take(file))
+
+
+def test_a_holder_that_has_not_said_who_it_is_gets_no_name_of_an_earlier_one(tmp_path: Path) -> None:
+    file = tmp_path / "lock"
+    with held(file) as pid:
+        file.write_text("rtt=5 of an earlier sweep, pid 1")
+        with pytest.raises(HeldError, match=f"^pid {pid}$"):
+            take(file)
+
+
+def test_where_the_kernel_does_not_say_who_holds_a_lock_its_file_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "locks").touch()
+    monkeypatch.setattr(locks, "TABLE", tmp_path / "locks")
+    file = tmp_path / "lock"
+    with held(file) as pid:
+        with pytest.raises(HeldError, match=f"^rtt=20 of sweep one, pid {pid}$") as error:
+            take(file)
+        assert error.value.pid == pid
+        file.write_text("")
+        with pytest.raises(HeldError, match=r"^another process$"):
+            take(file)
+
+
+def test_who_waits_for_a_lock_is_told_for_whom_and_gets_it(tmp_path: Path) -> None:
+    file = tmp_path / "lock"
+    told: list[str] = []
+    with held(file) as pid:
+
+        def waiting(holder: str) -> None:
+            told.append(holder)
+            os.kill(pid, 9)
+
+        os.close(take(file, "me", waiting))
+    assert told == [f"rtt=20 of sweep one, pid {pid}"]
+    assert file.read_text() == f"me, pid {os.getpid()}"
+
+
+@pytest.mark.parametrize(
+    ("folder", "mode"), [(0o755, 0o600), (0o711, 0o600), (0o775, 0o660), (0o1777, 0o666)]
+)
+def test_only_who_may_write_beside_a_lock_may_open_it(tmp_path: Path, folder: int, mode: int) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder").chmod(folder)
+    file = tmp_path / "folder" / "lock"
+    for before in (None, 0o644):  # of an earlier version
+        if before:
+            file.chmod(before)
+        os.close(take(file))
+        assert stat.S_IMODE(file.stat().st_mode) == mode

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quotas: what is set is what was asked for, and what cells say that they were measured under."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tpcsweep.configuration.loading import wanted
+from tpcsweep.linux.cgroups import Cgroup, CgroupError, Hierarchy
+from tpcsweep.linux.quotas import FEWEST_CORES, LONGEST_PERIOD, PERIOD, SHORTEST_QUOTA, Quota, quota
+
+from tests.support.projects import loaded, problems
+
+
+@given(st.floats(FEWEST_CORES, 1024))
+def test_a_quota_is_what_was_asked_for_within_the_kernels_bounds(cores: float) -> None:
+    chosen = quota(cores)
+    assert chosen.cores == pytest.approx(cores, rel=0.000501)
+    assert chosen.time >= SHORTEST_QUOTA
+    assert PERIOD <= chosen.period <= LONGEST_PERIOD
+
+
+@given(st.floats(0.01, 1024))
+def test_from_a_hundredth_of_a_core_on_the_period_is_the_usual_one(cores: float) -> None:
+    assert quota(cores).period == PERIOD
+
+
+@given(st.floats(FEWEST_CORES, 0.0099))
+def test_below_that_it_is_the_shortest_that_the_kernel_takes(cores: float) -> None:
+    chosen = quota(cores)
+    assert chosen.time == SHORTEST_QUOTA
+    assert chosen.period > PERIOD
+
+
+@pytest.mark.parametrize("cores", [0.0, 0.0009])
+def test_fewer_cores_are_no_quota(cores: float) -> None:
+    with pytest.raises(ValueError, match=r"none of less than 0\.001"):
+        quota(cores)
+
+
+V1 = {"cpu.cfs_quota_us": "-1", "cpu.cfs_period_us": "100000"}
+V2 = {"cpu.max": "max 100000"}
+
+
+@pytest.mark.parametrize(("version", "files"), [(1, V1), (2, V2)])
+def test_a_groups_quota_is_read_as_it_was_set(tmp_path: Path, version: int, files: dict[str, str]) -> None:
+    group = Cgroup(Hierarchy(version, tmp_path, tmp_path), "tpc-x-src1")
+    (tmp_path / group.name).mkdir()
+    for name, text in files.items():
+        (tmp_path / group.name / name).write_text(f"{text}\n")
+    assert group.quota() is None
+    for allowed in (Quota(5_000, 100_000), Quota(1_000, 250_000), None):
+        group.limit(allowed)
+        assert group.quota() == allowed
+
+
+def test_a_quota_that_the_kernel_refuses_is_named(tmp_path: Path) -> None:
+    group = Cgroup(Hierarchy(2, tmp_path, tmp_path), "tpc-x-src1")
+    (tmp_path / group.name / "cpu.max").mkdir(parents=True)  # no file
+    with pytest.raises(CgroupError, match=r"tpc-x-src1/cpu\.max cannot be 5000 100000: Is a directory"):
+        group.limit(Quota(5_000, 100_000))
+
+
+def test_what_no_quota_can_be_is_refused_for_its_origins(root: Path) -> None:
+    assert problems(root, "parameters: {cores: [0.003, 0.5], origins: [1, 3, 4]}") == [
+        "config/sweeps/one.yaml: parameters.cores[0]: given 0.003 with origins 4, allowed: at least 0.004, as each "
+        "origin has its part of them, and the kernel has no quota of less than 1 ms in a second"
+    ]
+
+
+def test_cells_with_the_usual_period_are_what_they_were(root: Path) -> None:
+    few = loaded(root, "parameters: {cores: [0.02, 0.08, null], origins: 4}")
+    conditions = [wanted(few, cell).get("conditions") for cell in few.grid.cells]
+    assert conditions == [{"cpu_period": 200_000}, None, None]
+
+
+def test_cells_that_cannot_be_measured_may_be_looked_at(root: Path) -> None:
+    none = loaded(root, "parameters: {cores: 0.001, origins: 4}")
+    assert [wanted(none, cell)["conditions"] for cell in none.grid.cells] == [{"cpu_period": LONGEST_PERIOD}]

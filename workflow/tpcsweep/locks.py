@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Locks of the kernel's on files: they go with their holder, kill -9 included. Standard library alone.
+
+Whoever may open a file may lock it, if he may only read it. So only those may open the file of a lock who may write
+beside it, and so could get in the way anyhow.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+TABLE = Path("/proc/locks")
+
+
+class HeldError(Exception):
+    """Another process holds a lock; the text says which, for people."""
+
+    def __init__(self, note: str, holder: int | None) -> None:
+        """Take what the lock's file says, and the process that holds it by what the kernel says, if that is known."""
+        noted = re.search(r"\bpid (\d+)$", note)
+        self.pid = int(noted[1]) if holder is None and noted else holder
+        # What the file says is of whoever wrote there last, who need not be the one that holds the lock.
+        said = note if noted and int(noted[1]) == self.pid else self.pid and f"pid {self.pid}"
+        super().__init__(said or "another process")
+
+
+def take(path: Path, owner: str = "", waiting: Callable[[str], object] | None = None) -> int:
+    """Take the lock on a file, which is made, until what is returned is closed.
+
+    Args:
+        path: The file.
+        owner: What others are told of this process beside its pid.
+        waiting: Told who holds it, if anybody does; that one is waited for then.
+
+    Returns:
+        A file descriptor, which programs that this process starts do not inherit.
+
+    Raises:
+        HeldError: if there is no `waiting`, and another process holds the lock.
+    """
+    descriptor = _opened(path)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            held = HeldError(os.pread(descriptor, 4096, 0).decode(errors="replace"), _holder(descriptor))
+            if waiting is None:
+                raise held from None
+            waiting(str(held))
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, ", ".join(filter(None, (owner, f"pid {os.getpid()}"))).encode(), 0)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _opened(path: Path) -> int:
+    """Open the file of a lock, for those alone who may write to its folder; a link may lead to what is precious."""
+    writers = path.parent.stat().st_mode & 0o222
+    mode = writers | writers << 1  # they may read it, too
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
+    if stat.S_IMODE(os.fstat(descriptor).st_mode) != mode:  # an earlier version made it, or there is a umask
+        with contextlib.suppress(PermissionError):  # who owns it must
+            os.fchmod(descriptor, mode)
+    return descriptor
+
+
+def _holder(descriptor: int) -> int | None:
+    """Give the process that holds the lock on an open file; None where the kernel does not say.
+
+    Source: proc_locks(5). Processes of other PID namespaces are not listed, and some file systems have numbers there
+    that stat(2) does not know.
+    """
+    status = os.fstat(descriptor)
+    device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    for line in TABLE.read_text().splitlines():
+        _number, kind, *rest = line.split()  # of those that wait "->" is the kind
+        if kind == "FLOCK" and rest[3] == device:
+            return int(rest[2])
+    return None
