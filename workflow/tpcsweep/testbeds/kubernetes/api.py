@@ -14,6 +14,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -63,11 +64,13 @@ class RefusedError(ClusterError):
 
 
 class Client(ApiClient):
-    """The client, with a time limit on every request, and a count of them."""
+    """The client, with a time limit on every request, a count of them, and the time that the server says it is."""
 
     def __init__(self, configuration: Configuration) -> None:
         super().__init__(configuration)
         self.requests = 0
+        self._ahead: float | None = None
+        """Seconds by which the server's clock is ahead of this machine's monotonic one; None before an answer."""
         self._lock = threading.Lock()
 
     def count(self) -> None:
@@ -77,7 +80,23 @@ class Client(ApiClient):
     def call_api(self, *arguments: Any, **options: Any) -> Any:
         self.count()
         options["_request_timeout"] = options.get("_request_timeout") or TIMEOUT
-        return super().call_api(*arguments, **options)
+        response = super().call_api(*arguments, **options)
+        self._hear(response.headers.get("Date"))
+        return response
+
+    def now(self) -> datetime.datetime:
+        """The time by the server's clock, to a second or two, whatever this machine's clock says."""
+        ahead = time.time() - time.monotonic() if self._ahead is None else self._ahead
+        return datetime.datetime.fromtimestamp(ahead + time.monotonic(), datetime.UTC)
+
+    def _hear(self, date: str | None) -> None:
+        """Take note of what time it was at the server: an answer may come late, and never early."""
+        try:
+            ahead = parsedate_to_datetime(date or "").timestamp() - time.monotonic()
+        except ValueError:
+            return  # from a proxy that does not say
+        with self._lock:
+            self._ahead = ahead if self._ahead is None else max(self._ahead, ahead)
 
     def response_deserialize(self, response_data: Any, response_types_map: Any = None) -> ApiResponse[Any]:
         """The answer as an object.
@@ -111,6 +130,10 @@ class Cluster:
     @property
     def requests(self) -> int:
         return self.http.requests
+
+    def now(self) -> datetime.datetime:
+        """The time by the API server's clock, which all who use it share."""
+        return self.http.now()
 
     def verb(self, verb: str, kind: type) -> Callable[..., Any]:
         """The API's function that does something, such as `list`, with objects of one of KINDS in a namespace."""

@@ -18,6 +18,8 @@ STARTING = frozenset({"ContainerCreating", "PodInitializing"})
 HOPELESS = frozenset({"ErrImageNeverPull", "InvalidImageName", "CrashLoopBackOff"})
 """What containers wait for in vain. A registry that does not answer, or a full cluster, may come round."""
 IMAGE = frozenset({"ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName"})
+OCCUPIED = "anti-affinity rules"
+"""What the scheduler says of nodes with pods that others must keep away from (its plugin InterPodAffinity)."""
 LONGEST = 500
 """Characters of somebody else's words."""
 KEPT = 2000
@@ -40,6 +42,13 @@ def ready(pod: k8s.V1Pod) -> bool:
     """Whether a pod runs and is ready."""
     up = _status(pod).phase == "Running" and not meta_of(pod).deletion_timestamp
     return up and _holds(_condition(pod, "Ready"))
+
+
+def occupied(pod: k8s.V1Pod) -> str | None:
+    """The scheduler's words for a pod whose node other deployments have; None where that is not what it waits for."""
+    scheduled = _condition(pod, "PodScheduled")
+    waits = scheduled is not None and scheduled.status == "False" and OCCUPIED in (scheduled.message or "")
+    return one_line(scheduled.message) if scheduled and waits else None
 
 
 def unpulled(pod: k8s.V1Pod) -> bool:

@@ -8,7 +8,7 @@ import itertools
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -35,11 +35,6 @@ PARALLEL = 16
 """Requests at a time."""
 POKE_SECONDS = 1.0
 POKED = "tpcsweep/filled"
-SECRETS: Mapping[str, Callable[[str], bool]] = {
-    CLIENT: lambda name: name.startswith(("ca", "user", places.COMPLETE)),
-    "servers": lambda name: not name.startswith("user"),
-}
-"""Which credentials the client has, and which the servers."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +156,7 @@ class Pods:
                 server, places.PRIVATE, authorization=self._wanted.authorization
             )
         bodies: list[Any] = [objects.config_map(self._naming, configuration, self._owner)]
-        for of, theirs in SECRETS.items():
+        for of, theirs in objects.SECRETS.items():
             content = {name: files[name] for name in files if theirs(name)}
             bodies.append(objects.secret(self._naming, of, content, self._owner))
         self._create(bodies)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+import random
 import threading
 import time
 from collections.abc import Callable
@@ -26,6 +28,9 @@ LOOK_SECONDS = 2.0
 MOST_LOOK_SECONDS = 15.0
 """Between later looks: a hundred may ask a server why it is slow, and each has it read everybody's events."""
 LOG_LINES = 5
+HOLD_SECONDS = 20.0
+"""About so long pods keep their nodes while others wait for nodes in use: of two deployments that wait for each other,
+one lets go first."""
 REFUSED_SECONDS = 10.0
 """An API server that has just been started may refuse what it has not yet read that it should allow."""
 
@@ -36,13 +41,17 @@ class PodError(ClusterError):
     """Pods do not come up, and why."""
 
 
+class OccupiedError(PodError):
+    """Other deployments have the nodes that pods wait for."""
+
+
 class PodWatch:
     """The pods of a deployment as they are now, followed by a thread. Close it before they are deleted on purpose."""
 
     def __init__(self, cluster: Cluster, naming: Naming, *, patient: bool = True) -> None:
         """Look for the first time. Raises ClusterError where pods cannot be listed.
 
-        An image that cannot be pulled now is waited for if that is to be `patient`.
+        An image that cannot be pulled now, and nodes that are in use, are waited for if that is to be `patient`.
         """
         self._cluster = cluster
         self._job = naming.prefix
@@ -74,18 +83,26 @@ class PodWatch:
         """Wait until so many pods run and are ready, and return them.
 
         Raises:
+            OccupiedError: Some wait for nodes that other deployments have; for HOLD_SECONDS, if that is to be patient.
             PodError: The time is over, or something has gone wrong that no waiting heals.
         """
         give_up = time.monotonic() + seconds
+        hold = HOLD_SECONDS * random.uniform(0.5, 1.5) if self._patient else 0.0
+        until = math.inf
 
         def settled(pods: dict[str, V1Pod]) -> bool:
             return self._first is not None or sum(map(faults.ready, pods.values())) >= count
 
         pause = LOOK_SECONDS
-        while not self.wait_for(settled, min(pause, max(0.0, give_up - time.monotonic()))):
+        while not self.wait_for(settled, max(0.0, min(pause, min(give_up, until) - time.monotonic()))):
             pause = min(2 * pause, MOST_LOOK_SECONDS)
-            late = time.monotonic() >= give_up
+            now = time.monotonic()
+            late = now >= give_up
             pods = self.pods()
+            occupied = next(filter(None, map(faults.occupied, pods.values())), None)
+            if occupied and now >= min(give_up, until):
+                raise OccupiedError(occupied)
+            until = min(until, now + hold) if occupied else math.inf
             job = self._job_problem() if late or len(pods) < count else None
             if job and (late or job.final):
                 raise PodError(str(job))
