@@ -8,6 +8,7 @@ import itertools
 import os
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -45,6 +46,8 @@ class Place:
     pair: Pair
     held: Leases
     naming: Naming
+    everywhere: bool
+    """Whether its nodes are kept from deployments of all namespaces, or of this one alone."""
 
 
 class Pods:
@@ -62,12 +65,21 @@ class Pods:
         self._wanted = wanted
         self._naming = place.naming
         self._placed = {"src": place.pair.source, "dst": place.pair.destination}
-        self._owner = create(self._cluster, objects.job(self._naming, settings, deadline))
+        self._before = self._cluster.requests
+        self.began = time.monotonic()
+        """When the first of them was asked for."""
+        everywhere = place.everywhere
+        self._owner = create(
+            self._cluster, objects.job(self._naming, settings, deadline, everywhere=everywhere)
+        )
+        place.held.go_with(self._owner)
         self.watch = PodWatch(self._cluster, self._naming)
         bodies: list[Any] = [objects.network_policy(self._naming, self._owner)]
         for side, placed in self._placed.items():
             bodies += [
-                objects.server_pod(self._naming, settings, placed, server, number, wanted, self._owner)
+                objects.server_pod(
+                    self._naming, settings, placed, server, number, wanted, self._owner, everywhere=everywhere
+                )
                 for number, server in enumerate(self._blank(side).servers)
             ]
         self._create(bodies)
@@ -86,6 +98,11 @@ class Pods:
         self.by_name = {_name(pod, self._naming): pod for pod in running}
         self.sides = {side: self._with(side, self._addresses(side)) for side in self._placed}
         self._fill()
+
+    @property
+    def requests(self) -> int:
+        """How many requests it has taken since."""
+        return self._cluster.requests - self._before
 
     @property
     def servers(self) -> list[xrootd.Server]:
