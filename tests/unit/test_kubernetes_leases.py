@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import datetime
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -90,13 +92,24 @@ def test_a_server_that_stalls_takes_a_lease_from_nobody(
     server: PlayedApi, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leases, "DURATION", 1.0)
-    with held_by(OURS, cluster) as held:
-        with server.without(server.takes):
-            time.sleep(2.5)  # longer than a Lease lasts
+    waits, taken = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        with leases.first_free(server.cluster(), [["a"]], naming(THEIRS), lambda _: waits.set()):
+            taken.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        with held_by(OURS, cluster) as held:
+            waiting = pool.submit(wait)
+            assert waits.wait(60)
+            with server.without(server.takes):
+                time.sleep(2.5)  # longer than a Lease lasts
+                assert held.lost() is None
+            renewed_again(server)
             assert held.lost() is None
-        renewed_again(server)
-        assert held.lost() is None
-        assert leases.holders(cluster) == {OURS}
+            assert not taken.is_set()
+        waiting.result(60)
+        assert taken.is_set()
 
 
 def test_seconds_without_an_answer_make_no_lease_expire(monkeypatch: pytest.MonkeyPatch) -> None:
