@@ -20,6 +20,7 @@ from kubernetes import client
 from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER
 
 from tests.cluster import local
+from tests.cluster.relay import Relay
 from tests.cluster.sweeps import LASTING, LONGEST, ONE, ClusterSweep, Space, local_testbed, space
 from tests.support.workflow import ROOT, wait_until
 
@@ -38,6 +39,8 @@ INTO = 1.5
 """Seconds into a cell."""
 AWAY = 3.0
 """Seconds for which the API server is away."""
+STALLED = 40.0
+"""Seconds for which it takes what it is sent and says nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +61,32 @@ def test_an_api_server_that_restarts_in_a_cell_costs_no_sample(
         times = cell["samples"]["time"]
         assert max(b - a for a, b in itertools.pairwise(times)) < AWAY
         assert times[-1] > 7
+    assert namespace.left() == {}
+
+
+def test_an_api_server_that_stalls_for_longer_than_a_lease_lasts_costs_no_sample(
+    cluster: local.Cluster, namespace: Space, tmp_path: Path
+) -> None:
+    """For this run alone: a cluster whose server stalls for everybody takes its nodes for gone."""
+    with Relay(cluster.kubeconfig, tmp_path) as relay:
+        own = dataclasses.replace(namespace, kubeconfig=relay.kubeconfig)
+        minute = {"min_time": "60 s", "max_time": "60 s"}
+        sweep = own.sweep(
+            tmp_path, local_testbed(namespace.name), measurement=minute, parameters=CELLS, again=0
+        )
+        run = sweep.start("cells")
+        sweep.wait_for_cell(1, run)
+        assert run.poll() is None, sweep.output()
+        time.sleep(INTO)
+        with relay.stalled():
+            time.sleep(STALLED)
+        assert run.wait(LONGEST) == 0, sweep.output()
+    assert "replacing" not in sweep.output()
+    for cell in cells(sweep):
+        assert cell["status"] == "ok", cell["message"]
+        times = cell["samples"]["time"]
+        assert max(b - a for a, b in itertools.pairwise(times)) < AWAY
+        assert times[-1] > INTO + STALLED
     assert namespace.left() == {}
 
 
@@ -197,10 +226,7 @@ def test_credentials_that_end_in_a_cell(cluster: local.Cluster, namespace: Space
     assert run.wait(LONGEST) != 0
     assert "does not accept the credentials (401)" in sweep.output(), sweep.output()
     assert namespace.left()
-    wait_until(lambda: set(namespace.left()) <= {"leases"}, "the cluster collects what is left", LONGEST)
-    done = dataclasses.replace(sweep, kubeconfig=namespace.kubeconfig).run("reap")
-    assert done.returncode == 0, done.stdout
-    assert namespace.left() == {}
+    wait_until(lambda: not namespace.left(), "the cluster collects what is left, Leases too", LONGEST)
 
 
 def begun(
