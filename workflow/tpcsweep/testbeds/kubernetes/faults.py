@@ -47,8 +47,9 @@ def ready(pod: k8s.V1Pod) -> bool:
 def occupied(pod: k8s.V1Pod) -> str | None:
     """The scheduler's words for a pod whose node other deployments have; None where that is not what it waits for."""
     scheduled = _condition(pod, "PodScheduled")
-    waits = scheduled is not None and scheduled.status == "False" and OCCUPIED in (scheduled.message or "")
-    return one_line(scheduled.message) if scheduled and waits else None
+    if scheduled is None or scheduled.status != "False" or OCCUPIED not in (scheduled.message or ""):
+        return None
+    return one_line(scheduled.message)
 
 
 def unpulled(pod: k8s.V1Pod) -> bool:
