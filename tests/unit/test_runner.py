@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import signal
@@ -297,13 +298,20 @@ def test_a_cell_says_in_which_deployment_it_was_measured() -> None:
         assert sorted(file["provenance"]["deployment"] for file in files) == [1, 1, 2]
 
 
-def test_a_testbed_is_tried_once_and_only_where_cells_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_testbed_is_tried_once_and_only_where_cells_are_to_be_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(runner.results, "hold", lambda _: None)  # this process has them already
     with played([], 2) as (testbed, configuration, logs):
         assert testbed.required == 1
         run(configuration, logs)
         runner.begin(configuration)
         assert testbed.required == 1
+        # What is measured already is measured once more where that is asked for.
+        once_more = configuration.run.model_copy(update={"again": DISTURBED})
+        testbed.deployments.clear()
+        runner.begin(dataclasses.replace(configuration, run=once_more))
+        assert testbed.required == 2
 
 
 def test_what_asks_to_end_while_that_is_ignored_takes_effect_afterwards() -> None:

@@ -148,7 +148,7 @@ def conclude(configuration: Configuration) -> str:
 def begin(configuration: Configuration, *, try_testbed: bool = True) -> None:
     """Start a run: keep others out of its results and noise out of its output, and count the cells to measure.
 
-    Where there are any, the testbed is tried too, unless `try_testbed` says otherwise.
+    Where there are any, or some are measured once more, the testbed is tried too, unless `try_testbed` says otherwise.
 
     Raises:
         Exception: what is in `expected`, where the testbed cannot measure any cell.
@@ -161,7 +161,7 @@ def begin(configuration: Configuration, *, try_testbed: bool = True) -> None:
         not results.measured(configuration.cell_file(cell), wanted(configuration, cell), rescue)
         for cell in configuration.grid.cells
     )
-    if left and try_testbed:
+    if (left or configuration.run.again) and try_testbed:
         if lacking := missing(extras(configuration)):
             raise MissingExtraError("\n".join(lacking))
         testbeds.of(configuration.testbed.kind).require(configuration.testbed)

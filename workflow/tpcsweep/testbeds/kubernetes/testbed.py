@@ -24,12 +24,12 @@ from tpcsweep.paths import Path, PathError
 from tpcsweep.paths.plan import describe_limit
 from tpcsweep.testbeds import Request, TeardownError
 from tpcsweep.testbeds.kubernetes import api, leases, objects, state
-from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError, call, create
+from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call, create
 from tpcsweep.testbeds.kubernetes.faults import IMAGE
 from tpcsweep.testbeds.kubernetes.metadata import Naming, name_of, node_of
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.testbeds.kubernetes.pod.network import share
-from tpcsweep.testbeds.kubernetes.pods import Place, Pods, address_of
+from tpcsweep.testbeds.kubernetes.pods import POKED, Place, Pods, address_of
 from tpcsweep.testbeds.kubernetes.session import Session, SessionError
 from tpcsweep.testbeds.kubernetes.site import Inbox, Site, WatchedClient
 from tpcsweep.testbeds.kubernetes.verify import Measured, verify
@@ -46,22 +46,18 @@ RIGHTS = "config/kubernetes/rbac.yaml has the rights that sweeps need"
 
 
 def require(settings: Kubernetes) -> None:
-    """Start and remove one client pod, to see whether deployments can come up at all.
+    """Start, ask and remove one client pod, to see whether deployments can come up at all.
 
     Raises:
         ClusterError: What keeps every deployment from coming up, and what to do about it: the cluster cannot be
             found or reached, the namespace is missing, a right is lacking, or the image does not run within
-            `start_time`.
+            `start_time`, or does not answer.
         TeardownError: The trial does not go.
     """
     cluster = api.connect(settings)
     try:
         _try(cluster, settings)
-    except RefusedError as error:
-        if error.status == 404:
-            missing = f"there is no namespace {cluster.namespace}"
-            advice = f"kubectl create namespace {cluster.namespace}, or correct `namespace` of the testbed"
-            raise ClusterError(f"{cluster.name}: {missing}: {advice}") from error
+    except ClusterError as error:
         advice = f"; {RIGHTS}" if "lacks the right" in str(error) else ""
         raise ClusterError(f"{cluster.name}: {error}{advice}") from error
 
@@ -163,25 +159,44 @@ def agreed(releases: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def _try(cluster: Cluster, settings: Kubernetes) -> None:
-    """A Job like a deployment's, as long as its Lease shows that it is alive, until its pod runs."""
+    """A Job like a deployment's, as long as its Lease shows that it is alive, until its pod answers."""
     naming = Naming.new("", TRIAL)
     job = objects.job(naming, settings, settings.start_time + TRIAL_MARGIN)
     assert job.spec
     # The cluster makes the pods of Jobs; those of servers are made with the rights of whoever runs the sweep.
-    pod = V1Pod(metadata=naming.meta(f"{naming.prefix}-src1"), spec=job.spec.template.spec)
-    call(cluster.core.create_namespaced_pod, cluster.namespace, pod, dry_run="All")
+    _rehearse(cluster, V1Pod(metadata=naming.meta(f"{naming.prefix}-src1"), spec=job.spec.template.spec))
     with contextlib.ExitStack() as undo:
         lock = leases.name_for(naming.identifier)
         undo.enter_context(leases.first_free(cluster, [[lock]], naming))
         undo.callback(state.teardown, cluster, naming.identifier)
-        create(cluster, job)
+        owner = create(cluster, job)
+        _rehearse(
+            cluster,
+            objects.secret(naming, CLIENT, {}, owner),
+            objects.config_map(naming, {}, owner),
+            objects.network_policy(naming, owner),
+        )
         watch = undo.enter_context(contextlib.closing(PodWatch(cluster, naming, patient=False)))
         try:
-            watch.running(1, settings.start_time)
+            [name] = watch.running(1, settings.start_time)
         except PodError as error:
             of_image = any(reason in str(error) for reason in IMAGE)
             advice = "; correct `image`, `pull_policy` or `pull_secrets` of the testbed" if of_image else ""
             raise PodError(f"the client pod does not come up: {error}{advice}") from error
+        annotated = {"metadata": {"annotations": {POKED: ""}}}
+        call(cluster.core.patch_namespaced_pod, name, cluster.namespace, annotated, dry_run="All")
+        session = Session(cluster, name, settings.orphan_time / 2, lambda _: None)
+        undo.callback(session.close)
+        try:
+            session.ask("clock")
+        except SessionError as error:
+            raise PodError(watch.fault() or str(error)) from error
+
+
+def _rehearse(cluster: Cluster, *bodies: Any) -> None:
+    """Have the API server say whether objects could be made, and make none. Raises ClusterError."""
+    for body in bodies:
+        call(cluster.verb("create", type(body)), cluster.namespace, body, dry_run="All")
 
 
 def _up(

@@ -13,7 +13,14 @@ from kubernetes.watch import Watch
 from urllib3.exceptions import HTTPError
 
 from tpcsweep.testbeds.kubernetes import faults
-from tpcsweep.testbeds.kubernetes.api import PATIENCE, Cluster, ClusterError, RefusedError, call
+from tpcsweep.testbeds.kubernetes.api import (
+    PATIENCE,
+    REFUSED_SECONDS,
+    Cluster,
+    ClusterError,
+    RefusedError,
+    call,
+)
 from tpcsweep.testbeds.kubernetes.metadata import Naming, meta_of, name_of, selector
 from tpcsweep.xrootd.servers import without_secrets
 
@@ -26,8 +33,6 @@ LOOK_SECONDS = 2.0
 MOST_LOOK_SECONDS = 15.0
 """Between later looks: a hundred may ask a server why it is slow, and each has it read everybody's events."""
 LOG_LINES = 5
-REFUSED_SECONDS = 10.0
-"""An API server that has just been started may refuse what it has not yet read that it should allow."""
 
 T = TypeVar("T")
 
