@@ -174,6 +174,22 @@ def test_cells_that_could_not_be_measured_are_left_for_the_next_run() -> None:
         assert statuses(configuration) == ["ok"]
 
 
+def test_a_cell_that_breaks_every_deployment_keeps_no_other_from_being_measured() -> None:
+    with played([], 4) as (testbed, configuration, logs):
+        well = testbed.measure
+
+        def measure(*asked: Any) -> dict[str, Any]:
+            if "c0" in asked:
+                testbed.script.insert(0, NOT_BEGUN)
+            return well(*asked)
+
+        testbed.measure = measure  # type: ignore[method-assign]
+        run(configuration, logs)
+        in_vain = [[NOT_BEGUN]] * runner.GIVE_UP_AFTER
+        assert testbed.deployments == [[NOT_BEGUN], [OK, OK, OK, NOT_BEGUN], *in_vain]
+        assert sorted(statuses(configuration)) == [NOT_MEASURED, "ok", "ok", "ok"]
+
+
 def test_a_deployment_that_does_not_go_is_an_error_though_its_cells_are_there() -> None:
     with played([OK, NOT_GONE], 1) as (_, configuration, logs):
         with pytest.raises(RefusedError, match="mount"):

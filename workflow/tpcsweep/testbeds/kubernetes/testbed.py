@@ -15,11 +15,11 @@ from typing import Any
 
 from kubernetes.client import V1Pod, VersionApi
 
-from tpcsweep.broken import BrokenError
+from tpcsweep.broken import BROKEN, BrokenError, FaultError
 from tpcsweep.client.handle import ClientError
 from tpcsweep.configuration.testbeds import Kubernetes, Pair, Placement
 from tpcsweep.linux import signals
-from tpcsweep.measure.cell import measure as measure
+from tpcsweep.measure import cell
 from tpcsweep.paths import Path, PathError
 from tpcsweep.paths.plan import describe_limit
 from tpcsweep.testbeds import Request, TeardownError
@@ -72,7 +72,7 @@ def deployed(settings: Kubernetes, request: Request) -> Iterator[Site]:
         request.stage(f"deploying {request.deployment}")
         cluster, before, began = place.cluster, place.cluster.requests, time.monotonic()
         with running(place, settings, request) as pods, contextlib.ExitStack() as undo:
-            inbox = Inbox(lambda: pods.watch.fault() or place.held.lost())
+            inbox = Inbox(lambda: pods.watch.fault() or place.held.lost(), pods.watch.own)
             session = Session(cluster, name_of(pods.by_name[CLIENT]), settings.orphan_time / 2, inbox.hear)
             undo.callback(session.close)
             undo.callback(signals.ignore)
@@ -88,6 +88,21 @@ def deployed(settings: Kubernetes, request: Request) -> Iterator[Site]:
             except (SessionError, ClientError) as error:
                 inbox.blame(error)  # in Kubernetes' words, where it knows why nothing is heard of the pods
                 raise
+
+
+def measure(site: Site, *asked: Any) -> dict[str, Any]:
+    """Measure a cell as `measure.cell.measure` does, unless the cluster takes away what it is measured on.
+
+    An eviction or a node that is gone says nothing of a cell, which then has not failed: it is yet to be measured.
+
+    Raises:
+        FaultError: What the cluster has taken away in the midst of the cell.
+        BrokenError: Where the deployment was broken before anything was measured.
+    """
+    result = cell.measure(site, *asked)
+    if BROKEN in result["flags"] and site.inbox.taken_away():
+        raise FaultError(result["message"])
+    return result
 
 
 @contextlib.contextmanager

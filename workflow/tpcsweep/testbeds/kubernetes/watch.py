@@ -113,6 +113,11 @@ class PodWatch:
             told = refused[1]
         return told
 
+    def own(self) -> bool:
+        """Whether what went wrong first is the end of a server or a tool."""
+        with self._changed:
+            return self._first is not None and self._first[0].own
+
     def close(self) -> None:
         self._ended.set()
         if self._watch:
