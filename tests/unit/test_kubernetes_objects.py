@@ -109,6 +109,28 @@ def test_everything_is_labelled_and_owned_by_the_job() -> None:
         assert body["metadata"]["annotations"]["tpcsweep/cells"] == "origins=2/rtt=20"
 
 
+def test_pods_of_a_deployment_talk_to_each_other_by_their_servers_ports_and_to_nobody_else() -> None:
+    made = ApiClient().sanitize_for_serialization(objects.network_policy(NAMING, OWNER))
+    ours = {"matchLabels": {"tpcsweep/deployment": "abc123"}}
+    peers = [{"podSelector": ours}]
+    ports = [{"port": port, "protocol": "TCP"} for port in (8080, 1213, 8443, 8444)]
+    assert made["spec"] == {
+        "podSelector": ours,
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": [{"from": peers, "ports": ports}],
+        "egress": [{"to": peers, "ports": ports}],
+    }
+    listed = [{"containerPort": port["port"]} for port in ports]
+    assert container(pod(settings()), "servers")["ports"] == listed
+
+
+def test_no_pod_asks_a_name_server() -> None:
+    made = ApiClient().sanitize_for_serialization(objects.job(NAMING, settings(), 1))
+    for spec in (made["spec"]["template"]["spec"], pod(settings())["spec"]):
+        assert spec["dnsPolicy"] == "None"
+        assert spec["dnsConfig"] == {"nameservers": ["127.0.0.1"]}
+
+
 def test_the_job_ends_by_itself_and_is_not_repeated() -> None:
     made = ApiClient().sanitize_for_serialization(objects.job(NAMING, settings(), 1234.5))
     assert made["spec"]["activeDeadlineSeconds"] == 1234

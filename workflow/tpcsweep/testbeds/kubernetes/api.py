@@ -26,6 +26,7 @@ from kubernetes.client import ApiClient, ApiException, Configuration
 from kubernetes.client.api_response import ApiResponse
 from kubernetes.config import kube_config
 from urllib3.exceptions import HTTPError
+from websocket import WebSocketBadStatusException
 
 from tpcsweep.configuration.testbeds import Kubernetes
 from tpcsweep.testbeds.kubernetes.metadata import deployment_of, name_of
@@ -36,6 +37,8 @@ PATIENCE = 60.0
 """Seconds for which a call is tried: an API server takes less to restart."""
 BUSY = 5
 """As many times as long it is tried while the server says that it is busy: it is alive, and others will be done."""
+REFUSED_SECONDS = 10.0
+"""An API server that has just been started may refuse what it has not yet read that it should allow."""
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 KINDS: dict[type, tuple[str, str]] = {
@@ -61,6 +64,8 @@ class RefusedError(ClusterError):
     def __init__(self, error: ApiException) -> None:
         super().__init__(explain_error(error))
         self.status = int(error.status or 0)
+        self.passing = _passing(error)
+        """Whether the same request may succeed later, without anybody doing anything about it."""
 
 
 class Client(ApiClient):
@@ -237,6 +242,22 @@ def create(cluster: Cluster, body: T) -> T:
     return created
 
 
+def refusal(error: ApiException) -> RefusedError:
+    """What the API server has answered to `kubernetes.stream.stream`.
+
+    That makes of the answer one text, headers and all, without a status (ws_client.websocket_call); what it was made
+    of is the error that came before.
+    """
+    answer = error.__context__
+    if isinstance(answer, WebSocketBadStatusException):
+        error = ApiException(
+            status=answer.status_code,
+            reason=answer.status_message,
+            body=(answer.resp_body or b"").decode(errors="replace"),
+        )
+    return RefusedError(error)
+
+
 def explain_error(error: ApiException) -> str:
     """What the API server has refused and why, in one line."""
     status = _status(error)
@@ -247,6 +268,11 @@ def explain_error(error: ApiException) -> str:
         group = f".{right['group']}" if right["group"] else ""
         where = f"in namespace {right['namespace']}" if right["namespace"] else "in the whole cluster"
         return f"{right['user']} lacks the right to {right['verb']} {right['resource']}{group} {where} (403)"
+    if missing := re.fullmatch(r'namespaces "([^"]*)" not found', message):
+        return (
+            f"there is no namespace {missing[1]}: kubectl create namespace {missing[1]}, "
+            "or correct `namespace` of the testbed"
+        )
     if quota := re.search(r"^(.*?) is forbidden: (?:exceeded|failed) quota: (.*)", message):
         return f"quota exceeded by {quota[1]}: {quota[2]}"
     if security := re.search(r"^(.*?) is forbidden: violates (PodSecurity.*)", message):

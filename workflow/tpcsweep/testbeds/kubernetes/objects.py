@@ -51,6 +51,14 @@ SECRETS: Mapping[str, Callable[[str], bool]] = {
 }
 """Which credentials the client has in a Secret, and which the servers."""
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PORTS = (xrootd.PORT, xrootd.CMSD_PORT, places.AGENT_PORT, places.PROBE_PORT)
+"""Of a server's pod, all TCP: the only ones by which pods of a deployment talk to each other."""
+NOBODY = xrootd.LOOPBACK
+"""The name server of all pods, at which nobody listens.
+
+Everything is called by its address, and whoever looks for a name nevertheless is refused at once. XRootD looks for its
+peers' as it starts: for ten seconds where a name server is asked that the network lets nothing through to.
+"""
 
 
 def job(naming: Naming, settings: Kubernetes, deadline: float, *, everywhere: bool = True) -> k8s.V1Job:
@@ -103,8 +111,7 @@ def server_pod(
     command = ["servers", server.name, server.role, wanted.xrootd, *server.programs]
     files = [_mount("files", places.FILES)]
     servers = _container("servers", settings, command, limits, placed.resources, files)
-    ports = [xrootd.PORT, xrootd.CMSD_PORT, places.AGENT_PORT, places.PROBE_PORT]
-    servers.ports = [k8s.V1ContainerPort(container_port=port) for port in ports]
+    servers.ports = [k8s.V1ContainerPort(container_port=port) for port in PORTS]
     emulates = settings.paths.kind == "netem" and origin
     agent = _container("agent", settings, ["agent"], AGENT, mounts=files, emulates=emulates)
     volumes = [*_volumes(naming, "servers"), _in_memory("files", str(settings.memory))]
@@ -137,11 +144,15 @@ def config_map(naming: Naming, files: Mapping[str, str], owner: k8s.V1Job) -> k8
 
 
 def network_policy(naming: Naming, owner: k8s.V1Job) -> k8s.V1NetworkPolicy:
-    """The pods of a deployment talk to each other and to nobody else."""
+    """The pods of a deployment talk to each other by PORTS, and to nobody else."""
     ours = {"matchLabels": {DEPLOYMENT: naming.identifier}}
-    peers = [{"podSelector": ours}]
-    spec = {"podSelector": ours, "ingress": [{"from": peers}], "egress": [{"to": peers}]}
-    spec["policyTypes"] = ["Ingress", "Egress"]
+    peers, ports = [{"podSelector": ours}], [{"port": port, "protocol": "TCP"} for port in PORTS]
+    spec = {
+        "podSelector": ours,
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": [{"from": peers, "ports": ports}],
+        "egress": [{"to": peers, "ports": ports}],
+    }
     metadata = naming.meta(naming.prefix, owner)
     return k8s.V1NetworkPolicy(metadata=metadata, spec=k8s.V1NetworkPolicySpec.from_dict(spec))
 
@@ -202,6 +213,8 @@ def _pod_spec(
         automount_service_account_token=False,
         enable_service_links=False,
         host_network=settings.host_network or None,
+        dns_policy="None",
+        dns_config=k8s.V1PodDNSConfig(nameservers=[NOBODY]),
         node_selector=placed.node_selector or None,
         affinity=affinity,  # type: ignore[arg-type]
         tolerations=list(placed.tolerations) or None,  # type: ignore[arg-type]

@@ -17,11 +17,11 @@ from typing import Any
 
 from kubernetes.client import V1Pod, VersionApi
 
-from tpcsweep.broken import BrokenError
+from tpcsweep.broken import BROKEN, BrokenError, FaultError
 from tpcsweep.client.handle import ClientError
 from tpcsweep.configuration.testbeds import Kubernetes, Pair, Placement
 from tpcsweep.linux import signals
-from tpcsweep.measure.cell import measure as measure
+from tpcsweep.measure import cell
 from tpcsweep.paths import Path, PathError
 from tpcsweep.paths.plan import describe_limit
 from tpcsweep.testbeds import Request, TeardownError
@@ -31,7 +31,7 @@ from tpcsweep.testbeds.kubernetes.faults import IMAGE
 from tpcsweep.testbeds.kubernetes.metadata import Naming, name_of, node_of
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.testbeds.kubernetes.pod.network import share
-from tpcsweep.testbeds.kubernetes.pods import Place, Pods, address_of
+from tpcsweep.testbeds.kubernetes.pods import POKED, Place, Pods, address_of
 from tpcsweep.testbeds.kubernetes.session import Session, SessionError
 from tpcsweep.testbeds.kubernetes.site import Inbox, Site, WatchedClient
 from tpcsweep.testbeds.kubernetes.verify import Measured, verify
@@ -51,22 +51,18 @@ RIGHTS = "config/kubernetes/rbac.yaml has the rights that sweeps need"
 
 
 def require(settings: Kubernetes) -> None:
-    """Start and remove one client pod, to see whether deployments can come up at all.
+    """Start, ask and remove one client pod, to see whether deployments can come up at all.
 
     Raises:
         ClusterError: What keeps every deployment from coming up, and what to do about it: the cluster cannot be
             found or reached, the namespace is missing, a right is lacking, or the image does not run within
-            `start_time`.
+            `start_time`, or does not answer.
         TeardownError: The trial does not go.
     """
     cluster = api.connect(settings)
     try:
         _try(cluster, settings)
-    except RefusedError as error:
-        if error.status == 404:
-            missing = f"there is no namespace {cluster.namespace}"
-            advice = f"kubectl create namespace {cluster.namespace}, or correct `namespace` of the testbed"
-            raise ClusterError(f"{cluster.name}: {missing}: {advice}") from error
+    except ClusterError as error:
         advice = f"; {RIGHTS}" if "lacks the right" in str(error) else ""
         raise ClusterError(f"{cluster.name}: {error}{advice}") from error
 
@@ -79,7 +75,7 @@ def deployed(settings: Kubernetes, request: Request) -> Iterator[Site]:
     """
     with standing(settings, request) as (place, pods), contextlib.ExitStack() as undo:
         cluster = place.cluster
-        inbox = Inbox(lambda: pods.watch.fault() or place.held.lost())
+        inbox = Inbox(lambda: pods.watch.fault() or place.held.lost(), pods.watch.own)
         session = Session(cluster, name_of(pods.by_name[CLIENT]), settings.orphan_time / 2, inbox.hear)
         undo.callback(session.close)
         undo.callback(signals.ignore)
@@ -96,6 +92,21 @@ def deployed(settings: Kubernetes, request: Request) -> Iterator[Site]:
         except (SessionError, ClientError) as error:
             inbox.blame(error)  # in Kubernetes' words, where it knows why nothing is heard of the pods
             raise
+
+
+def measure(site: Site, *asked: Any) -> dict[str, Any]:
+    """Measure a cell as `measure.cell.measure` does, unless the cluster takes away what it is measured on.
+
+    An eviction or a node that is gone says nothing of a cell, which then has not failed: it is yet to be measured.
+
+    Raises:
+        FaultError: What the cluster has taken away in the midst of the cell.
+        BrokenError: Where the deployment was broken before anything was measured.
+    """
+    result = cell.measure(site, *asked)
+    if BROKEN in result["flags"] and site.inbox.taken_away():
+        raise FaultError(result["message"])
+    return result
 
 
 @contextlib.contextmanager
@@ -201,7 +212,7 @@ def agreed(releases: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def _try(cluster: Cluster, settings: Kubernetes) -> None:
-    """A Job like a deployment's, as long as its Lease shows that it is alive, until its pod runs.
+    """A Job like a deployment's, as long as its Lease shows that it is alive, until its pod answers.
 
     Where other deployments have the client's node, it is left at that: the first deployment waits for them.
     """
@@ -214,16 +225,37 @@ def _try(cluster: Cluster, settings: Kubernetes) -> None:
         held = undo.enter_context(leases.first_free(cluster, [[lock]], naming))
         undo.callback(state.teardown, cluster, naming.identifier)
         undo.callback(held.go_with, None)
-        held.go_with(create(cluster, job))
+        owner = create(cluster, job)
+        held.go_with(owner)
+        _rehearse(
+            cluster,
+            objects.secret(naming, CLIENT, {}, owner),
+            objects.config_map(naming, {}, owner),
+            objects.network_policy(naming, owner),
+        )
         watch = undo.enter_context(contextlib.closing(PodWatch(cluster, naming, patient=False)))
         try:
-            watch.running(1, settings.start_time)
+            [name] = watch.running(1, settings.start_time)
         except OccupiedError:
             return
         except PodError as error:
             of_image = any(reason in str(error) for reason in IMAGE)
             advice = "; correct `image`, `pull_policy` or `pull_secrets` of the testbed" if of_image else ""
             raise PodError(f"the client pod does not come up: {error}{advice}") from error
+        annotated = {"metadata": {"annotations": {POKED: ""}}}
+        call(cluster.core.patch_namespaced_pod, name, cluster.namespace, annotated, dry_run="All")
+        session = Session(cluster, name, settings.orphan_time / 2, lambda _: None)
+        undo.callback(session.close)
+        try:
+            session.ask("clock")
+        except SessionError as error:
+            raise PodError(watch.fault() or str(error)) from error
+
+
+def _rehearse(cluster: Cluster, *bodies: Any) -> None:
+    """Have the API server say whether objects could be made, and make none. Raises ClusterError."""
+    for body in bodies:
+        call(cluster.verb("create", type(body)), cluster.namespace, body, dry_run="All")
 
 
 def _everywhere(cluster: Cluster, settings: Kubernetes, naming: Naming) -> bool:
@@ -238,7 +270,7 @@ def _everywhere(cluster: Cluster, settings: Kubernetes, naming: Naming) -> bool:
         assert job.spec
         pod = V1Pod(metadata=naming.meta(f"{naming.prefix}-src1"), spec=job.spec.template.spec)
         try:
-            call(cluster.core.create_namespaced_pod, cluster.namespace, pod, dry_run="All")
+            _rehearse(cluster, pod)
         except RefusedError as error:
             return error
         return None

@@ -15,7 +15,14 @@ from kubernetes.watch import Watch
 from urllib3.exceptions import HTTPError
 
 from tpcsweep.testbeds.kubernetes import faults
-from tpcsweep.testbeds.kubernetes.api import PATIENCE, Cluster, ClusterError, RefusedError, call
+from tpcsweep.testbeds.kubernetes.api import (
+    PATIENCE,
+    REFUSED_SECONDS,
+    Cluster,
+    ClusterError,
+    RefusedError,
+    call,
+)
 from tpcsweep.testbeds.kubernetes.metadata import Naming, meta_of, name_of, selector
 from tpcsweep.xrootd.servers import without_secrets
 
@@ -31,8 +38,6 @@ LOG_LINES = 5
 HOLD_SECONDS = 20.0
 """About so long pods keep their nodes while others wait for nodes in use: of two deployments that wait for each other,
 one lets go first."""
-REFUSED_SECONDS = 10.0
-"""An API server that has just been started may refuse what it has not yet read that it should allow."""
 
 T = TypeVar("T")
 
@@ -124,6 +129,11 @@ class PodWatch:
         if told is None and (refused := self._refused) and time.monotonic() - refused[0] > REFUSED_SECONDS:
             told = refused[1]
         return told
+
+    def own(self) -> bool:
+        """Whether what went wrong first is the end of a server or a tool."""
+        with self._changed:
+            return self._first is not None and self._first[0].own
 
     def close(self) -> None:
         self._ended.set()
