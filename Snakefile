@@ -105,7 +105,10 @@ onstart:
         require_writable(WRITTEN)
         if MEASURES:
             # With conda, jobs have an environment of their own, which is not looked into.
-            deploys = not INTERNALS.in_conda and INTERNALS.will_run(DEPLOYMENT)
+            deploying = [DEPLOYMENT, *(["again"] if SETTINGS.run.again else [])]
+            deploys = not INTERNALS.in_conda and any(
+                map(INTERNALS.will_run, deploying)
+            )
             begin(SETTINGS, try_testbed=deploys)
     except (ResultsError, OSError, *expected(SETTINGS)) as error:
         sys.exit(str(error))

@@ -20,6 +20,7 @@ from kubernetes import client
 from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER
 
 from tests.cluster import local
+from tests.cluster.relay import Relay
 from tests.cluster.sweeps import LASTING, LONGEST, ONE, ClusterSweep, Space, local_testbed, space
 from tests.support.workflow import ROOT, wait_until
 
@@ -38,6 +39,8 @@ INTO = 1.5
 """Seconds into a cell."""
 AWAY = 3.0
 """Seconds for which the API server is away."""
+STALLED = 40.0
+"""Seconds for which it takes what it is sent and says nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -61,16 +64,43 @@ def test_an_api_server_that_restarts_in_a_cell_costs_no_sample(
     assert namespace.left() == {}
 
 
+def test_an_api_server_that_stalls_for_longer_than_a_lease_lasts_costs_no_sample(
+    cluster: local.Cluster, namespace: Space, tmp_path: Path
+) -> None:
+    """For this run alone: a cluster whose server stalls for everybody takes its nodes for gone."""
+    with Relay(cluster.kubeconfig, tmp_path) as relay:
+        own = dataclasses.replace(namespace, kubeconfig=relay.kubeconfig)
+        minute = {"min_time": "60 s", "max_time": "60 s"}
+        sweep = own.sweep(
+            tmp_path, local_testbed(namespace.name), measurement=minute, parameters=CELLS, again=0
+        )
+        run = sweep.start("cells")
+        sweep.wait_for_cell(1, run)
+        assert run.poll() is None, sweep.output()
+        time.sleep(INTO)
+        with relay.stalled():
+            time.sleep(STALLED)
+        assert run.wait(LONGEST) == 0, sweep.output()
+    assert "replacing" not in sweep.output()
+    for cell in cells(sweep):
+        assert cell["status"] == "ok", cell["message"]
+        times = cell["samples"]["time"]
+        assert max(b - a for a, b in itertools.pairwise(times)) < AWAY
+        assert times[-1] > INTO + STALLED
+    assert namespace.left() == {}
+
+
 @dataclass(frozen=True)
 class Broken:
-    """A sweep in which something was broken in every second cell."""
+    """A sweep in which something was taken away or broken in every second cell."""
 
     cells: list[dict[str, Any]]
     """In the order in which they were measured."""
     pods: list[str]
-    """What was broken in the second, the fourth and the sixth."""
+    """What was deleted, what was evicted, and what lost its server."""
     left: dict[str, list[str]]
     """What there was of it when it had ended."""
+    output: str
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +111,10 @@ def broken(
 
     def deleted(pod: str) -> None:
         namespace.core.delete_namespaced_pod(pod, namespace.name, grace_period_seconds=0)
+
+    def evicted(pod: str) -> None:
+        body = {"metadata": {"name": pod}}
+        namespace.core.create_namespaced_pod_eviction(pod, namespace.name, body)
 
     def killed(pod: str) -> None:
         inside = ["exec", f"--namespace={namespace.name}", pod, "--container=servers", "--"]
@@ -93,51 +127,56 @@ def broken(
     folder = tmp_path_factory.mktemp("broken")
     sweep, run = begun(namespace, folder, {**ONE, "streams": list(range(1, 8))})
     pods = []
-    for before, having in ((1, {"role": "client"}), (3, {"role": "origin", "side": "dst"})):
-        sweep.wait_for_cell(before, run)
+    origin = {"role": "origin", "side": "dst"}
+    # One cell ends in each deployment before the next is under way.
+    for ended, having, take_away in ((1, {"role": "client"}, deleted), (2, origin, evicted)):
+        sweep.wait_for_cell(ended, run)
         assert run.poll() is None, sweep.output()
         time.sleep(INTO)
         [pod] = namespace.pods(**having)
-        deleted(pod)
+        take_away(pod)
         pods.append(pod)
-    sweep.wait_for_cell(4, run)
 
     def replaced() -> list[str]:
         assert run.poll() is None, sweep.output()
         return [pod for pod in namespace.pods(side="dst") if pod not in pods]
 
-    # Before the fifth cell: on a busy machine it takes longer to get in than a cell lasts.
+    # Before its first cell: on a busy machine it takes longer to get in than a cell lasts.
     wait_until(replaced, "another destination runs", LONGEST)
     [pod] = replaced()
     killed(pod)
     pods.append(pod)
     assert run.wait(LONGEST) == 0, sweep.output()
     made = sorted(cells(sweep), key=lambda cell: str(cell["provenance"]["started"]))
-    yield Broken(made, pods, namespace.left())
+    yield Broken(made, pods, namespace.left(), sweep.output())
 
 
-def test_all_other_cells_are_measured_and_nothing_is_left(broken: Broken) -> None:
-    assert [cell["status"] for cell in broken.cells] == ["ok", "failed", "ok", "failed", "ok", "failed", "ok"]
+def test_all_cells_are_measured_but_that_of_the_server_that_died_and_nothing_is_left(broken: Broken) -> None:
+    assert [cell["status"] for cell in broken.cells].count("ok") == 6
+    assert len(broken.cells) == 7
     assert broken.left == {}
 
 
+def test_a_cell_says_which_server_died_and_the_next_is_measured_elsewhere(broken: Broken) -> None:
+    [at] = [number for number, cell in enumerate(broken.cells) if cell["status"] == "failed"]
+    before, failed, after = broken.cells[at - 1 : at + 2]
+    ended = r"container servers ended .*xrootd ended with exit code -11"
+    assert re.search(rf"pod {broken.pods[2]}: .*{ended}", failed["message"]), failed["message"]
+    assert failed["flags"] == ["deployment_broken"]
+    deployments = [cell["provenance"]["deployment"] for cell in (before, failed, after)]
+    assert deployments[0] == deployments[1] != deployments[2]
+
+
 @pytest.mark.parametrize(
-    ("number", "message"),
-    [
-        (0, r"pod {}: Deleted"),
-        (1, r"pod {}: Deleted"),
-        (2, r"pod {}: .*container servers ended .*xrootd ended with exit code -11"),
-    ],
-    ids=["a client pod that is deleted", "an origin pod that is deleted", "a server that dies"],
+    ("number", "reason"),
+    [(0, "Deleted: "), (1, "EvictionByEvictionAPI: ")],
+    ids=["a client pod that is deleted", "an origin pod that is evicted"],
 )
-def test_a_cell_says_what_broke_and_the_next_is_measured_elsewhere(
-    broken: Broken, number: int, message: str
+def test_a_cell_whose_pod_was_taken_away_is_measured_again_and_it_is_said_why(
+    broken: Broken, number: int, reason: str
 ) -> None:
-    first, second, third = broken.cells[2 * number :][:3]
-    assert re.search(message.format(broken.pods[number]), second["message"]), second["message"]
-    assert second["flags"] == ["deployment_broken"]
-    assert first["provenance"]["deployment"] == second["provenance"]["deployment"]
-    assert second["provenance"]["deployment"] != third["provenance"]["deployment"]
+    assert re.search(rf"replacing .*: pod {broken.pods[number]}: {reason}", broken.output), broken.output
+    assert len({cell["provenance"]["deployment"] for cell in broken.cells}) == 4
 
 
 def test_a_node_that_is_gone(cluster: local.Cluster, namespace: Space, tmp_path: Path) -> None:
@@ -152,6 +191,21 @@ def test_a_node_that_is_gone(cluster: local.Cluster, namespace: Space, tmp_path:
     finally:
         cluster.start_kubelet("n1")
         cluster.kubectl("wait", "node/n1", "--for=condition=Ready", "--timeout=300s", timeout=LONGEST)
+
+
+def test_a_node_that_went_and_came_back_costs_no_cell(
+    cluster: local.Cluster, namespace: Space, tmp_path: Path
+) -> None:
+    sweep, run = measuring(namespace, tmp_path, MORE)
+    cluster.stop_kubelet("n1", pods=True)
+    try:
+        wait_until(lambda: "replacing" in sweep.output() or run.poll() is not None, "it is noticed", LONGEST)
+    finally:
+        cluster.start_kubelet("n1")
+    assert run.wait(LONGEST) == 0, sweep.output()
+    assert [cell["status"] for cell in cells(sweep)] == ["ok"] * 3
+    assert re.search(r"replacing .*NodeNotReady: .*n1", sweep.output()), sweep.output()
+    assert namespace.left() == {}
 
 
 def test_pods_that_no_node_has_room_for(namespace: Space, tmp_path: Path) -> None:
@@ -197,10 +251,7 @@ def test_credentials_that_end_in_a_cell(cluster: local.Cluster, namespace: Space
     assert run.wait(LONGEST) != 0
     assert "does not accept the credentials (401)" in sweep.output(), sweep.output()
     assert namespace.left()
-    wait_until(lambda: set(namespace.left()) <= {"leases"}, "the cluster collects what is left", LONGEST)
-    done = dataclasses.replace(sweep, kubeconfig=namespace.kubeconfig).run("reap")
-    assert done.returncode == 0, done.stdout
-    assert namespace.left() == {}
+    wait_until(lambda: not namespace.left(), "the cluster collects what is left, Leases too", LONGEST)
 
 
 def begun(

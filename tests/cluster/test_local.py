@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from tests.cluster import local
-from tests.cluster.local import build, groups
+from tests.cluster.local import build, groups, policies
 from tests.cluster.sweeps import LONGEST, RATE
 from tests.support.workflow import wait_until
 
@@ -144,6 +144,71 @@ def test_names_and_services_work_in_pods(cluster: local.Cluster, pods: dict[str,
         wait_until(reached, f"{where} is answered", LONGEST)
     finally:
         cluster.kubectl("delete", "service", "answers")
+
+
+def policy(**spec: Any) -> dict[str, Any]:
+    """One of the pods above: those on n2."""
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": "few", "namespace": "default"},
+        "spec": {"podSelector": {"matchLabels": {"node": "n2"}}, **spec},
+    }
+
+
+def test_network_policies_are_enforced(cluster: local.Cluster, pods: dict[str, str]) -> None:
+    for node in pods:
+        cluster.kubectl("label", "pod", f"on-{node}", f"node={node}")
+
+    def reached(one: str, other: str) -> bool:
+        probe = f": < /dev/tcp/{pods[other]}/5201"
+        try:
+            cluster.kubectl("exec", f"on-{one}", "--", "timeout", "3", "bash", "-c", probe)
+        except local.ClusterError:
+            return False
+        return True
+
+    friend = [{"podSelector": {"matchLabels": {"node": "n3"}}}]
+    ports = [{"port": 5201, "protocol": "TCP"}]
+    made = policy(
+        policyTypes=["Ingress", "Egress"],
+        ingress=[{"from": friend, "ports": ports}],
+        egress=[{"to": friend, "ports": [{"port": 1, "protocol": "TCP"}]}],
+    )
+    wait_until(lambda: reached("n1", "n2"), "n2 is open", LONGEST)
+    cluster.kubectl("create", "-f", "-", input=json.dumps(made))
+    try:
+        wait_until(lambda: not reached("n1", "n2"), "n2 is shut", LONGEST)
+        assert reached("n3", "n2")
+        assert not reached("n2", "n3")
+        assert not reached("n2", "n1")
+        assert reached("n3", "n1")
+    finally:
+        cluster.kubectl("delete", "networkpolicy", "few")
+    wait_until(lambda: reached("n1", "n2"), "n2 is open again", LONGEST)
+
+
+def test_policies_become_rules_or_are_refused() -> None:
+    def made(name: str, address: str | None, **spec: Any) -> dict[str, Any]:
+        labels = {"namespace": "default", "labels": {"node": name}}
+        return {"metadata": labels, "spec": spec, "status": {"phase": "Running", "podIP": address}}
+
+    pods = [made("n2", "10.0.0.2"), made("n3", "10.0.0.3"), made("n3", None)]
+    pods.append(made("n3", "10.0.0.4", hostNetwork=True))
+    from_n3: dict[str, Any] = {"from": [{"podSelector": {"matchLabels": {"node": "n3"}}}]}
+    ports = [{"port": 8080, "protocol": "TCP"}, {"port": 1213, "protocol": "TCP"}]
+    said = policies.rules([policy(policyTypes=["Ingress"], ingress=[from_n3 | {"ports": ports}])], pods)
+    begin = "-A POLICIES-Ingress -d 10.0.0.2"
+    assert [line for line in said.splitlines() if "10.0.0" in line] == [
+        f"{begin} -s 10.0.0.3 -p tcp -m multiport --dports 8080,1213 -j RETURN",
+        f"{begin} -j DROP",
+    ]
+    assert "10.0.0" not in policies.rules([], pods)
+    shut = policies.rules([policy(policyTypes=["Ingress"])], pods)
+    assert [line for line in shut.splitlines() if "10.0.0" in line] == [f"{begin} -j DROP"]
+    for unknown in ({"from": [{"ipBlock": {}}]}, {"ports": [{"port": "name", "protocol": "TCP"}]}):
+        with pytest.raises(policies.UnknownPolicyError, match="few of default"):
+            policies.rules([policy(policyTypes=["Ingress"], ingress=[unknown])], pods)
 
 
 def test_accounts_get_short_tokens_that_the_api_takes(cluster: local.Cluster) -> None:

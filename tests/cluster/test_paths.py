@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from kubernetes import client
 from tpcsweep.configuration.testbeds import Kubernetes
 from tpcsweep.testbeds.kubernetes import api, testbed
 from tpcsweep.testbeds.kubernetes.api import ClusterError
 
 from tests.cluster import local
-from tests.cluster.sweeps import ONE, RATE, Space, local_testbed, on, space
+from tests.cluster.sweeps import ACCOUNT, LONGEST, ONE, RATE, Space, local_testbed, on, space
+from tests.support.workflow import ROOT, wait_until
 
 CELL = {**ONE, "streams": 2}
 FASTER = 1.25 * RATE
@@ -138,6 +140,57 @@ def test_a_right_that_is_lacking_is_named(
     monkeypatch.setattr(api, "connect", impersonating)
     with pytest.raises(ClusterError, match=r"somebody lacks the right to create pods .*rbac.yaml"):
         tried(settings)
+    assert namespace.left() == {}
+
+
+@pytest.mark.parametrize(
+    ("resource", "verb"),
+    [
+        ("pods/exec", "get"),
+        ("pods", "patch"),
+        ("secrets", "create"),
+        ("configmaps", "create"),
+        ("networkpolicies", "create"),
+    ],
+)
+def test_a_right_that_only_deployments_use_is_named_before_the_first(
+    cluster: local.Cluster,
+    namespace: Space,
+    settings: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    resource: str,
+    verb: str,
+) -> None:
+    """The shipped Role has it; here it is taken away."""
+    documents = list(yaml.safe_load_all((ROOT / "config/kubernetes/rbac.yaml").read_text()))
+    for rule in (rule for document in documents for rule in document.get("rules", [])):
+        if resource in rule["resources"]:
+            rule["verbs"].remove(verb)
+    inside = f"--namespace={namespace.name}"
+    cluster.kubectl("apply", inside, "--filename=-", input=yaml.safe_dump_all(documents))
+    user = f"system:serviceaccount:{namespace.name}:{ACCOUNT}"
+    name, _, part = resource.partition("/")
+    of_part = [f"--subresource={part}"] if part else []
+
+    def refused() -> bool:
+        try:
+            cluster.kubectl("auth", "can-i", inside, f"--as={user}", verb, name, *of_part)
+        except local.ClusterError:
+            return True
+        return False
+
+    wait_until(refused, "the Role is in force", LONGEST)
+    content = yaml.safe_load(cluster.kubeconfig.read_text())
+    content["users"][0]["user"] = {"token": cluster.kubectl("create", "token", inside, ACCOUNT).strip()}
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(content))
+    monkeypatch.setenv("TPCSWEEP_KUBECONFIG", str(tmp_path / "kubeconfig"))
+    lacks = (
+        rf"{user} lacks the right to {verb} {resource}\S* in namespace {namespace.name} \(403\); .*rbac.yaml"
+    )
+    with pytest.raises(ClusterError, match=lacks) as raised:
+        tried(settings)
+    assert "\n" not in str(raised.value)
     assert namespace.left() == {}
 
 

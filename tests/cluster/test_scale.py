@@ -25,14 +25,15 @@ from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.configuration.testbeds import Kubernetes
 from tpcsweep.linux import signals
 from tpcsweep.testbeds import Request
-from tpcsweep.testbeds.kubernetes import api, leases, state, testbed
-from tpcsweep.testbeds.kubernetes.metadata import DEPLOYMENT, SELECTOR, SIDE, Naming
+from tpcsweep.testbeds.kubernetes import api, leases, objects, state, testbed, watch
+from tpcsweep.testbeds.kubernetes.metadata import DEPLOYMENT, SELECTOR, SIDE, Naming, node_of
 from tpcsweep.testbeds.kubernetes.watch import PodError
 
 from tests.cluster import local
 from tests.cluster.local.build import ROOT
 from tests.cluster.local.settings import GROUP
 from tests.cluster.sweeps import LONGEST, Space, space
+from tests.support.workflow import wait_until
 
 NODES = int(os.environ.get("TPCSWEEP_NODES", "400"))
 """TPCSWEEP_NODES=1000 has a hundred deployments at a time, and takes minutes."""
@@ -52,17 +53,28 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[local.Cluster]:
 @pytest.fixture
 def own(nodes: local.Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Space]:
     """A namespace with a user in it: an API server makes everybody wait but admins."""
-    monkeypatch.setattr(signals, "ignore", lambda: None)  # only the first thread of a process may
-    for name in ("DURATION", "LOST"):  # a thread among a thousand may be late, without being dead
-        monkeypatch.setattr(leases, name, LONGEST)
+    for name in ("ignore", "heed"):  # only the first thread of a process may
+        monkeypatch.setattr(signals, name, lambda: None)
+    # A thread among a thousand may be late, without being dead.
+    monkeypatch.setattr(leases, "DURATION", LONGEST)
     with space(nodes.kubeconfig, f"scale-{secrets.token_hex(3)}") as made:
-        nodes.kubectl("apply", "-n", made.name, "-f", str(ROOT / "config" / "kubernetes" / "rbac.yaml"))
-        kubeconfig = yaml.safe_load(nodes.kubeconfig.read_text())
-        token = nodes.kubectl("create", "token", "-n", made.name, "tpcsweep").strip()
-        kubeconfig["users"][0]["user"] = {"token": token}
-        (tmp_path / "kubeconfig").write_text(yaml.safe_dump(kubeconfig))
-        monkeypatch.setenv("TPCSWEEP_KUBECONFIG", str(tmp_path / "kubeconfig"))
+        theirs = kubeconfig_of(nodes, {"user": made.name}, tmp_path / "kubeconfig")
+        monkeypatch.setenv("TPCSWEEP_KUBECONFIG", str(theirs))
         yield made
+
+
+def kubeconfig_of(nodes: local.Cluster, namespaces: dict[str, str], file: Path) -> Path:
+    """One with a context for a user in each of these namespaces, by their names; the first is the current one."""
+    content = yaml.safe_load(nodes.kubeconfig.read_text())
+    cluster = content["clusters"][0]["name"]
+    content |= {"users": [], "contexts": [], "current-context": next(iter(namespaces))}
+    for name, namespace in namespaces.items():
+        nodes.kubectl("apply", "-n", namespace, "-f", str(ROOT / "config" / "kubernetes" / "rbac.yaml"))
+        token = nodes.kubectl("create", "token", "-n", namespace, "tpcsweep").strip()
+        content["users"].append({"name": name, "user": {"token": token}})
+        content["contexts"].append({"name": name, "context": {"cluster": cluster, "user": name}})
+    file.write_text(yaml.safe_dump(content))
+    return file
 
 
 def settings(own: Space, **changes: Any) -> Kubernetes:
@@ -175,6 +187,67 @@ def test_more_at_a_time_than_there_is_room_for(own: Space, tmp_path: Path) -> No
         check_modesty(one, alone)
 
 
+def test_a_node_that_two_users_call_by_two_names_has_one_deployment_at_a_time(
+    nodes: local.Cluster, own: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In two namespaces; the source of one is the destination of the other: each may have what the other waits for."""
+    monkeypatch.setattr(watch, "HOLD_SECONDS", 3.0)
+    monkeypatch.setattr(testbed, "LET_GO_SECONDS", 1.0)
+    named = [{"node_selector": {"kubernetes.io/hostname": node}} for node in ("k0", "k1")]
+    chosen = [{"affinity": {"nodeAffinity": {objects.REQUIRED: terms(node)}}} for node in ("k1", "k0")]
+    up: dict[str, set[str]] = {}
+    overlaps: list[tuple[str, str]] = []
+    stages: list[str] = []
+    first = threading.Event()
+
+    def blocked() -> bool:
+        return any("waiting for nodes that other deployments use: " in stage for stage in stages)
+
+    def deploy(user: Space, placements: list[dict[str, Any]], context: str) -> None:
+        pair = {"rtt": 20, "source": placements[0], "destination": placements[1]}
+        paths = {"kind": "nodes", "pairs": [pair]}
+        given = settings(user, paths=paths, context=context, client=placements[0])
+        for number in range(3):
+            wanted = DeploymentParameters(rtt=20)
+            request = Request("a sweep", f"n={number}", wanted, [], 60, tmp_path, stages.append)
+            with testbed.standing(given, request) as (place, pods):
+                ours = {node_of(pod) for pod in pods.by_name.values()}
+                overlaps.extend((name, context) for name, theirs in list(up.items()) if theirs & ours)
+                up[place.naming.identifier] = ours
+                if not first.is_set():
+                    first.set()
+                    wait_until(blocked, "the other one waits", LONGEST)
+                time.sleep(1)
+                del up[place.naming.identifier]
+
+    with space(nodes.kubeconfig, f"scale-{secrets.token_hex(3)}") as another:
+        two = kubeconfig_of(nodes, {"first": own.name, "second": another.name}, tmp_path / "two")
+        monkeypatch.setenv("TPCSWEEP_KUBECONFIG", str(two))
+        with ThreadPoolExecutor(2) as pool:
+            both = [pool.submit(deploy, own, named, "first")]
+            wait_until(lambda: first.is_set() or both[0].done(), "one is up", LONGEST)
+            both.append(pool.submit(deploy, another, chosen, "second"))
+            wait(both, LONGEST)
+        assert [repr(error) for error in raised(both)] == []
+        assert overlaps == []
+        assert (own.left(), another.left()) == ({}, {})
+
+
+def test_a_quota_that_forbids_to_name_other_namespaces_is_said(own: Space, tmp_path: Path) -> None:
+    across = {"scopeName": "CrossNamespacePodAffinity", "operator": "Exists"}
+    spec = {"hard": {"pods": "0"}, "scopeSelector": {"matchExpressions": [across]}}
+    own.core.create_namespaced_resource_quota(own.name, {"metadata": {"name": "none"}, "spec": spec})
+    wait_until(
+        lambda: own.core.read_namespaced_resource_quota("none", own.name).status.hard, "it counts", LONGEST
+    )
+    stages: list[str] = []
+    request = Request("a sweep", "n=1", DeploymentParameters(rtt=20), [], 60, tmp_path, stages.append)
+    with testbed.standing(settings(own), request) as (place, _):
+        assert not place.everywhere
+    assert stages[0].endswith("of this namespace alone (CrossNamespacePodAffinity)")
+    assert own.left() == {}
+
+
 def test_one_that_ends_meanwhile_is_not_left_over(own: Space, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = api.connect(settings(own))
     naming = Naming("aaaaaa", "a sweep", "n=1")
@@ -229,6 +302,12 @@ def check_pods(own: Space, of: list[Deployment]) -> dict[str, str]:
         if side := pod.metadata.labels.get(SIDE):
             assert groups[pod.spec.node_name] == known[pod.metadata.labels[DEPLOYMENT]].sides[side]
     return {pod.metadata.uid: pod.metadata.labels[DEPLOYMENT] for pod in pods}
+
+
+def terms(node: str) -> dict[str, Any]:
+    """What chooses a node as no selector does."""
+    name = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+    return {"nodeSelectorTerms": [{"matchExpressions": [name]}]}
 
 
 def check_modesty(one: Deployment, alone: Deployment) -> None:

@@ -6,6 +6,7 @@ Under the ServiceAccount of config/kubernetes/rbac.yaml alone, where that matter
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import signal
@@ -94,25 +95,78 @@ def test_cells_have_the_fields_that_they_have_on_this_machine(measured: ClusterS
 
 
 def test_deployments_run_side_by_side_on_nodes_of_their_own(namespace: Space, tmp_path: Path) -> None:
-    settings = local_testbed(namespace.name)
-    near, _ = settings["paths"]["pairs"]
-    # Within a node nothing limits the rate: it is what the machine can do at the time.
+    """Of two runs: a testbed has its clients in one place, and each of these needs a node for its own."""
+    near, _ = local_testbed(namespace.name)["paths"]["pairs"]
     within = {"rtt": "0 ms", "source": on("n3"), "destination": on("n3")}
-    settings |= {"bandwidth": "1000 Gbit/s", "paths": {"kind": "nodes", "pairs": [near, within]}}
     ten = {"min_time": "10 s", "max_time": "10 s"}
-    parameters = {**ONE, "streams": 1, "cores": [0.5, 1]}
-    sweep = namespace.sweep(tmp_path, settings, measurement=ten, parameters=parameters)
-    run = sweep.start("cells", "--cores=2", "--resources", "testbed=2")
+    sweeps = []
+    for pair, client in ((near, "n2"), (within, "n3")):
+        # Within a node nothing limits the rate: it is what the machine can do at the time.
+        paths = {"kind": "nodes", "pairs": [pair]}
+        settings = local_testbed(namespace.name, bandwidth="1000 Gbit/s", client=on(client), paths=paths)
+        folder = tmp_path / client
+        folder.mkdir()
+        parameters = {**ONE, "streams": [1, 2]}
+        sweeps.append(namespace.sweep(folder, settings, measurement=ten, parameters=parameters))
+    runs = [sweep.start("cells") for sweep in sweeps]
 
     def both() -> bool:
-        return len(namespace.pods(role="client")) == 2 or run.poll() is not None
+        return len(namespace.pods(side="src")) == 2 or any(run.poll() is not None for run in runs)
 
     wait_until(both, "both are there at a time", 300)
-    assert run.poll() is None, sweep.output()
-    assert run.wait(600) == 0, sweep.output()
-    first, second = (cell["provenance"] for cell in loaded(sweep))
-    assert nodes(first).isdisjoint(nodes(second))
+    assert [run.poll() for run in runs] == [None, None], [sweep.output() for sweep in sweeps]
+    for sweep, run in zip(sweeps, runs, strict=True):
+        assert run.wait(600) == 0, sweep.output()
+    first, second = (
+        {node for cell in loaded(sweep) for node in nodes(cell["provenance"])} for sweep in sweeps
+    )
+    assert (first, second) == ({"n1", "n2"}, {"n3"})
     assert namespace.left() == {}
+
+
+def test_a_node_that_two_users_call_by_two_names_is_measured_on_in_turn(
+    kubeconfig: Path, namespace: Space, tmp_path: Path
+) -> None:
+    """From two namespaces, and one's servers are where the other's client is."""
+    with space(kubeconfig, "tpcsweep-another") as another:
+        long = {"min_time": "15 s", "max_time": "15 s"}
+        pairs = [
+            {"rtt": "0 ms", "source": on("n1"), "destination": on("n2")},
+            {"rtt": "0 ms", "source": chosen("n1"), "destination": chosen("n1")},
+        ]
+        sweeps = []
+        for user, pair, client in ((namespace, pairs[0], on("n2")), (another, pairs[1], chosen("n2"))):
+            paths = {"kind": "nodes", "pairs": [pair]}
+            settings = local_testbed(user.name, bandwidth="1000 Gbit/s", client=client, paths=paths)
+            folder = tmp_path / user.name
+            folder.mkdir()
+            parameters = {**ONE, "streams": [1, 2, 3, 4]}
+            sweeps.append(user.sweep(folder, settings, measurement=long, parameters=parameters))
+        runs = [sweeps[0].start("cells")]
+        sweeps[0].wait_for_cell(1, runs[0])
+        runs.append(sweeps[1].start("cells"))
+        for sweep, run in zip(sweeps, runs, strict=True):
+            assert run.wait(LONGEST) == 0, sweep.output()
+        assert "waiting for nodes that other deployments use: " in sweeps[1].output()
+        first, second = ([span(cell) for cell in loaded(sweep)] for sweep in sweeps)
+        assert len(first) == len(second) == 4
+        assert [(a, b) for a in first for b in second if a[0] < b[1] and b[0] < a[1]] == []
+        for sweep in sweeps:
+            assert {cell["status"] for cell in loaded(sweep)} == {"ok"}
+        assert (namespace.left(), another.left()) == ({}, {})
+
+
+def chosen(node: str) -> dict[str, Any]:
+    """The placement on one node, in other words than those of `on`."""
+    name = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [name]}]}
+    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
+
+
+def span(cell: dict[str, Any]) -> tuple[float, float]:
+    """When a cell was measured, in seconds since 1970."""
+    began = datetime.datetime.fromisoformat(cell["provenance"]["started"]).timestamp()
+    return began, began + cell["summary"]["duration"]
 
 
 def test_data_go_in_the_clear_and_servers_let_everybody_in(namespace: Space, tmp_path: Path) -> None:
@@ -234,9 +288,7 @@ def reaped(account: Space, tmp_path_factory: pytest.TempPathFactory) -> ClusterS
     folder = tmp_path_factory.mktemp("reaped")
     sweep = account.sweep(folder, local_testbed(account.name), parameters=THREE)
     run = measuring(sweep)
-    (job,) = (each for each in Process(run.pid).children() if "deployment.py" in " ".join(each.cmdline()))
-    job.kill()
-    run.wait(LONGEST)
+    kill_job(run)
     assert account.left()  # or there is nothing to reap
     done = sweep.run("reap")
     assert done.returncode == 0, done.stdout
@@ -260,6 +312,24 @@ def test_a_fault_is_told_and_cleared_away_under_the_account(silent: ClusterSweep
 @pytest.mark.usefixtures("reaped")
 def test_what_a_killed_job_has_left_is_reaped_under_the_account(account: Space) -> None:
     assert account.left() == {}
+
+
+def test_the_cluster_collects_what_a_killed_job_has_left_leases_included(
+    account: Space, tmp_path: Path
+) -> None:
+    """Without another run and without `reap`."""
+    sweep = account.sweep(tmp_path, local_testbed(account.name, orphan_time="30 s"), parameters=THREE)
+    run = measuring(sweep)
+    kill_job(run)
+    assert set(account.left()) == {"pods", "secrets", "config maps", "jobs", "network policies", "leases"}
+    wait_until(lambda: not account.left(), "the cluster collects everything", LONGEST)
+
+
+def kill_job(run: subprocess.Popen[bytes]) -> None:
+    """Kill the job of a started run by force, and wait for the end of the run."""
+    (job,) = (each for each in Process(run.pid).children() if "deployment.py" in " ".join(each.cmdline()))
+    job.kill()
+    run.wait(LONGEST)
 
 
 @pytest.mark.usefixtures("measured", "silent", "reaped")

@@ -75,7 +75,7 @@ def test_what_windows_are_too_small_for_is_not_held_against_the_path(tmp_path: F
 def test_a_path_is_left_empty(tmp_path: File) -> None:
     path = Path(20, 0.05)
     wanted = DeploymentParameters(rtt=20, bandwidth=0.05)
-    with played(path, tmp_path) as (session, ends, _):
+    with played(path, tmp_path) as (session, ends, _), module.probed(session, ends):  # type: ignore[arg-type]
         module._rate(session, wanted, ends, 20.0)  # type: ignore[arg-type]
         [(found, _mtu)] = session.tell(["src1"], "round_trips", address=ends[0][1].address, count=5).values()
         assert min(found) < 21

@@ -21,17 +21,15 @@ from tpcsweep.xrootd.servers import Server, buffer_sysctls
 TCP_BUFFER = 8 << 20
 """Bytes, of every end."""
 AGENT = """
-import asyncio, json, sys, time
-from tpcsweep.testbeds.kubernetes.pod import network
-from tpcsweep.testbeds.kubernetes.pod.agent import Swallower
-from tpcsweep.testbeds.kubernetes.pod.places import PROBE_PORT
+import asyncio, json, sys
+from tpcsweep.testbeds.kubernetes.pod.probes import Probes
 
 async def main():
-    await asyncio.get_running_loop().create_server(Swallower, None, PROBE_PORT)
+    verbs = Probes().verbs
     print("{}", flush=True)
     while line := await asyncio.to_thread(sys.stdin.readline):
         asked = json.loads(line)
-        print(json.dumps(await asyncio.to_thread(getattr(network, asked["verb"]), **asked["arguments"])), flush=True)
+        print(json.dumps(await verbs[asked["verb"]](**asked["arguments"])), flush=True)
 
 asyncio.run(main())
 """

@@ -301,3 +301,58 @@ def test_an_image_that_cannot_be_pulled_is_known_from_its_first_failure_on(reaso
 @pytest.mark.parametrize("reason", ["ContainerCreating", "CreateContainerConfigError"])
 def test_an_image_that_is_being_pulled_is_waited_for(reason: str) -> None:
     assert not unpulled(waiting(reason))
+
+
+# Whose fault it is: a cell fails by the end of a server or a tool alone
+
+
+def named(name: str, code: int, reason: str = "Error") -> dict[str, Any]:
+    return {**container(terminated={"reason": reason, "exitCode": code, **ENDED}), "name": name}
+
+
+OWN = [named("agent", 0), named("servers", 139)]
+
+
+@pytest.mark.parametrize(
+    ("status", "own"),
+    [
+        ({"phase": "Failed", "containerStatuses": OWN}, True),
+        ({"phase": "Running", "containerStatuses": OWN}, True),
+        ({"phase": "Failed", "containerStatuses": [named("client", 137, "OOMKilled")]}, True),
+        # What watches takes what it watches along.
+        ({"phase": "Failed", "containerStatuses": [named("agent", 137), named("servers", 1)]}, False),
+        ({"phase": "Failed", "containerStatuses": [named("client", 0), named("hub", 1)]}, False),
+        ({"phase": "Failed", "reason": "Evicted", "containerStatuses": OWN}, False),
+        ({"phase": "Failed", "reason": "NodeShutdown", "containerStatuses": OWN}, False),
+        (
+            {
+                "phase": "Failed",
+                "containerStatuses": OWN,
+                "conditions": [condition("DisruptionTarget", "True", "TerminationByKubelet", "")],
+            },
+            False,
+        ),
+        (
+            {**RUNNING, "conditions": [condition("Ready", "False"), condition("ContainersReady", "True")]},
+            False,
+        ),
+        (
+            {**RUNNING, "conditions": [condition("DisruptionTarget", "True", "EvictionByEvictionAPI", "")]},
+            False,
+        ),
+    ],
+)
+def test_whether_a_server_or_a_tool_has_ended_or_was_ended(status: dict[str, Any], own: bool) -> None:
+    fault = diagnose(pod(status))
+    assert fault is not None
+    assert fault.own is own
+
+
+def test_a_pod_that_was_deleted_had_ended_before_or_not() -> None:
+    assert gone(pod({"phase": "Failed", "containerStatuses": OWN})).own
+    assert not gone(pod(RUNNING)).own
+    going = pod({"phase": "Running", "containerStatuses": OWN}, deletionTimestamp="2026-01-01T00:00:00Z")
+    assert not gone(going).own
+    fault = diagnose(going)
+    assert fault is not None
+    assert not fault.own

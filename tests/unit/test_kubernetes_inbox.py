@@ -10,7 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tpcsweep.broken import BROKEN, FaultError
 from tpcsweep.measure.readings import MOST
+from tpcsweep.testbeds.kubernetes import testbed
 from tpcsweep.testbeds.kubernetes.pod.agent import telling_copies
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT, Hub
 from tpcsweep.testbeds.kubernetes.site import Inbox
@@ -20,7 +22,7 @@ from tests.support.records import RECORD, datagram
 
 
 def inbox() -> Inbox:
-    made = Inbox(lambda: None)
+    made = Inbox(lambda: None, lambda: False)
     made.ahead = 1000.0
     return made
 
@@ -112,3 +114,42 @@ def test_an_agent_tells_of_copies_as_their_server_does(monkeypatch: pytest.Monke
     [line] = asyncio.run(told())
     name, _, _, *rest = json.loads(line)["copy"]
     assert (name, rest) == ("c7.3.12", [4, 1024, 0, "pull"])
+
+
+EVICTED, CRASHED = "pod src1: Evicted: low on memory", "pod src1: Error: container servers ended"
+
+
+@pytest.mark.parametrize(
+    ("fault", "own", "said", "taken_away"),
+    [
+        (None, False, {}, False),
+        (EVICTED, False, {}, True),
+        (CRASHED, True, {}, False),
+        (CRASHED, True, {"gone": "dst1"}, False),
+        (None, False, {"gone": "dst1"}, True),
+        (None, False, {"lost": "tpc-0a1b2c is out of reach"}, True),
+    ],
+)
+def test_what_the_cluster_takes_away_costs_no_cell(
+    monkeypatch: pytest.MonkeyPatch, fault: str | None, own: bool, said: dict[str, str], taken_away: bool
+) -> None:
+    heard = Inbox(lambda: fault, lambda: own)
+    if said:
+        heard.hear(said)
+    site: Any = SimpleNamespace(inbox=heard)
+    broken = {"status": "failed", "message": "why", "flags": [BROKEN]}
+    monkeypatch.setattr(testbed.cell, "measure", lambda *_: broken)
+    if taken_away:
+        with pytest.raises(FaultError, match="why"):
+            testbed.measure(site, "parameters")
+    else:
+        assert testbed.measure(site, "parameters") == broken
+
+
+def test_a_cell_that_is_whole_is_kept_though_something_breaks_behind_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    site: Any = SimpleNamespace(inbox=Inbox(lambda: EVICTED, lambda: False))
+    whole = {"status": "ok", "message": "", "flags": ["wide_interval"]}
+    monkeypatch.setattr(testbed.cell, "measure", lambda *_: whole)
+    assert testbed.measure(site) == whole

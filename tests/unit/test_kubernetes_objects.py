@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from kubernetes.client import ApiClient, V1Job, V1ObjectMeta
 from tpcsweep.configuration.parameters import DeploymentParameters
-from tpcsweep.configuration.testbeds import Kubernetes
+from tpcsweep.configuration.testbeds import Kubernetes, Placement
 from tpcsweep.paths import Path as NetworkPath
 from tpcsweep.testbeds.kubernetes import objects
 from tpcsweep.testbeds.kubernetes.api import ClusterError
@@ -109,6 +109,28 @@ def test_everything_is_labelled_and_owned_by_the_job() -> None:
         assert body["metadata"]["annotations"]["tpcsweep/cells"] == "origins=2/rtt=20"
 
 
+def test_pods_of_a_deployment_talk_to_each_other_by_their_servers_ports_and_to_nobody_else() -> None:
+    made = ApiClient().sanitize_for_serialization(objects.network_policy(NAMING, OWNER))
+    ours = {"matchLabels": {"tpcsweep/deployment": "abc123"}}
+    peers = [{"podSelector": ours}]
+    ports = [{"port": port, "protocol": "TCP"} for port in (8080, 1213, 8443, 8444)]
+    assert made["spec"] == {
+        "podSelector": ours,
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": [{"from": peers, "ports": ports}],
+        "egress": [{"to": peers, "ports": ports}],
+    }
+    listed = [{"containerPort": port["port"]} for port in ports]
+    assert container(pod(settings()), "servers")["ports"] == listed
+
+
+def test_no_pod_asks_a_name_server() -> None:
+    made = ApiClient().sanitize_for_serialization(objects.job(NAMING, settings(), 1))
+    for spec in (made["spec"]["template"]["spec"], pod(settings())["spec"]):
+        assert spec["dnsPolicy"] == "None"
+        assert spec["dnsConfig"] == {"nameservers": ["127.0.0.1"]}
+
+
 def test_the_job_ends_by_itself_and_is_not_repeated() -> None:
     made = ApiClient().sanitize_for_serialization(objects.job(NAMING, settings(), 1234.5))
     assert made["spec"]["activeDeadlineSeconds"] == 1234
@@ -135,6 +157,67 @@ def test_an_attached_network_is_named_with_its_address() -> None:
         "interface": objects.NETWORK,
         "ips": ["10.9.0.2/24"],
     }
+
+
+def client_pod(of: Kubernetes) -> dict[str, Any]:
+    return dict(ApiClient().sanitize_for_serialization(objects.job(NAMING, of, 60))["spec"]["template"])
+
+
+def test_no_node_has_pods_of_two_deployments_whatever_it_is_chosen_by() -> None:
+    of_another = [
+        {"key": "tpcsweep/deployment", "operator": "Exists"},
+        {"key": "tpcsweep/deployment", "operator": "NotIn", "values": ["abc123"]},
+    ]
+    for made in (pod(settings()), client_pod(settings())):
+        assert made["metadata"]["labels"]["tpcsweep/deployment"] == "abc123"
+        [term] = made["spec"]["affinity"]["podAntiAffinity"][objects.REQUIRED]
+        assert term == {
+            "labelSelector": {"matchExpressions": of_another},
+            "namespaceSelector": {},
+            "topologyKey": "kubernetes.io/hostname",
+        }
+
+
+def test_the_affinity_of_a_placement_is_kept() -> None:
+    racks = [{"matchExpressions": [{"key": "rack", "operator": "In", "values": ["a"]}]}]
+    own = {"labelSelector": {"matchLabels": {"app": "storage"}}, "topologyKey": "rack"}
+    given = {
+        "nodeAffinity": {objects.REQUIRED: {"nodeSelectorTerms": racks}},
+        "podAntiAffinity": {objects.REQUIRED: [own]},
+    }
+    placed = Placement(affinity=given)
+    made = objects.apart(NAMING, placed, everywhere=False)
+    assert made["nodeAffinity"] == given["nodeAffinity"]
+    first, second = made["podAntiAffinity"][objects.REQUIRED]
+    assert first == own
+    assert "namespaceSelector" not in second
+    assert placed.affinity == given
+    pair = {"rtt": 20, "source": {"affinity": given}, "destination": {}}
+    affinity = pod(settings(paths={"kind": "nodes", "pairs": [pair]}))["spec"]["affinity"]
+    assert affinity == objects.apart(NAMING, placed, everywhere=True)
+
+
+def test_redirectors_and_clients_have_the_annotations_and_devices_of_their_placements() -> None:
+    given = {"annotations": {"example.com/queue": "fast"}, "resources": {"example.com/vf": "1"}}
+    sides = [
+        {"network": "wan", "addresses": [f"10.9.{side}.{host}/24" for host in (1, 2, 3)], **given}
+        for side in range(3)
+    ]
+    pair = {"rtt": 60, "source": sides[0], "destination": sides[1]}
+    of = settings(paths={"kind": "networks", "pairs": [pair]}, client=sides[2])
+    redirector, _ = xrootd.side("src", "10.9.0.1", ["10.9.0.2", "10.9.0.3"], Path("/f"), Path("/r"))
+    assert redirector is not None
+    wanted = DeploymentParameters(origins=2)
+    made = objects.server_pod(NAMING, of, of.paths.pairs[0].source, redirector, 0, wanted, OWNER)
+    server = dict(ApiClient().sanitize_for_serialization(made))
+    for each, name, address in (
+        (server, "servers", "10.9.0.1/24"),
+        (client_pod(of), "client", "10.9.2.1/24"),
+    ):
+        annotations, resources = each["metadata"]["annotations"], container(each, name)["resources"]
+        assert annotations["example.com/queue"] == "fast"
+        assert json.loads(annotations[objects.NETWORKS])[0]["ips"] == [address]
+        assert resources["limits"]["example.com/vf"] == resources["requests"]["example.com/vf"] == "1"
 
 
 def test_pairs_that_choose_the_same_nodes_share_a_lock() -> None:

@@ -7,6 +7,7 @@ import math
 import struct
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -207,7 +208,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[Measured]:
     return seen
 
 
-SESSION: Any = None
+SESSION: Any = SimpleNamespace(tell=lambda *_, **__: {})
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -271,6 +272,9 @@ class Played:
         return lambda: {name: answers[verb]}
 
     def tell(self, to: list[str], verb: str, **_: Any) -> dict[str, Any]:
+        if verb in ("open_probes", "close_probes"):
+            self.asked.append(verb)
+            return dict.fromkeys(to)
         return self.start("tell", to=to, verb=verb)()
 
 
@@ -287,6 +291,13 @@ def test_clocks_of_agents_need_not_agree() -> None:
     seen = verify(session, WANTED, ENDS, strict=True)
     assert seen.bandwidth == pytest.approx(1, rel=0.01)
     assert seen.near_to_far.full == seen.near_to_far.windows >= ENOUGH
+
+
+def test_the_port_for_probes_is_open_while_a_path_is_looked_at() -> None:
+    session: Any = Played(20, 1)
+    verify(session, WANTED, ENDS, strict=True)
+    assert (session.asked[0], session.asked[-1]) == ("open_probes", "close_probes")
+    assert len([verb for verb in session.asked if "probes" in verb]) == 2
 
 
 def test_a_path_is_empty_again_before_its_rtt_is_looked_at_again() -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import signal
@@ -178,6 +179,22 @@ def test_cells_that_could_not_be_measured_are_left_for_the_next_run() -> None:
         assert statuses(configuration) == ["ok"]
 
 
+def test_a_cell_that_breaks_every_deployment_keeps_no_other_from_being_measured() -> None:
+    with played([], 4) as (testbed, configuration, logs):
+        well = testbed.measure
+
+        def measure(*asked: Any) -> dict[str, Any]:
+            if "c0" in asked:
+                testbed.script.insert(0, NOT_BEGUN)
+            return well(*asked)
+
+        testbed.measure = measure  # type: ignore[method-assign]
+        run(configuration, logs)
+        in_vain = [[NOT_BEGUN]] * runner.GIVE_UP_AFTER
+        assert testbed.deployments == [[NOT_BEGUN], [OK, OK, OK, NOT_BEGUN], *in_vain]
+        assert sorted(statuses(configuration)) == [NOT_MEASURED, "ok", "ok", "ok"]
+
+
 def test_a_deployment_that_does_not_go_is_an_error_though_its_cells_are_there() -> None:
     with played([OK, NOT_GONE], 1) as (_, configuration, logs):
         with pytest.raises(RefusedError, match="mount"):
@@ -303,13 +320,20 @@ def test_a_cell_says_in_which_deployment_it_was_measured() -> None:
         assert sorted(file["provenance"]["deployment"] for file in files) == [1, 1, 2]
 
 
-def test_a_testbed_is_tried_once_and_only_where_cells_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_testbed_is_tried_once_and_only_where_cells_are_to_be_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(runner.results, "hold", lambda _: None)  # this process has them already
     with played([], 2) as (testbed, configuration, logs):
         assert testbed.required == 1
         run(configuration, logs)
         runner.begin(configuration)
         assert testbed.required == 1
+        # What is measured already is measured once more where that is asked for.
+        once_more = configuration.run.model_copy(update={"again": DISTURBED})
+        testbed.deployments.clear()
+        runner.begin(dataclasses.replace(configuration, run=once_more))
+        assert testbed.required == 2
 
 
 def test_what_asks_to_end_while_that_is_ignored_takes_effect_afterwards() -> None:

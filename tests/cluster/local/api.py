@@ -13,6 +13,8 @@ from typing import Any
 from tests.cluster.local.settings import PKI, PORT
 
 TIMEOUT = 10.0  # s
+PODS = "/api/v1/pods"
+POLICIES = "/apis/networking.k8s.io/v1/networkpolicies"
 
 _threads = threading.local()
 
@@ -39,6 +41,13 @@ def there(path: str) -> bool:
     return request("GET", path)[0] == 200
 
 
+def items(path: str) -> list[dict[str, Any]] | None:
+    """What a list has; None where no answer is to be had now."""
+    status, body = request("GET", path)
+    found: list[dict[str, Any]] | None = json.loads(body)["items"] if status == 200 else None
+    return found
+
+
 def node_ready(name: str) -> bool:
     """Whether the node's condition Ready is True."""
     status, body = request("GET", f"/api/v1/nodes/{name}")
@@ -47,8 +56,7 @@ def node_ready(name: str) -> bool:
 
 def nodes_ready() -> int:
     """How many nodes are Ready."""
-    status, body = request("GET", "/api/v1/nodes")
-    return sum(map(ready, json.loads(body)["items"])) if status == 200 else 0
+    return sum(map(ready, items("/api/v1/nodes") or []))
 
 
 def ready(node: dict[str, Any]) -> bool:

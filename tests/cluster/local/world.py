@@ -27,10 +27,11 @@ from typing import Any
 from tpcsweep import paths
 from tpcsweep.linux.commands import Commands
 
-from tests.cluster.local import api, groups, images, mounts, pki, settings
+from tests.cluster.local import api, groups, images, mounts, pki, policies, settings
 from tests.cluster.local.settings import HUB, HUB_ADDRESS, KUBE, LOGS, PKI, STATE, Node, Settings
 
 START = 300.0  # s, for anything to be ready
+LOOK = 1.0  # s, between looks for NetworkPolicies
 
 
 class WorldError(RuntimeError):
@@ -79,6 +80,8 @@ class World:
                 self.start_control_plane,
                 *(lambda node=node: self.start_node(node) for node in self.settings.nodes),
             )
+            if self.settings.nodes:
+                threading.Thread(target=self.enforce_policies, daemon=True).start()
             server = socket.create_server(str(STATE / settings.CONTROL), family=socket.AF_UNIX)
             self.channel.send(b"ready\n")
         except BaseException as error:
@@ -122,6 +125,8 @@ class World:
             renamed = [f"link set {link} down", f"link set {link} name {name}", f"link set {name} up"]
             commands.batch(["ip"], [*renamed, f"route add {node.pods} via {node.address} dev {name}"])
             commands.batch(["ip", "-n", node.name], [f"route add default via {node.gateway} dev {link}"])
+            # What a bridge passes on within a node is seen there too (bridge-nf-call-iptables, by default).
+            commands.run([*inside(node), "iptables-restore", "--noflush"], policies.HOOK)
 
     def make_certificates(self) -> None:
         """Everybody's certificates and kubeconfigs; the admin's own is in the cluster's folder."""
@@ -223,6 +228,23 @@ class World:
         with self.step(f"{node.name} Ready"):
             self.wait(f"{node.name}-kubelet", lambda: api.node_ready(node.name))
 
+    def enforce_policies(self) -> None:
+        """Hold pods to NetworkPolicies, as the network plugins of clusters do that can; for ever."""
+        enforced = ""
+        try:
+            while True:
+                made, pods = api.items(api.POLICIES), api.items(api.PODS)
+                # Without an answer it stays as it is.
+                wanted = enforced if made is None or pods is None else policies.rules(made, pods)
+                if wanted != enforced:
+                    for node in self.settings.nodes:
+                        filter_packets(node, wanted)
+                    enforced = wanted
+                time.sleep(LOOK)
+        except BaseException:  # a cluster that lets through what it should not proves nothing
+            traceback.print_exc()
+            os._exit(1)
+
     def until_api(self, node: Node) -> None:
         """A kubelet that finds no API server waits for longer and longer: better start it later."""
         if not self.api_ready.wait(START):
@@ -313,6 +335,14 @@ class World:
 def inside(node: Node) -> list[str]:
     """A prefix for a command: run it in the node's network. `ip netns exec` would hide the cgroups."""
     return ["nsenter", f"--net=/run/netns/{node.name}", "--"]
+
+
+def filter_packets(node: Node, rules: str) -> None:
+    """Put chains of iptables in the place of what they were on a node."""
+    command = [*inside(node), "iptables-restore", "--wait", "--noflush"]
+    done = subprocess.run(command, input=rules, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise WorldError(f"{node.name}: iptables-restore: {done.stderr.strip()}: {rules}")
 
 
 def ctr(node: Node, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -157,8 +157,8 @@ def damage_found(configuration: Configuration) -> str:
 def begin(configuration: Configuration, *, try_testbed: bool = True) -> None:
     """Start a run: keep others out of its results and noise out of its output, and count the cells to measure.
 
-    Where there are any, the testbed is tried too, unless `try_testbed` says otherwise. Files in their places that are
-    damaged are set aside.
+    Where there are any, or some are measured once more, the testbed is tried too, unless `try_testbed` says otherwise.
+    Files in their places that are damaged are set aside.
 
     Raises:
         Exception: what is in `expected`, where the testbed cannot measure any cell.
@@ -176,7 +176,7 @@ def begin(configuration: Configuration, *, try_testbed: bool = True) -> None:
         not results.recoverable(configuration.cell_file(cell), wanted(configuration, cell), rescue)
         for cell in stale
     )
-    if left and try_testbed:
+    if (left or configuration.run.again) and try_testbed:
         if lacking := missing(extras(configuration)):
             raise MissingExtraError("\n".join(lacking))
         testbeds.of(configuration.testbed.kind).require(configuration.testbed)
@@ -260,7 +260,7 @@ class _Job:
     def _cells(self, site: Deployment) -> tuple[bool, str]:
         """Measure cells in their order until none is left or the deployment has broken.
 
-        Returns whether a cell went well, and what has broken. A cell that had not begun by then is left.
+        Returns whether a cell went well, and what has broken. A cell that is not its victim is left, as the last one.
         """
         origin = provenance.workflow(site.provenance)
         well = False
@@ -273,6 +273,8 @@ class _Job:
                 site.check()
                 result = self._cell(site, self.todo[0], origin)
             except BrokenError as error:
+                # Others come first then, lest one that breaks every deployment keeps them from being measured.
+                self.todo.rotate(-1)
                 return well, site.explain(error)
             self.todo.popleft()
             well = well or result["status"] == "ok"
@@ -288,7 +290,7 @@ class _Job:
     def _cell(self, site: Deployment, task: Task, origin: dict[str, Any]) -> dict[str, Any]:
         """Measure and publish a cell; what the testbed's `measure` has returned.
 
-        Raises BrokenError where it has not begun.
+        Raises BrokenError where it has not begun, or something broke that it has not to answer for.
         """
         self.shown.begin(task.cell.path)
         started = results.now()

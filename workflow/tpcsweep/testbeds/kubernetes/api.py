@@ -14,6 +14,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,6 +26,7 @@ from kubernetes.client import ApiClient, ApiException, Configuration
 from kubernetes.client.api_response import ApiResponse
 from kubernetes.config import kube_config
 from urllib3.exceptions import HTTPError
+from websocket import WebSocketBadStatusException
 
 from tpcsweep.configuration.testbeds import Kubernetes
 from tpcsweep.testbeds.kubernetes.metadata import deployment_of, name_of
@@ -35,6 +37,8 @@ PATIENCE = 60.0
 """Seconds for which a call is tried: an API server takes less to restart."""
 BUSY = 5
 """As many times as long it is tried while the server says that it is busy: it is alive, and others will be done."""
+REFUSED_SECONDS = 10.0
+"""An API server that has just been started may refuse what it has not yet read that it should allow."""
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 KINDS: dict[type, tuple[str, str]] = {
@@ -60,14 +64,18 @@ class RefusedError(ClusterError):
     def __init__(self, error: ApiException) -> None:
         super().__init__(explain_error(error))
         self.status = int(error.status or 0)
+        self.passing = _passing(error)
+        """Whether the same request may succeed later, without anybody doing anything about it."""
 
 
 class Client(ApiClient):
-    """The client, with a time limit on every request, and a count of them."""
+    """The client, with a time limit on every request, a count of them, and the time that the server says it is."""
 
     def __init__(self, configuration: Configuration) -> None:
         super().__init__(configuration)
         self.requests = 0
+        self._ahead: float | None = None
+        """Seconds by which the server's clock is ahead of this machine's monotonic one; None before an answer."""
         self._lock = threading.Lock()
 
     def count(self) -> None:
@@ -77,7 +85,23 @@ class Client(ApiClient):
     def call_api(self, *arguments: Any, **options: Any) -> Any:
         self.count()
         options["_request_timeout"] = options.get("_request_timeout") or TIMEOUT
-        return super().call_api(*arguments, **options)
+        response = super().call_api(*arguments, **options)
+        self._hear(response.headers.get("Date"))
+        return response
+
+    def now(self) -> datetime.datetime:
+        """The time by the server's clock, to a second or two, whatever this machine's clock says."""
+        ahead = time.time() - time.monotonic() if self._ahead is None else self._ahead
+        return datetime.datetime.fromtimestamp(ahead + time.monotonic(), datetime.UTC)
+
+    def _hear(self, date: str | None) -> None:
+        """Take note of what time it was at the server: an answer may come late, and never early."""
+        try:
+            ahead = parsedate_to_datetime(date or "").timestamp() - time.monotonic()
+        except ValueError:
+            return  # from a proxy that does not say
+        with self._lock:
+            self._ahead = ahead if self._ahead is None else max(self._ahead, ahead)
 
     def response_deserialize(self, response_data: Any, response_types_map: Any = None) -> ApiResponse[Any]:
         """The answer as an object.
@@ -111,6 +135,10 @@ class Cluster:
     @property
     def requests(self) -> int:
         return self.http.requests
+
+    def now(self) -> datetime.datetime:
+        """The time by the API server's clock, which all who use it share."""
+        return self.http.now()
 
     def verb(self, verb: str, kind: type) -> Callable[..., Any]:
         """The API's function that does something, such as `list`, with objects of one of KINDS in a namespace."""
@@ -214,6 +242,22 @@ def create(cluster: Cluster, body: T) -> T:
     return created
 
 
+def refusal(error: ApiException) -> RefusedError:
+    """What the API server has answered to `kubernetes.stream.stream`.
+
+    That makes of the answer one text, headers and all, without a status (ws_client.websocket_call); what it was made
+    of is the error that came before.
+    """
+    answer = error.__context__
+    if isinstance(answer, WebSocketBadStatusException):
+        error = ApiException(
+            status=answer.status_code,
+            reason=answer.status_message,
+            body=(answer.resp_body or b"").decode(errors="replace"),
+        )
+    return RefusedError(error)
+
+
 def explain_error(error: ApiException) -> str:
     """What the API server has refused and why, in one line."""
     status = _status(error)
@@ -224,6 +268,11 @@ def explain_error(error: ApiException) -> str:
         group = f".{right['group']}" if right["group"] else ""
         where = f"in namespace {right['namespace']}" if right["namespace"] else "in the whole cluster"
         return f"{right['user']} lacks the right to {right['verb']} {right['resource']}{group} {where} (403)"
+    if missing := re.fullmatch(r'namespaces "([^"]*)" not found', message):
+        return (
+            f"there is no namespace {missing[1]}: kubectl create namespace {missing[1]}, "
+            "or correct `namespace` of the testbed"
+        )
     if quota := re.search(r"^(.*?) is forbidden: (?:exceeded|failed) quota: (.*)", message):
         return f"quota exceeded by {quota[1]}: {quota[2]}"
     if security := re.search(r"^(.*?) is forbidden: violates (PodSecurity.*)", message):

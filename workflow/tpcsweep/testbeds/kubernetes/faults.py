@@ -18,6 +18,10 @@ STARTING = frozenset({"ContainerCreating", "PodInitializing"})
 HOPELESS = frozenset({"ErrImageNeverPull", "InvalidImageName", "CrashLoopBackOff"})
 """What containers wait for in vain. A registry that does not answer, or a full cluster, may come round."""
 IMAGE = frozenset({"ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName"})
+OCCUPIED = "anti-affinity rules"
+"""What the scheduler says of nodes with pods that others must keep away from (its plugin InterPodAffinity)."""
+MEASURED = frozenset({"servers", "client"})
+"""Containers of servers and tools; what is beside them watches."""
 LONGEST = 500
 """Characters of somebody else's words."""
 KEPT = 2000
@@ -26,11 +30,17 @@ KEPT = 2000
 
 @dataclass(frozen=True)
 class Fault:
-    """Something wrong with a pod; `final` where waiting does not heal it."""
+    """Something wrong with a pod."""
 
     pod: str
     text: str
     final: bool
+    """Whether waiting does not heal it."""
+    own: bool = False
+    """Whether a server or a tool has ended, by itself or for the memory that it took: a cell may bring that about.
+
+    All else happens to a cell: its pod is evicted or deleted, its node is gone, what watches has ended.
+    """
 
     def __str__(self) -> str:
         return f"pod {self.pod}: {self.text}"
@@ -42,6 +52,14 @@ def ready(pod: k8s.V1Pod) -> bool:
     return up and _holds(_condition(pod, "Ready"))
 
 
+def occupied(pod: k8s.V1Pod) -> str | None:
+    """The scheduler's words for a pod whose node other deployments have; None where that is not what it waits for."""
+    scheduled = _condition(pod, "PodScheduled")
+    if scheduled is None or scheduled.status != "False" or OCCUPIED not in (scheduled.message or ""):
+        return None
+    return one_line(scheduled.message)
+
+
 def unpulled(pod: k8s.V1Pod) -> bool:
     """Whether a container waits for an image that could not be pulled, at least at first."""
     return any(reason in IMAGE for reason in _waiting(pod))
@@ -50,12 +68,12 @@ def unpulled(pod: k8s.V1Pod) -> bool:
 def diagnose(pod: k8s.V1Pod, events: Iterable[k8s.CoreV1Event] = ()) -> Fault | None:
     """What is wrong with a pod that should be on its way or running; None where nothing is."""
     if _status(pod).phase in ENDED:
-        return Fault(name_of(pod), _ended(pod), final=True)
+        return Fault(name_of(pod), _ended(pod), final=True, own=_own(pod))
     if meta_of(pod).deletion_timestamp:
         return Fault(name_of(pod), _deleted(pod, "is being deleted"), final=True)
     for container in containers_of(pod):
         if problem := _container(pod, container, events):
-            return Fault(name_of(pod), *problem)
+            return Fault(name_of(pod), *problem, own=_own(pod))
     if disruption := _disruption(pod):
         return Fault(name_of(pod), f"{disruption}{_on_node(pod)}", final=True)
     scheduled = _condition(pod, "PodScheduled")
@@ -82,8 +100,9 @@ def progress(pod: k8s.V1Pod, events: Iterable[k8s.CoreV1Event] = ()) -> str:
 
 def gone(pod: k8s.V1Pod) -> Fault:
     """A pod that is not there any more, by its last known state."""
-    text = _ended(pod) if _status(pod).phase in ENDED else _deleted(pod, "was deleted")
-    return Fault(name_of(pod), text, final=True)
+    if _status(pod).phase in ENDED:
+        return Fault(name_of(pod), _ended(pod), final=True, own=_own(pod))
+    return Fault(name_of(pod), _deleted(pod, "was deleted"), final=True)
 
 
 def diagnose_job(name: str, job: k8s.V1Job | None, events: Iterable[k8s.CoreV1Event] = ()) -> Fault | None:
@@ -182,12 +201,24 @@ def _container(
 def _ended(pod: k8s.V1Pod) -> str:
     """Why a pod has ended: what the kubelet says of the pod, else what became of its containers."""
     status = _status(pod)
-    ends = [(container, end) for container in containers_of(pod) if (end := terminated(container))]
-    ends.sort(key=lambda each: not each[1].exit_code)  # those that failed first
     text = _because(status)
     if not status.reason:
+        ends = _ends(pod)
         text = _disruption(pod) or (_termination(pod, *ends[0]) if ends else text)
     return f"{text}{_on_node(pod)}"
+
+
+def _own(pod: k8s.V1Pod) -> bool:
+    """Whether what has ended of a pod is a server or a tool, and nobody has a reason of their own for it."""
+    if _status(pod).reason or _disruption(pod):
+        return False
+    return any(container.name in MEASURED for container, _ in _ends(pod)[:1])
+
+
+def _ends(pod: k8s.V1Pod) -> list[tuple[k8s.V1ContainerStatus, k8s.V1ContainerStateTerminated]]:
+    """Containers that run no more, and how they have ended; those that failed first."""
+    ends = [(container, end) for container in containers_of(pod) if (end := terminated(container))]
+    return sorted(ends, key=lambda each: not each[1].exit_code)
 
 
 def _termination(

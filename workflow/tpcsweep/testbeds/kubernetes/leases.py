@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Locks that end with their holders: Leases, one for each set of nodes that one deployment at a time may use.
+"""Locks that end with their holders: Leases, one for each way in which a deployment chooses nodes.
 
-A Lease is held as long as it is renewed. Whether it is, everybody judges by what they themselves see and by their own
-clock: a Lease that one process has watched for DURATION without a change belongs to nobody any more. Clocks that
-disagree between machines do no harm, and taking over from a holder that has died takes DURATION.
+They have those wait that ask for the same nodes, and tell which deployments live. That no node has two deployments,
+whatever it is called by, is the scheduler's part (`objects.apart`): a deployment that loses a Lease is still alone.
+
+A Lease is held as long as it is renewed. Whether it is, everybody judges by what they themselves see: a Lease that one
+process has watched for DURATION without a change, while the server answered, belongs to nobody any more, nor does one
+whose `renewTime` is STALE by the server's own clock. The clocks of the machines do not matter.
 """
 
 from __future__ import annotations
@@ -15,23 +18,25 @@ import random
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from kubernetes.client import V1DeleteOptions, V1Lease, V1LeaseSpec, V1Preconditions
+from kubernetes.client import V1DeleteOptions, V1Job, V1Lease, V1LeaseSpec, V1OwnerReference, V1Preconditions
 
 from tpcsweep.testbeds.kubernetes.api import PATIENCE, Cluster, ClusterError, RefusedError, call, create
-from tpcsweep.testbeds.kubernetes.metadata import SELECTOR, Naming, meta_of, name_of, whose
+from tpcsweep.testbeds.kubernetes.metadata import SELECTOR, Naming, meta_of, name_of, reference, whose
 
 DURATION = 30.0
 """Seconds after which a Lease that has not been renewed may be taken over."""
+STALE = 300.0
+"""Seconds since its last renewal after which a Lease is taken over at first sight. Much longer than DURATION: when a
+server has stalled, all Leases look old, and their holders are about to renew them."""
 RENEWAL = 5.0
-LOST = 24.0
-"""Seconds without a renewal after which its holder gives a Lease up: well before another takes it."""
 POLL = 1.0
 RACE = 0.1
 """Seconds until the next look of one that another was faster than; twice as many the next time."""
 TIMEOUT = (3.0, 10.0)
-"""Seconds to connect and to wait, for a renewal: there is time for two before LOST. A busy server lets requests queue
-for some seconds, and whoever gives up and comes again is the last once more."""
+"""Seconds to connect and to wait, for a renewal: there is time for two before DURATION. A busy server lets requests
+queue for some seconds, and whoever gives up and comes again is the last once more."""
 RELEASE = 10.0
 """Seconds for which giving back is tried: a Lease that stays expires."""
 
@@ -49,9 +54,10 @@ class Leases:
         self._cluster = cluster
         self._naming = naming
         self._taken: dict[str, V1Lease] = {}
-        self._renewed: dict[str, float] = {}
+        self._owners: list[V1OwnerReference] | None = None
         self._gone: str | None = None
-        self._problem = ""
+        self._lock = threading.Lock()
+        """For whoever renews."""
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._renew, daemon=True, name="leases")
 
@@ -87,17 +93,25 @@ class Leases:
             races = races + 1 if free else 0
             # Those who wait for the same must not look at the same moments, or they keep one another from it.
             time.sleep(pause * random.uniform(0.7, 1.3))
-        self._renewed = dict.fromkeys(self._taken, time.monotonic())
         self._thread.start()
 
     def lost(self) -> str | None:
-        """Why these nodes may be another's by now; None while they are ours."""
-        if self._gone:
-            return self._gone
-        silent = time.monotonic() - min(self._renewed.values())
-        if silent > LOST:
-            return f"a Lease could not be renewed for {silent:.0f} s: {self._problem or 'this process was stopped'}"
-        return None
+        """Who has these Leases instead of us; None while they are ours, as far as is known.
+
+        A server that is silent takes them from nobody: whoever takes one over asks that server for it.
+        """
+        return self._gone
+
+    def go_with(self, owner: V1Job | None) -> None:
+        """Let the cluster collect the Leases with a Job, should nobody be left to give them back; None: let it not.
+
+        It is done now if the server answers, else by the next renewal that arrives.
+        """
+        with self._lock:
+            self._owners = [reference(owner)] if owner else None
+            for name in self._taken:
+                if not self._keep(name):  # it may have shown how the Lease is now
+                    self._keep(name)
 
     def release(self) -> None:
         """Give back what is still ours; what cannot be given back expires."""
@@ -128,7 +142,7 @@ class Leases:
         return True
 
     def _lease(self, name: str, before: V1Lease | None) -> V1Lease:
-        now = _now()
+        now = _now(self._cluster)
         meta = self._naming.meta(name)
         meta.resource_version = meta_of(before).resource_version if before else None
         return V1Lease(
@@ -159,37 +173,39 @@ class Leases:
         pause = RENEWAL
         while not self._ended.wait(pause):
             pause = RENEWAL
-            for name in list(self._taken):
-                try:
-                    self._renew_lease(name)
-                except ClusterError as error:
-                    self._problem = str(error)
-                    pause = POLL
-                if self._gone:
-                    return
+            with self._lock:
+                for name in list(self._taken):
+                    if not (self._ended.is_set() or self._keep(name)):
+                        pause = POLL
+            if self._gone:
+                return
 
-    def _renew_lease(self, name: str) -> None:
-        """Renew one Lease. Another may take it DURATION after the server has it, which is after `began`."""
-        began = time.monotonic()
+    def _keep(self, name: str) -> bool:
+        """Renew a Lease; whether the server has said that it is renewed. There is a next time."""
         lease = self._taken[name].model_copy(deep=True)
-        _spec(lease).renew_time = _now()
+        _spec(lease).renew_time = _now(self._cluster)
+        meta_of(lease).owner_references = self._owners
         replace, space = self._cluster.coordination.replace_namespaced_lease, self._cluster.namespace
         try:
             self._taken[name] = call(replace, name, space, lease, seconds=0, _request_timeout=TIMEOUT)
-            self._renewed[name] = began
         except RefusedError as error:
-            if error.status not in (404, 409):
-                raise
-            self._look(name)
+            if error.status in (404, 409):
+                self._look(name)
+            return False
+        except ClusterError:
+            return False
+        return True
 
     def _look(self, name: str) -> None:
-        """Somebody has changed a Lease: we, in a renewal whose answer was lost, or another."""
-        lease = _read(self._cluster, name, seconds=0)
+        """See who has changed a Lease: another who takes it, or we, in a renewal whose answer was lost."""
+        try:
+            lease = _read(self._cluster, name, seconds=0)
+        except ClusterError:
+            return
         if lease is None:
             self._gone = f"Lease {name} was deleted by somebody"
         elif self._ours(lease):
-            self._taken[name] = lease  # renewed at the next round, which has to come soon
-            raise ClusterError(f"Lease {name} was changed by somebody")
+            self._taken[name] = lease
         else:
             self._gone = f"Lease {name} was taken over by {describe(lease)}"
 
@@ -229,7 +245,7 @@ def first_free(
 def reap(cluster: Cluster) -> list[str]:
     """Delete the Leases of the dead; returns whose they were.
 
-    Takes one renewal of the living where there are no dead, and DURATION where there are.
+    Takes one renewal of the living where there are no dead, or none that died less than STALE ago; else DURATION.
     """
     watched = _Watched(cluster)
     present = watched.look()
@@ -253,34 +269,56 @@ def holders(cluster: Cluster) -> set[str]:
     return {_spec(lease).holder_identity or "" for lease in _all(cluster)}
 
 
+class _Seen(NamedTuple):
+    """What has been seen of a Lease."""
+
+    version: str | None
+    quiet: float
+    """Seconds for which it has not changed, of those in which the server answered."""
+    renewed: bool
+    """Whether it has ever changed."""
+
+
 class _Watched:
-    """For how long this process has seen each Lease unchanged."""
+    """What this process sees of all Leases."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._seen: dict[str, tuple[str | None, float, bool]] = {}
+        self._seen: dict[str, _Seen] = {}
+        self._looked = time.monotonic()
 
     def look(self) -> dict[str, V1Lease]:
         """The present Leases by name, of whose state note is taken."""
         leases = {name_of(lease): lease for lease in _all(self._cluster)}
         now = time.monotonic()
+        # Where the server did not answer for longer, the holders could not renew either.
+        passed = min(now - self._looked, RENEWAL)
+        self._looked = now
         for name, lease in leases.items():
             version, before = meta_of(lease).resource_version, self._seen.get(name)
-            if before is None or before[0] != version:
-                self._seen[name] = (version, now, before is not None)
+            if before is None or before.version != version:
+                self._seen[name] = _Seen(version, 0.0, renewed=before is not None)
+            else:
+                self._seen[name] = before._replace(quiet=before.quiet + passed)
         return leases
 
     def quiet(self, lease: V1Lease) -> float:
-        return time.monotonic() - self._seen[name_of(lease)][1]
+        return self._seen[name_of(lease)].quiet
 
     def renewed(self, lease: V1Lease) -> bool:
-        return self._seen[name_of(lease)][2]
+        return self._seen[name_of(lease)].renewed
 
     def expired(self, lease: V1Lease) -> bool:
-        if not _spec(lease).holder_identity:
+        spec = _spec(lease)
+        if not spec.holder_identity:
             return True
         # A holder that has promised less may not know better; one that has promised more is believed.
-        return self.quiet(lease) > max(DURATION, _spec(lease).lease_duration_seconds or 0)
+        promised = max(DURATION, spec.lease_duration_seconds or 0)
+        if self.quiet(lease) > promised:
+            return True
+        if spec.renew_time is None:
+            return False
+        return (self._cluster.now() - spec.renew_time).total_seconds() > max(STALE, promised)
 
 
 def _waits_for(watched: _Watched, wanted: Iterable[V1Lease]) -> str:
@@ -325,7 +363,7 @@ def _spec(lease: V1Lease) -> V1LeaseSpec:
     return lease.spec
 
 
-def _now() -> datetime.datetime:
-    now = datetime.datetime.now(datetime.UTC)
+def _now(cluster: Cluster) -> datetime.datetime:
+    now = cluster.now()
     # The server refuses a time without a fraction, which is how Python writes a whole second.
     return now.replace(microsecond=now.microsecond or 1)

@@ -53,10 +53,6 @@ class Naming:
         annotations: Mapping[str, str] | None = None,
     ) -> V1ObjectMeta:
         """Metadata of an object: whose it is, and with which Job it goes; of a pod also `role` and `side`."""
-        references = None
-        if owner:
-            job, uid = name_of(owner), meta_of(owner).uid or ""
-            references = [V1OwnerReference(api_version="batch/v1", kind="Job", name=job, uid=uid)]
         labels = {**MANAGED, DEPLOYMENT: self.identifier, ROLE: role, SIDE: side}
         return V1ObjectMeta(
             name=name,
@@ -67,8 +63,14 @@ class Naming:
                 OWNER: f"{_user()}@{socket.gethostname()} pid {os.getpid()}",
                 **(annotations or {}),
             },
-            owner_references=references,
+            owner_references=[reference(owner)] if owner else None,
         )
+
+
+def reference(owner: V1Job) -> V1OwnerReference:
+    """What an object has that is to go with this Job."""
+    uid = meta_of(owner).uid or ""
+    return V1OwnerReference(api_version="batch/v1", kind="Job", name=name_of(owner), uid=uid)
 
 
 def selector(identifier: str) -> str:

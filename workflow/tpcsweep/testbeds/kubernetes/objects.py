@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kubernetes import client as k8s
@@ -20,6 +20,7 @@ from tpcsweep.configuration.problems import Problem, key, quoted
 from tpcsweep.configuration.testbeds import Kubernetes, Placement
 from tpcsweep.testbeds.kubernetes.metadata import DEPLOYMENT, SIDE, Naming
 from tpcsweep.testbeds.kubernetes.pod import places
+from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.xrootd import servers as xrootd
 
 USER = 10940
@@ -44,6 +45,22 @@ GRACE_SECONDS = 2
 NETWORK = "net1"
 """The interface of an attached network, as Multus names the first."""
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
+NODE = "kubernetes.io/hostname"
+"""The label that tells nodes apart."""
+SECRETS: Mapping[str, Callable[[str], bool]] = {
+    CLIENT: lambda name: name.startswith(("ca", "user", places.COMPLETE)),
+    "servers": lambda name: not name.startswith("user"),
+}
+"""Which credentials the client has in a Secret, and which the servers."""
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PORTS = (xrootd.PORT, xrootd.CMSD_PORT, places.AGENT_PORT, places.PROBE_PORT)
+"""Of a server's pod, all TCP: the only ones by which pods of a deployment talk to each other."""
+NOBODY = xrootd.LOOPBACK
+"""The name server of all pods, at which nobody listens.
+
+Everything is called by its address, and whoever looks for a name nevertheless is refused at once. XRootD looks for its
+peers' as it starts: for ten seconds where a name server is asked that the network lets nothing through to.
+"""
 
 
 def unfit(settings: Kubernetes) -> Iterator[Problem]:
@@ -65,9 +82,14 @@ def unfit(settings: Kubernetes) -> Iterator[Problem]:
                 yield Problem(key((*place, *detail["loc"])), quoted(detail["input"]), detail["msg"])
 
 
-def job(naming: Naming, settings: Kubernetes, deadline: float) -> k8s.V1Job:
-    """The owner of everything else; its pod has the client and the hub. It ends after `deadline` seconds."""
+def job(naming: Naming, settings: Kubernetes, deadline: float, *, everywhere: bool = True) -> k8s.V1Job:
+    """The owner of everything else; its pod has the client and the hub. It ends after `deadline` seconds.
+
+    `everywhere` is explained by `apart`.
+    """
     placed = settings.client
+    annotations = {**placed.annotations, **attachment(placed, 0)}
+    kept = apart(naming, placed, everywhere=everywhere)
     client = (f"{settings.client_cores:g}", str(settings.client_memory))
     hub = ["hub", f"{settings.start_time:g}", f"{settings.orphan_time:g}"]
     containers = [
@@ -81,8 +103,8 @@ def job(naming: Naming, settings: Kubernetes, deadline: float) -> k8s.V1Job:
             active_deadline_seconds=round(deadline),
             ttl_seconds_after_finished=FINISHED_SECONDS,
             template=k8s.V1PodTemplateSpec(
-                metadata=naming.meta("", role="client", annotations=attachment(placed, 0)),
-                spec=_pod_spec(settings, placed, containers, _volumes(naming, "client")),
+                metadata=naming.meta("", role="client", annotations=annotations),
+                spec=_pod_spec(settings, placed, kept, containers, _volumes(naming, "client")),
             ),
         ),
     )
@@ -96,27 +118,32 @@ def server_pod(
     number: int,
     wanted: DeploymentParameters,
     owner: k8s.V1Job,
+    *,
+    everywhere: bool = True,
 ) -> k8s.V1Pod:
-    """The pod of a server: its own container, and the agent's. `number` is its place among its side's addresses."""
+    """The pod of a server: its own container, and the agent's.
+
+    `number` is its place among its side's addresses; `everywhere` is explained by `apart`.
+    """
     origin = server.role == "server"
     side = server.name[:3]
     cores = None if wanted.cores is None else f"{wanted.cores / wanted.origins:.3f}"
     limits = (cores, str(settings.memory + SERVER_MEMORY)) if origin else REDIRECTOR
     command = ["servers", server.name, server.role, wanted.xrootd, *server.programs]
     files = [_mount("files", places.FILES)]
-    servers = _container("servers", settings, command, limits, placed.resources if origin else {}, files)
-    ports = [xrootd.PORT, xrootd.CMSD_PORT, places.AGENT_PORT, places.PROBE_PORT]
-    servers.ports = [k8s.V1ContainerPort(container_port=port) for port in ports]
+    servers = _container("servers", settings, command, limits, placed.resources, files)
+    servers.ports = [k8s.V1ContainerPort(container_port=port) for port in PORTS]
     emulates = settings.paths.kind == "netem" and origin
     agent = _container("agent", settings, ["agent"], AGENT, mounts=files, emulates=emulates)
     volumes = [*_volumes(naming, "servers"), _in_memory("files", str(settings.memory))]
-    spec = _pod_spec(settings, placed, [servers, agent], volumes)
+    kept = apart(naming, placed, everywhere=everywhere)
+    spec = _pod_spec(settings, placed, kept, [servers, agent], volumes)
     assert spec.security_context
     spec.security_context.sysctls = sysctls(settings, wanted)
     if not placed.affinity:  # the origins of a side on as many nodes as there are
         spread = k8s.V1TopologySpreadConstraint(
             max_skew=1,
-            topology_key="kubernetes.io/hostname",
+            topology_key=NODE,
             when_unsatisfiable="ScheduleAnyway",
             label_selector=k8s.V1LabelSelector(match_labels={DEPLOYMENT: naming.identifier, SIDE: side}),
         )
@@ -138,11 +165,15 @@ def config_map(naming: Naming, files: Mapping[str, str], owner: k8s.V1Job) -> k8
 
 
 def network_policy(naming: Naming, owner: k8s.V1Job) -> k8s.V1NetworkPolicy:
-    """The pods of a deployment talk to each other and to nobody else."""
+    """The pods of a deployment talk to each other by PORTS, and to nobody else."""
     ours = {"matchLabels": {DEPLOYMENT: naming.identifier}}
-    peers = [{"podSelector": ours}]
-    spec = {"podSelector": ours, "ingress": [{"from": peers}], "egress": [{"to": peers}]}
-    spec["policyTypes"] = ["Ingress", "Egress"]
+    peers, ports = [{"podSelector": ours}], [{"port": port, "protocol": "TCP"} for port in PORTS]
+    spec = {
+        "podSelector": ours,
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": [{"from": peers, "ports": ports}],
+        "egress": [{"to": peers, "ports": ports}],
+    }
     metadata = naming.meta(naming.prefix, owner)
     return k8s.V1NetworkPolicy(metadata=metadata, spec=k8s.V1NetworkPolicySpec.from_dict(spec))
 
@@ -170,9 +201,28 @@ def attachment(placed: Placement, number: int) -> dict[str, str]:
     return {NETWORKS: json.dumps([network])}
 
 
+def apart(naming: Naming, placed: Placement, *, everywhere: bool) -> dict[str, Any]:
+    """The affinity asked for, and that a node has no pod of another deployment, by whatever the node is chosen.
+
+    The scheduler sees to it, both ways round, and asks nobody for a right. With `everywhere` the deployments of all
+    namespaces count, which a quota may forbid (CrossNamespacePodAffinity); without it, those of this namespace.
+    https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#namespace-selector
+    """
+    of_another = [
+        {"key": DEPLOYMENT, "operator": "Exists"},
+        {"key": DEPLOYMENT, "operator": "NotIn", "values": [naming.identifier]},
+    ]
+    term: dict[str, Any] = {"labelSelector": {"matchExpressions": of_another}, "topologyKey": NODE}
+    if everywhere:
+        term["namespaceSelector"] = {}  # all
+    given = placed.affinity.get("podAntiAffinity") or {}
+    return {**placed.affinity, "podAntiAffinity": {**given, REQUIRED: [*(given.get(REQUIRED) or []), term]}}
+
+
 def _pod_spec(
     settings: Kubernetes,
     placed: Placement,
+    affinity: dict[str, Any],
     containers: list[k8s.V1Container],
     volumes: list[k8s.V1Volume],
 ) -> k8s.V1PodSpec:
@@ -184,8 +234,10 @@ def _pod_spec(
         automount_service_account_token=False,
         enable_service_links=False,
         host_network=settings.host_network or None,
+        dns_policy="None",
+        dns_config=k8s.V1PodDNSConfig(nameservers=[NOBODY]),
         node_selector=placed.node_selector or None,
-        affinity=placed.affinity or None,  # type: ignore[arg-type]
+        affinity=affinity,  # type: ignore[arg-type]
         tolerations=list(placed.tolerations) or None,  # type: ignore[arg-type]
         image_pull_secrets=[k8s.V1LocalObjectReference(name=name) for name in settings.pull_secrets] or None,
         security_context=k8s.V1PodSecurityContext(

@@ -8,7 +8,8 @@ import itertools
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -35,11 +36,6 @@ PARALLEL = 16
 """Requests at a time."""
 POKE_SECONDS = 1.0
 POKED = "tpcsweep/filled"
-SECRETS: Mapping[str, Callable[[str], bool]] = {
-    CLIENT: lambda name: name.startswith(("ca", "user", places.COMPLETE)),
-    "servers": lambda name: not name.startswith("user"),
-}
-"""Which credentials the client has, and which the servers."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +46,8 @@ class Place:
     pair: Pair
     held: Leases
     naming: Naming
+    everywhere: bool
+    """Whether its nodes are kept from deployments of all namespaces, or of this one alone."""
 
 
 class Pods:
@@ -67,12 +65,21 @@ class Pods:
         self._wanted = wanted
         self._naming = place.naming
         self._placed = {"src": place.pair.source, "dst": place.pair.destination}
-        self._owner = create(self._cluster, objects.job(self._naming, settings, deadline))
+        self._before = self._cluster.requests
+        self.began = time.monotonic()
+        """When the first of them was asked for."""
+        everywhere = place.everywhere
+        self._owner = create(
+            self._cluster, objects.job(self._naming, settings, deadline, everywhere=everywhere)
+        )
+        place.held.go_with(self._owner)
         self.watch = PodWatch(self._cluster, self._naming)
         bodies: list[Any] = [objects.network_policy(self._naming, self._owner)]
         for side, placed in self._placed.items():
             bodies += [
-                objects.server_pod(self._naming, settings, placed, server, number, wanted, self._owner)
+                objects.server_pod(
+                    self._naming, settings, placed, server, number, wanted, self._owner, everywhere=everywhere
+                )
                 for number, server in enumerate(self._blank(side).servers)
             ]
         self._create(bodies)
@@ -91,6 +98,11 @@ class Pods:
         self.by_name = {_name(pod, self._naming): pod for pod in running}
         self.sides = {side: self._with(side, self._addresses(side)) for side in self._placed}
         self._fill()
+
+    @property
+    def requests(self) -> int:
+        """How many requests it has taken since."""
+        return self._cluster.requests - self._before
 
     @property
     def servers(self) -> list[xrootd.Server]:
@@ -161,7 +173,7 @@ class Pods:
                 server, places.PRIVATE, authorization=self._wanted.authorization
             )
         bodies: list[Any] = [objects.config_map(self._naming, configuration, self._owner)]
-        for of, theirs in SECRETS.items():
+        for of, theirs in objects.SECRETS.items():
             content = {name: files[name] for name in files if theirs(name)}
             bodies.append(objects.secret(self._naming, of, content, self._owner))
         self._create(bodies)

@@ -21,7 +21,7 @@ from urllib3.exceptions import HTTPError
 from websocket import WebSocketException
 
 from tpcsweep.broken import BrokenError
-from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, explain_error
+from tpcsweep.testbeds.kubernetes.api import REFUSED_SECONDS, Cluster, ClusterError, refusal
 from tpcsweep.testbeds.kubernetes.objects import POD
 
 ANSWER_SECONDS = 90.0
@@ -102,17 +102,22 @@ class Session:
 
     def _run(self) -> None:
         self._heard_at = time.monotonic()
+        refused_at: float | None = None
         while not self._ended.is_set():
-            why = "it ended"
+            why, refused = "it ended", False
             try:
                 with contextlib.closing(self._connect()) as connection:
                     self._converse(connection)
             except ApiException as error:
-                why = explain_error(error)
+                answer = refusal(error)
+                why, refused = str(answer), not answer.passing
             except (WebSocketException, OSError, HTTPError, ClusterError) as error:
                 why = str(error) or type(error).__name__
-            if time.monotonic() - self._heard_at > self.longest:
-                self._lose(f"{self._pod} is out of reach for {self.longest:g} s: {why}")
+            now = time.monotonic()
+            refused_at = (refused_at or now) if refused else None
+            silent = now - self._heard_at
+            if silent > self.longest or now - (refused_at or now) > REFUSED_SECONDS:
+                self._lose(f"{self._pod} is out of reach for {silent:.0f} s: {why}")
                 return
             self._ended.wait(PAUSE)
 

@@ -64,9 +64,10 @@ class Side:
 class Inbox:
     """What the hub says unasked, sorted: samples by agent, copies, lines of the client."""
 
-    def __init__(self, fault: Callable[[], str | None]) -> None:
-        """`fault` says what has broken, as Kubernetes sees it."""
+    def __init__(self, fault: Callable[[], str | None], own: Callable[[], bool]) -> None:
+        """`fault` says what has broken, as Kubernetes sees it, and `own` whether that was a server or a tool."""
         self._fault = fault
+        self._own = own
         self.ahead = 0.0
         """Seconds that this machine's clock is ahead of the hub's."""
         self._samples: dict[str, History[list[float | None]]] = {}
@@ -130,6 +131,10 @@ class Inbox:
         if why := self.explain(error):
             raise FaultError(why) from error
 
+    def taken_away(self) -> bool:
+        """Whether something has broken, and no server and no tool has: the cluster has taken it away."""
+        return bool(self._gone or self._fault()) and not self._own()
+
     def check(self) -> None:
         """Raise FaultError where something has broken."""
         if why := self._fault():
@@ -186,7 +191,7 @@ class RemoteSampler:
             time.sleep(POLL)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(self, kind: object = None, *_: object) -> None:
         if kind is None:
             self._site.session.ask("unwatch", to=self._site.origins)
 

@@ -4,6 +4,9 @@
 Every object of a deployment has its identifier as a label, so the identifier is enough to remove all of them, whoever
 made them and however that ended. A deployment is alive exactly while it holds a Lease that is renewed; it takes that
 before it makes anything else, and gives it back when everything else is gone.
+
+Secrets are not deleted but go with their Job: the right to delete one is one to read it, since the API answers with
+what it deletes, in a dry run too.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from typing import Any
 from kubernetes.client import V1ConfigMap, V1Job, V1NetworkPolicy, V1ObjectMeta, V1Pod, V1Secret
 
 from tpcsweep.testbeds import TeardownError, take_all_steps
-from tpcsweep.testbeds.kubernetes import leases, metadata
+from tpcsweep.testbeds.kubernetes import leases, metadata, objects
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError, call
 
 GRACE_SECONDS = 1
@@ -29,7 +32,6 @@ GONE_SECONDS = 60.0
 DELETIONS: Mapping[type, Mapping[str, Any]] = {
     V1Job: {"propagation_policy": "Background"},  # first, or it would replace its pod
     V1Pod: {"grace_period_seconds": GRACE_SECONDS},
-    V1Secret: {},
     V1ConfigMap: {},
     V1NetworkPolicy: {},
 }
@@ -100,16 +102,16 @@ def teardown(cluster: Cluster, identifier: str) -> list[str]:
         call(function, cluster.namespace, label_selector=ours, seconds=GONE_SECONDS, **DELETIONS[kind])
 
     deletions = [partial(delete, kind) for kind in DELETIONS]
-    steps = [*deletions, partial(_wait, cluster, ours, forced)]
+    steps = [*deletions, partial(_wait, cluster, identifier, forced)]
     take_all_steps(identifier, steps, ClusterError)
     return list(forced.values())
 
 
-def _wait(cluster: Cluster, ours: str, forced: dict[str, str]) -> None:
-    """Wait until pods and Job are gone; what was done by force goes into `forced`, by pod."""
+def _wait(cluster: Cluster, identifier: str, forced: dict[str, str]) -> None:
+    """Wait until pods, Job and Secrets are gone; what was done by force goes into `forced`, by pod."""
     began = time.monotonic()
     pause = 0.1
-    while remaining := _remaining(cluster, ours):
+    while remaining := _remaining(cluster, identifier):
         waited = time.monotonic() - began
         if waited > GONE_SECONDS:
             raise TeardownError("; ".join(map(_describe, remaining)))
@@ -120,12 +122,29 @@ def _wait(cluster: Cluster, ours: str, forced: dict[str, str]) -> None:
         pause = min(2 * pause, 1.0)
 
 
-def _remaining(cluster: Cluster, ours: str) -> list[Any]:
-    """Pods that are left; only when they are gone, Jobs, which go with them."""
+def _remaining(cluster: Cluster, identifier: str) -> list[Any]:
+    """Pods that are left; only when they are gone, Jobs, which go with them; and then Secrets, which go with those."""
+    ours = metadata.selector(identifier)
     for kind in (V1Pod, V1Job):
         if items := call(cluster.verb("list", kind), cluster.namespace, label_selector=ours).items:
             return list(items)
-    return []
+    return _secrets(cluster, identifier)
+
+
+def _secrets(cluster: Cluster, identifier: str) -> list[V1Secret]:
+    """Secrets that are left, by their names: one that may not be seen lets nobody make another of its name."""
+    prefix = metadata.Naming(identifier, "", "").prefix
+    left = []
+    for of in objects.SECRETS:
+        secret = V1Secret(metadata=V1ObjectMeta(name=f"{prefix}-{of}"))
+        try:
+            call(cluster.core.create_namespaced_secret, cluster.namespace, secret, dry_run="All")
+        except RefusedError as error:
+            if error.status == 409:
+                left.append(secret)
+            elif error.status not in (403, 404):  # a quota, or a namespace that goes: it is not known
+                raise
+    return left
 
 
 def _force(cluster: Cluster, pod: V1Pod) -> str:
@@ -141,15 +160,11 @@ def _force(cluster: Cluster, pod: V1Pod) -> str:
 
 
 def _objects(cluster: Cluster, apart_from: Iterable[str]) -> Iterable[Any]:
-    """All our objects but those of some deployments.
-
-    Secrets need a right of their own to be seen, and go with their Job.
-    """
+    """All our objects but those of some deployments, and but Secrets."""
     names = ",".join(sorted(apart_from))
     others = f"{metadata.SELECTOR},{metadata.DEPLOYMENT} notin ({names})" if names else metadata.SELECTOR
     for kind in DELETIONS:
-        if kind is not V1Secret:
-            yield from call(cluster.verb("list", kind), cluster.namespace, label_selector=others).items
+        yield from call(cluster.verb("list", kind), cluster.namespace, label_selector=others).items
 
 
 def _leftover(identifier: str, items: list[Any]) -> Leftover:
@@ -163,6 +178,8 @@ def _leftover(identifier: str, items: list[Any]) -> Leftover:
 def _describe(item: Any) -> str:
     """What keeps an object, as far as it says."""
     meta = metadata.meta_of(item)
+    if isinstance(item, V1Secret):
+        return f"secret {meta.name} is still there: the cluster has not collected it with its Job"
     kind, node = (
         ("pod", f" on node {metadata.node_of(item) or '(none)'}") if isinstance(item, V1Pod) else ("job", "")
     )

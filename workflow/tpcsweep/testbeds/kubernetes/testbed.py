@@ -7,7 +7,9 @@ A deployment is brought up, handed over and taken down here, from its first obje
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
+import random
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -15,11 +17,11 @@ from typing import Any
 
 from kubernetes.client import V1Pod, VersionApi
 
-from tpcsweep.broken import BrokenError
+from tpcsweep.broken import BROKEN, BrokenError, FaultError
 from tpcsweep.client.handle import ClientError
 from tpcsweep.configuration.testbeds import Kubernetes, Pair, Placement
 from tpcsweep.linux import signals
-from tpcsweep.measure.cell import measure as measure
+from tpcsweep.measure import cell
 from tpcsweep.paths import Path, PathError
 from tpcsweep.paths.plan import describe_limit
 from tpcsweep.testbeds import Request, TeardownError
@@ -29,11 +31,11 @@ from tpcsweep.testbeds.kubernetes.faults import IMAGE
 from tpcsweep.testbeds.kubernetes.metadata import Naming, name_of, node_of
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.testbeds.kubernetes.pod.network import share
-from tpcsweep.testbeds.kubernetes.pods import Place, Pods, address_of
+from tpcsweep.testbeds.kubernetes.pods import POKED, Place, Pods, address_of
 from tpcsweep.testbeds.kubernetes.session import Session, SessionError
 from tpcsweep.testbeds.kubernetes.site import Inbox, Site, WatchedClient
 from tpcsweep.testbeds.kubernetes.verify import Measured, verify
-from tpcsweep.testbeds.kubernetes.watch import PodError, PodWatch
+from tpcsweep.testbeds.kubernetes.watch import OccupiedError, PodError, PodWatch
 
 EXPECTED = (ClusterError, BrokenError, PathError, TeardownError)
 DEADLINE_MARGIN = 900.0
@@ -42,16 +44,19 @@ OTHERS = (("src", "dst"), ("dst", "src"))
 TRIAL = "trial of the image"
 TRIAL_MARGIN = 60.0
 """Seconds that the trial's Job may last beside its start, if nobody removes it."""
+LET_GO_SECONDS = 5.0
+"""About so long a deployment that has let go of its nodes leaves them to others."""
+SHARED = "; a quota keeps its nodes from deployments of this namespace alone (CrossNamespacePodAffinity)"
 RIGHTS = "config/kubernetes/rbac.yaml has the rights that sweeps need"
 
 
 def require(settings: Kubernetes) -> None:
-    """Start and remove one client pod, to see whether deployments can come up at all.
+    """Start, ask and remove one client pod, to see whether deployments can come up at all.
 
     Raises:
         ClusterError: What keeps every deployment from coming up, and what to do about it: pods cannot be as the
             testbed says, the cluster cannot be found or reached, the namespace is missing, a right is lacking, or the
-            image does not run within `start_time`.
+            image does not run within `start_time`, or does not answer.
         TeardownError: The trial does not go.
     """
     if unfit := [str(problem) for problem in objects.unfit(settings)]:
@@ -59,11 +64,7 @@ def require(settings: Kubernetes) -> None:
     cluster = api.connect(settings)
     try:
         _try(cluster, settings)
-    except RefusedError as error:
-        if error.status == 404:
-            missing = f"there is no namespace {cluster.namespace}"
-            advice = f"kubectl create namespace {cluster.namespace}, or correct `namespace` of the testbed"
-            raise ClusterError(f"{cluster.name}: {missing}: {advice}") from error
+    except ClusterError as error:
         advice = f"; {RIGHTS}" if "lacks the right" in str(error) else ""
         raise ClusterError(f"{cluster.name}: {error}{advice}") from error
 
@@ -74,33 +75,79 @@ def deployed(settings: Kubernetes, request: Request) -> Iterator[Site]:
 
     Waits for nodes, and removes what dead owners have left. Raises what is in EXPECTED.
     """
-    with placed(settings, request) as place:
-        request.stage(f"deploying {request.deployment}")
-        cluster, before, began = place.cluster, place.cluster.requests, time.monotonic()
-        with running(place, settings, request) as pods, contextlib.ExitStack() as undo:
-            inbox = Inbox(lambda: pods.watch.fault() or place.held.lost())
-            session = Session(cluster, name_of(pods.by_name[CLIENT]), settings.orphan_time / 2, inbox.hear)
-            undo.callback(session.close)
-            undo.callback(signals.ignore)
-            try:
-                site = _up(settings, request, pods, session, inbox, began)
-                site.provenance["deployment"] = place.naming.identifier
-                site.provenance["kubernetes"] |= {
-                    "version": call(VersionApi(cluster.http).get_code).git_version,
-                    "namespace": cluster.namespace,
-                    "requests": cluster.requests - before,
-                }
-                yield site
-            except (SessionError, ClientError) as error:
-                inbox.blame(error)  # in Kubernetes' words, where it knows why nothing is heard of the pods
-                raise
+    with standing(settings, request) as (place, pods), contextlib.ExitStack() as undo:
+        cluster = place.cluster
+        inbox = Inbox(lambda: pods.watch.fault() or place.held.lost(), pods.watch.own)
+        session = Session(cluster, name_of(pods.by_name[CLIENT]), settings.orphan_time / 2, inbox.hear)
+        undo.callback(session.close)
+        undo.callback(signals.ignore)
+        try:
+            site = _up(settings, request, pods, session, inbox)
+            site.provenance["deployment"] = place.naming.identifier
+            site.provenance["kubernetes"] |= {
+                "version": call(VersionApi(cluster.http).get_code).git_version,
+                "namespace": cluster.namespace,
+                "nodes_kept_from": "all namespaces" if place.everywhere else "this namespace",
+                "requests": pods.requests,
+            }
+            yield site
+        except (SessionError, ClientError) as error:
+            inbox.blame(error)  # in Kubernetes' words, where it knows why nothing is heard of the pods
+            raise
+
+
+def measure(site: Site, *asked: Any) -> dict[str, Any]:
+    """Measure a cell as `measure.cell.measure` does, unless the cluster takes away what it is measured on.
+
+    An eviction or a node that is gone says nothing of a cell, which then has not failed: it is yet to be measured.
+
+    Raises:
+        FaultError: What the cluster has taken away in the midst of the cell.
+        BrokenError: Where the deployment was broken before anything was measured.
+    """
+    result = cell.measure(site, *asked)
+    if BROKEN in result["flags"] and site.inbox.taken_away():
+        raise FaultError(result["message"])
+    return result
 
 
 @contextlib.contextmanager
-def placed(settings: Kubernetes, request: Request) -> Iterator[Place]:
-    """Hold the nodes of the first pair that is free, without what dead owners left, for the length of a `with`."""
+def standing(settings: Kubernetes, request: Request) -> Iterator[tuple[Place, Pods]]:
+    """Pods that run, on the nodes of the first pair that nobody uses, for the length of a `with`.
+
+    Only the scheduler can tell that a node is in use that others call by another name, or whose users are in another
+    namespace. Such nodes are waited for as long as it takes. Now and then what is placed already lets go of its own, or
+    two might wait for each other, and it is the next pair's turn.
+    """
+    told = ""
+    for turn in itertools.count():
+        with contextlib.ExitStack() as undo:
+            place = undo.enter_context(placed(settings, request, turn))
+            if not turn:
+                request.stage(f"deploying {request.deployment}{'' if place.everywhere else SHARED}")
+            try:
+                pods = undo.enter_context(running(place, settings, request))
+            except OccupiedError as error:
+                words = str(error)
+            else:
+                yield place, pods
+                return
+        if words != told:
+            request.stage(f"waiting for nodes that other deployments use: {words}")
+        told = words
+        signals.heed()  # the teardown has ignored what asks to end
+        time.sleep(LET_GO_SECONDS * random.uniform(0.5, 1.5))
+
+
+@contextlib.contextmanager
+def placed(settings: Kubernetes, request: Request, turn: int = 0) -> Iterator[Place]:
+    """Hold the Leases of the first pair that is free, without what dead owners left, for the length of a `with`.
+
+    In another `turn` another pair comes first.
+    """
     cluster = api.connect(settings)
     pairs = [pair for pair in settings.paths.pairs if pair.rtt in (None, request.parameters.rtt)]
+    pairs = [*pairs[turn % len(pairs) :], *pairs[: turn % len(pairs)]]
     naming = Naming.new(request.sweep, request.deployment)
     with leases.first_free(
         cluster,
@@ -111,7 +158,7 @@ def placed(settings: Kubernetes, request: Request) -> Iterator[Place]:
         for leftover in state.leftovers(cluster):
             request.stage(f"removing what is left of {leftover}")
             state.teardown(cluster, leftover.identifier)
-        yield Place(cluster, pairs[held.index], held, naming)
+        yield Place(cluster, pairs[held.index], held, naming, _everywhere(cluster, settings, naming))
 
 
 @contextlib.contextmanager
@@ -119,11 +166,13 @@ def running(place: Place, settings: Kubernetes, request: Request) -> Iterator[Po
     """The objects of a deployment, its pods running, for the length of a `with`.
 
     Raises:
+        OccupiedError: Other deployments use their nodes.
         ClusterError: They do not come up.
         TeardownError: They do not go.
     """
 
     def torn_down() -> None:
+        place.held.go_with(None)  # or the Leases would go with the Job, and pods may take longer
         for line in state.teardown(place.cluster, place.naming.identifier):
             request.stage(line)
 
@@ -144,7 +193,7 @@ def reap(settings: Kubernetes) -> list[str]:
 
 
 def locks(pair: Pair) -> set[str]:
-    """The names of the Leases that keep others off a pair's nodes: one for each way of choosing nodes. Pure."""
+    """The names of the Leases by which those wait that choose the same nodes: one for each way of choosing. Pure."""
 
     def nodes(placed: Placement) -> str:
         return json.dumps([placed.node_selector, placed.affinity.get("nodeAffinity")], sort_keys=True)
@@ -165,30 +214,76 @@ def agreed(releases: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def _try(cluster: Cluster, settings: Kubernetes) -> None:
-    """A Job like a deployment's, as long as its Lease shows that it is alive, until its pod runs."""
+    """A Job like a deployment's, as long as its Lease shows that it is alive, until its pod answers.
+
+    Where other deployments have the client's node, it is left at that: the first deployment waits for them.
+    """
     naming = Naming.new("", TRIAL)
-    job = objects.job(naming, settings, settings.start_time + TRIAL_MARGIN)
-    assert job.spec
     # The cluster makes the pods of Jobs; those of servers are made with the rights of whoever runs the sweep.
-    pod = V1Pod(metadata=naming.meta(f"{naming.prefix}-src1"), spec=job.spec.template.spec)
-    call(cluster.core.create_namespaced_pod, cluster.namespace, pod, dry_run="All")
+    everywhere = _everywhere(cluster, settings, naming)
+    job = objects.job(naming, settings, settings.start_time + TRIAL_MARGIN, everywhere=everywhere)
     with contextlib.ExitStack() as undo:
         lock = leases.name_for(naming.identifier)
-        undo.enter_context(leases.first_free(cluster, [[lock]], naming))
+        held = undo.enter_context(leases.first_free(cluster, [[lock]], naming))
         undo.callback(state.teardown, cluster, naming.identifier)
-        create(cluster, job)
+        undo.callback(held.go_with, None)
+        owner = create(cluster, job)
+        held.go_with(owner)
+        _rehearse(
+            cluster,
+            objects.secret(naming, CLIENT, {}, owner),
+            objects.config_map(naming, {}, owner),
+            objects.network_policy(naming, owner),
+        )
         watch = undo.enter_context(contextlib.closing(PodWatch(cluster, naming, patient=False)))
         try:
-            watch.running(1, settings.start_time)
+            [name] = watch.running(1, settings.start_time)
+        except OccupiedError:
+            return
         except PodError as error:
             of_image = any(reason in str(error) for reason in IMAGE)
             advice = "; correct `image`, `pull_policy` or `pull_secrets` of the testbed" if of_image else ""
             raise PodError(f"the client pod does not come up: {error}{advice}") from error
+        annotated = {"metadata": {"annotations": {POKED: ""}}}
+        call(cluster.core.patch_namespaced_pod, name, cluster.namespace, annotated, dry_run="All")
+        session = Session(cluster, name, settings.orphan_time / 2, lambda _: None)
+        undo.callback(session.close)
+        try:
+            session.ask("clock")
+        except SessionError as error:
+            raise PodError(watch.fault() or str(error)) from error
 
 
-def _up(
-    settings: Kubernetes, request: Request, pods: Pods, session: Session, inbox: Inbox, began: float
-) -> Site:
+def _rehearse(cluster: Cluster, *bodies: Any) -> None:
+    """Have the API server say whether objects could be made, and make none. Raises ClusterError."""
+    for body in bodies:
+        call(cluster.verb("create", type(body)), cluster.namespace, body, dry_run="All")
+
+
+def _everywhere(cluster: Cluster, settings: Kubernetes, naming: Naming) -> bool:
+    """Whether pods may ask for nodes without deployments of any namespace, which a quota may forbid. None is made.
+
+    Raises:
+        RefusedError: What keeps them from being made at all.
+    """
+
+    def refusal(*, everywhere: bool) -> RefusedError | None:
+        job = objects.job(naming, settings, settings.start_time, everywhere=everywhere)
+        assert job.spec
+        pod = V1Pod(metadata=naming.meta(f"{naming.prefix}-src1"), spec=job.spec.template.spec)
+        try:
+            _rehearse(cluster, pod)
+        except RefusedError as error:
+            return error
+        return None
+
+    refused = refusal(everywhere=True)
+    if refused and (refused.status != 403 or refusal(everywhere=False)):
+        raise refused
+    return refused is None
+
+
+def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, inbox: Inbox) -> Site:
     """From pods that run to servers that deliver: agents, path, servers, client."""
     wanted, sides = request.parameters, pods.sides
     ran = time.monotonic()
@@ -231,7 +326,7 @@ def _up(
     site.ready()
     inbox.check()
     seconds = {
-        "pods": ran - began,
+        "pods": ran - pods.began,
         "agents": connected - ran,
         "path": verified - connected,
         "servers": time.monotonic() - verified,

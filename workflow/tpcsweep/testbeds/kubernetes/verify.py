@@ -7,11 +7,13 @@ an empty path holds is held against a path, by Little's law: see docs/kubernetes
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
+import secrets
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
@@ -129,20 +131,33 @@ def verify(session: Session, wanted: DeploymentParameters, ends: list[Ends], *, 
     """
     give_up = time.monotonic() + PATIENCE
     calm = 0
-    for attempt in itertools.count(1):
-        measured = _measure(session, wanted, ends, attempt)
-        wrong, slow = complaints(wanted, measured), shortfalls(wanted, measured)
-        if not (wrong or slow):
-            return measured
-        calm += calm_rtt(wanted.rtt, measured.rtt)
-        if calm == CALM_LOOKS or time.monotonic() > give_up:
-            break
+    with probed(session, ends):
+        for attempt in itertools.count(1):
+            measured = _measure(session, wanted, ends, attempt)
+            wrong, slow = complaints(wanted, measured), shortfalls(wanted, measured)
+            if not (wrong or slow):
+                return measured
+            calm += calm_rtt(wanted.rtt, measured.rtt)
+            if calm == CALM_LOOKS or time.monotonic() > give_up:
+                break
     if wrong or strict:
         raise PathError(
             f"the path is not what was asked for, measured {attempt} times, {calm} of them on calm "
             f"machines: {'; '.join(wrong + slow)}"
         )
     return replace(measured, slow=True)
+
+
+@contextlib.contextmanager
+def probed(session: Session, ends: list[Ends]) -> Iterator[None]:
+    """Have origins look at each other's paths for the length of a `with`; before and after it nobody can load them.
+
+    Where that ends by an error, the pods go with all that they have open.
+    """
+    names = [server.name for pair in ends for server in pair]
+    session.tell(names, "open_probes", word=secrets.token_hex(16))
+    yield
+    session.tell(names, "close_probes")
 
 
 def complaints(wanted: DeploymentParameters, measured: Measured) -> list[str]:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+import random
 import threading
 import time
 from collections.abc import Callable
@@ -13,7 +15,14 @@ from kubernetes.watch import Watch
 from urllib3.exceptions import HTTPError
 
 from tpcsweep.testbeds.kubernetes import faults
-from tpcsweep.testbeds.kubernetes.api import PATIENCE, Cluster, ClusterError, RefusedError, call
+from tpcsweep.testbeds.kubernetes.api import (
+    PATIENCE,
+    REFUSED_SECONDS,
+    Cluster,
+    ClusterError,
+    RefusedError,
+    call,
+)
 from tpcsweep.testbeds.kubernetes.metadata import Naming, meta_of, name_of, selector
 from tpcsweep.xrootd.servers import without_secrets
 
@@ -26,8 +35,9 @@ LOOK_SECONDS = 2.0
 MOST_LOOK_SECONDS = 15.0
 """Between later looks: a hundred may ask a server why it is slow, and each has it read everybody's events."""
 LOG_LINES = 5
-REFUSED_SECONDS = 10.0
-"""An API server that has just been started may refuse what it has not yet read that it should allow."""
+HOLD_SECONDS = 20.0
+"""About so long pods keep their nodes while others wait for nodes in use: of two deployments that wait for each other,
+one lets go first."""
 
 T = TypeVar("T")
 
@@ -36,13 +46,17 @@ class PodError(ClusterError):
     """Pods do not come up, and why."""
 
 
+class OccupiedError(PodError):
+    """Other deployments have the nodes that pods wait for."""
+
+
 class PodWatch:
     """The pods of a deployment as they are now, followed by a thread. Close it before they are deleted on purpose."""
 
     def __init__(self, cluster: Cluster, naming: Naming, *, patient: bool = True) -> None:
         """Look for the first time. Raises ClusterError where pods cannot be listed.
 
-        An image that cannot be pulled now is waited for if that is to be `patient`.
+        An image that cannot be pulled now, and nodes that are in use, are waited for if that is to be `patient`.
         """
         self._cluster = cluster
         self._job = naming.prefix
@@ -74,18 +88,26 @@ class PodWatch:
         """Wait until so many pods run and are ready, and return them.
 
         Raises:
+            OccupiedError: Some wait for nodes that other deployments have; for HOLD_SECONDS, if that is to be patient.
             PodError: The time is over, or something has gone wrong that no waiting heals.
         """
         give_up = time.monotonic() + seconds
+        hold = HOLD_SECONDS * random.uniform(0.5, 1.5) if self._patient else 0.0
+        until = math.inf
 
         def settled(pods: dict[str, V1Pod]) -> bool:
             return self._first is not None or sum(map(faults.ready, pods.values())) >= count
 
         pause = LOOK_SECONDS
-        while not self.wait_for(settled, min(pause, max(0.0, give_up - time.monotonic()))):
+        while not self.wait_for(settled, max(0.0, min(pause, min(give_up, until) - time.monotonic()))):
             pause = min(2 * pause, MOST_LOOK_SECONDS)
-            late = time.monotonic() >= give_up
+            now = time.monotonic()
+            late = now >= give_up
             pods = self.pods()
+            occupied = next(filter(None, map(faults.occupied, pods.values())), None)
+            if occupied and now >= min(give_up, until):
+                raise OccupiedError(occupied)
+            until = min(until, now + hold) if occupied else math.inf
             job = self._job_problem() if late or len(pods) < count else None
             if job and (late or job.final):
                 raise PodError(str(job))
@@ -107,6 +129,11 @@ class PodWatch:
         if told is None and (refused := self._refused) and time.monotonic() - refused[0] > REFUSED_SECONDS:
             told = refused[1]
         return told
+
+    def own(self) -> bool:
+        """Whether what went wrong first is the end of a server or a tool."""
+        with self._changed:
+            return self._first is not None and self._first[0].own
 
     def close(self) -> None:
         self._ended.set()

@@ -20,7 +20,8 @@ from typing import Any
 from tpcsweep.measure import provenance
 from tpcsweep.testbeds.kubernetes.pod import contained, network
 from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, answer, encoded, start
-from tpcsweep.testbeds.kubernetes.pod.places import AGENT_PORT, PROBE_PORT
+from tpcsweep.testbeds.kubernetes.pod.places import AGENT_PORT
+from tpcsweep.testbeds.kubernetes.pod.probes import Probes
 from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER, Contained, Watched, repeat
 from tpcsweep.xrootd import servers as xrootd
 from tpcsweep.xrootd.monitoring import Monitor
@@ -33,16 +34,17 @@ class Agent:
         self._servers = servers
         self._lines = servers.connections[0].makefile("rw")
         self._lock = asyncio.Lock()
+        self._probes = Probes()
         self._watched: Watched | None = None
         self._sampling: asyncio.Task[None] | None = None
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Obey until the connection ends."""
-        of_network = ("emulate", "round_trips", "pour", "arriving", "emptied")
         verbs: dict[str, Callable[..., Any]] = {
             "ping": time.monotonic,
             "describe": self.describe,
-            **{verb: partial(asyncio.to_thread, getattr(network, verb)) for verb in of_network},
+            "emulate": lambda **asked: asyncio.to_thread(network.emulate, **asked),
+            **self._probes.verbs,
             **{verb: partial(self.servers, verb) for verb in ("release", "start", "restart", "add_source")},
             "remove": lambda name: self._look().files.remove(name),
             "present": lambda: self._look().files.present(),
@@ -135,16 +137,6 @@ def telling_copies(writer: asyncio.StreamWriter) -> Iterator[None]:
         monitor.close()
 
 
-class Swallower(asyncio.BufferedProtocol):
-    """The other end of what `network` measures: reads, at as little CPU as it can, and closes when it is told all."""
-
-    _buffer = bytearray(1 << 18)
-    """One for all, as nobody looks at it."""
-
-    def get_buffer(self, _sizehint: int) -> bytearray:
-        return self._buffer
-
-
 async def main() -> None:
     contained.end_on_term()
     credentials = await asyncio.to_thread(contained.credentials)
@@ -154,9 +146,8 @@ async def main() -> None:
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(credentials / "ca.pem"))
     tls.load_cert_chain(credentials / "host.pem", credentials / "host.key")
     tls.verify_mode = ssl.CERT_REQUIRED
-    probes = await asyncio.get_running_loop().create_server(Swallower, None, PROBE_PORT)
     obeying = await asyncio.start_server(agent.serve, None, AGENT_PORT, ssl=tls, limit=LONGEST)
-    async with probes, obeying:
+    async with obeying:
         await obeying.serve_forever()
 
 

@@ -67,15 +67,15 @@ def describe(address: str) -> dict[str, Any]:
     return {"interface": interface, "mtu": mtu, "sysctls": sysctls}
 
 
-def round_trips(address: str, count: int) -> tuple[list[float], int]:
-    """RTT of `count` handshakes in ms, and the path MTU in bytes after a MiB has been sent."""
+def round_trips(address: str, count: int, word: bytes) -> tuple[list[float], int]:
+    """RTT of `count` handshakes in ms, and the path MTU in bytes after the word and a MiB have been sent."""
     rtts = []
     for _ in range(count):
         with _connected(address) as connection:
             *_, rtt = _PATH.unpack_from(_information(connection))
             rtts.append(rtt / 1000)
             time.sleep(0.01)
-    with _connected(address) as connection:
+    with _connected(address, word) as connection:
         for _ in range(4):
             connection.sendall(BLOCK)
         connection.shutdown(socket.SHUT_WR)
@@ -84,8 +84,8 @@ def round_trips(address: str, count: int) -> tuple[list[float], int]:
         return rtts, mtu
 
 
-def pour(address: str, connections: int, seconds: float) -> dict[str, Any]:
-    """Keep a path full of what several connections send at once, and see how much of it is under way.
+def pour(address: str, connections: int, seconds: float, word: bytes) -> dict[str, Any]:
+    """Keep a path full of what several connections send at once, each the word first, and see how much is under way.
 
     What has not left when the time is over is dropped.
 
@@ -97,7 +97,7 @@ def pour(address: str, connections: int, seconds: float) -> dict[str, Any]:
     looks: list[tuple[float, int]] = []
     with contextlib.ExitStack() as undo, selectors.DefaultSelector() as writable:
         with ThreadPoolExecutor(connections) as pool:  # one after another they would take an RTT each
-            opened = list(pool.map(lambda _: _connected(address), range(connections)))
+            opened = list(pool.map(lambda _: _connected(address, word), range(connections)))
         for connection in opened:
             undo.enter_context(connection)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORT)
@@ -212,8 +212,10 @@ def counted(drops: Mapping[str, int]) -> tuple[int, int]:
     return drops.get("40:", drops["41:"]), drops["41:"]
 
 
-def _connected(address: str) -> socket.socket:
-    return socket.create_connection((address, PROBE_PORT), timeout=SECONDS)
+def _connected(address: str, word: bytes = b"") -> socket.socket:
+    connection = socket.create_connection((address, PROBE_PORT), timeout=SECONDS)
+    connection.sendall(word)
+    return connection
 
 
 def _information(connection: socket.socket) -> bytes:

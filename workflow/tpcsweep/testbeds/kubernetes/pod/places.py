@@ -26,7 +26,7 @@ FILES = Path("/srv/tpcsweep")
 
 AGENT_PORT = 8443
 PROBE_PORT = 8444
-"""Takes connections and swallows what they bring, to measure RTT and rate with."""
+"""Takes connections while a path is looked at, and swallows what they bring: see `probes`."""
 
 SLASH = "--"
 """What stands in the Secret for the slash in the name of a file that is in a folder."""

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NetworkPolicies as rules of iptables, for nodes that enforce them. Pure.
+
+The first packet of a connection is judged, by the addresses of pods: its sender must be let out and its receiver let
+in, and a pod that no policy is about is both. Known is what is used here: pods of the policy's own namespace by their
+labels, and ports by number; whatever else a policy says is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+CHAIN = "POLICIES"
+"""What a node's FORWARD jumps to, in the table mangle: in filter, kube-proxy's own chains come before it."""
+
+HOOK = f"*mangle\n:{CHAIN} - [0:0]\n-A FORWARD -j {CHAIN}\nCOMMIT\n"
+"""What a node begins with, for `iptables-restore --noflush`."""
+
+Object = Mapping[str, Any]
+
+
+class Way(NamedTuple):
+    """A direction, in the words of policies and of iptables."""
+
+    kind: str
+    rules: str
+    peers: str
+    ours: str
+    theirs: str
+
+    @property
+    def chain(self) -> str:
+        return f"{CHAIN}-{self.kind}"
+
+
+WAYS = Way("Egress", "egress", "to", "-s", "-d"), Way("Ingress", "ingress", "from", "-d", "-s")
+
+
+class UnknownPolicyError(ValueError):
+    """A policy says something that is not known here."""
+
+
+def rules(policies: Sequence[Object], pods: Sequence[Object]) -> str:
+    """All chains, for `iptables-restore --noflush`, which puts them in the place of what they were at once."""
+    there = [pod for pod in pods if _address(pod)]
+    lines = ["*mangle", *(f":{chain} - [0:0]" for chain in (CHAIN, *(way.chain for way in WAYS)))]
+    lines.append(f"-A {CHAIN} -m conntrack --ctstate ESTABLISHED,RELATED -j RETURN")
+    for way in WAYS:
+        lines.append(f"-A {CHAIN} -j {way.chain}")
+        for pod in there:
+            ours = [policy for policy in policies if _is_about(policy, pod, way)]
+            begin = f"-A {way.chain} {way.ours} {_address(pod)}"
+            lines += [f"{begin}{let} -j RETURN" for policy in ours for let in _lets(policy, way, there)]
+            lines += [f"{begin} -j DROP"] if ours else []
+    return "\n".join([*lines, "COMMIT", ""])
+
+
+def _is_about(policy: Object, pod: Object, way: Way) -> bool:
+    spec = policy["spec"]
+    return way.kind in spec["policyTypes"] and _selects(policy, spec["podSelector"], pod)
+
+
+def _lets(policy: Object, way: Way, pods: Sequence[Object]) -> Iterator[str]:
+    """What a policy lets through in a direction, as iptables matches it beside the pod's own address."""
+    for rule in policy["spec"].get(way.rules) or []:
+        selectors = [_only(policy, peer, "podSelector") for peer in rule.get(way.peers) or []]
+        peers = [pod for pod in pods if any(_selects(policy, selector, pod) for selector in selectors)]
+        addresses = [f" {way.theirs} {_address(pod)}" for pod in peers] if selectors else [""]
+        yield from (f"{address}{ports}" for address in addresses for ports in _ports(policy, rule))
+
+
+def _ports(policy: Object, rule: Object) -> list[str]:
+    numbers: dict[str, list[str]] = {}
+    for port in rule.get("ports") or []:
+        if set(port) != {"port", "protocol"} or not isinstance(port["port"], int):
+            raise _unknown(policy, port)
+        numbers.setdefault(port["protocol"].lower(), []).append(str(port["port"]))
+    return [f" -p {name} -m multiport --dports {','.join(each)}" for name, each in numbers.items()] or [""]
+
+
+def _selects(policy: Object, selector: Object, pod: Object) -> bool:
+    """Whether a selector of a policy is for a pod."""
+    wanted = _only(policy, selector, "matchLabels").items() if selector else ()
+    of_pod = pod["metadata"]
+    return of_pod["namespace"] == policy["metadata"]["namespace"] and set(wanted) <= set(
+        of_pod.get("labels", {}).items()
+    )
+
+
+def _only(policy: Object, part: Object, key: str) -> Object:
+    """The only thing that a part of a policy may have."""
+    if set(part) != {key}:
+        raise _unknown(policy, part)
+    found: Object = part[key]
+    return found
+
+
+def _unknown(policy: Object, part: Object) -> UnknownPolicyError:
+    of_policy = policy["metadata"]
+    return UnknownPolicyError(
+        f"NetworkPolicy {of_policy['name']} of {of_policy['namespace']}: {dict(part)} is not known here"
+    )
+
+
+def _address(pod: Object) -> str:
+    """That of a pod with a network of its own, while it lasts."""
+    if pod["spec"].get("hostNetwork") or pod["status"].get("phase") in ("Succeeded", "Failed"):
+        return ""
+    return str(pod["status"].get("podIP") or "")

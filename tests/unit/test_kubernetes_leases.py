@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Leases on an API server that is played: what becomes of them when it stalls, loses answers, or a holder dies."""
+
+from __future__ import annotations
+
+import datetime
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kubernetes.client import V1Job, V1Lease, V1LeaseList, V1LeaseSpec, V1ObjectMeta
+from tpcsweep.testbeds.kubernetes import leases
+from tpcsweep.testbeds.kubernetes.api import Cluster
+from tpcsweep.testbeds.kubernetes.metadata import MANAGED, Naming
+
+from tests.support.played_api import PlayedApi
+from tests.support.workflow import wait_until
+
+OURS, THEIRS = "aaaaaa", "bbbbbb"
+DAY = 86400.0
+JOB = V1Job(metadata=V1ObjectMeta(name="tpc-aaaaaa", uid="uid-of-the-job"))
+
+
+@pytest.fixture
+def server() -> Iterator[PlayedApi]:
+    with PlayedApi() as played:
+        yield played
+
+
+@pytest.fixture
+def cluster(server: PlayedApi) -> Cluster:
+    return server.cluster()
+
+
+@pytest.fixture
+def fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leases that are renewed all the time, by requests that nobody waits for long."""
+    for name, value in {"RENEWAL": 0.02, "POLL": 0.02, "TIMEOUT": (5.0, 0.2)}.items():
+        monkeypatch.setattr(leases, name, value)
+
+
+def naming(identifier: str) -> Naming:
+    return Naming(identifier, "a sweep", "rtt=20")
+
+
+def held_by(identifier: str, cluster: Cluster) -> Any:
+    return leases.first_free(cluster, [["a"]], naming(identifier))
+
+
+def lease_of(identifier: str, renewed: float) -> dict[str, Any]:
+    """A Lease whose holder is dead, renewed for the last time at a time in seconds since 1970."""
+    at = datetime.datetime.fromtimestamp(renewed, datetime.UTC).isoformat(timespec="microseconds")
+    spec = {"holderIdentity": identifier, "leaseDurationSeconds": 30, "acquireTime": at, "renewTime": at}
+    return {"metadata": {"name": "a", "labels": MANAGED}, "spec": spec}
+
+
+def renewed_again(server: PlayedApi) -> None:
+    """Wait for two renewals: the first may have been under way already."""
+    version = server.version("leases", "a")
+    wait_until(lambda: server.version("leases", "a") >= version + 2, "the Lease is renewed")
+
+
+def owners(server: PlayedApi) -> list[str]:
+    lease = server.get("leases", "a")
+    assert lease is not None
+    return [owner["uid"] for owner in lease["metadata"].get("ownerReferences", [])]
+
+
+# A server that stalls
+
+
+@pytest.mark.usefixtures("fast")
+def test_a_renewal_whose_answer_is_lost_was_our_own(server: PlayedApi, cluster: Cluster) -> None:
+    with held_by(OURS, cluster) as held:
+        for _ in range(3):
+            before = server.version("leases", "a")
+            with server.without(server.answers):
+                wait_until(lambda known=before: server.version("leases", "a") > known, "a renewal arrives")
+                asked = len(server.asked)
+                wait_until(lambda known=asked: len(server.asked) > known, "it was given up and comes again")
+            renewed_again(server)
+            assert held.lost() is None
+    assert server.get("leases", "a") is None
+
+
+@pytest.mark.usefixtures("fast")
+def test_a_server_that_stalls_takes_a_lease_from_nobody(
+    server: PlayedApi, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SimpleNamespace(ahead=0.0)
+    skipping = SimpleNamespace(monotonic=lambda: time.monotonic() + clock.ahead, sleep=time.sleep)
+    monkeypatch.setattr(leases, "time", skipping)
+    waits, taken = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        with leases.first_free(server.cluster(), [["a"]], naming(THEIRS), lambda _: waits.set()):
+            taken.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        with held_by(OURS, cluster) as held:
+            waiting = pool.submit(wait)
+            assert waits.wait(60)
+            with server.without(server.takes):
+                clock.ahead += DAY  # longer than a Lease lasts
+                assert held.lost() is None
+            renewed_again(server)
+            assert held.lost() is None
+            assert not taken.is_set()
+        waiting.result(60)
+        assert taken.is_set()
+
+
+def test_seconds_without_an_answer_make_no_lease_expire(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(leases, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    lease = V1Lease(
+        metadata=V1ObjectMeta(name="a", resource_version="1"),
+        spec=V1LeaseSpec(holder_identity=THEIRS, renew_time=datetime.datetime.fromtimestamp(0, datetime.UTC)),
+    )
+    listing = SimpleNamespace(list_namespaced_lease=lambda *_, **__: V1LeaseList(items=[lease]))
+    cluster: Any = SimpleNamespace(
+        namespace="default",
+        coordination=listing,
+        now=lambda: datetime.datetime.fromtimestamp(clock.now, datetime.UTC),
+    )
+    watched = leases._Watched(cluster)
+
+    def look(after: float) -> bool:
+        clock.now += after
+        watched.look()
+        return watched.expired(lease)
+
+    assert not look(0)
+    assert not look(40)  # the server has stalled, and answers again
+    assert not any(look(1) for _ in range(int(leases.DURATION - leases.RENEWAL) - 1))
+    assert any(look(1) for _ in range(3))
+
+
+# Holders that are dead
+
+
+@pytest.mark.parametrize("ahead", [0.0, 10 * DAY, -10 * DAY], ids=["right", "behind", "ahead"])
+def test_a_lease_that_is_stale_is_taken_at_first_sight_whatever_this_machines_clock_says(
+    server: PlayedApi, cluster: Cluster, ahead: float
+) -> None:
+    server.ahead = ahead
+    server.put("leases", lease_of(THEIRS, server.now() - leases.STALE + 60))
+    with pytest.raises(leases.BusyError, match=f"^the nodes are in use: {THEIRS}: "), held_by(OURS, cluster):
+        pass
+    server.put("leases", lease_of(THEIRS, server.now() - leases.STALE - 60))
+    with held_by(OURS, cluster):
+        assert leases.holders(cluster) == {OURS}
+        lease = server.get("leases", "a")
+        assert lease is not None
+        renewed = datetime.datetime.fromisoformat(lease["spec"]["renewTime"]).timestamp()
+        assert abs(renewed - server.now()) < 60
+    assert server.get("leases", "a") is None
+
+
+def test_a_stale_lease_is_reaped_at_first_sight(server: PlayedApi, cluster: Cluster) -> None:
+    server.put("leases", lease_of(THEIRS, server.now() - leases.STALE - 60))
+    assert [words.partition(":")[0] for words in leases.reap(cluster)] == [THEIRS]
+    assert sum(verb == "GET" for verb, _ in server.asked) == 1
+    assert server.get("leases", "a") is None
+
+
+@pytest.mark.usefixtures("fast")
+def test_who_has_taken_a_lease_is_said(server: PlayedApi, cluster: Cluster) -> None:
+    with held_by(OURS, cluster) as held:
+        server.put("leases", lease_of(THEIRS, server.now()))
+        wait_until(held.lost, "it is noticed")
+        assert f"Lease a was taken over by {THEIRS}" in held.lost()
+    assert leases.holders(cluster) == {THEIRS}  # what is not ours stays
+    server.remove("leases", "a")
+    with held_by(OURS, cluster) as held:
+        server.remove("leases", "a")
+        wait_until(held.lost, "it is noticed")
+        assert held.lost() == "Lease a was deleted by somebody"
+
+
+# What is left when there is nobody to give a Lease back
+
+
+@pytest.mark.usefixtures("fast")
+def test_a_lease_goes_with_the_job_until_it_is_given_back(server: PlayedApi, cluster: Cluster) -> None:
+    with held_by(OURS, cluster) as held:
+        assert owners(server) == []
+        held.go_with(JOB)
+        assert owners(server) == ["uid-of-the-job"]
+        renewed_again(server)
+        assert owners(server) == ["uid-of-the-job"]
+        held.go_with(None)
+        assert owners(server) == []
+        renewed_again(server)
+        assert owners(server) == []
+
+
+def test_a_lease_goes_with_the_job_although_somebody_has_touched_it(
+    server: PlayedApi, cluster: Cluster
+) -> None:
+    with held_by(OURS, cluster) as held:
+        for job, expected in ((JOB, ["uid-of-the-job"]), (None, [])):
+            lease = server.get("leases", "a")
+            assert lease is not None
+            server.put("leases", lease)
+            held.go_with(job)
+            assert owners(server) == expected
+        assert held.lost() is None
+
+
+def test_a_lease_that_is_taken_over_does_not_go_with_the_job_of_the_dead(
+    server: PlayedApi, cluster: Cluster
+) -> None:
+    dead = lease_of(THEIRS, server.now() - leases.STALE - 60)
+    reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "tpc-bbbbbb", "uid": "uid-of-another"}
+    dead["metadata"] = {**dead["metadata"], "ownerReferences": [reference]}
+    server.put("leases", dead)
+    with held_by(OURS, cluster):
+        assert owners(server) == []
+
+
+# The server's time
+
+
+def test_the_time_is_that_of_the_answer_that_came_quickest(server: PlayedApi, cluster: Cluster) -> None:
+    def ahead() -> float:
+        leases.holders(cluster)
+        return cluster.now().timestamp() - datetime.datetime.now(datetime.UTC).timestamp()
+
+    server.ahead = DAY
+    assert abs(ahead() - DAY) < 60
+    server.ahead = 0.0  # as if an answer had been under way for a day
+    assert abs(ahead() - DAY) < 60

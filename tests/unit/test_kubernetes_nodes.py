@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes that other deployments use: how they are told, and what a deployment does until they are free."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kubernetes.client import V1Pod
+from tpcsweep.configuration.parameters import DeploymentParameters
+from tpcsweep.configuration.testbeds import Kubernetes
+from tpcsweep.testbeds import Request
+from tpcsweep.testbeds.kubernetes import testbed, watch
+from tpcsweep.testbeds.kubernetes.api import RefusedError
+from tpcsweep.testbeds.kubernetes.faults import occupied
+from tpcsweep.testbeds.kubernetes.metadata import Naming
+from tpcsweep.testbeds.kubernetes.watch import OccupiedError, PodError, PodWatch
+
+from tests.support.played_api import PlayedApi
+
+NAMING = Naming("aaaaaa", "a sweep", "rtt=20")
+SETTINGS = Kubernetes.model_validate(
+    {
+        "kind": "kubernetes",
+        "image": "registry.example/tpcsweep:1",
+        "bandwidth": 1,
+        "paths": {
+            "kind": "nodes",
+            "pairs": [
+                {"rtt": 20, "source": {"node_selector": {"rack": rack}}, "destination": {}} for rack in "ab"
+            ],
+        },
+    }
+)
+SAID = {
+    "by its own rule": "0/3 nodes are available: 1 node(s) didn't match pod anti-affinity rules, 2 node(s) didn't "
+    "match Pod's node affinity/selector. preemption: 0/3 nodes are available: 3 Preemption is not helpful.",
+    "by that of others": "0/1 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity rules.",
+}
+"""What the scheduler of Kubernetes 1.34 says of a node that others have."""
+
+
+def waiting(message: str, reason: str = "Unschedulable") -> V1Pod:
+    """A pod that the scheduler has not placed."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+    content = {
+        "metadata": {"name": "tpc-aaaaaa-src1", "uid": "u"},
+        "spec": {"containers": [{"name": "servers"}]},
+        "status": {"phase": "Pending", "conditions": [condition]},
+    }
+    made = V1Pod.from_dict(content)
+    assert made is not None
+    return made
+
+
+# How they are told
+
+
+@pytest.mark.parametrize("message", SAID.values(), ids=SAID)
+def test_nodes_that_others_use_are_told_by_the_scheduler(message: str) -> None:
+    assert occupied(waiting(message)) == message
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't match Pod's node affinity/selector.",
+        "0/3 nodes are available: 3 node(s) didn't match pod affinity rules.",
+        "",
+    ],
+)
+def test_other_reasons_not_to_be_placed_are_others(message: str) -> None:
+    assert occupied(waiting(message)) is None
+    assert occupied(V1Pod()) is None
+
+
+@pytest.fixture
+def looking(monkeypatch: pytest.MonkeyPatch) -> Iterator[PodWatch]:
+    """A watch that sees what it is shown."""
+    monkeypatch.setattr(PodWatch, "_list", lambda *_, **__: None)
+    monkeypatch.setattr(PodWatch, "_run", lambda _: None)
+    monkeypatch.setattr(PodWatch, "_unready", lambda *_: "its pods")
+    monkeypatch.setattr(PodWatch, "_job_problem", lambda _: None)
+    monkeypatch.setattr(watch, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(watch, "HOLD_SECONDS", 0.02)
+    made = PodWatch(None, NAMING)  # type: ignore[arg-type]
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("seconds", [600.0, 0.0], ids=["there is time", "there is no time left"])
+def test_pods_hold_their_nodes_for_a_while_only(looking: PodWatch, seconds: float) -> None:
+    looking._see(waiting(SAID["by its own rule"]))
+    with pytest.raises(OccupiedError, match="didn't match pod anti-affinity rules"):
+        looking.running(2, seconds)
+
+
+def test_a_trial_does_not_wait_for_nodes(looking: PodWatch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "HOLD_SECONDS", 3600.0)
+    looking._patient = False
+    looking._see(waiting(SAID["by its own rule"]))
+    with pytest.raises(OccupiedError):
+        looking.running(1, 600)
+
+
+def test_a_full_node_is_none_that_others_use(looking: PodWatch) -> None:
+    looking._see(waiting("0/1 nodes are available: 1 Insufficient cpu."))
+    with pytest.raises(PodError, match="not running after 0 s: its pods") as raised:
+        looking.running(1, 0.1)
+    assert not isinstance(raised.value, OccupiedError)
+
+
+# What a deployment does
+
+
+class Attempts:
+    """Attempts to come up, of which the first ones find nodes in use."""
+
+    def __init__(self, in_vain: int) -> None:
+        self.in_vain = in_vain
+        self.log: list[str] = []
+        self.stages: list[str] = []
+
+    @contextlib.contextmanager
+    def placed(self, _settings: object, _request: object, turn: int) -> Iterator[Any]:
+        self.log.append(f"placed {turn}")
+        try:
+            yield SimpleNamespace(everywhere=True)
+        finally:
+            self.log.append(f"given back {turn}")
+
+    @contextlib.contextmanager
+    def running(self, *_: object) -> Iterator[str]:
+        self.in_vain -= 1
+        if self.in_vain >= 0:
+            raise OccupiedError("0/3 nodes are available")
+        yield "pods"
+        self.log.append("torn down")
+
+    def request(self, folder: Path) -> Request:
+        wanted = DeploymentParameters(rtt=20)
+        return Request("a sweep", "rtt=20", wanted, [], 60, folder, self.stages.append)
+
+
+def test_nodes_in_use_are_waited_for_while_nothing_is_held(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    attempts = Attempts(in_vain=2)
+    monkeypatch.setattr(testbed, "placed", attempts.placed)
+    monkeypatch.setattr(testbed, "running", attempts.running)
+    monkeypatch.setattr(testbed, "LET_GO_SECONDS", 0.0)
+    monkeypatch.setattr(testbed.signals, "heed", lambda: attempts.log.append("heeded"))
+    with testbed.standing(SETTINGS, attempts.request(tmp_path)) as (_, pods):
+        assert pods == "pods"
+        attempts.log.append("up")
+    assert attempts.log == [
+        *("placed 0", "given back 0", "heeded"),
+        *("placed 1", "given back 1", "heeded"),
+        *("placed 2", "up", "torn down", "given back 2"),
+    ]
+    assert attempts.stages == [
+        "deploying rtt=20",
+        "waiting for nodes that other deployments use: 0/3 nodes are available",
+    ]
+
+
+def test_each_turn_begins_with_another_pair(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with PlayedApi() as server:
+        monkeypatch.setattr(testbed.api, "connect", lambda _: server.cluster())
+        chosen = []
+        for turn in range(3):
+            request = Attempts(0).request(tmp_path)
+            with testbed.placed(SETTINGS, request, turn) as place:
+                chosen.append(place.pair.source.node_selector["rack"])
+        assert chosen == ["a", "b", "a"]
+
+
+# Of which namespaces
+
+
+def across(body: Any) -> bool:
+    """Whether a pod names other namespaces."""
+    return "namespaceSelector" in str(body)
+
+
+def test_nodes_are_kept_from_all_namespaces_and_no_pod_is_made_to_see_whether_they_can() -> None:
+    with PlayedApi() as server:
+        assert testbed._everywhere(server.cluster(), SETTINGS, NAMING)
+        assert [verb for verb, _ in server.asked] == ["POST"]
+        assert server.get("pods", "tpc-aaaaaa-src1") is None
+
+
+def test_a_quota_that_forbids_that_leaves_this_namespace_and_is_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    attempts = Attempts(in_vain=0)
+    monkeypatch.setattr(testbed, "running", attempts.running)
+    with PlayedApi() as server:
+        monkeypatch.setattr(testbed.api, "connect", lambda _: server.cluster())
+        server.refuse = lambda _, path, body: 403 if path.endswith("/pods") and across(body) else None
+        with testbed.standing(SETTINGS, attempts.request(tmp_path)) as (place, _):
+            assert not place.everywhere
+    [stage] = attempts.stages
+    assert stage.startswith(
+        "deploying rtt=20; a quota keeps its nodes from deployments of this namespace alone"
+    )
+
+
+@pytest.mark.parametrize("status", [403, 404])
+def test_what_keeps_pods_from_being_made_at_all_is_raised(status: int) -> None:
+    with PlayedApi() as server:
+        server.refuse = lambda *_: status
+        with pytest.raises(RefusedError, match="refused"):
+            testbed._everywhere(server.cluster(), SETTINGS, NAMING)

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The port by which agents look at a path: open while they do, and to them alone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+
+import pytest
+from tpcsweep.testbeds.kubernetes.pod import network, probes
+from tpcsweep.testbeds.kubernetes.pod.probes import Probes
+
+HOST = "127.0.0.1"
+WORD = "0123456789abcdef" * 2
+
+
+@pytest.fixture
+def port(monkeypatch: pytest.MonkeyPatch) -> int:
+    """A free one, for all agents."""
+    with socket.socket() as free:
+        free.bind((HOST, 0))
+        number = int(free.getsockname()[1])
+    for module in (network, probes):
+        monkeypatch.setattr(module, "PROBE_PORT", number)
+    return number
+
+
+@contextlib.asynccontextmanager
+async def opened() -> AsyncIterator[Probes]:
+    """An agent's probes, open."""
+    made = Probes()
+    await made.verbs["open_probes"](word=WORD)
+    yield made
+    await made.verbs["close_probes"]()
+
+
+@pytest.mark.usefixtures("port")
+def test_agents_that_were_told_the_word_look_at_a_path() -> None:
+    async def look() -> None:
+        async with opened() as made:
+            rtts, mtu = await made.verbs["round_trips"](address=HOST, count=3)
+            assert len(rtts) == 3
+            assert all(0 <= rtt < 1000 for rtt in rtts)
+            assert mtu > 1000
+            poured = await made.verbs["pour"](address=HOST, connections=2, seconds=0.3)
+            assert poured["looks"]
+            assert await made.verbs["emptied"](address=HOST, rtt=1e4, seconds=60.0)
+
+    asyncio.run(look())
+
+
+@pytest.mark.parametrize("said", [b"x" * len(WORD), b"x" * 5000, WORD[:-1].encode() + b"x"])
+def test_who_does_not_know_the_word_is_cut_off(port: int, said: bytes) -> None:
+    async def intrude() -> None:
+        async with opened():
+            reader, writer = await asyncio.open_connection(HOST, port)
+            writer.write(said)
+            with contextlib.suppress(ConnectionResetError):
+                assert await asyncio.wait_for(reader.read(), 60) == b""  # though it has not been told all
+            writer.close()
+
+    asyncio.run(intrude())
+
+
+@pytest.mark.parametrize("pieces", [[WORD], [WORD[:7], WORD[7:]], [WORD, "more"], [""]])
+def test_who_knows_it_is_heard_to_the_end(port: int, pieces: list[str]) -> None:
+    async def tell() -> None:
+        async with opened():
+            reader, writer = await asyncio.open_connection(HOST, port)
+            for piece in pieces:
+                writer.write(piece.encode())
+                await writer.drain()
+                await asyncio.sleep(0.05)  # so that it comes by itself
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(reader.read(), 0.1)
+            writer.write_eof()
+            assert await asyncio.wait_for(reader.read(), 60) == b""
+            writer.close()
+
+    asyncio.run(tell())
+
+
+def test_the_port_is_open_while_a_path_is_looked_at_and_no_longer(port: int) -> None:
+    async def connect() -> None:
+        _, writer = await asyncio.open_connection(HOST, port)
+        writer.close()
+
+    async def before_and_after() -> None:
+        with pytest.raises(ConnectionRefusedError):
+            await connect()
+        async with opened():
+            await connect()
+        with pytest.raises(ConnectionRefusedError):
+            await connect()
+
+    asyncio.run(before_and_after())
