@@ -25,7 +25,7 @@ from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.configuration.testbeds import Kubernetes
 from tpcsweep.linux import signals
 from tpcsweep.testbeds import Request
-from tpcsweep.testbeds.kubernetes import api, leases, objects, state, testbed, watch
+from tpcsweep.testbeds.kubernetes import api, leases, state, testbed, watch
 from tpcsweep.testbeds.kubernetes.metadata import DEPLOYMENT, SELECTOR, SIDE, Naming, node_of
 from tpcsweep.testbeds.kubernetes.watch import PodError
 
@@ -37,6 +37,7 @@ from tests.support.workflow import wait_until
 
 NODES = int(os.environ.get("TPCSWEEP_NODES", "400"))
 """TPCSWEEP_NODES=1000 has a hundred deployments at a time, and takes minutes."""
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PAIRS = NODES // GROUP // 2
 OWNERS = PAIRS + PAIRS // 10
 FAILING = max(2, OWNERS // 20)
@@ -194,7 +195,7 @@ def test_a_node_that_two_users_call_by_two_names_has_one_deployment_at_a_time(
     monkeypatch.setattr(watch, "HOLD_SECONDS", 3.0)
     monkeypatch.setattr(testbed, "LET_GO_SECONDS", 1.0)
     named = [{"node_selector": {"kubernetes.io/hostname": node}} for node in ("k0", "k1")]
-    chosen = [{"affinity": {"nodeAffinity": {objects.REQUIRED: terms(node)}}} for node in ("k1", "k0")]
+    chosen = [{"affinity": {"nodeAffinity": {REQUIRED: terms(node)}}} for node in ("k1", "k0")]
     up: dict[str, set[str]] = {}
     overlaps: list[tuple[str, str]] = []
     stages: list[str] = []

@@ -21,6 +21,7 @@ from tpcsweep.testbeds.kubernetes.testbed import agreed, locks
 from tpcsweep.xrootd import servers as xrootd
 
 NAMING = Naming("abc123", "demo", "origins=2/rtt=20")
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 OWNER = V1Job(metadata=V1ObjectMeta(name="tpc-abc123", uid="u"))
 
 
@@ -170,7 +171,7 @@ def test_no_node_has_pods_of_two_deployments_whatever_it_is_chosen_by() -> None:
     ]
     for made in (pod(settings()), client_pod(settings())):
         assert made["metadata"]["labels"]["tpcsweep/deployment"] == "abc123"
-        [term] = made["spec"]["affinity"]["podAntiAffinity"][objects.REQUIRED]
+        [term] = made["spec"]["affinity"]["podAntiAffinity"][REQUIRED]
         assert term == {
             "labelSelector": {"matchExpressions": of_another},
             "namespaceSelector": {},
@@ -182,19 +183,20 @@ def test_the_affinity_of_a_placement_is_kept() -> None:
     racks = [{"matchExpressions": [{"key": "rack", "operator": "In", "values": ["a"]}]}]
     own = {"labelSelector": {"matchLabels": {"app": "storage"}}, "topologyKey": "rack"}
     given = {
-        "nodeAffinity": {objects.REQUIRED: {"nodeSelectorTerms": racks}},
-        "podAntiAffinity": {objects.REQUIRED: [own]},
+        "nodeAffinity": {REQUIRED: {"nodeSelectorTerms": racks}},
+        "podAntiAffinity": {REQUIRED: [own]},
     }
     placed = Placement(affinity=given)
-    made = objects.apart(NAMING, placed, everywhere=False)
+    made = ApiClient().sanitize_for_serialization(objects.apart(NAMING, placed, everywhere=False))
     assert made["nodeAffinity"] == given["nodeAffinity"]
-    first, second = made["podAntiAffinity"][objects.REQUIRED]
+    first, second = made["podAntiAffinity"][REQUIRED]
     assert first == own
     assert "namespaceSelector" not in second
     assert placed.affinity == given
     pair = {"rtt": 20, "source": {"affinity": given}, "destination": {}}
     affinity = pod(settings(paths={"kind": "nodes", "pairs": [pair]}))["spec"]["affinity"]
-    assert affinity == objects.apart(NAMING, placed, everywhere=True)
+    assert affinity["nodeAffinity"] == given["nodeAffinity"]
+    assert affinity["podAntiAffinity"][REQUIRED] == [own, {**second, "namespaceSelector": {}}]
 
 
 def test_redirectors_and_clients_have_the_annotations_and_devices_of_their_placements() -> None:

@@ -52,7 +52,6 @@ SECRETS: Mapping[str, Callable[[str], bool]] = {
     "servers": lambda name: not name.startswith("user"),
 }
 """Which credentials the client has in a Secret, and which the servers."""
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PORTS = (xrootd.PORT, xrootd.CMSD_PORT, places.AGENT_PORT, places.PROBE_PORT)
 """Of a server's pod, all TCP: the only ones by which pods of a deployment talk to each other."""
 NOBODY = xrootd.LOOPBACK
@@ -201,7 +200,7 @@ def attachment(placed: Placement, number: int) -> dict[str, str]:
     return {NETWORKS: json.dumps([network])}
 
 
-def apart(naming: Naming, placed: Placement, *, everywhere: bool) -> dict[str, Any]:
+def apart(naming: Naming, placed: Placement, *, everywhere: bool) -> k8s.V1Affinity:
     """The affinity asked for, and that a node has no pod of another deployment, by whatever the node is chosen.
 
     The scheduler sees to it, both ways round, and asks nobody for a right. With `everywhere` the deployments of all
@@ -209,20 +208,26 @@ def apart(naming: Naming, placed: Placement, *, everywhere: bool) -> dict[str, A
     https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#namespace-selector
     """
     of_another = [
-        {"key": DEPLOYMENT, "operator": "Exists"},
-        {"key": DEPLOYMENT, "operator": "NotIn", "values": [naming.identifier]},
+        k8s.V1LabelSelectorRequirement(key=DEPLOYMENT, operator="Exists"),
+        k8s.V1LabelSelectorRequirement(key=DEPLOYMENT, operator="NotIn", values=[naming.identifier]),
     ]
-    term: dict[str, Any] = {"labelSelector": {"matchExpressions": of_another}, "topologyKey": NODE}
-    if everywhere:
-        term["namespaceSelector"] = {}  # all
-    given = placed.affinity.get("podAntiAffinity") or {}
-    return {**placed.affinity, "podAntiAffinity": {**given, REQUIRED: [*(given.get(REQUIRED) or []), term]}}
+    term = k8s.V1PodAffinityTerm(
+        label_selector=k8s.V1LabelSelector(match_expressions=of_another),
+        namespace_selector=k8s.V1LabelSelector() if everywhere else None,  # an empty one selects all
+        topology_key=NODE,
+    )
+    affinity = k8s.V1Affinity.model_validate(placed.affinity)
+    rules = affinity.pod_anti_affinity or k8s.V1PodAntiAffinity()
+    given = rules.required_during_scheduling_ignored_during_execution or []
+    rules.required_during_scheduling_ignored_during_execution = [*given, term]
+    affinity.pod_anti_affinity = rules
+    return affinity
 
 
 def _pod_spec(
     settings: Kubernetes,
     placed: Placement,
-    affinity: dict[str, Any],
+    affinity: k8s.V1Affinity,
     containers: list[k8s.V1Container],
     volumes: list[k8s.V1Volume],
 ) -> k8s.V1PodSpec:
@@ -237,7 +242,7 @@ def _pod_spec(
         dns_policy="None",
         dns_config=k8s.V1PodDNSConfig(nameservers=[NOBODY]),
         node_selector=placed.node_selector or None,
-        affinity=affinity,  # type: ignore[arg-type]
+        affinity=affinity,
         tolerations=list(placed.tolerations) or None,  # type: ignore[arg-type]
         image_pull_secrets=[k8s.V1LocalObjectReference(name=name) for name in settings.pull_secrets] or None,
         security_context=k8s.V1PodSecurityContext(
