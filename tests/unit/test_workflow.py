@@ -18,6 +18,7 @@ import pytest
 import xarray as xr
 import yaml
 from tpcsweep.configuration.loading import Configuration, load, wanted
+from tpcsweep.configuration.problems import quoted
 from tpcsweep.configuration.sweep import Cell
 from tpcsweep.configuration.testbeds import DISK
 from tpcsweep.dataset import STATUS
@@ -185,7 +186,7 @@ def test_results_that_cannot_be_written_are_refused_without_a_traceback(tmp_path
 def test_a_configuration_that_cannot_be_found_or_read_is_told_so(tmp_path: Path) -> None:
     for name in ("x" * 5000 + ".yaml", f"{tmp_path}/none/mine.yaml"):
         done = snakemake("-n", "--config", f"sweep={name}")
-        assert f"sweep: given {name!r}, allowed: " in done.stdout
+        assert f"sweep: given {quoted(name)}, allowed: " in done.stdout
         assert "Traceback" not in done.stdout
 
 
