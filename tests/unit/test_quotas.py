@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.configuration.loading import wanted
 from tpcsweep.linux.cgroups import Cgroup, CgroupError, Hierarchy
-from tpcsweep.linux.quotas import FEWEST_CORES, LONGEST_PERIOD, PERIOD, SHORTEST_QUOTA, Quota, quota
+from tpcsweep.linux.quotas import ENOUGH, FEWEST_CORES, LONGEST_PERIOD, PERIOD, SHORTEST_QUOTA, Quota, quota
 
 from tests.support.projects import loaded, problems
 
@@ -23,16 +23,21 @@ def test_a_quota_is_what_was_asked_for_within_the_kernels_bounds(cores: float) -
     assert PERIOD <= chosen.period <= LONGEST_PERIOD
 
 
-@given(st.floats(0.01, 1024))
-def test_from_a_hundredth_of_a_core_on_the_period_is_the_usual_one(cores: float) -> None:
+@given(st.floats(0.1, 1024))
+def test_from_a_tenth_of_a_core_on_the_period_is_the_usual_one(cores: float) -> None:
     assert quota(cores).period == PERIOD
 
 
-@given(st.floats(FEWEST_CORES, 0.0099))
-def test_below_that_it_is_the_shortest_that_the_kernel_takes(cores: float) -> None:
+@given(st.floats(0.01, 0.0999))
+def test_below_that_it_is_as_long_as_makes_a_quota_that_is_enough(cores: float) -> None:
     chosen = quota(cores)
-    assert chosen.time == SHORTEST_QUOTA
-    assert chosen.period > PERIOD
+    assert chosen.time == pytest.approx(ENOUGH, abs=1)
+    assert PERIOD < chosen.period
+
+
+@given(st.floats(FEWEST_CORES, 0.0099))
+def test_below_a_hundredth_it_is_the_longest_that_the_kernel_takes(cores: float) -> None:
+    assert quota(cores).period == LONGEST_PERIOD
 
 
 @pytest.mark.parametrize("cores", [0.0, 0.0009])
@@ -72,9 +77,9 @@ def test_what_no_quota_can_be_is_refused_for_its_origins(root: Path) -> None:
 
 
 def test_cells_with_the_usual_period_are_what_they_were(root: Path) -> None:
-    few = loaded(root, "parameters: {cores: [0.02, 0.08, null], origins: 4}")
+    few = loaded(root, "parameters: {cores: [0.02, 0.2, 0.4, null], origins: 4}")
     conditions = [wanted(few, cell).get("conditions") for cell in few.grid.cells]
-    assert conditions == [{"cpu_period": 200_000}, None, None]
+    assert conditions == [{"cpu_period": 1_000_000}, {"cpu_period": 200_000}, None, None]
 
 
 def test_cells_that_cannot_be_measured_may_be_looked_at(root: Path) -> None:

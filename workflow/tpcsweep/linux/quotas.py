@@ -14,6 +14,8 @@ PERIOD = 100_000
 """The usual period, in µs: the kernel's default, and what Kubernetes has."""
 SHORTEST_QUOTA = 1_000
 LONGEST_PERIOD = 1_000_000
+ENOUGH = 10_000
+"""What a quota should be, in µs: of a smaller one many streams get less than few, the more so the smaller it is."""
 
 FEWEST_CORES = SHORTEST_QUOTA / LONGEST_PERIOD
 """The fewest cores that a quota can be."""
@@ -34,16 +36,13 @@ class Quota(NamedTuple):
 def quota(cores: float) -> Quota:
     """Choose the quota of so many cores. It is counted in whole µs, and so within 0.05 % of them.
 
-    Its period is the usual one wherever that leaves a quota that the kernel takes: from a hundredth of a core on, so
-    that all such cells are alike. Below that it is the shortest in which the kernel takes one, so that nobody waits
-    longer than he must. What other periods make of small quotas: `python -m benchmarks.quotas`.
+    Its period is the usual one wherever that leaves a quota of ENOUGH, from a tenth of a core on. Below that it is as
+    long as makes it that, and at most what the kernel takes. Source: `python -m benchmarks.quotas`.
 
     Raises:
         ValueError: for less than FEWEST_CORES.
     """
     if round(cores * LONGEST_PERIOD) < SHORTEST_QUOTA:
         raise ValueError(f"{cores:g} cores are no quota: the kernel has none of less than {FEWEST_CORES:g}")
-    usual = Quota(round(cores * PERIOD), PERIOD)
-    if usual.time >= SHORTEST_QUOTA:
-        return usual
-    return Quota(SHORTEST_QUOTA, min(round(SHORTEST_QUOTA / cores), LONGEST_PERIOD))
+    period = min(max(PERIOD, round(ENOUGH / cores)), LONGEST_PERIOD)
+    return Quota(round(cores * period), period)
