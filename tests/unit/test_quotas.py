@@ -32,7 +32,7 @@ def test_from_a_tenth_of_a_core_on_the_period_is_the_usual_one(cores: float) -> 
 def test_below_that_it_is_as_long_as_makes_a_quota_that_is_enough(cores: float) -> None:
     chosen = quota(cores)
     assert chosen.time == pytest.approx(ENOUGH, abs=1)
-    assert PERIOD < chosen.period
+    assert chosen.period > PERIOD
 
 
 @given(st.floats(FEWEST_CORES, 0.0099))
