@@ -40,6 +40,8 @@ ORPHAN = 60.0
 """Seconds after which the cluster removes what nobody comes for any more."""
 COLLECTED = 40.0
 """Seconds that its controllers take for that, beside what a Job that has ended stays for."""
+NEXT = 600.0
+"""Seconds within which there is another run."""
 POLL = 0.2
 """Seconds between looks: the API server has others to answer."""
 OURS = f"{SELECTOR},{DEPLOYMENT}!={THEIRS}"
@@ -295,10 +297,10 @@ def _name(pod: V1Pod) -> str:
 
 
 def _counts(lease: V1Lease) -> bool:
-    """Whether a Lease has stayed: one that nobody renews may, until the next run takes it over."""
+    """Whether a Lease has stayed: one that nobody renews may, until it is STALE and the next run finds it."""
     now = datetime.datetime.now(datetime.UTC)
     silent = (now - lease.spec.renew_time).total_seconds() if lease.spec.renew_time else 0.0
-    return not DURATION < silent < STALE
+    return not DURATION < silent < STALE + NEXT
 
 
 @contextlib.contextmanager
