@@ -17,14 +17,14 @@ print(report if report.exists() else "")
 endef
 export REPORT
 
-.PHONY: sweep help setup setup-test test test-fast test-real test-debians test-machine test-on test-cluster campaign coverage cluster docs fuzz lint lock
+.PHONY: sweep help setup setup-test test test-fast test-real test-debians test-machine test-on test-cluster campaign campaign-cluster coverage cluster docs fuzz lint lock
 .DELETE_ON_ERROR:
 
 sweep: setup ## set up what is needed, run the configured sweep, print where its report is
 	@$(BIN)/snakemake; ended=$$?; $(BIN)/python -c "$$REPORT"; exit $$ended
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 # It is looked whether all is there, for this checkout, this interpreter and these lists; mostly that is all.
 setup: ## set up what a sweep needs; EXTRAS="kubernetes models" (or all) what other targets need, too
@@ -61,6 +61,10 @@ test-cluster: setup-test ## the tests on Kubernetes; needs root and Go
 
 campaign: setup-test ## do something to a sweep at random, MINUTES=30 SEED=0, and count what is lost; needs root
 	$(BIN)/python -m tests.real.campaign $(MINUTES) $(SEED)
+
+campaign-cluster: setup-test ## the same on Kubernetes, MINUTES=30 SEED=0; needs root and Go
+	$(BIN)/python -m tests.cluster.local.build
+	$(BIN)/python -m tests.cluster.campaign $(MINUTES) $(SEED)
 
 coverage: setup-test ## which lines the tests in test-machine run
 	$(BIN)/python -m pytest tests/unit tests/real --cov=tpcsweep --cov-report=term

@@ -8,12 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
-from kubernetes import client, utils
 
-from tests.cluster import local
-from tests.cluster.local.build import ROOT
-from tests.cluster.sweeps import ACCOUNT, ONE, RATE, ClusterSweep, Space, local_testbed, space
+from tests.cluster import local, sweeps
+from tests.cluster.sweeps import ONE, RATE, ClusterSweep, Space, local_testbed
 from tests.support.logs import told
 
 HERE = Path(__file__).parent
@@ -95,18 +92,9 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[local.Cl
 
 @pytest.fixture(scope="session")
 def account(kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Space]:
-    """A namespace with the shipped Role and its account; sweeps have a token of that and no other credentials."""
-    with space(kubeconfig, "tpcsweep-account") as made:
-        utils.create_from_yaml(made.api, str(ROOT / "config/kubernetes/rbac.yaml"), namespace=made.name)
-        asked = client.AuthenticationV1TokenRequest(spec=client.V1TokenRequestSpec(audiences=[]))
-        token = made.core.create_namespaced_service_account_token(ACCOUNT, made.name, asked)
-        assert token.status is not None
-        content = yaml.safe_load(kubeconfig.read_text())
-        for user in content["users"]:
-            user["user"] = {"token": token.status.token}
-        file = tmp_path_factory.mktemp("account") / "kubeconfig"
-        file.write_text(yaml.safe_dump(content))
-        yield Space(made.name, file, made.core, made.api)
+    """What sweeps find the cluster by has the shipped rights and no more."""
+    with sweeps.account(kubeconfig, "tpcsweep-account", tmp_path_factory.mktemp("account")) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

@@ -28,7 +28,7 @@ class Relay:
         self.kubeconfig.write_text(yaml.safe_dump(content))
         self._passes = threading.Event()
         self._passes.set()
-        self._ends: list[socket.socket] = []
+        self._ends: set[socket.socket] = set()
 
     def __enter__(self) -> Relay:
         threading.Thread(target=self._accept, daemon=True).start()
@@ -36,7 +36,7 @@ class Relay:
 
     def __exit__(self, *_: object) -> None:
         self._passes.set()
-        for end in (self._listening, *self._ends):
+        for end in (self._listening, *tuple(self._ends)):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
             end.close()
@@ -54,10 +54,18 @@ class Relay:
         with contextlib.suppress(OSError):  # it is over
             while True:
                 near, _ = self._listening.accept()
-                far = socket.create_connection(self._there)
-                self._ends += [near, far]
-                for ends in ((near, far), (far, near)):
-                    threading.Thread(target=self._pump, args=ends, daemon=True).start()
+                threading.Thread(target=self._carry, args=(near,), daemon=True).start()
+
+    def _carry(self, near: socket.socket) -> None:
+        """A connection, to its end: a campaign makes thousands."""
+        with near, contextlib.suppress(OSError), socket.create_connection(self._there) as far:
+            ends = {near, far}
+            self._ends |= ends
+            back = threading.Thread(target=self._pump, args=(far, near), daemon=True)
+            back.start()
+            self._pump(near, far)
+            back.join()
+            self._ends -= ends
 
     def _pump(self, source: socket.socket, sink: socket.socket) -> None:
         with contextlib.suppress(OSError):

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from kubernetes import client, config
+from kubernetes import client, config, utils
 from tpcsweep.testbeds.kubernetes.metadata import SELECTOR
 
 from tests.cluster.local import build
-from tests.support.workflow import Sweep, wait_until
+from tests.support.workflow import ROOT, Sweep, wait_until
 
 QUICK = {"min_time": "2 s", "max_time": "8 s", "precision": "50 %"}
 """Shorter ones end before their first byte, on one CPU with much else to do."""
@@ -24,8 +24,10 @@ LASTING = {"min_time": "8 s", "max_time": "8 s"}
 ONE = {"rtt": "0 ms", "file_size": "8 MiB", "tool": "curl"}
 LONGEST = 600.0
 """Seconds for anything on a machine that has much else to do."""
+RIGHTS = ROOT / "config/kubernetes/rbac.yaml"
 ACCOUNT = "tpcsweep"
-"""What the account of config/kubernetes/rbac.yaml is called."""
+"""What the account of that file is called."""
+DAY = 24 * 3600
 RATE = 0.2
 """Gbit/s of every node's link: what a machine with much else to do still fills."""
 
@@ -75,8 +77,8 @@ class Space:
     core: client.CoreV1Api
     api: client.ApiClient
 
-    def left(self) -> dict[str, list[str]]:
-        """What of deployments is there."""
+    def objects(self, labels: str = "") -> dict[str, list[Any]]:
+        """What is there of the kinds that deployments consist of."""
         batch, networking = client.BatchV1Api(self.api), client.NetworkingV1Api(self.api)
         coordination = client.CoordinationV1Api(self.api)
         listings = {
@@ -87,11 +89,12 @@ class Space:
             "network policies": networking.list_namespaced_network_policy,
             "leases": coordination.list_namespaced_lease,
         }
-        found = {
-            what: [item.metadata.name for item in listing(self.name, label_selector=SELECTOR).items]
-            for what, listing in listings.items()
-        }
-        return {what: names for what, names in found.items() if names}
+        return {what: listing(self.name, label_selector=labels).items for what, listing in listings.items()}
+
+    def left(self) -> dict[str, list[str]]:
+        """What of deployments is there."""
+        found = self.objects(SELECTOR).items()
+        return {what: [item.metadata.name for item in items] for what, items in found if items}
 
     def pods(self, **having: str) -> list[str]:
         """Names of the pods that run and have these labels of ours: role, side."""
@@ -152,3 +155,21 @@ def space(kubeconfig: Path, name: str, security: str = "restricted") -> Iterator
         yield Space(name, kubeconfig, core, api)
     finally:
         core.delete_namespace(name)
+
+
+@contextlib.contextmanager
+def account(kubeconfig: Path, name: str, folder: Path) -> Iterator[Space]:
+    """A namespace with the shipped Role and its account; sweeps have a token of that and no other credentials."""
+    with space(kubeconfig, name) as made:
+        utils.create_from_yaml(made.api, str(RIGHTS), namespace=name)
+        asked = client.V1TokenRequestSpec(audiences=[], expiration_seconds=DAY)
+        token = made.core.create_namespaced_service_account_token(
+            ACCOUNT, name, client.AuthenticationV1TokenRequest(spec=asked)
+        )
+        assert token.status is not None
+        content = yaml.safe_load(kubeconfig.read_text())
+        for user in content["users"]:
+            user["user"] = {"token": token.status.token}
+        file = folder / "account.kubeconfig"
+        file.write_text(yaml.safe_dump(content))
+        yield Space(name, file, made.core, made.api)

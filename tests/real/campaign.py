@@ -8,14 +8,11 @@ It prints each iteration and ends with the table of docs/faults.md. Its exit sta
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,12 +23,21 @@ from tpcsweep.linux.cgroups import Cgroup, hierarchy
 from tpcsweep.linux.namespaces import FOLDER
 from tpcsweep.testbeds.netns import state
 
-from tests.support.campaign import Fault, Run, campaign, filled, lives, signalled, sleeping, stopped
+from tests.support.campaign import (
+    Fault,
+    Pace,
+    Run,
+    filled,
+    lasting,
+    lives,
+    main,
+    signalled,
+    sleeping,
+    stopped,
+)
 from tests.support.leftovers import present
 from tests.support.workflow import ROOT, Sweep
 
-ROOM = "64m"
-"""For results, which some faults fill."""
 OTHERS = ("tpc-mine", "tpc-abcdef-src1", "tpc", "other")
 """Namespaces and groups of others, whatever they are called: no folder is a deployment of theirs."""
 
@@ -39,7 +45,10 @@ OTHERS = ("tpc-mine", "tpc-abcdef-src1", "tpc", "other")
 class Machine:
     """This machine, as a target."""
 
+    pace = Pace(deploying=4.0, cell=2.0, goes=60.0, hangs=300.0)  # a whole sweep takes half a minute
+
     def __init__(self) -> None:
+        self.parameters = {"rtt": "2 ms", "bandwidth": "100 Mbit/s", "file_size": "2 MiB", "tool": "curl"}
         self.faults = (
             Fault("a process of the deployment is killed", "kill", _killed),
             Fault("a process of the deployment crashes", "kill", _crashed),
@@ -148,10 +157,8 @@ def _cut(_: Run) -> None:
 
 
 def _cut_for_a_moment(run: Run) -> None:
-    seconds = run.random.choice((0.3, 1.0, 3.0))
-    run.done += f" of {seconds:g} s"
     _blackhole("add")
-    time.sleep(seconds)
+    time.sleep(lasting(run, 0.3, 1.0, 3.0))
     _blackhole("delete")
 
 
@@ -169,23 +176,13 @@ def _owner_forgotten(run: Run) -> None:
             (folder / "owner.json").write_bytes(run.random.choice((b"", b"{", b"[]", b"\x00" * 9)))
 
 
-def main() -> int:
-    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    asked.add_argument("minutes", type=float, nargs="?", default=30.0)
-    asked.add_argument("seed", type=int, nargs="?", default=int(time.time()))
-    given = asked.parse_args()
+@contextlib.contextmanager
+def machine(_: Path) -> Iterator[Machine]:
+    """This machine, which has no deployment yet."""
     if state.leftovers():
         raise SystemExit("a deployment is up, or one was killed: `snakemake reap` first")
-    folder = Path(tempfile.mkdtemp(prefix="campaign-"))
-    results = folder / "results"
-    results.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={ROOM}", "campaign", str(results)], check=True)
-    try:
-        return 0 if campaign(Machine(), folder, given.minutes, given.seed).clean else 1
-    finally:
-        subprocess.run(["umount", "--lazy", str(results)], check=True)
-        shutil.rmtree(folder)
+    yield Machine()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__, machine))

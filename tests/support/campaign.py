@@ -9,6 +9,7 @@ to Snakemake, to its job and to files is the same everywhere.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import itertools
 import os
@@ -16,9 +17,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
@@ -33,24 +35,29 @@ from tpcsweep.configuration.loading import Configuration, wanted
 from tests.support.ledger import Ledger, mistake, read
 from tests.support.workflow import Sweep, finished, wait_until
 
-HANGS = 300.0
-"""Seconds after which a run hangs: a whole sweep takes half a minute."""
-GOES = 60.0
-"""Seconds within which what a run has deployed is gone when it has ended."""
 START = 8.0
 """Seconds in which a run has read its rules and planned, about."""
-DEPLOYING = 4.0
-"""Seconds in which a deployment comes up, about."""
-CELL = 2.0
-"""Seconds of a cell."""
 SAID = 8000
 """Characters of what runs have said that are shown where there was something to count: their ends."""
-PARAMETERS = {"rtt": "2 ms", "bandwidth": "100 Mbit/s", "file_size": "2 MiB", "tool": "curl"}
+ROOM = "64m"
+"""For results, which some faults fill."""
 AXES = {"origins": [1, 2], "streams": [1, 2]}
-MEASUREMENT = {"until": "seconds", "seconds": f"{CELL:g} s", "interval": "20 ms"}
 COUNTED = ("leaked", "gone", "lost", "repeated", "wrong", "hung", "left")
 """What there may be none of: things of deployments that stayed, things of others that went, measurements that were lost
 or made again, cells that are not what they say, runs that did not end, sweeps that another run did not complete."""
+
+
+class Pace(NamedTuple):
+    """How long things take on a testbed, in seconds."""
+
+    deploying: float
+    """In which a deployment comes up, about."""
+    cell: float
+    """Of a cell."""
+    goes: float
+    """Within which what a run has deployed is gone when it has ended."""
+    hangs: float
+    """After which a run hangs."""
 
 
 class Target(Protocol):
@@ -58,6 +65,9 @@ class Target(Protocol):
 
     faults: Sequence[Fault]
     """What can be done to its deployments."""
+    parameters: Mapping[str, str]
+    """What its cells have beside what they differ in."""
+    pace: Pace
 
     def sweep(self, folder: Path) -> Sweep:
         """Give a sweep of that testbed in a folder, without its file."""
@@ -115,21 +125,29 @@ def _command(process: psutil.Process) -> list[str]:
         return []
 
 
+def lasting(run: Run, *choices: float) -> float:
+    """Choose for how many seconds something is done."""
+    seconds = run.random.choice(choices)
+    run.done += f" for {seconds:g} s"
+    return seconds
+
+
 def signalled(process: psutil.Process, number: signal.Signals) -> None:
     """Send a signal to a process that may have ended."""
     with contextlib.suppress(psutil.Error):
         process.send_signal(number)
 
 
-def stopped(run: Run, process: psutil.Process) -> None:
-    """Stop a process for a moment that is short or long."""
-    seconds = run.random.choice((0.3, 1.0, 3.0, 12.0))
-    run.done += f" {process.pid} for {seconds:g} s"
-    signalled(process, signal.SIGSTOP)
+def stopped(run: Run, *processes: psutil.Process) -> None:
+    """Stop processes for a moment that is short or long."""
+    seconds = lasting(run, 0.3, 1.0, 3.0, 12.0)
+    for process in processes:
+        signalled(process, signal.SIGSTOP)
     try:
         time.sleep(seconds)
     finally:
-        signalled(process, signal.SIGCONT)
+        for process in processes:
+            signalled(process, signal.SIGCONT)
 
 
 def filled(run: Run, folder: Path) -> None:
@@ -322,7 +340,10 @@ class Campaign:
         self.faults = (*FAULTS, *target.faults)
         self._target = target
         self._seed = seed
-        self._sweep = target.sweep(folder).define(parameters=PARAMETERS | AXES, measurement=MEASUREMENT)
+        self._sweep = target.sweep(folder).define(
+            parameters={**target.parameters, **AXES},
+            measurement={"until": "seconds", "seconds": f"{target.pace.cell:g} s", "interval": "20 ms"},
+        )
         configuration = target.configuration(self._sweep)
         cells = {cell.path: wanted(configuration, cell) for cell in configuration.grid.cells}
         self.ledger = Ledger(self._sweep.results, cells)
@@ -372,13 +393,15 @@ class Campaign:
         found["lost"] = [str(each) for each in self.ledger.missing()]
         if random.random() < 0.3:
             said += self._finished("reap").stdout
-        for _ in range(2):  # at once, while the job of one that was killed may still be ending
-            done = self._finished("cells")
+        # At once, while the job of one that was killed may still be ending; and what is damaged is found as cells are
+        # folded, and measured by the run after that.
+        for _ in range(3):
+            done = self._finished("dataset")
             said += done.stdout
-            if done.returncode == 0:
+            if done.returncode == 0 and not self.ledger.unmeasured():
                 break
         else:
-            found["left"].append(f"another run ended with {done.returncode}")
+            found["left"] = [f"another run ended with {done.returncode}", *self.ledger.unmeasured()]
         found["repeated"] = [str(each) for each in self.ledger.repeated()]
         found["wrong"] = self.ledger.wrong(self._reference)
         found["leaked"] = self._stayed(before)
@@ -401,7 +424,9 @@ class Campaign:
 
     def _wait(self, run: Run) -> str:
         """Wait for a random moment of a run, and say which it was."""
-        stage, longest = run.random.choice((("started", START), ("deploying", DEPLOYING), ("measured", CELL)))
+        pace = self._target.pace
+        stages = ("started", START), ("deploying", pace.deploying), ("measured", pace.cell)
+        stage, longest = run.random.choice(stages)
         count = run.random.randint(1, 3)
         at_first = {file: file.stat().st_ino for file in self._sweep.cells()}
 
@@ -413,7 +438,7 @@ class Campaign:
             now = {file: file.stat().st_ino for file in self._sweep.cells()}
             return len(now.items() - at_first.items()) >= count
 
-        give_up = time.monotonic() + HANGS
+        give_up = time.monotonic() + pace.hangs
         while not run.ended and time.monotonic() < give_up:
             with contextlib.suppress(FileNotFoundError):
                 if reached():
@@ -426,7 +451,7 @@ class Campaign:
     def _ends(self, run: Run) -> bool:
         """Whether a run ends; one that hangs is killed, with its jobs."""
         try:
-            run.process.wait(HANGS)
+            run.process.wait(self._target.pace.hangs)
         except subprocess.TimeoutExpired:
             os.killpg(run.process.pid, signal.SIGKILL)
             run.process.wait()
@@ -435,22 +460,25 @@ class Campaign:
 
     def _finished(self, target: str) -> subprocess.CompletedProcess[str]:
         """Run Snakemake to its end, without doing anything to it."""
-        command = self._sweep.command(target)
+        command, hangs = self._sweep.command(target), self._target.pace.hangs
         try:
-            return finished(command, HANGS)
+            return finished(command, hangs)
         except subprocess.TimeoutExpired:
-            return subprocess.CompletedProcess(command, -1, f"no end after {HANGS:g} s\n")
+            return subprocess.CompletedProcess(command, -1, f"no end after {hangs:g} s\n")
 
     def _stayed(self, before: dict[str, set[str]]) -> list[str]:
-        """What has stayed of deployments, when there was time for it to go."""
+        """What has stayed of deployments, when there was time for it to go. It is not given again."""
 
-        def left() -> list[str]:
+        def left() -> dict[str, set[str]]:
             now = self._target.present()
-            return sorted(f"{what}: {name}" for what, names in now.items() for name in names - before[what])
+            return {what: stayed for what, names in now.items() if (stayed := names - before[what])}
 
         with contextlib.suppress(AssertionError):
-            wait_until(lambda: not left(), "nothing has stayed", GOES)
-        return left()
+            wait_until(lambda: not left(), "nothing has stayed", self._target.pace.goes)
+        found = left()
+        for what, names in found.items():
+            before[what] |= names
+        return sorted(f"{what}: {name}" for what, names in found.items() for name in names)
 
     def _note(self, fault: Fault, landed: bool, done: str, found: dict[str, list[str]]) -> None:
         self.tally.iterations[fault.name] += 1
@@ -471,6 +499,24 @@ def campaign(target: Target, folder: Path, minutes: float, seed: int) -> Tally:
     finally:
         sys.stdout.write(whole.tally.table(whole.faults) + "\n")
     return whole.tally
+
+
+def main(description: str | None, made: Callable[[Path], AbstractContextManager[Target]]) -> int:
+    """Iterate as the command line says, on the target that is made with a folder for what it needs; the exit status."""
+    asked = argparse.ArgumentParser(description=description, formatter_class=argparse.RawTextHelpFormatter)
+    asked.add_argument("minutes", type=float, nargs="?", default=30.0)
+    asked.add_argument("seed", type=int, nargs="?", default=int(time.time()))
+    given = asked.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="campaign-"))
+    results = folder / "results"
+    results.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={ROOM}", "campaign", str(results)], check=True)
+    try:
+        with made(folder) as target:
+            return 0 if campaign(target, folder, given.minutes, given.seed).clean else 1
+    finally:
+        subprocess.run(["umount", "--lazy", str(results)], check=True)
+        shutil.rmtree(folder)
 
 
 @contextlib.contextmanager

@@ -109,6 +109,13 @@ class Ledger:
         self._void |= again
         return sorted(again)
 
+    def unmeasured(self) -> list[str]:
+        """Give the cells that are not there, or that their files say were left out."""
+        contents = {cell: read(self.file(cell)) for cell in self.wanted}
+        return [
+            cell for cell, content in contents.items() if not content or content.get("status") == NOT_MEASURED
+        ]
+
     def wrong(self, reference: Mapping[str, float]) -> list[str]:
         """Give what is not as it says in cells' files, a line for each."""
         said = (

@@ -161,6 +161,17 @@ def test_a_lease_that_is_stale_is_taken_at_first_sight_whatever_this_machines_cl
     assert server.get("leases", "a") is None
 
 
+def test_who_takes_a_lease_removes_what_is_stale_for_whatever_that_was(
+    server: PlayedApi, cluster: Cluster
+) -> None:
+    """The Lease of a trial that was killed has a name of its own: nobody else would ever take it over."""
+    for name, silent in (("b", leases.STALE + 60), ("c", leases.STALE - 60)):
+        lease = lease_of(THEIRS, server.now() - silent)
+        server.put("leases", lease | {"metadata": lease["metadata"] | {"name": name}})
+    with held_by(OURS, cluster):
+        assert [bool(server.get("leases", name)) for name in "abc"] == [True, False, True]
+
+
 def test_a_stale_lease_is_reaped_at_first_sight(server: PlayedApi, cluster: Cluster) -> None:
     server.put("leases", lease_of(THEIRS, server.now() - leases.STALE - 60))
     assert [words.partition(":")[0] for words in leases.reap(cluster)] == [THEIRS]

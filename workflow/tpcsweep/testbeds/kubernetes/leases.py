@@ -64,7 +64,10 @@ class Leases:
     def take_first(
         self, alternatives: Sequence[Collection[str]], waiting: Callable[[str], None] | None
     ) -> None:
-        """Take all Leases of one alternative, and renew them from now on; see `first_free`."""
+        """Take all Leases of one alternative, and renew them from now on; see `first_free`.
+
+        What is STALE is removed, whatever it is for: nobody else may ever want that of a trial that was killed.
+        """
         watched = _Watched(self._cluster)
         told = ""
         races = 0
@@ -94,6 +97,10 @@ class Leases:
             # Those who wait for the same must not look at the same moments, or they keep one another from it.
             time.sleep(pause * random.uniform(0.7, 1.3))
         self._thread.start()
+        for name, lease in present.items():
+            if name not in self._taken and watched.stale(lease):
+                with contextlib.suppress(ClusterError):  # it stays for the next run
+                    _delete(self._cluster, lease)
 
     def lost(self) -> str | None:
         """Who has these Leases instead of us; None while they are ours, as far as is known.
@@ -309,16 +316,21 @@ class _Watched:
         return self._seen[name_of(lease)].renewed
 
     def expired(self, lease: V1Lease) -> bool:
-        spec = _spec(lease)
-        if not spec.holder_identity:
+        if not _spec(lease).holder_identity:
             return True
-        # A holder that has promised less may not know better; one that has promised more is believed.
-        promised = max(DURATION, spec.lease_duration_seconds or 0)
-        if self.quiet(lease) > promised:
-            return True
-        if spec.renew_time is None:
+        return self.quiet(lease) > _promised(lease) or self.stale(lease)
+
+    def stale(self, lease: V1Lease) -> bool:
+        """Whether it has expired by its own word, at first sight."""
+        renewed = _spec(lease).renew_time
+        if renewed is None:
             return False
-        return (self._cluster.now() - spec.renew_time).total_seconds() > max(STALE, promised)
+        return (self._cluster.now() - renewed).total_seconds() > max(STALE, _promised(lease))
+
+
+def _promised(lease: V1Lease) -> float:
+    """Seconds for which a holder need not renew: one that has promised less may not know better; more is believed."""
+    return max(DURATION, _spec(lease).lease_duration_seconds or 0)
 
 
 def _waits_for(watched: _Watched, wanted: Iterable[V1Lease]) -> str:

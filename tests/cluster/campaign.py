@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The campaign on a cluster of this machine: deployments in pods, beside pods, Jobs, Secrets and Leases of others.
+
+    make campaign-cluster [MINUTES=30] [SEED=1]        as root, with Go; not part of `make test`
+
+It prints each iteration and ends with the table of docs/faults.md. Its exit status is 1 if there was anything to count.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import psutil
+import yaml
+from kubernetes.client import ApiException, V1Lease, V1Pod
+from tpcsweep.configuration.loading import Configuration, load
+from tpcsweep.testbeds.kubernetes.leases import DURATION, STALE
+from tpcsweep.testbeds.kubernetes.metadata import CELLS, DEPLOYMENT, OWNER, SELECTOR, SWEEP
+from tpcsweep.testbeds.kubernetes.objects import FINISHED_SECONDS
+from tpcsweep.testbeds.kubernetes.pod import places
+
+from tests.cluster import local
+from tests.cluster.local import groups
+from tests.cluster.others import THEIRS, others
+from tests.cluster.relay import Relay
+from tests.cluster.sweeps import ONE, RATE, RIGHTS, ClusterSweep, Space, account, local_testbed
+from tests.support.campaign import Fault, Pace, Run, filled, lasting, main, signalled, stopped
+from tests.support.workflow import ROOT
+
+START = 60.0
+"""Seconds that pods have to start."""
+ORPHAN = 60.0
+"""Seconds after which the cluster removes what nobody comes for any more."""
+COLLECTED = 40.0
+"""Seconds that its controllers take for that, beside what a Job that has ended stays for."""
+NEXT = 600.0
+"""Seconds within which there is another run."""
+POLL = 0.2
+"""Seconds between looks: the API server has others to answer."""
+OURS = f"{SELECTOR},{DEPLOYMENT}!={THEIRS}"
+"""The labels of what sweeps deploy here."""
+NODES = "n1", "n2"
+"""Those that deployments are on."""
+KINDS = "secret", "configmap", "networkpolicy", "lease"
+"""What a deployment has beside its Job and its pods."""
+
+
+class Pods:
+    """A cluster of this machine, as a target."""
+
+    pace = Pace(
+        deploying=20.0,  # beside the trial of the image
+        cell=4.0,
+        goes=START + ORPHAN + FINISHED_SECONDS + COLLECTED,
+        hangs=900.0,
+    )
+
+    def __init__(self, cluster: local.Cluster, space: Space, relay: Relay) -> None:
+        """`space` is where sweeps deploy, and `relay` their way to its server."""
+        self._cluster = cluster
+        self._space = space
+        self._relay = relay
+        self.parameters = ONE
+        self.faults = (
+            Fault("a process of a pod is killed", "kill", self._killed),
+            Fault("a process of a pod crashes", "kill", self._crashed),
+            Fault("a pod is deleted", "kill", self._pod_deleted),
+            Fault("a pod is evicted", "kill", self._pod_evicted),
+            Fault("all pods are deleted", "kill", self._pods_deleted),
+            Fault("the Job is deleted", "kill", self._job_deleted),
+            Fault("a node goes and comes back", "kill", self._node_away),
+            Fault("the API server restarts", "kill", self._server_restarted),
+            Fault("the API server is stopped", "stop", self._server_stopped),
+            Fault("the API server does not answer the run", "stop", self._server_stalled),
+            Fault("a container is stopped", "stop", self._container_stopped),
+            Fault("the destination has no room", "fill", self._destination_full),
+            Fault("the path is cut for a moment", "cut", self._cut_for_a_moment),
+            Fault("the path is cut", "cut", self._cut),
+            Fault("a node's link is cut", "cut", self._link_cut),
+            Fault("rights are missing for a moment", "cut", self._without_rights),
+            Fault("another object of the deployment is deleted", "corrupt", self._object_deleted),
+            Fault("the deployment does not say whose it is", "corrupt", self._owner_forgotten),
+        )
+
+    def sweep(self, folder: Path) -> ClusterSweep:
+        settings = local_testbed(
+            self._space.name, memory="256 MiB", start_time=f"{START:g} s", orphan_time=f"{ORPHAN:g} s"
+        )
+        (folder / "local.yaml").write_text(yaml.safe_dump(settings))
+        return ClusterSweep(folder, "campaign", kubeconfig=self._relay.kubeconfig)
+
+    def configuration(self, sweep: ClusterSweep) -> Configuration:
+        files = {"sweep": f"{sweep.name}.yaml", "results": "results", "testbed": "local.yaml"}
+        return load({key: str(sweep.folder / name) for key, name in files.items()}, ROOT)
+
+    def up(self) -> bool:
+        time.sleep(POLL)
+        return bool(self._pods())
+
+    def present(self) -> dict[str, set[str]]:
+        time.sleep(POLL)
+        found = self._space.objects(OURS)
+        found["leases"] = [lease for lease in found["leases"] if _counts(lease)]
+        return {
+            **{what: {item.metadata.name for item in items} for what, items in found.items()},
+            "groups": {f"{node} {pod}" for node in NODES for pod in self._groups(node)},
+            "networks": self._networks(),
+        }
+
+    def bystanders(self) -> AbstractContextManager[Callable[[], list[str]]]:
+        return others(self._cluster.kubeconfig, self._space)
+
+    def _groups(self, node: str) -> set[str]:
+        """The control groups of pods on a node: of the others' pods none has this class of service."""
+        above = [root / f"{self._burstable(node)}" for root in groups.hierarchies()]
+        return {path.name for folder in above for path in folder.glob("pod*")}
+
+    def _burstable(self, node: str) -> str:
+        return f"{self._cluster.settings.group}/{node}/kubepods/burstable"
+
+    def _networks(self) -> set[str]:
+        """The networks of pods beyond as many as there are pods, by their number: their names do not say whose."""
+        made = [name for name in self._cluster.enter(["ls", "/run/netns"]).split() if name.startswith("cni-")]
+        pods = self._space.core.list_pod_for_all_namespaces().items
+        return {f"number {number + 1}" for number in range(len(pods), len(made))}
+
+    # What is done to pods
+
+    def _pods(self, labels: str = "") -> list[V1Pod]:
+        listed = self._space.core.list_namespaced_pod(self._space.name, label_selector=f"{OURS}{labels}")
+        return sorted(listed.items, key=_name)
+
+    def _pod(self, run: Run, labels: str = "") -> V1Pod | None:
+        """Any pod of the deployment."""
+        if pods := self._pods(labels):
+            pod = run.random.choice(pods)
+            run.done += f": {_name(pod)}"
+            return pod
+        return None
+
+    def _processes(self, pod: V1Pod, container: str = "") -> list[psutil.Process]:
+        """Those of a pod or of one of its containers: they are this machine's."""
+        group = f"{self._burstable(pod.spec.node_name)}/pod{pod.metadata.uid}"
+        found = []
+        for pid in sorted(groups.pids(f"{group}/{container}")):
+            with contextlib.suppress(psutil.Error):
+                found.append(psutil.Process(pid))
+        return found
+
+    def _signalled(self, run: Run, number: signal.Signals) -> None:
+        pod = self._pod(run)
+        if pod and (processes := self._processes(pod)):
+            process = run.random.choice(processes)
+            run.done += f" {' '.join(process.cmdline()[:4])[-60:]}"
+            signalled(process, number)
+
+    def _killed(self, run: Run) -> None:
+        self._signalled(run, signal.SIGKILL)
+
+    def _crashed(self, run: Run) -> None:
+        self._signalled(run, signal.SIGSEGV)
+
+    def _container_stopped(self, run: Run) -> None:
+        pod = self._pod(run)
+        statuses = pod and pod.status.container_statuses
+        if pod and statuses:
+            status = run.random.choice(statuses)
+            run.done += f" {status.name}"
+            stopped(run, *self._processes(pod, (status.container_id or "").rpartition("/")[2]))
+
+    def _pod_deleted(self, run: Run) -> None:
+        if pod := self._pod(run):
+            how = run.random.choice(([], ["--grace-period=0", "--force"]))
+            run.done += " by force" if how else ""
+            self._delete("pod", _name(pod), *how)
+
+    def _pods_deleted(self, _: Run) -> None:
+        self._delete("pod", f"--selector={OURS}", "--grace-period=0", "--force")
+
+    def _pod_evicted(self, run: Run) -> None:
+        if pod := self._pod(run):
+            body = {"metadata": {"name": _name(pod)}}
+            with contextlib.suppress(ApiException):  # it has gone meanwhile
+                self._space.core.create_namespaced_pod_eviction(_name(pod), self._space.name, body)
+
+    def _destination_full(self, run: Run) -> None:
+        pod = self._pod(run, ",tpcsweep/role=origin,tpcsweep/side=dst")
+        for process in self._processes(pod) if pod else []:
+            folder = Path(f"/proc/{process.pid}/root{places.FILES}")
+            if folder.is_mount():  # not so in the container that only keeps the pod's network
+                filled(run, folder)
+                return
+
+    # What is done to other objects
+
+    def _delete(self, *what: str) -> None:
+        self._kubectl("delete", *what, "--wait=false", "--ignore-not-found")
+
+    def _job_deleted(self, run: Run) -> None:
+        how = run.random.choice(("background", "foreground", "orphan"))
+        run.done += f": {how}"
+        self._delete("job", f"--selector={OURS}", f"--cascade={how}")
+
+    def _object_deleted(self, run: Run) -> None:
+        kind = run.random.choice(KINDS)
+        run.done += f": {kind}"
+        self._delete(kind, f"--selector={OURS}")
+
+    def _owner_forgotten(self, _: Run) -> None:
+        notes = [f"{note}-" for note in (SWEEP, CELLS, OWNER)]
+        self._kubectl("annotate", f"job,pod,lease,{','.join(KINDS[:3])}", f"--selector={OURS}", *notes)
+
+    def _without_rights(self, run: Run) -> None:
+        self._delete("rolebinding", "tpcsweep")
+        try:
+            time.sleep(lasting(run, 0.3, 3.0, 20.0))
+        finally:
+            self._kubectl("apply", f"--filename={RIGHTS}")
+
+    def _kubectl(self, verb: str, *words: str) -> None:
+        self._cluster.kubectl(verb, f"--namespace={self._space.name}", *words)
+
+    # What is done to the cluster
+
+    def _node_away(self, run: Run) -> None:
+        node = run.random.choice(NODES)
+        run.done += f": {node}"
+        seconds = lasting(run, 1.0, 10.0, 25.0)
+        self._cluster.stop_kubelet(node, pods=True)
+        try:
+            time.sleep(seconds)
+        finally:
+            self._cluster.start_kubelet(node)
+            self._until_whole()
+
+    def _until_whole(self) -> None:
+        wait = ["wait", "node", "--all", "--for=condition=Ready", "--timeout=300s"]
+        self._cluster.kubectl(*wait, timeout=400.0)
+
+    def _server_restarted(self, run: Run) -> None:
+        self._cluster.restart_api_server(lasting(run, 0.0, 3.0, 10.0))
+        self._until_whole()
+
+    def _server_stopped(self, run: Run) -> None:
+        """For everybody: its nodes may be taken for gone then."""
+        pids = groups.pids(f"{self._cluster.settings.group}/{groups.WORLD}")
+        programs = [psutil.Process(pid) for pid in pids]
+        stopped(run, *(each for each in programs if "kube-apiserver" in each.cmdline()[1:2]))
+        self._until_whole()
+
+    def _server_stalled(self, run: Run) -> None:
+        with self._relay.stalled():
+            time.sleep(lasting(run, 1.0, 10.0, 25.0, 45.0))
+
+    @contextlib.contextmanager
+    def _without(self, *packets: str) -> Iterator[None]:
+        """Have some packets go nowhere where all go by, for the length of a `with`."""
+        with contextlib.ExitStack() as undo:
+            for each in packets:
+                rule = ["priority", "1", *each.split(), "blackhole"]
+                self._cluster.enter(["ip", "rule", "add", *rule])
+                undo.callback(self._cluster.enter, ["ip", "rule", "delete", *rule])
+            yield
+
+    def _path_cut(self) -> AbstractContextManager[None]:
+        source, destination = (node.pods for node in self._cluster.nodes[:2])
+        return self._without(f"from {source} to {destination}", f"from {destination} to {source}")
+
+    def _cut_for_a_moment(self, run: Run) -> None:
+        with self._path_cut():
+            time.sleep(lasting(run, 0.3, 1.0, 3.0))
+
+    def _cut(self, run: Run) -> None:
+        """As long as the run lasts, or so long that it must have noticed."""
+        over = time.monotonic() + lasting(run, 60.0)
+        with self._path_cut():
+            while not run.ended and time.monotonic() < over:
+                time.sleep(POLL)
+
+    def _link_cut(self, run: Run) -> None:
+        node = run.random.choice(self._cluster.nodes[:2])
+        run.done += f": {node.name}"
+        with self._without(f"from {node.pods}", f"to {node.pods}", f"to {node.address}"):
+            time.sleep(lasting(run, 0.3, 3.0, 10.0, 25.0))
+        self._until_whole()
+
+
+def _name(pod: V1Pod) -> str:
+    return str(pod.metadata.name)
+
+
+def _counts(lease: V1Lease) -> bool:
+    """Whether a Lease has stayed: one that nobody renews may, until it is STALE and the next run finds it."""
+    now = datetime.datetime.now(datetime.UTC)
+    silent = (now - lease.spec.renew_time).total_seconds() if lease.spec.renew_time else 0.0
+    return not DURATION < silent < STALE + NEXT
+
+
+@contextlib.contextmanager
+def pods(folder: Path) -> Iterator[Pods]:
+    """A cluster, for the length of a `with`."""
+    local.down()  # what a killed one has left
+    with (
+        local.cluster(folder / "cluster", bandwidth=[RATE] * 3) as cluster,
+        account(cluster.kubeconfig, "tpcsweep-campaign", folder) as space,
+        Relay(space.kubeconfig, folder) as relay,
+    ):
+        yield Pods(cluster, space, relay)
+
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, pods))

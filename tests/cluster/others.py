@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What belongs to others on a cluster, and is called or labelled as what a deployment consists of, or nearly so."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from kubernetes import client, utils
+from kubernetes.client import ApiException
+from tpcsweep.testbeds.kubernetes.metadata import DEPLOYMENT, MANAGED
+from urllib3.exceptions import HTTPError
+
+from tests.cluster.sweeps import Space, on, space
+from tests.support.workflow import wait_until
+
+NODE = "n3"
+"""Where their pods are: no deployment may be on a node that has pods of another one."""
+RENEWAL = 5.0
+THEIRS = "0123456789"
+"""The deployment of another user in the same namespace, which lives: somebody renews its Lease."""
+NEARLY: Mapping[str, Mapping[str, str]] = {
+    "tpc-1123456789": {**MANAGED, "app.kubernetes.io/managed-by": "helm"},
+    "tpc-2123456789": {"app.kubernetes.io/managed-by": "tpcsweep-operator", DEPLOYMENT: "2123456789"},
+    "tpc-mine": {"tpcsweep.example.org/deployment": THEIRS, "app.kubernetes.io/name": "tpcsweep"},
+    "tpcsweep-012345678901": {},
+}
+"""What is no deployment's, by its name: its labels."""
+
+
+@contextlib.contextmanager
+def others(kubeconfig: Path, beside: Space) -> Iterator[Callable[[], list[str]]]:
+    """Have all of it in a namespace and in another one; what is given says which of it has gone."""
+    deployment = {f"tpc-{THEIRS}": {**MANAGED, DEPLOYMENT: THEIRS}}
+    with space(kubeconfig, f"{beside.name}-others") as apart, _renewed(beside, f"tpc-{THEIRS}"):
+        for each in (beside, apart):
+            wait_until(partial(_accounts, each), "pods may be made")
+            for name, labels in {**NEARLY, **deployment}.items():
+                for body in _objects(name, labels):
+                    utils.create_from_dict(each.api, body, namespace=each.name)
+
+        def there() -> set[str]:
+            return {
+                f"{what[:-1]} {item.metadata.name} in {each.name} ({item.metadata.uid})"
+                for each in (beside, apart)
+                for what, items in each.objects().items()
+                for item in items
+                if not item.metadata.deletion_timestamp
+            }
+
+        made = there()
+        yield lambda: sorted(made - there())
+
+
+def _accounts(of: Space) -> list[Any]:
+    """Without one in the namespace it has no pods."""
+    return of.core.list_namespaced_service_account(of.name, field_selector="metadata.name=default").items
+
+
+@contextlib.contextmanager
+def _renewed(of: Space, name: str) -> Iterator[None]:
+    """Renew a Lease for the length of a `with`, as far as the server answers."""
+    leases = client.CoordinationV1Api(of.api)
+    over = threading.Event()
+
+    def renew() -> None:
+        while not over.wait(RENEWAL):
+            with contextlib.suppress(ApiException, HTTPError):
+                leases.patch_namespaced_lease(name, of.name, {"spec": {"renewTime": _now()}})
+
+    renewing = threading.Thread(target=renew)
+    renewing.start()
+    try:
+        yield
+    finally:
+        over.set()
+        renewing.join()
+
+
+def _objects(name: str, labels: Mapping[str, str]) -> list[dict[str, Any]]:
+    """One of every kind that a deployment consists of."""
+    meta = {"name": name, "labels": dict(labels)}
+    container = {
+        "name": "waits",
+        "image": "localhost/pause:1",
+        "imagePullPolicy": "Never",
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+    }
+    pod = {
+        "nodeSelector": on(NODE)["node_selector"],
+        "containers": [container],
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": 65534,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        # The cluster is to take them away no more than a sweep is.
+        "tolerations": [{"operator": "Exists", "effect": "NoExecute"}],
+    }
+    # It makes no pod: there is one.
+    template = {"metadata": {"labels": dict(labels)}, "spec": {**pod, "restartPolicy": "Never"}}
+    job = {"suspend": True, "template": template}
+    nobody = {"podSelector": {"matchLabels": {"of": "nobody"}}, "policyTypes": ["Ingress"], "ingress": []}
+    held = {"holderIdentity": labels.get(DEPLOYMENT, name), "leaseDurationSeconds": 30, "renewTime": _now()}
+    return [
+        {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": pod},
+        {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": job},
+        {"apiVersion": "v1", "kind": "Secret", "metadata": meta},
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta},
+        {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": meta, "spec": nobody},
+        {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta, "spec": held},
+    ]
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
