@@ -343,6 +343,7 @@ class Campaign:
         self._sweep = target.sweep(folder).define(
             parameters={**target.parameters, **AXES},
             measurement={"until": "seconds", "seconds": f"{target.pace.cell:g} s", "interval": "20 ms"},
+            again=0,  # or the better of two measurements would take the place of one that was well
         )
         configuration = target.configuration(self._sweep)
         cells = {cell.path: wanted(configuration, cell) for cell in configuration.grid.cells}
@@ -507,6 +508,7 @@ def main(description: str | None, made: Callable[[Path], AbstractContextManager[
     asked.add_argument("minutes", type=float, nargs="?", default=30.0)
     asked.add_argument("seed", type=int, nargs="?", default=int(time.time()))
     given = asked.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("asked to end"))  # in order, as by Ctrl-C
     folder = Path(tempfile.mkdtemp(prefix="campaign-"))
     results = folder / "results"
     results.mkdir()
