@@ -394,10 +394,11 @@ class Campaign:
         found["lost"] = [str(each) for each in self.ledger.missing()]
         if random.random() < 0.3:
             said += self._finished("reap").stdout
-        # At once, while the job of one that was killed may still be ending; and what is damaged is found as cells are
-        # folded, and measured by the run after that.
+        # To the dataset where a file may be damaged, since that is found when cells are folded at the latest, and what is
+        # found is measured by the run after. At once, while the job of one that was killed may still be ending.
+        target = "dataset" if fault.kind == "corrupt" else "cells"
         for _ in range(3):
-            done = self._finished("dataset")
+            done = self._finished(target)
             said += done.stdout
             if done.returncode == 0 and not self.ledger.unmeasured():
                 break
