@@ -394,8 +394,8 @@ class Campaign:
         found["lost"] = [str(each) for each in self.ledger.missing()]
         if random.random() < 0.3:
             said += self._finished("reap").stdout
-        # To the dataset where a file may be damaged, since that is found when cells are folded at the latest, and what is
-        # found is measured by the run after. At once, while the job of one that was killed may still be ending.
+        # To the dataset where a file may be damaged: at the latest that is found when cells are folded, and measured by
+        # the run after. At once, while the job of one that was killed may still be ending.
         target = "dataset" if fault.kind == "corrupt" else "cells"
         for _ in range(3):
             done = self._finished(target)
