@@ -178,8 +178,9 @@ def _misstated(cell: Mapping[str, Any], spec: Mapping[str, Any], reference: floa
         math.isclose(throughput, mean, rel_tol=ROUNDED) and math.isclose(average, plain, rel_tol=ROUNDED)
     ):
         return f"has {throughput} and {average} Gbit/s, and its samples {mean:.4g} and {plain:.4g}"
-    if not 0 < throughput <= OVER * spec["parameters"]["bandwidth"]:
-        return f"has {throughput} Gbit/s, which its path cannot carry"
+    # Of the whole cell: after a warm-up more may arrive than the path carries, out of buffers that had filled.
+    if not (0 < throughput and average <= OVER * spec["parameters"]["bandwidth"]):
+        return f"has {throughput} and {average} Gbit/s, which its path cannot carry"
     if (
         reference is None
         or abs(throughput / reference - 1) <= ALIKE
