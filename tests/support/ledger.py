@@ -179,7 +179,7 @@ def _misstated(cell: Mapping[str, Any], spec: Mapping[str, Any], reference: floa
     ):
         return f"has {throughput} and {average} Gbit/s, and its samples {mean:.4g} and {plain:.4g}"
     # Of the whole cell: after a warm-up more may arrive than the path carries, out of buffers that had filled.
-    if not (0 < throughput and average <= OVER * spec["parameters"]["bandwidth"]):
+    if not (throughput > 0 and average <= OVER * spec["parameters"]["bandwidth"]):
         return f"has {throughput} and {average} Gbit/s, which its path cannot carry"
     if (
         reference is None
