@@ -381,7 +381,7 @@ class Campaign:
     ) -> None:
         self._prepare(random)
         run = Run(self._sweep, self.ledger, random, self._sweep.start("cells"), fault.name)
-        moment = self._wait(run)
+        moment = self._wait(run, early=fault in FAULTS)
         landed = not run.ended
         with contextlib.suppress(
             FileNotFoundError, ProcessLookupError, psutil.Error
@@ -424,11 +424,11 @@ class Campaign:
         # A link that a run has not needed is of an earlier iteration.
         shutil.rmtree(self._sweep.results / "rescued", ignore_errors=True)
 
-    def _wait(self, run: Run) -> str:
-        """Wait for a random moment of a run, and say which it was."""
+    def _wait(self, run: Run, *, early: bool) -> str:
+        """Wait for a random moment of a run, an `early` one also before there is any deployment; say which it was."""
         pace = self._target.pace
         stages = ("started", START), ("deploying", pace.deploying), ("measured", pace.cell)
-        stage, longest = run.random.choice(stages)
+        stage, longest = run.random.choice(stages if early else stages[1:])
         count = run.random.randint(1, 3)
         at_first = {file: file.stat().st_ino for file in self._sweep.cells()}
 
