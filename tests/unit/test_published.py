@@ -36,7 +36,7 @@ from tpcsweep.published.carried import carried
 from tpcsweep.published.figures import ELSEWHERE, FIGURES
 from tpcsweep.published.making import Making, MakingError, is_placeholder, judged, make
 from tpcsweep.published.planned import planned, problems
-from tpcsweep.published.report import table, write
+from tpcsweep.published.report import predictions, table, write
 from tpcsweep.published.scaling import FEWEST_CORES, MOST_STREAMS, scaled, written
 from tpcsweep.studies.terena2005.cases import MEASURED
 from tpcsweep.studies.terena2005.runs import Run, read_folder
@@ -209,6 +209,40 @@ def test_a_claim_that_follows_from_an_assumption_says_from_which(dataset: Callab
     said = " ".join(words(FIGURES["chep2024_fig7"].draw(data, shown)).split())
     assert "follows from an assumption: saturation" in said
     assert "prediction" not in said
+
+
+@pytest.mark.parametrize(
+    ("figure", "claims"),
+    [
+        ("chep2023_fig4", ["chep2023.streams_peak"]),
+        ("chep2024_fig7", ["chep2024.saturated_flat"]),
+        ("usatlas2007", ["usatlas2007.more_streams", "usatlas2007.tuned_buffers"]),
+    ],
+)
+def test_what_follows_by_construction_is_no_prediction(
+    figure: str, claims: list[str], dataset: Callable[[str], Path]
+) -> None:
+    assert {claim.role for claim in carried(Data(dataset(figure)).summary, claims)} == {"assumption"}
+
+
+def predicted(claim: str, outcome: str, agree: int, role: str = "prediction") -> dict[str, Any]:
+    return {"claim": claim, "outcome": outcome, "draws_agree": agree, "draws": 40, "role": role}
+
+
+def test_a_prediction_is_confirmed_where_it_holds_on_every_figure_whatever_is_not_known() -> None:
+    put_in = predicted("a.put_in", "holds", 40, "assumption")
+    assert predictions([put_in]) == "No independent prediction is confirmed."
+    sure = predicted("a.sure", "holds", 39)
+    assert predictions([put_in, sure]) == "Confirmed: a.sure."
+    others = [
+        predicted("a.lucky", "holds", 30),
+        predicted("a.split", "holds", 40),
+        predicted("a.split", "does not hold", 40),
+    ]
+    assert predictions([sure, *others]) == (
+        "Confirmed: a.sure; a.lucky holds (75% of sets), a.split holds (100% of sets) and does not hold (100% of sets)."
+    )
+    assert predictions(others).startswith("No independent prediction is confirmed; a.lucky")
 
 
 def test_agreement_on_nothing_is_not_shown(dataset: Callable[[str], Path]) -> None:
@@ -525,6 +559,7 @@ def test_the_report_has_every_claim_and_every_figure_without_a_network(
     cells = [[cell.get_text() for cell in row.find_all("td")] for row in body.find_all("tr")]
     [line] = [row for row in cells if "chep2024.server_cap" in row]
     assert "simulated, simulation" in line
+    assert "No independent prediction is confirmed." in body.get_text()
     [other] = [row for row in cells if "nrp2021.xrootd_vs_gridftp" in row]
     assert "simulated" not in " ".join(other)
     again = json.loads((tmp_path / "verdicts.json").read_text())
