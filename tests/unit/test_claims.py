@@ -155,6 +155,7 @@ CASES = {
         lambda point: 1 / point["rtt"],
         lambda point: point["rtt"] ** -0.85,
         0.1,
+        {"cpu": 0.5},
     ),
     "chep2023.rtt120_cap": Case(
         {"origins": [2], "cores": [256.0], "rtt": [120.0], "streams": [1, 10, 100, 500]},
@@ -437,6 +438,30 @@ def test_a_full_path_hides_what_origins_do() -> None:
     judged = verdict("chep2023.origins_help", world(axes, lambda _: 0.99))
     assert judged.outcome is Outcome.OPEN
     assert "6 left out in which both ends fill the path" in judged.reason
+
+
+def test_curves_that_miss_one_over_rtt_on_either_side_do_not_make_it_up_together() -> None:
+    axes = {"rtt": [10.0, 30.0, 60.0], "streams": [1, 2, 4, 8]}
+    apart = world(axes, lambda point: point["rtt"] ** (-0.5 if point["streams"] < 3 else -1.5), cpu=0.5)
+    judged = verdict("chep2023.rtt_not_linear", apart)
+    assert judged.outcome is Outcome.HOLDS
+    assert judged.effect is not None
+    assert judged.effect.interval.value == pytest.approx(-1, abs=0.05)
+
+
+def test_where_cpu_binds_the_rtt_does_not() -> None:
+    flat = world({"rtt": [10.0, 30.0, 60.0], "streams": [1, 2, 4]}, lambda _: 1.0, cpu=0.95)
+    judged = verdict("chep2023.rtt_not_linear", flat)
+    assert judged.outcome is Outcome.OPEN
+    assert "3 left out in which something else binds" in judged.reason
+
+
+def test_much_better_is_not_slightly_better() -> None:
+    name = "nrp2021.xrootd_vs_gridftp"
+    ahead = world(CASES[name].axes, lambda point: 10.0 if point["tool"] == "gridftp" else 14.6, 0.02)
+    judged = verdict(name, ahead)
+    assert judged.outcome is Outcome.FAILS
+    assert "better, and by more than slightly" in judged.reason
 
 
 def test_a_peak_needs_the_cpu_to_be_used_up() -> None:

@@ -196,6 +196,20 @@ def peak(levels: Sequence[float], errors: Sequence[float], comparisons: int = 1)
     return Peak(decision, (int(first[step]), int(second[step])), Interval(*ends))
 
 
+def exponents(ratios: ArrayLike, errors: ArrayLike, changes: ArrayLike) -> list[Interval]:
+    """Give for each pair the exponent e of throughput ~ axis^e, with intervals that share the confidence (Bonferroni).
+
+    Args:
+        ratios: One for each pair.
+        errors: The standard error of each ratio's logarithm, NaN where unknown.
+        changes: The factor by which the axis changes in each pair, not 1.
+    """
+    steps = np.log(np.asarray(changes, float))
+    middle = np.log(np.asarray(ratios, float)) / steps
+    half = stats.norm.isf((1 - CONFIDENCE) / (2 * max(1, middle.size))) * np.asarray(errors, float) / np.abs(steps)
+    return [Interval(*ends) for ends in zip(middle, middle - half, middle + half, strict=True)]
+
+
 def mean_exponent(ratios: ArrayLike, errors: ArrayLike, changes: ArrayLike) -> Interval | None:
     """Give the mean exponent e of throughput ~ axis^e over pairs, as `mean_ratio` does of their ratios.
 
