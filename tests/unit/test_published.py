@@ -17,6 +17,7 @@ from typing import Any
 import nbformat
 import pandas as pd
 import pytest
+import xarray as xr
 import yaml
 from bs4 import BeautifulSoup
 from hypothesis import given
@@ -57,8 +58,9 @@ MACHINE = Machine(
     disk_kind="ext4",
 )
 SWEPT = [figure.name for figure in FIGURES.values() if figure.source is None]
-SCALED = [name for name in SWEPT if name not in ("usatlas2007", "cambridge")]
-"""What is measured on two CPUs by a factor: the tests of 2007 are as they were, and davix flows have no quota."""
+SCALED = [name for name in SWEPT if name not in ("usatlas2007", "cambridge", "chep2024_buffers")]
+"""What is measured on two CPUs by a factor: the tests of 2007 are as they were, davix flows have no quota, and of the
+smaller buffers a factor leaves too little."""
 TABLED = {"terena2005.loss", "terena2005.recovery", "terena2005.mtu_fairness"}
 
 
@@ -124,12 +126,12 @@ def test_what_is_simulated_can_be(name: str) -> None:
 
 def test_the_grid_of_2023_has_the_published_axes() -> None:
     grid = expand(sweep("chep2023_fig4"))
-    assert len(grid.cells) >= 2000
+    assert len(grid.cells) >= 1500
     ends = {name: (min(values), max(values)) for name, values in grid.axes.items()}  # type: ignore[type-var]
     assert ends["streams"] == (1, 520)
     assert ends["rtt"] == (0.1, 120)
     assert ends["cores"] == (8, 128)
-    assert ends["origins"] == (1, 8)
+    assert ends["origins"] == (1, 4)  # of 100 Gbit/s each: more are more than the hosts carry
     [main] = [cell for cell in expand(sweep("chep2023_fig3")).cells if cell.value("streams") == 520]
     assert (main.value("rtt"), main.value("bandwidth"), main.value("origins")) == (3, 400, 13)
 
@@ -423,18 +425,37 @@ def test_a_simulated_figure_says_so_everywhere(
     assert all((row["draws"] is None) == (row["outcome"] == "not testable here") for row in rows)
 
 
-def test_surfaces_have_decades_few_ticks_and_one_label_a_row(dataset: Callable[[str], Path]) -> None:
+def test_origins_grow_to_the_right_and_values_of_ours_are_marked(dataset: Callable[[str], Path]) -> None:
     data = Data(dataset("chep2023_fig4"))
-    vars(data)["summary"] = data.summary.isel(cores=[0, 1], origins=[0, 1])
     drawn = FIGURES["chep2023_fig4"].draw(data, Shown("a title; simulated", (), ()))
-    surfaces = [axes for axes in drawn.axes if axes.name == "3d"]
-    assert [axes.get_zlabel() for axes in surfaces] == ["", "simulated throughput (Gbit/s)"] * 2  # type: ignore[attr-defined]
-    for axes in surfaces:
-        assert len(axes.get_xticks()) <= 4
-        decades = [float(text.get_text()) for text in axes.get_zticklabels()]  # type: ignore[attr-defined]
-        assert decades == [10.0**power for power in axes.get_zticks()]  # type: ignore[attr-defined]
-    assert "simulated throughput (Gbit/s)" in [axes.get_xlabel() for axes in drawn.axes if axes.name != "3d"]
-    assert "logarithmic" in words(drawn)
+    panels = [axes for axes in drawn.axes if axes.get_title()]
+    titles = [axes.get_title() for axes in panels]
+    assert titles[:4] == [*(f"cores 8, origins {count} *" for count in (1, 2, 4)), "cores 16, origins 1 *"]
+    assert [title for title in titles if "*" not in title] == ["cores 128, origins 2"]
+    drawn.canvas.draw()
+    first, second, *_ = panels
+    assert first.get_position().x0 < second.get_position().x0
+    assert first.get_position().y0 == second.get_position().y0
+    assert {axes.get_yscale() for axes in panels} == {"log"}
+    said = words(drawn)
+    assert "RTT 20 ms *" in said
+    assert "RTT 120 ms\n" in said + "\n"
+    assert "Ours" in said
+
+
+def test_the_hour_is_drawn_over_time_with_a_port(dataset: Callable[[str], Path]) -> None:
+    data = Data(dataset("chep2023_fig3"))
+    goodput = (
+        xr.zeros_like(data.summary["throughput"]).expand_dims(time=[60.0 * at for at in range(60)]) + 390.0
+    )
+    vars(data)["samples"] = xr.Dataset({"goodput": goodput})
+    drawn = FIGURES["chep2023_fig3"].draw(data, Shown("a title; simulated", (), ()))
+    [over_time] = [axes for axes in drawn.axes if axes.get_xlabel() == "time (min)"]
+    total, port = (line for line in over_time.lines if len(line.get_ydata()) > 2)
+    assert total.get_ydata() == pytest.approx(390)
+    assert port.get_ydata() == pytest.approx(30)
+    assert float(max(total.get_xdata())) == pytest.approx(59)
+    assert "mean of a port" in words(drawn)
 
 
 def test_two_figures_that_are_the_same_when_simulated_say_so(dataset: Callable[[str], Path]) -> None:

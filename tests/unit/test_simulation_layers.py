@@ -196,8 +196,16 @@ def test_davix_flows_are_drawn_with_their_table_and_the_word(tmp_path: Path) -> 
     [
         ("simulation-usatlas2007", {"tool": "gfal-copy"}, "globus-url-copy or iperf3"),
         ("simulation-cambridge", {"tool": "globus-url-copy", "copy_mode": "push"}, "allowed: davix-put"),
-        ("simulation", {"layer": "memory_to_disk"}, "disk_write_rate (null in config/testbeds/simulation.yaml)"),
-        ("simulation-cambridge", {"tool": "davix-put", "copy_mode": "push"}, "allowed: none: what other encryption"),
+        (
+            "simulation",
+            {"layer": "memory_to_disk"},
+            "disk_write_rate (null in config/testbeds/simulation.yaml)",
+        ),
+        (
+            "simulation-cambridge",
+            {"tool": "davix-put", "copy_mode": "push"},
+            "allowed: none: what other encryption",
+        ),
         ("simulation", {"encryption": "tls"}, "allowed: usual: what other encryption"),
         (
             "simulation-usatlas2007",

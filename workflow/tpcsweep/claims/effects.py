@@ -74,8 +74,14 @@ class Region:
 
 MORE = Region(low=1 + MARGIN)
 """Ratios that are an improvement."""
+LESS = Region(high=1 - MARGIN)
+"""Ratios that are a loss."""
 NO_LOSS = Region(low=1 - MARGIN)
 """Ratios that are no loss."""
+NO_GAIN = Region(high=1 + MARGIN)
+"""Ratios that are no improvement."""
+NO_CHANGE = Region(1 - MARGIN, 1 + MARGIN)
+"""Ratios that are neither."""
 
 
 def about(value: float) -> Region:
@@ -206,7 +212,11 @@ def exponents(ratios: ArrayLike, errors: ArrayLike, changes: ArrayLike) -> list[
     """
     steps = np.log(np.asarray(changes, float))
     middle = np.log(np.asarray(ratios, float)) / steps
-    half = stats.norm.isf((1 - CONFIDENCE) / (2 * max(1, middle.size))) * np.asarray(errors, float) / np.abs(steps)
+    half = (
+        stats.norm.isf((1 - CONFIDENCE) / (2 * max(1, middle.size)))
+        * np.asarray(errors, float)
+        / np.abs(steps)
+    )
     return [Interval(*ends) for ends in zip(middle, middle - half, middle + half, strict=True)]
 
 

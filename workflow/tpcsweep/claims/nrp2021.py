@@ -77,6 +77,8 @@ def _links(cells: Cells) -> pd.DataFrame:
     return pd.DataFrame(links) if links else pd.DataFrame(columns=columns)
 
 
+_PAPER = "Systematic benchmarking of HTTPS third party copy on 100Gbps links using XRootD"
+
 CLAIMS = (
     Claim(
         "nrp2021.xrootd_vs_gridftp",
@@ -89,5 +91,6 @@ CLAIMS = (
             streams=("8", 1),
         ),
         test=_xrootd_vs_gridftp,
+        source=f"{_PAPER}, text",
     ),
 )

@@ -31,8 +31,8 @@ _BINS = 40
 _ENDS = ("throughput_low", "throughput_high")
 _OF_TRANSFERS = "Rates against time, and the table, are of single transfers, each spread evenly"
 _RATES = (
-    "Rate against flows: sum of each flow's bytes over its sending, as published; dashed: all bytes until the last flow "
-    "has ended."
+    "Rate against flows: sum of each flow's bytes over its sending, as published; dashed: all bytes until the last "
+    "flow has ended."
 )
 
 
@@ -59,8 +59,8 @@ def sums(data: Data) -> pd.DataFrame:
     """Give the total rates of concurrent flows, each with its first transfer.
 
     Returns:
-        A row for each number of flows and RTT: `rtt`, `streams`, `sum` (of the rates over sending) and `last` (all bytes
-        over the time until the last flow ended), in Gbit/s.
+        A row for each number of flows and RTT: `rtt`, `streams`, `sum` (of the rates over sending) and `last` (all
+        bytes over the time until the last flow ended), in Gbit/s.
     """
     places = _first(data).groupby(["rtt", "streams"])
     every = places["size"].sum() * GBIT / (places["end"].max() - places["start"].min())
@@ -113,7 +113,9 @@ def _flows(data: Data, shown: Shown) -> Figure:
         cell = (cells.sel(rtt=rtt) if "rtt" in cells.dims else cells).sel(streams=curve["streams"].values)
         low, high = (curve["sum"] * (cell[end] / cell["throughput"]).values for end in _ENDS)
         against.fill_between(curve["streams"], low, high, alpha=0.2, color=colour)
-        against.plot(curve["streams"], curve["sum"], marker=".", color=colour, label=title_of({"rtt": float(rtt)}))
+        against.plot(
+            curve["streams"], curve["sum"], marker=".", color=colour, label=title_of({"rtt": float(rtt)})
+        )
         against.plot(curve["streams"], curve["last"], linestyle="--", linewidth=1, color=colour)
     # On a path that is slower than theirs the shape can be compared, and the level cannot.
     most = max(PUBLISHED.values())
@@ -140,7 +142,9 @@ def _flows(data: Data, shown: Shown) -> Figure:
     counts = [count for count in _SHOWN if count in found["streams"].values]
     for count, colour in zip(counts, colours(len(counts)), strict=True):
         time.plot(*rates(data, count), color=colour, label=f"{count}")
-    time.set(xlabel="time (s)", ylabel=label, ylim=(0, 1.25 * float(found["sum"].max())), title="rate against time")
+    time.set(
+        xlabel="time (s)", ylabel=label, ylim=(0, 1.25 * float(found["sum"].max())), title="rate against time"
+    )
     time.legend(title="flows", fontsize=7, loc="upper right", ncols=4)
     _draw_table(table, flows(data), "simulated transfers" if data.simulated else "single transfers")
     one_of = f", at {title_of({'rtt': float(found['rtt'].min())})}" if len(places) > 1 else ""
