@@ -17,6 +17,7 @@ from typing import Any
 import nbformat
 import pandas as pd
 import pytest
+import xarray as xr
 import yaml
 from bs4 import BeautifulSoup
 from hypothesis import given
@@ -36,7 +37,7 @@ from tpcsweep.published.carried import carried
 from tpcsweep.published.figures import ELSEWHERE, FIGURES
 from tpcsweep.published.making import Making, MakingError, is_placeholder, judged, make
 from tpcsweep.published.planned import planned, problems
-from tpcsweep.published.report import table, write
+from tpcsweep.published.report import predictions, table, write
 from tpcsweep.published.scaling import FEWEST_CORES, MOST_STREAMS, scaled, written
 from tpcsweep.studies.terena2005.cases import MEASURED
 from tpcsweep.studies.terena2005.runs import Run, read_folder
@@ -57,8 +58,9 @@ MACHINE = Machine(
     disk_kind="ext4",
 )
 SWEPT = [figure.name for figure in FIGURES.values() if figure.source is None]
-SCALED = [name for name in SWEPT if name not in ("usatlas2007", "cambridge")]
-"""What is measured on two CPUs by a factor: the tests of 2007 are as they were, and davix flows have no quota."""
+SCALED = [name for name in SWEPT if name not in ("usatlas2007", "cambridge", "chep2024_buffers")]
+"""What is measured on two CPUs by a factor: the tests of 2007 are as they were, davix flows have no quota, and of the
+smaller buffers a factor leaves too little."""
 TABLED = {"terena2005.loss", "terena2005.recovery", "terena2005.mtu_fairness"}
 
 
@@ -124,12 +126,12 @@ def test_what_is_simulated_can_be(name: str) -> None:
 
 def test_the_grid_of_2023_has_the_published_axes() -> None:
     grid = expand(sweep("chep2023_fig4"))
-    assert len(grid.cells) >= 2000
+    assert len(grid.cells) >= 1500
     ends = {name: (min(values), max(values)) for name, values in grid.axes.items()}  # type: ignore[type-var]
     assert ends["streams"] == (1, 520)
     assert ends["rtt"] == (0.1, 120)
     assert ends["cores"] == (8, 128)
-    assert ends["origins"] == (1, 8)
+    assert ends["origins"] == (1, 4)  # of 100 Gbit/s each: more are more than the hosts carry
     [main] = [cell for cell in expand(sweep("chep2023_fig3")).cells if cell.value("streams") == 520]
     assert (main.value("rtt"), main.value("bandwidth"), main.value("origins")) == (3, 400, 13)
 
@@ -209,6 +211,40 @@ def test_a_claim_that_follows_from_an_assumption_says_from_which(dataset: Callab
     said = " ".join(words(FIGURES["chep2024_fig7"].draw(data, shown)).split())
     assert "follows from an assumption: saturation" in said
     assert "prediction" not in said
+
+
+@pytest.mark.parametrize(
+    ("figure", "claims"),
+    [
+        ("chep2023_fig4", ["chep2023.streams_peak"]),
+        ("chep2024_fig7", ["chep2024.saturated_flat"]),
+        ("usatlas2007", ["usatlas2007.more_streams", "usatlas2007.tuned_buffers"]),
+    ],
+)
+def test_what_follows_by_construction_is_no_prediction(
+    figure: str, claims: list[str], dataset: Callable[[str], Path]
+) -> None:
+    assert {claim.role for claim in carried(Data(dataset(figure)).summary, claims)} == {"assumption"}
+
+
+def predicted(claim: str, outcome: str, agree: int, role: str = "prediction") -> dict[str, Any]:
+    return {"claim": claim, "outcome": outcome, "draws_agree": agree, "draws": 40, "role": role}
+
+
+def test_a_prediction_is_confirmed_where_it_holds_on_every_figure_whatever_is_not_known() -> None:
+    put_in = predicted("a.put_in", "holds", 40, "assumption")
+    assert predictions([put_in]) == "No independent prediction is confirmed."
+    sure = predicted("a.sure", "holds", 39)
+    assert predictions([put_in, sure]) == "Confirmed: a.sure."
+    others = [
+        predicted("a.lucky", "holds", 30),
+        predicted("a.split", "holds", 40),
+        predicted("a.split", "does not hold", 40),
+    ]
+    assert predictions([sure, *others]) == (
+        "Confirmed: a.sure; a.lucky holds (75% of sets), a.split holds (100% of sets) and does not hold (100% of sets)."
+    )
+    assert predictions(others).startswith("No independent prediction is confirmed; a.lucky")
 
 
 def test_agreement_on_nothing_is_not_shown(dataset: Callable[[str], Path]) -> None:
@@ -389,18 +425,37 @@ def test_a_simulated_figure_says_so_everywhere(
     assert all((row["draws"] is None) == (row["outcome"] == "not testable here") for row in rows)
 
 
-def test_surfaces_have_decades_few_ticks_and_one_label_a_row(dataset: Callable[[str], Path]) -> None:
+def test_origins_grow_to_the_right_and_values_of_ours_are_marked(dataset: Callable[[str], Path]) -> None:
     data = Data(dataset("chep2023_fig4"))
-    vars(data)["summary"] = data.summary.isel(cores=[0, 1], origins=[0, 1])
     drawn = FIGURES["chep2023_fig4"].draw(data, Shown("a title; simulated", (), ()))
-    surfaces = [axes for axes in drawn.axes if axes.name == "3d"]
-    assert [axes.get_zlabel() for axes in surfaces] == ["", "simulated throughput (Gbit/s)"] * 2  # type: ignore[attr-defined]
-    for axes in surfaces:
-        assert len(axes.get_xticks()) <= 4
-        decades = [float(text.get_text()) for text in axes.get_zticklabels()]  # type: ignore[attr-defined]
-        assert decades == [10.0**power for power in axes.get_zticks()]  # type: ignore[attr-defined]
-    assert "simulated throughput (Gbit/s)" in [axes.get_xlabel() for axes in drawn.axes if axes.name != "3d"]
-    assert "logarithmic" in words(drawn)
+    panels = [axes for axes in drawn.axes if axes.get_title()]
+    titles = [axes.get_title() for axes in panels]
+    assert titles[:4] == [*(f"cores 8, origins {count} *" for count in (1, 2, 4)), "cores 16, origins 1 *"]
+    assert [title for title in titles if "*" not in title] == ["cores 128, origins 2"]
+    drawn.canvas.draw()
+    first, second, *_ = panels
+    assert first.get_position().x0 < second.get_position().x0
+    assert first.get_position().y0 == second.get_position().y0
+    assert {axes.get_yscale() for axes in panels} == {"log"}
+    said = words(drawn)
+    assert "RTT 20 ms *" in said
+    assert "RTT 120 ms\n" in said + "\n"
+    assert "Ours" in said
+
+
+def test_the_hour_is_drawn_over_time_with_a_port(dataset: Callable[[str], Path]) -> None:
+    data = Data(dataset("chep2023_fig3"))
+    goodput = (
+        xr.zeros_like(data.summary["throughput"]).expand_dims(time=[60.0 * at for at in range(60)]) + 390.0
+    )
+    vars(data)["samples"] = xr.Dataset({"goodput": goodput})
+    drawn = FIGURES["chep2023_fig3"].draw(data, Shown("a title; simulated", (), ()))
+    [over_time] = [axes for axes in drawn.axes if axes.get_xlabel() == "time (min)"]
+    total, port = (line for line in over_time.lines if len(line.get_ydata()) > 2)
+    assert total.get_ydata() == pytest.approx(390)
+    assert port.get_ydata() == pytest.approx(30)
+    assert float(max(total.get_xdata())) == pytest.approx(59)
+    assert "mean of a port" in words(drawn)
 
 
 def test_two_figures_that_are_the_same_when_simulated_say_so(dataset: Callable[[str], Path]) -> None:
@@ -525,6 +580,7 @@ def test_the_report_has_every_claim_and_every_figure_without_a_network(
     cells = [[cell.get_text() for cell in row.find_all("td")] for row in body.find_all("tr")]
     [line] = [row for row in cells if "chep2024.server_cap" in row]
     assert "simulated, simulation" in line
+    assert "No independent prediction is confirmed." in body.get_text()
     [other] = [row for row in cells if "nrp2021.xrootd_vs_gridftp" in row]
     assert "simulated" not in " ".join(other)
     again = json.loads((tmp_path / "verdicts.json").read_text())

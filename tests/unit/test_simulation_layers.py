@@ -18,7 +18,7 @@ from tpcsweep.configuration.loading import Configuration, load, wanted
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.published.base import Data, Shown
-from tpcsweep.published.cambridge import flows, rates
+from tpcsweep.published.cambridge import PUBLISHED_LAST, flows, rates, sums
 from tpcsweep.published.figures import FIGURES
 from tpcsweep.running import runner
 from tpcsweep.testbeds.simulation.engine import Engine
@@ -175,6 +175,13 @@ def test_davix_flows_are_drawn_with_their_table_and_the_word(tmp_path: Path) -> 
     assert len(table) == 10 + 2
     assert table.loc["0", "startup"] == pytest.approx(0.88, abs=0.01)
     assert table.loc["sum", "rate"] == pytest.approx(10 * table.loc["mean", "rate"])
+    # As published, bytes over the time of sending, which is without the start-up.
+    assert table.loc["0", "rate"] == pytest.approx(800 / table.loc["0", "sending"])
+    ten = sums(data).set_index(["rtt", "streams"]).loc[(0.0, 10)]
+    assert ten["sum"] == pytest.approx(table.loc["sum", "rate"])
+    assert ten["last"] == pytest.approx(8000 / table.loc["0", "total"], rel=0.01)
+    assert PUBLISHED_LAST[10] == pytest.approx(38, abs=0.1)  # 1 TB in 3 min 30 s
+    assert (data.summary["encryption"], data.summary["layer"]) == ("none", "disk_to_disk")
     ends, rate = rates(data, 5)
     assert rate.sum() * ends[0] == pytest.approx(5 * 800)  # five flows of 100 GB
     drawn = FIGURES["cambridge"].draw(data, Shown("a title; simulated on x", (), ()))
@@ -190,10 +197,16 @@ def test_davix_flows_are_drawn_with_their_table_and_the_word(tmp_path: Path) -> 
         ("simulation-usatlas2007", {"tool": "gfal-copy"}, "globus-url-copy or iperf3"),
         ("simulation-cambridge", {"tool": "globus-url-copy", "copy_mode": "push"}, "allowed: davix-put"),
         (
-            "simulation-cambridge",
-            {"tool": "davix-put", "copy_mode": "push", "layer": "memory_to_disk"},
-            "disk_write_rate (null in config/testbeds/simulation-cambridge.yaml)",
+            "simulation",
+            {"layer": "memory_to_disk"},
+            "disk_write_rate (null in config/testbeds/simulation.yaml)",
         ),
+        (
+            "simulation-cambridge",
+            {"tool": "davix-put", "copy_mode": "push"},
+            "allowed: none: what other encryption",
+        ),
+        ("simulation", {"encryption": "tls"}, "allowed: usual: what other encryption"),
         (
             "simulation-usatlas2007",
             {"tool": "globus-url-copy", "copy_mode": "push", "tcp_streams": 4},

@@ -48,6 +48,7 @@ COLUMNS = (
     "verdict",
     "data",
     "published",
+    "source",
     "tested",
     "effect",
     "value",

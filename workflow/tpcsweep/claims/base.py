@@ -171,6 +171,8 @@ class Claim:
     advice: str = ""
     rows: tuple[Row, ...] = ()
     """Evidence that does not depend on a dataset."""
+    source: str = ""
+    """Where in the publication it stands, as far as is known here."""
 
 
 @dataclass(frozen=True)
@@ -195,6 +197,7 @@ class Verdict:
         return {
             "claim": self.claim.name,
             "published": self.claim.text,
+            "source": self.claim.source,
             "tested": self.claim.reading,
             "verdict": self.outcome.value,
             "data": self.data,

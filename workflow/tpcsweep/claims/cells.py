@@ -58,7 +58,7 @@ class Cells:
 
     Columns are the axes, `repetition`, every fixed parameter, `throughput` and its standard error `error` (both in
     Gbit/s; NaN where nothing says how sure it is), `cpu` (the share of its cores that the busier side used), `full`
-    (whether the path is), `duration` in s and `failed`.
+    (whether the path is), `duration` in s, `throughput_max` in Gbit/s and `failed`.
     """
 
     every: pd.DataFrame
@@ -185,7 +185,7 @@ def cells_of(ds: xr.Dataset) -> Cells:
     Raises:
         KeyError: for a dataset without throughput.
     """
-    figures = ("duration", "source_cpu", "destination_cpu", "bandwidth", "cores")
+    figures = ("duration", "throughput_max", "source_cpu", "destination_cpu", "bandwidth", "cores")
     every = observations(ds, untrusted=UNTRUSTED, also=figures)
     every = every[every["reason"] != NOT_MEASURED].reset_index(drop=True)
     every["failed"] = every["reason"] == FAILED

@@ -15,8 +15,9 @@ from tpcsweep.claims.base import KNOWN_PATH, MEASURE_MORE, Claim, Effect, Findin
 from tpcsweep.claims.cells import Cells, Pairs, ratio_worthy
 from tpcsweep.claims.effects import (
     FEWEST_PAIRS,
-    MARGIN,
+    LESS,
     MORE,
+    NO_GAIN,
     NO_LOSS,
     Interval,
     Region,
@@ -46,14 +47,13 @@ from tpcsweep.claims.predicates import (
 _HUNDRED = reached(100)
 _SHORT_OF_HUNDRED = Region(high=_HUNDRED.low)
 _SERVER_CAP = Region(260 * 0.9, 260 * 1.1)
-_NO_GAIN = Region(high=1 + MARGIN)
 
 
 def _two_origins(cells: Cells) -> Finding:
     rows = cells.trusted.query("origins == 2 and bandwidth >= 100 and cores >= 32")
     low, high = rows["rtt"][rows["rtt"] <= 10].min(), rows["rtt"][rows["rtt"] >= 100].max()
     parts = {}
-    for path, part in _by_path(rows):
+    for path, part in _by_path(cells, rows):
         parts[f"{path} at the lowest RTT"] = part[part["rtt"] == low], _HUNDRED
         parts[f"{path} at the largest RTT"] = part[part["rtt"] == high], _SHORT_OF_HUNDRED
     return _each(cells, parts)
@@ -64,17 +64,24 @@ def _four_origins(cells: Cells) -> Finding:
     rtts = sorted(rtt for rtt in cells.every["rtt"].unique() if rtt <= 125)
     parts = {
         f"{path} at {shown('rtt', rtt)}": (part[part["rtt"] == rtt], _HUNDRED)
-        for path, part in _by_path(rows)
+        for path, part in _by_path(cells, rows)
         for rtt in rtts
     }
     return _each(cells, parts, least=True)
 
 
-def _by_path(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """Rows by bandwidth, the least first: what a wider path does says nothing of one that is as wide as the claim."""
+def _by_path(cells: Cells, rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """Rows by what a wider or better tuned path does not say of others: bandwidth and TCP buffer, the least first."""
+    apart = ["bandwidth", *(["tcp_buffer"] if "tcp_buffer" in cells.axes else [])]
+    words = dict(zip(apart, ("on a path of", "with buffers of"), strict=False))
     return [
-        (f"on a path of {shown('bandwidth', bandwidth)}", part)
-        for bandwidth, part in rows.groupby("bandwidth", sort=True)
+        (
+            " ".join(
+                f"{words[name]} {shown(name, value)}" for name, value in zip(apart, values, strict=True)
+            ),
+            part,
+        )
+        for values, part in rows.groupby(apart, sort=True)
     ]
 
 
@@ -164,7 +171,7 @@ def _instance_cores(cells: Cells) -> Finding:
         cells.best(ratio_worthy(rows), "streams"), "cores", speaks=partial(has_room, room="before")
     )
     quantity = "best throughput with the most cores over that with 16"
-    return compare(_without(pairs, "streams"), "cores", _NO_GAIN, quantity, "before")
+    return compare(_without(pairs, "streams"), "cores", NO_GAIN, quantity, "before")
 
 
 def _saturated_flat(cells: Cells) -> Finding:
@@ -247,6 +254,8 @@ def _without(pairs: Pairs, *names: str) -> Pairs:
     return pairs._replace(kept=pairs.kept.drop(columns=[name for name in names if name in pairs.kept]))
 
 
+_PAPER = "arXiv:2508.00228"
+
 CLAIMS = (
     Claim(
         "chep2024.small_rtt_peak",
@@ -256,6 +265,7 @@ CLAIMS = (
         f"by more than noise, and fall more than the same streams do at the largest RTT (ratio of the falls: {MORE})",
         needs(KNOWN_PATH, streams=("[1, 2, 4, 8, 16, 32]", 3), rtt=("[5 ms, 100 ms]", 2, (0, 20))),
         test=_small_rtt_peak,
+        source=f"{_PAPER}, figures 2 and 3",
     ),
     Claim(
         "chep2024.one_origin",
@@ -271,12 +281,14 @@ CLAIMS = (
         test=level(
             _SHORT_OF_HUNDRED, "largest throughput of one origin", "origins == 1 and bandwidth >= 100"
         ),
+        source=f"{_PAPER}, figures 2 and 3",
     ),
     Claim(
         "chep2024.two_origins",
         "with 2 origins 100 Gbit/s is reached at low RTT with more streams, not at large RTT",
-        "with 2 origins and 32 cores or more on every path of 100 Gbit/s or more the best throughput is "
-        f"{_HUNDRED} Gbit/s at the lowest RTT (10 ms or less), and less at the largest (100 ms or more)",
+        "with 2 origins and 32 cores or more, on every path of 100 Gbit/s or more and "
+        f"with every TCP buffer, the best throughput is {_HUNDRED} Gbit/s at the lowest RTT (10 ms or less), and less "
+        "at the largest (100 ms or more)",
         needs(
             origins=("2", (2, 2)),
             bandwidth=("100 Gbit/s", (100, inf)),
@@ -285,12 +297,13 @@ CLAIMS = (
             streams=("[1, 10, 50, 100]", 2),
         ),
         test=_two_origins,
+        source=f"{_PAPER}, figure 4",
     ),
     Claim(
         "chep2024.four_origins",
         "with 4 origins and 64 cores in total 100 Gbit/s is reached at every RTT to 120 ms with fewer than 100 streams",
-        "with 4 origins, 64 cores and fewer than 100 streams, on every path of 100 Gbit/s or more, the best throughput "
-        f"is {_HUNDRED} Gbit/s at every RTT",
+        "with 4 origins, 64 cores and fewer than 100 streams, on every path of 100 Gbit/s or more and "
+        f"with every TCP buffer, the best throughput is {_HUNDRED} Gbit/s at every RTT",
         needs(
             origins=("4", (4, 4)),
             bandwidth=("100 Gbit/s", (100, inf)),
@@ -299,6 +312,7 @@ CLAIMS = (
             streams=("[10, 50, 90]", (1, 99)),
         ),
         test=_four_origins,
+        source=f"{_PAPER}, figure 5",
     ),
     Claim(
         "chep2024.near_limit",
@@ -307,6 +321,7 @@ CLAIMS = (
         "more on one of 400",
         needs(bandwidth=("[200 Gbit/s, 400 Gbit/s]", (200, 200), (400, 400)), cores=("128", (128, 128))),
         test=_near_limit,
+        source=f"{_PAPER}, figures 6 and 7",
     ),
     Claim(
         "chep2024.server_cap",
@@ -324,14 +339,16 @@ CLAIMS = (
             "largest throughput of a server at 0 ms",
             "rtt <= 0.5 and bandwidth >= 300 and cores >= 64",
         ),
+        source=f"{_PAPER}, figure 8",
     ),
     Claim(
         "chep2024.instance_cores",
         "one XRootD instance does not scale past 16 cores",
         "mean ratio of the most cores (24 or more) to 12 to 16, of the best over streams with one origin, where the "
-        f"latter does not fill the path: {_NO_GAIN}",
+        f"latter does not fill the path: {NO_GAIN}",
         needs(KNOWN_PATH, origins=("1", (1, 1)), cores=("[16, 32, 64]", (12, 16), (24, inf))),
         test=_instance_cores,
+        source=f"{_PAPER}, text",
     ),
     Claim(
         "chep2024.origins_help",
@@ -339,6 +356,7 @@ CLAIMS = (
         f"mean ratio of the most to the fewest origins, all else equal, where not both fill the path: {MORE}",
         needs(KNOWN_PATH, origins=("[1, 2, 4]", 2), cores=("4", 1)),
         test=ratio("origins", MORE, "throughput with the most origins over that with the fewest"),
+        source=f"{_PAPER}, text",
     ),
     Claim(
         "chep2024.saturated_flat",
@@ -347,6 +365,7 @@ CLAIMS = (
         f"{NO_LOSS}",
         needs(streams=("[1, 2, 4, 8, 16]", 2), bandwidth=("1 Gbit/s", 1)),
         test=_saturated_flat,
+        source=f"{_PAPER}, text",
     ),
     Claim(
         "chep2024.short_rtt_cores",
@@ -360,5 +379,38 @@ CLAIMS = (
             streams=("[1, 2, 4, 8, 16, 32]", 3),
         ),
         test=_short_rtt_cores,
+        source=f"{_PAPER}, text",
+    ),
+    Claim(
+        "chep2024.rtts_distinct",
+        "the curves of different RTTs are significantly distinct",
+        "mean ratio of the largest RTT (40 ms or more) to the smallest (20 ms or less), all else equal, where not both "
+        f"fill the path: {LESS}",
+        needs(KNOWN_PATH, rtt=("[5 ms, 40 ms, 120 ms]", (0, 20), (40, inf)), streams=("[1, 10, 50, 100]", 3)),
+        test=ratio(
+            "rtt",
+            LESS,
+            "throughput at the largest RTT over that at the smallest",
+            cells_with="rtt <= 20 or rtt >= 40",
+        ),
+        source=f"{_PAPER}, text",
+    ),
+    Claim(
+        "chep2024.tc_trend",
+        "delays emulated with tc have the right trend, and the wrong size, against real RTTs",
+        "nothing that a dataset holds",
+        beyond="a dataset has one testbed, whose paths are emulated or real; what is needed is the same sweep on both",
+        advice="measure one sweep on emulated and on real paths, and `snakemake compare` the two (docs/comparing.md)",
+        source=f"{_PAPER}, text",
+    ),
+    Claim(
+        "chep2024.short_rtt_contradiction",
+        "at short RTT more streams cost throughput (small_rtt_peak), and more streams reach 100 Gbit/s (two_origins)",
+        "nothing by itself: both statements are judged, each by its own name",
+        beyond="the two statements speak of different cores and origins, or contradict each other; "
+        "the publication does not say which, and no dataset can",
+        advice="sweep streams at 5 ms for one and for two origins until they fall, and see chep2024.small_rtt_peak and "
+        "chep2024.two_origins",
+        source=f"{_PAPER}, text",
     ),
 )

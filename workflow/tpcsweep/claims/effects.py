@@ -74,8 +74,14 @@ class Region:
 
 MORE = Region(low=1 + MARGIN)
 """Ratios that are an improvement."""
+LESS = Region(high=1 - MARGIN)
+"""Ratios that are a loss."""
 NO_LOSS = Region(low=1 - MARGIN)
 """Ratios that are no loss."""
+NO_GAIN = Region(high=1 + MARGIN)
+"""Ratios that are no improvement."""
+NO_CHANGE = Region(1 - MARGIN, 1 + MARGIN)
+"""Ratios that are neither."""
 
 
 def about(value: float) -> Region:
@@ -194,6 +200,24 @@ def peak(levels: Sequence[float], errors: Sequence[float], comparisons: int = 1)
     half = strict * noise[step]
     ends = (math.exp(drop[step] + sign * half) for sign in (0, -1, 1))
     return Peak(decision, (int(first[step]), int(second[step])), Interval(*ends))
+
+
+def exponents(ratios: ArrayLike, errors: ArrayLike, changes: ArrayLike) -> list[Interval]:
+    """Give for each pair the exponent e of throughput ~ axis^e, with intervals that share the confidence (Bonferroni).
+
+    Args:
+        ratios: One for each pair.
+        errors: The standard error of each ratio's logarithm, NaN where unknown.
+        changes: The factor by which the axis changes in each pair, not 1.
+    """
+    steps = np.log(np.asarray(changes, float))
+    middle = np.log(np.asarray(ratios, float)) / steps
+    half = (
+        stats.norm.isf((1 - CONFIDENCE) / (2 * max(1, middle.size)))
+        * np.asarray(errors, float)
+        / np.abs(steps)
+    )
+    return [Interval(*ends) for ends in zip(middle, middle - half, middle + half, strict=True)]
 
 
 def mean_exponent(ratios: ArrayLike, errors: ArrayLike, changes: ArrayLike) -> Interval | None:

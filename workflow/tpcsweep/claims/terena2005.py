@@ -101,6 +101,8 @@ def _one_flow(cells: Cells) -> str:
     return "streams == 1 and tcp_streams == 1" if "tcp_streams" in cells.trusted else "streams == 1"
 
 
+_PAPER = "TERENA 2005"
+
 CLAIMS = (
     Claim(
         "terena2005.loss",
@@ -116,6 +118,7 @@ CLAIMS = (
             congestion_control=("reno", {"reno"}),
         ),
         test=_loss,
+        source=f"{_PAPER}, figure on loss",
     ),
     Claim(
         "terena2005.recovery",
@@ -136,6 +139,7 @@ CLAIMS = (
             }
             for row in RECOVERIES
         ),
+        source=f"{_PAPER}, table of recovery times",
     ),
     Claim(
         "terena2005.mtu_fairness",
@@ -144,6 +148,7 @@ CLAIMS = (
         beyond="the MTU is one of a cell's whole path, and no dataset has the rates of two streams of a cell with "
         "different MTUs",
         advice="`snakemake terena2005_measured` lets two streams with routes of MTU 1500 and 9000 share a path",
+        source=f"{_PAPER}, figure of two MTUs",
     ),
     Claim(
         "terena2005.variants",
@@ -157,6 +162,7 @@ CLAIMS = (
             streams=("1", (1, 1)),
         ),
         test=_variants,
+        source=f"{_PAPER}, text",
     ),
     Claim(
         "terena2005.disk",
@@ -173,5 +179,33 @@ CLAIMS = (
             cells_with="bandwidth >= 7.5",
             any_tool=True,
         ),
+        source=f"{_PAPER}, text",
+    ),
+    Claim(
+        "terena2005.climb",
+        "from 3 to 6 Gbit/s in 15 min",
+        "nothing that a dataset of throughputs holds; the time is compared with the publication's own formula",
+        beyond="a cell's mean does not show a climb; from half of 6 Gbit/s to all of it is what the formula of "
+        "terena2005.recovery gives: 43.6 min at 250 ms and an MTU of 9000, and 15 min at 147 ms. Another misprint, "
+        "another path, or another TCP than Reno",
+        advice="`snakemake terena2005_measured` records the congestion window of one connection",
+        rows=tuple(
+            {
+                "rtt_ms": rtt,
+                "mtu": mtu,
+                "published_s": 15 * MINUTE,
+                "by_formula_s": recovery_time(6, rtt, mtu),
+            }
+            for rtt, mtu in ((120, 1500), (120, 9000), (180, 1500), (180, 9000), (250, 9000), (264, 9000))
+        ),
+        source=f"{_PAPER}, text",
+    ),
+    Claim(
+        "terena2005.records",
+        "land speed records of TCP over intercontinental paths",
+        "nothing that a dataset holds",
+        beyond="a record is of one pair of hosts on one day, over a path that is no longer there",
+        advice="none: neither path nor hosts are to be had",
+        source=f"{_PAPER}, text",
     ),
 )

@@ -7,17 +7,19 @@ import math
 from math import inf
 
 import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
 from scipy import stats
 
 from tpcsweep.claims.base import KNOWN_PATH, Claim, Effect, Finding, needs, shown
-from tpcsweep.claims.cells import Cells
-from tpcsweep.claims.effects import ABOUT, MORE, Decision, Region, both, largest, share
-from tpcsweep.claims.predicates import nothing_there, pair_rows, ratio, spans, together
+from tpcsweep.claims.cells import CPU_BOUND, Cells
+from tpcsweep.claims.effects import ABOUT, MORE, NO_CHANGE, Decision, Region, about, both, largest, share
+from tpcsweep.claims.predicates import Test, compare, nothing_there, pair_rows, ratio, spans, together
 
 BOTH_LAYERS = ("[network, disk_to_disk]", {"network"}, {"disk_to_disk"})
 """The need of claims that compare layers."""
 _MANY_CRASHES = 0.5
 _TUNED = Region(low=20 / ABOUT)
+_TUNED_STREAM = about(1000 / 50)
 _DISK = Region(high=0.5)
 
 
@@ -49,17 +51,36 @@ def _more_streams(cells: Cells) -> Finding:
     return Finding(both([more.decision, crashes]), reason, more.effect, rows, advice)
 
 
-def _tuned_buffers(cells: Cells) -> Finding:
-    pairs = cells.pairs(cells.trusted, "tcp_buffer").kept
-    pairs = pairs[pairs["error"].notna() & (pairs["to"] >= 20 * pairs["from"])]
-    logarithm = largest([math.log(ratio) for ratio in pairs["ratio"]], pairs["error"])
-    if logarithm is None:
-        return nothing_there("on both sides of a twenty-fold larger TCP buffer")
-    interval = logarithm.map(math.exp)
-    subject = f"the best of {len(pairs)} pairs that differ only in tcp_buffer, {spans(pairs)}"
-    effect = Effect("throughput with the largest buffer over that with the smallest, best pair", interval)
-    return together([(subject, interval, _TUNED, pair_rows(pairs))], effect)
+def _tuned(region: Region, cells_with: str = "") -> Test:
+    """Give the test that the most that a twenty-fold larger TCP buffer brings lies in a region of ratios."""
 
+    def test(cells: Cells) -> Finding:
+        rows = cells.trusted.query(cells_with) if cells_with else cells.trusted
+        pairs = cells.pairs(rows, "tcp_buffer").kept
+        pairs = pairs[pairs["error"].notna() & (pairs["to"] >= 20 * pairs["from"])]
+        logarithm = largest([math.log(ratio) for ratio in pairs["ratio"]], pairs["error"])
+        if logarithm is None:
+            return nothing_there("on both sides of a twenty-fold larger TCP buffer")
+        interval = logarithm.map(math.exp)
+        subject = f"the best of {len(pairs)} pairs that differ only in tcp_buffer, {spans(pairs)}"
+        effect = Effect("throughput with the largest buffer over that with the smallest, best pair", interval)
+        return together([(subject, interval, region, pair_rows(pairs))], effect)
+
+    return test
+
+
+def _bottleneck_buffers(cells: Cells) -> Finding:
+    pairs = cells.pairs(cells.trusted, "tcp_buffer", speaks=_bound)
+    quantity = "throughput with the largest buffer over that with the smallest, at a bottleneck"
+    return compare(pairs, "tcp_buffer", NO_CHANGE, quantity)
+
+
+def _bound(pairs: pd.DataFrame) -> pd.Series:
+    """Which pairs have a bottleneck with the smaller buffer already: a full path, or servers without CPU left."""
+    return pairs["before_full"] | (pairs["cpu"] >= CPU_BOUND)
+
+
+_PAPER = "load tests of 2007"
 
 CLAIMS = (
     Claim(
@@ -71,6 +92,7 @@ CLAIMS = (
             KNOWN_PATH, streams=("[1, 2, 4, 8, 12]", 3, (12, inf)), tcp_buffer=("[4 MB, 8 MB]", 2, (8e6, inf))
         ),
         test=_more_streams,
+        source=f"{_PAPER}, text",
     ),
     Claim(
         "usatlas2007.tuned_buffers",
@@ -81,7 +103,8 @@ CLAIMS = (
             rtt=("[20 ms, 80 ms]", (1, inf)),
             bandwidth=("1 Gbit/s", (0.8, inf)),
         ),
-        test=_tuned_buffers,
+        test=_tuned(_TUNED),
+        source=f"{_PAPER}, text",
     ),
     Claim(
         "usatlas2007.disk_bound",
@@ -98,5 +121,67 @@ CLAIMS = (
             cells_with="streams == 1",
             any_tool=True,
         ),
+        source=f"{_PAPER}, text",
+    ),
+    Claim(
+        "usatlas2007.disk_buffers",
+        "TCP buffers do not matter disk to disk",
+        "mean ratio of the largest to the smallest TCP buffer of 1 MB or more, disk to disk, all else equal: "
+        f"{NO_CHANGE}",
+        needs(layer=("[disk_to_disk]", {"disk_to_disk"}), tcp_buffer=("[4 MB, 8 MB]", (1e6, inf, 2))),
+        test=ratio(
+            "tcp_buffer",
+            NO_CHANGE,
+            "throughput disk to disk with the largest buffer over that with the smallest",
+            room=None,
+            cells_with="layer == 'disk_to_disk' and tcp_buffer >= 1e6",
+        ),
+        source=f"{_PAPER}, text",
+    ),
+    Claim(
+        "usatlas2007.twelve_streams",
+        "disk to disk, 12 streams help",
+        f"mean ratio of 12 streams to one, disk to disk, all else equal: {MORE}",
+        needs(layer=("[disk_to_disk]", {"disk_to_disk"}), streams=("[1, 12]", (1, 1), (12, 12))),
+        test=ratio(
+            "streams",
+            MORE,
+            "throughput disk to disk of 12 streams over that of one",
+            values=(1, 12),
+            room=None,
+            cells_with="layer == 'disk_to_disk'",
+        ),
+        source=f"{_PAPER}, text",
+    ),
+    Claim(
+        "usatlas2007.tuned_stream",
+        "tuning took one stream from 50 Mbit/s to 1 Gbit/s",
+        "the largest ratio of a TCP buffer to one twenty times smaller or more, of one stream without files, all else "
+        f"equal, is {_TUNED_STREAM}",
+        needs(
+            layer=("[network]", {"network"}),
+            streams=("1", (1, 1)),
+            tcp_buffer=("[128 KiB, 16 MiB]", 2),
+            bandwidth=("1 Gbit/s", (0.8, inf)),
+        ),
+        test=_tuned(_TUNED_STREAM, "layer == 'network' and streams == 1"),
+        source=f"{_PAPER}, text",
+    ),
+    Claim(
+        "usatlas2007.bottleneck_buffers",
+        "where there is a bottleneck, TCP buffers have no effect",
+        "mean ratio of the largest to the smallest TCP buffer, all else equal, where the smallest already fills "
+        f"the path, or either uses 90 % of the servers' cores: {NO_CHANGE}",
+        needs(KNOWN_PATH, tcp_buffer=("[4 MB, 8 MB]", 2)),
+        test=_bottleneck_buffers,
+        source=f"{_PAPER}, text",
+    ),
+    Claim(
+        "usatlas2007.one_rate",
+        "6.42 MB/s",
+        "nothing that a dataset holds",
+        beyond="it is a rate of one pair of hosts, whose path, buffers and disks are in no dataset",
+        advice="none: what would have to be measured is not known",
+        source=f"{_PAPER}, text",
     ),
 )

@@ -393,6 +393,10 @@ class Simulation(_Settings):
         min_length=1,
         description="tools whose set-up and cost the parameters are those of",
     )
+    encryption: Literal["usual", "none"] = Field(
+        default="usual",
+        description="how the data go that the parameters are of; none: in the clear, and nobody shows credentials",
+    )
     memory: Annotated[int, bounds.MEMORY] = Field(
         default=4 * 10**12, description="memory for files, of both sides together"
     )
@@ -407,7 +411,7 @@ class Simulation(_Settings):
     @property
     def identity(self) -> dict[str, str]:
         """What stands for everything that cells are computed from: another one makes them stale."""
-        text = self.model_dump_json(exclude={"base", "memory", "tools"})
+        text = self.model_dump_json(exclude={"base", "memory", "tools", "encryption"})
         return {"digest": hashlib.sha256(text.encode()).hexdigest()[:16]}
 
 

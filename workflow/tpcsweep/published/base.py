@@ -32,6 +32,11 @@ class Data:
         return bool(self.summary.attrs["testbed_kind"] == SIMULATED)
 
     @cached_property
+    def samples(self) -> xr.Dataset:
+        """Their time series."""
+        return xr.load_dataset(self.file, group="samples")
+
+    @cached_property
     def transfers(self) -> xr.Dataset:
         """Their single transfers."""
         return xr.load_dataset(self.file, group=TRANSFERS_GROUP)

@@ -34,9 +34,7 @@ _LINE = 0.128  # inches of a line
 _GAP = 0.09
 
 
-def board(
-    rows: Sequence[int], wide: float, high: float, shown: Shown, projection: str | None = None
-) -> tuple[Figure, list[Axes]]:
+def board(rows: Sequence[int], wide: float, high: float, shown: Shown) -> tuple[Figure, list[Axes]]:
     """Make a figure with so many panels in each row, of so many inches, and the panel of claims on its right."""
     columns = max(rows)
     needed = sum(len(_lines(claim)) * _LINE + _GAP for claim in shown.claims) + 0.3
@@ -44,7 +42,7 @@ def board(
     figure = Figure(figsize=size, layout="constrained")
     halves = figure.add_gridspec(1, 2, width_ratios=(wide * columns, _WIDE), wspace=0.02)
     grid = halves[0].subgridspec(len(rows), columns)
-    axes = grid.subplots(squeeze=False, subplot_kw={"projection": projection})
+    axes = grid.subplots(squeeze=False)
     _claims(figure.add_subplot(halves[1]), shown.claims, size[1])
     return figure, occupied(axes, rows)
 

@@ -43,7 +43,6 @@ def _against_rtt(data: Data, shown: Shown) -> Figure:
     panel.legend(fontsize=8)
     panel.grid(visible=True, alpha=0.3)
     notes = [
-        "Tested is whether it is better; published was slightly better, and the effect says by how much.",
         "Dots: single measurements. Circles: median and quartiles of links with ten or more.",
         str(data.summary.attrs.get("references", "")),
     ]

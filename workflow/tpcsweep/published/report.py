@@ -17,10 +17,13 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
 from tpcsweep.claims import CLAIMS
+from tpcsweep.claims.base import Outcome
+from tpcsweep.claims.effects import CONFIDENCE
 from tpcsweep.dataset.spreadsheets import write_csv
 from tpcsweep.figures import save
 from tpcsweep.figures.labels import plain
 from tpcsweep.figures.panels import head, styled
+from tpcsweep.published.carried import PREDICTION
 from tpcsweep.published.figures import ELSEWHERE, FIGURES
 from tpcsweep.published.layout import COLOURS
 
@@ -78,9 +81,37 @@ def write(
     content = orjson.dumps(rows, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     (folder / "verdicts.json").write_bytes(content)
     lines = [_line(row) for row in rows]
-    save(drawn(lines), folder, "verdicts")
+    said = predictions(rows)
+    save(drawn(lines, said), folder, "verdicts")
     links = {os.path.relpath(file, folder): file.name for file in others}
-    (folder / "report.html").write_text(_page(lines, made, links))
+    (folder / "report.html").write_text(_page(lines, said, made, links))
+
+
+def predictions(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Say which predictions of the simulation published claims confirm: those that were neither put in nor follow.
+
+    A claim confirms one if it holds on every figure that predicts it, in `CONFIDENCE` of the parameter sets.
+
+    Args:
+        rows: of the table of verdicts, by its columns.
+    """
+    verdicts: dict[str, list[tuple[str, float]]] = {}
+    for row in rows:
+        if row["role"] == PREDICTION:
+            share = (row["draws_agree"] or 0) / (row["draws"] or 1)
+            verdicts.setdefault(row["claim"], []).append((row["outcome"], share))
+    confirmed = [
+        claim
+        for claim, found in verdicts.items()
+        if all(outcome == Outcome.HOLDS and share >= CONFIDENCE for outcome, share in found)
+    ]
+    others = [
+        f"{claim} {' and '.join(dict.fromkeys(f'{word} ({share:.0%} of sets)' for word, share in found))}"
+        for claim, found in verdicts.items()
+        if claim not in confirmed
+    ]
+    first = f"Confirmed: {', '.join(confirmed)}" if confirmed else "No independent prediction is confirmed"
+    return f"{first}; {', '.join(others)}." if others else f"{first}."
 
 
 def _line(row: Mapping[str, Any]) -> list[str]:
@@ -99,8 +130,8 @@ _HEAD = ("claim", "figure", "data", "verdict", "effect", "role", "draws that agr
 
 
 @styled()
-def drawn(lines: Sequence[Sequence[str]]) -> Figure:
-    """Draw the table of verdicts; `lines` are its rows for people."""
+def drawn(lines: Sequence[Sequence[str]], said: str) -> Figure:
+    """Draw the table of verdicts; `lines` are its rows for people, `said` is what they say of predictions."""
     figure = Figure(figsize=(13, 0.21 * len(lines) + 0.4), layout="constrained")
     axes = figure.subplots()
     axes.set_axis_off()
@@ -123,13 +154,15 @@ def drawn(lines: Sequence[Sequence[str]]) -> Figure:
             cell.set_text_props(color=COLOURS.get(word, "#666666"), fontweight="bold")
     note = (
         "Of simulated data interval and agreement are of random parameter sets. Inputs chose parameters, and what "
-        "follows from an assumption was put in: neither is a prediction."
+        f"follows from an assumption was put in: neither is a prediction. {said}"
     )
     head(figure, "Published claims, each on the data of the figure that carries it", [note])
     return figure
 
 
-def _page(lines: Sequence[Sequence[str]], made: Mapping[str, Path], links: Mapping[str, str]) -> str:
+def _page(
+    lines: Sequence[Sequence[str]], said: str, made: Mapping[str, Path], links: Mapping[str, str]
+) -> str:
     """A page that needs no network: its pictures are in it."""
     cells = "".join(
         "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>\n" for line in lines
@@ -142,6 +175,7 @@ def _page(lines: Sequence[Sequence[str]], made: Mapping[str, Path], links: Mappi
     return _PAGE.format(
         head="".join(f"<th>{name}</th>" for name in _HEAD),
         lines=cells,
+        said=html.escape(said),
         pictures=pictures,
         links="".join(f'<li><a href="{html.escape(to)}">{name}</a></li>' for to, name in links.items()),
     )
@@ -157,6 +191,7 @@ img{{max-width:100%}}</style></head><body>
 so; "input" is a claim by which parameters of the simulation were chosen, "assumption" one that follows nearly by hand
 from something that was assumed: neither is a prediction. "Not decided" has data that do not decide, "not testable here"
 has none.</p>
+<p>{said}</p>
 <table><tr>{head}</tr>
 {lines}</table>
 <ul>{links}</ul>

@@ -71,7 +71,15 @@ FIGURES = (
     PublishedFigure(
         "usatlas2007",
         "Load tests of 2007: throughput over streams by TCP buffer, layer by layer",
-        ("usatlas2007.more_streams", "usatlas2007.tuned_buffers", "usatlas2007.disk_bound"),
+        (
+            "usatlas2007.more_streams",
+            "usatlas2007.tuned_buffers",
+            "usatlas2007.disk_bound",
+            "usatlas2007.disk_buffers",
+            "usatlas2007.twelve_streams",
+            "usatlas2007.tuned_stream",
+            "usatlas2007.bottleneck_buffers",
+        ),
         _layers,
         testbed="simulation-usatlas2007",
     ),

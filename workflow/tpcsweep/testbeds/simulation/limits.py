@@ -88,6 +88,7 @@ def _rules(testbed: Simulation, file: str) -> list[Rule]:
             return None
         return f"layers without disks, or a testbed with numbers for {' and '.join(lacking)} (null in {file})"
 
+    authorization = "none" if testbed.encryption == "none" else "usual"
     tools = f"{' or '.join(testbed.tools)}: the set-up and cost of others are not those of {file} (tools)"
     return [
         at_most("cores", most, CORES, f" (host_cores in {file})"),
@@ -95,8 +96,16 @@ def _rules(testbed: Simulation, file: str) -> list[Rule]:
         one_of("congestion_control", ["cubic"], "cubic: others are not modelled"),
         Rule(("layer",), layer),
         Rule(("tool",), lambda value: None if value in testbed.tools or value not in TOOLS else tools),
-        one_of("encryption", ["usual"], "usual: what other encryption costs is not modelled"),
-        one_of("authorization", ["usual"], "usual: what other authorization costs is not modelled"),
+        one_of(
+            "encryption",
+            [testbed.encryption],
+            f"{testbed.encryption}: what other encryption costs is not what {file} says (encryption)",
+        ),
+        one_of(
+            "authorization",
+            [authorization],
+            f"{authorization}: what other authorization costs is not what {file} says (encryption)",
+        ),
         one_of("xrootd", [SYSTEM], "system: one release is modelled, and it is not told from others"),
         one_of("tcp_streams", [1], "1: several connections in one transfer are not modelled"),
     ]

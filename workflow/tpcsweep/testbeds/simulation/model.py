@@ -34,7 +34,7 @@ NUMBERS = (
     "tcp_buffer",
     "file_size",
 )
-WORDS = ("endpoint", "tool", "layer")
+WORDS = ("endpoint", "tool", "layer", "encryption")
 """Parameters that the model knows: those that are numbers, and those that are words."""
 ROUNDS = 12
 """Of iteration for the fixed point. As more throughput costs more a byte, and by less than in proportion, each round
@@ -72,7 +72,8 @@ class Cells(NamedTuple):
         """Cells by columns of the parameters in NUMBERS and WORDS; no limit is None or inf."""
         numbers = [np.array([_number(value) for value in columns[name]]) for name in NUMBERS]
         redirected = (np.asarray(columns["endpoint"]) == "redirector") & (numbers[1] > 1)
-        encrypted = [TOOLS[name].protocol == "https" for name in columns["tool"]]
+        https = np.array([TOOLS[name].protocol == "https" for name in columns["tool"]])
+        encrypted = https & (np.asarray(columns["encryption"]) != "none")
         endless = [name == "network" for name in columns["layer"]]
         disks = zip(*(DISKS.get(name, (False, False)) for name in columns["layer"]), strict=True)
         flags = (redirected, encrypted, endless, *disks)

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The equation: that it solves the model that it says, that `plan` says the same, and that its page is of it."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import re
+from pathlib import Path as File
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
+from tpcsweep.models import MODELS, Fit, fit, observe
+from tpcsweep.planning.plan import plan
+from tpcsweep.studies.equation import INSTANCE_CORES, Needed, Path, needed
+
+from docs import equation
+
+ROOT = File(__file__).parents[2]
+CONSTANTS = {
+    "base": 0.1,
+    "window": 0.5,
+    "background": 1e-10,
+    "handshakes": 4.0,
+    "redirection": 13.0,
+    "setup": 0.2,
+    "per_core": 5.0,
+    "instance": 40.0,
+    "contention": 0.05,
+    "client": 50.0,
+    "efficiency": 0.97,
+    "sharpness": 4.0,
+}
+
+
+def throughput(found: Needed, path: Path, streams: int | None = None) -> float:
+    """What the model `combined` says of a setting."""
+    values: dict[str, Any] = {
+        "streams": streams or found.streams,
+        "tcp_streams": 1,
+        "cores": found.cores,
+        "origins": found.origins,
+        "rtt": path.rtt,
+        "bandwidth": path.bandwidth,
+        "file_size": path.file_size,
+        "mtu": path.mtu,
+        "loss": 0,
+        "tcp_buffer": found.tcp_buffer,
+    }
+    return float(
+        MODELS["combined"]({name: np.array([value], float) for name, value in values.items()}, CONSTANTS)[0]
+    )
+
+
+@given(
+    target=st.floats(0.05, 0.9),
+    rtt=st.floats(1, 150),
+    buffer=st.sampled_from([None, 2**20, 2**26]),
+    origins=st.sampled_from([1, 2, 4]),
+)
+def test_the_model_has_the_target_with_what_is_needed_and_less_with_less(
+    target: float, rtt: float, buffer: float | None, origins: int
+) -> None:
+    path = Path(rtt, 1.0, 2**28, tcp_buffer=buffer)
+    found = needed(target, path, CONSTANTS, origins)
+    assert found is not None
+    # Whole streams are a little more than is needed; what they ask for beyond the servers costs by the contention.
+    assert 0.99 * target <= throughput(found, path) <= 1.3 * target
+    if found.streams > 1:
+        assert throughput(found, path, found.streams - 1) < 1.01 * target
+
+
+def test_near_a_full_path_headroom_grows_and_beyond_it_nothing_helps() -> None:
+    path = Path(10, 1.0, 2**28)
+    few, many = (needed(target, path, CONSTANTS, 1) for target in (0.5, 0.95))
+    assert few is not None
+    assert many is not None
+    assert few.headroom < 1.25 < 1.5 < many.headroom
+    assert needed(0.97, path, CONSTANTS) is None
+    assert (
+        needed(3.0, Path(10, 100.0, 2**20), CONSTANTS) is None
+    )  # the client starts 50 files of 1 MiB a second
+
+
+def test_origins_are_as_many_as_cores_ask_for_and_a_stream_has_one_core() -> None:
+    found = needed(100.0, Path(40, 400.0, 4e9, 9000), {**CONSTANTS, "instance": 1e4})
+    assert found is not None
+    assert found.origins == math.ceil(found.cores / INSTANCE_CORES) == 2
+    assert found.streams >= found.headroom * 100 / 5
+    assert found.tcp_buffer == pytest.approx(5 * 40.1e-3 / 0.5 / 8e-9)
+    low = needed(100.0, Path(40, 400.0, 4e9, 9000), CONSTANTS)
+    assert low is not None
+    assert low.origins >= low.headroom * 100 / 40  # of an origin's maximum
+    assert needed(100.0, Path(40, 400.0, 4e9, 9000), CONSTANTS, 1) is None
+
+
+@functools.cache
+def fitted() -> Fit:
+    return fit(MODELS["combined"], observe(xr.load_dataset(ROOT / "examples/surface.nc")), resamples=20)
+
+
+@pytest.mark.parametrize(("target", "rtt"), [*itertools.product((0.4, 0.6, 0.8), equation.RTTS)])
+def test_plan_says_the_same(target: float, rtt: float) -> None:
+    found = needed(target, equation.path_of(rtt, fitted()), fitted().values, 1)
+    assert found is not None
+    cheapest = plan(fitted(), target, 0.5, rtt=rtt, origins=1, cores=[found.cores]).cheapest
+    assert cheapest is not None
+    assert abs(cheapest["streams"] - found.streams) <= max(1, 0.25 * found.streams)
+
+
+def test_the_page_has_what_the_equation_says() -> None:
+    text = (ROOT / "docs/equation.md").read_text()
+    rows = re.findall(
+        r"^\| ([\d.]+) Gbit/s \| (\d+) ms \| ([\d.]+) \([^)]*\) \| (\d+) \(", text, re.MULTILINE
+    )
+    assert len(rows) == len(equation.TARGETS) * len(equation.RTTS)
+    for target, rtt, cores, streams in rows:
+        found = needed(float(target), equation.path_of(float(rtt), fitted()), fitted().values, 1)
+        assert found is not None
+        assert float(cores) == pytest.approx(found.cores, rel=0.1)
+        assert abs(int(streams) - found.streams) <= max(1, 0.15 * found.streams)
+
+
+def test_only_what_is_between_its_marks_is_made_anew() -> None:
+    text = "a\n<!-- x: made by equation.py -->\n<!-- end -->\nb\n<!-- y: made by equation.py -->\nold\n<!-- end -->\nc"
+    once = equation.page(text, {"x": "new", "y": "too"})
+    assert once == text.replace("-->\n<!-- end -->\nb", "-->\nnew\n<!-- end -->\nb").replace("old", "too")
+    assert equation.page(once, {"x": "new", "y": "too"}) == once
