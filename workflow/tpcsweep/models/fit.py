@@ -15,7 +15,7 @@ from tpcsweep.files import number
 from tpcsweep.models.base import Floats, Model, Parameter, Points
 from tpcsweep.models.observations import Observations, complete
 from tpcsweep.models.places import Domain, Predictor, levels
-from tpcsweep.models.scatter import Scatter
+from tpcsweep.models.scatter import Scatter, log_ratio
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -89,8 +89,8 @@ class Fit(Predictor):
 
     def draws(self, points: Points | pd.DataFrame, count: int = 200, seed: int = 0) -> Floats:
         # Each draw has the parameters of one resample, and one quantile of the scatter of cells at all points.
-        factors = self.scatter.factors(levels(count, seed), self.estimate(points))
-        return np.asarray(self._rates(points, count) * factors)
+        off = self.scatter.residuals(levels(count, seed), self.estimate(points))
+        return np.asarray(self._rates(points, count) * np.exp(off))
 
     def _rates(self, points: Points | pd.DataFrame, count: int) -> Floats:
         """Throughput of so many resamples: resamples × points."""
@@ -210,7 +210,7 @@ def fit(
         reasons=reasons,
         correlations=_correlations(model.parameters, samples),
         samples=samples,
-        scatter=Scatter.of(observations.throughput, estimate, unknowns),
+        scatter=_scatter(observations.throughput, estimate, unknowns),
         residuals=residuals,
         observed=count,
         aicc=aicc,
@@ -309,6 +309,13 @@ class _Problem:
         cube = stats.qmc.Sobol(len(guess), seed=seed).random(_SCREENED)
         costs = [float(np.median(np.abs(self.residuals(units)))) for units in cube]
         return [cube[at] for at in np.argsort(costs, kind="stable")[: _STARTS - 1]]
+
+
+def _scatter(throughput: Floats, estimate: Floats, unknowns: int) -> Scatter:
+    """Log ratios of measured to fitted, widened by the degrees of freedom that the fit used up."""
+    freedom = len(throughput) - unknowns
+    off = log_ratio(throughput, estimate) * math.sqrt(len(throughput) / freedom)
+    return Scatter.of(off, estimate, freedom)
 
 
 def _scale(residuals: Floats) -> float:
