@@ -76,6 +76,8 @@ TRUTHS: dict[str, tuple[dict[str, float], dict[str, Sequence[float]], dict[str, 
             "per_core": 2.0,
             "instance": 6.0,
             "contention": 0.1,
+            "crowding": 0.01,
+            "coherency": 0.02,
             "client": 25.0,
             "efficiency": 0.9,
             "sharpness": 5.0,
@@ -102,9 +104,13 @@ def measured(
     fixed: Mapping[str, float] | None = None,
     noise: float = NOISE,
     repetitions: int = 1,
+    outliers: float = 0.0,
     seed: int = 0,
 ) -> xr.Dataset:
-    """Give a dataset with what the model says of every point of a grid, times normal noise, with its interval."""
+    """Give a dataset with what the model says of every point of a grid, times normal noise, with its interval.
+
+    A share of the cells are outliers: they reach a fifth to seven tenths of that.
+    """
     sizes = {**{name: len(points) for name, points in axes.items()}, "repetition": repetitions}
     coordinates = {**axes, "repetition": range(1, repetitions + 1)}
     template = xr.DataArray(
@@ -115,7 +121,10 @@ def measured(
         | {name: np.full(template.size, value) for name, value in (fixed or {}).items()}
     )
     truth = model(points, values).reshape(template.shape)
-    throughput = truth * (1 + noise * np.random.default_rng(seed).standard_normal(truth.shape))
+    generator = np.random.default_rng(seed)
+    throughput = truth * (1 + noise * generator.standard_normal(truth.shape))
+    stalled = generator.random(truth.shape) < outliers
+    throughput = throughput * np.where(stalled, generator.uniform(0.2, 0.7, truth.shape), 1.0)
     half = 1.96 * noise * truth
     content = {
         "throughput": throughput,

@@ -96,6 +96,31 @@ def test_a_limit_that_never_binds_is_not_determined() -> None:
     assert found.determined["window"]
 
 
+@pytest.mark.parametrize(("file_size", "determined"), [(2.0**36, True), (2.0**20, False)])
+def test_with_one_file_size_the_window_is_determined_where_files_are_large(
+    file_size: float, determined: bool
+) -> None:
+    values = TRUTHS["combined"][0] | {"background": 1e-10}
+    fixed = {"bandwidth": 10.0, "tcp_buffer": 2.0**24, "mtu": 9000.0, "file_size": file_size}
+    ds = measured(MODELS["combined"], values, {"rtt": RTT, "streams": STREAMS}, fixed=fixed)
+    found = fit(MODELS["combined"], observe(ds), resamples=30)
+    # Handshakes may take what small files need: the interval knows it.
+    assert found.low["window"] <= values["window"] * 1.05
+    assert found.high["window"] >= values["window"] / 1.05
+    assert found.determined["window"] == determined, found.reasons
+
+
+def test_the_combined_model_rises_and_falls_with_cores_and_streams() -> None:
+    axes = {"streams": STREAMS, "cores": [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]}
+    values = TRUTHS["usl"][0] | {"origins_contention": 0.0, "origins_coherency": 1e-9}
+    ds = measured(MODELS["usl"], values, axes, noise=0.02)
+    found = fit(MODELS["combined"], observe(ds), resamples=0)
+    surface = found.predict(ds).throughput
+    assert int(surface.sel(streams=16).argmax("cores")) not in (0, len(axes["cores"]) - 1)
+    assert int(surface.sel(cores=8).argmax("streams")) not in (0, len(STREAMS) - 1)
+    assert float(np.abs(surface / ds.throughput.isel(repetition=0) - 1).median()) < 0.1
+
+
 def test_parameters_with_the_same_effect_are_not_told_apart() -> None:
     def function(points: Any, one: float, other: float) -> Any:
         return one * other * points["streams"]

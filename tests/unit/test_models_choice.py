@@ -163,7 +163,7 @@ def test_what_was_saved_predicts(kept: Path) -> None:
 
 def test_a_file_of_another_format_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "models.json").write_text('{"format": 0}')
-    with pytest.raises(saved.SavedError, match=r"models\.json: no fits of format 2.*snakemake models"):
+    with pytest.raises(saved.SavedError, match=r"models\.json: no fits of format 3.*snakemake models"):
         saved.read(tmp_path / "models.json", MODELS)
 
 

@@ -212,6 +212,20 @@ def test_a_ladder_goes_from_end_to_end_in_few_steps(low: float, times: float, mo
         assert (steps == np.round(steps)).all()
 
 
+def test_what_was_measured_is_among_the_settings() -> None:
+    values = {"cores": (0.1, 0.2, 0.4), "streams": (1.0, 50.0, 77.0, 200.0)}
+    domain = Domain({"cores": (0.1, 0.4), "streams": (1.0, 200.0), "rtt": (2.0, 80.0)}, {}, {}, values)
+    for reach in (1.0, 4.0):
+        found = candidates(domain, {"rtt": 20.0}, reach)
+        for name, measured in values.items():
+            assert set(measured) <= set(found[name])
+    assert candidates(domain, {"rtt": 20.0})["cores"].max() == 0.4
+    # A model that says of 0.2 cores what was measured there recommends them, and not a little more.
+    found = plan(Known(spread=0.0, domain=domain), 0.2, 0.8, rtt=2.0).cheapest
+    assert found is not None
+    assert found["cores"] == 0.2
+
+
 def test_a_plan_is_the_same_after_json() -> None:
     for answer in (plan(Known(), 3, rtt=20, cores=[4, None]), plan(Known(), 4.9, rtt=20, tool="curl")):
         text = json.dumps(answer.to_dict(), allow_nan=False)

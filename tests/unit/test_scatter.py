@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import json
+from random import Random
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep.models.scatter import BAND, Scatter
+from scipy import stats
+from tpcsweep.models.scatter import BAND, Scatter, log_ratio
 
 LEVELS = (np.arange(1000) + 0.5) / 1000
 
@@ -17,35 +20,56 @@ def test_a_full_path_keeps_its_narrow_scatter_beside_slow_cells_that_stall() -> 
     generator = np.random.default_rng(0)
     fitted = np.repeat([0.1, 1.0], 5 * BAND)
     spread = np.where(fitted < 0.5, 0.5, 0.02)
-    scatter = Scatter.of(fitted * np.exp(spread * generator.standard_normal(fitted.size)), fitted)
-    slow, full = np.log(scatter.factors(LEVELS, np.array([0.1, 1.0]))).std(axis=0)
+    scatter = Scatter.of(spread * generator.standard_normal(fitted.size), fitted)
+    slow, full = scatter.residuals(LEVELS, np.array([0.1, 1.0])).std(axis=0)
     assert 0.4 < slow < 0.6
     assert 0.015 < full < 0.025
 
 
 def test_between_bands_it_changes_evenly() -> None:
     scatter = Scatter(np.log([0.1, 1.0]), np.array([np.linspace(-1, 1, 100), np.zeros(100)]))
-    middle = scatter.factors(np.array([0.995]), np.array([np.sqrt(0.1)]))
-    assert np.isclose(np.log(middle[0, 0]), 0.5)
-    beyond = scatter.factors(np.array([0.995]), np.array([1e-3, 50.0]))
-    assert np.allclose(np.log(beyond[0]), [1.0, 0.0])
+    middle = scatter.residuals(np.array([0.995]), np.array([np.sqrt(0.1)]))
+    assert np.isclose(middle[0, 0], 0.5)
+    beyond = scatter.residuals(np.array([0.995]), np.array([1e-3, 50.0]))
+    assert np.allclose(beyond[0], [1.0, 0.0])
 
 
-def test_few_cells_are_one_band_widened_by_what_the_fit_used_up() -> None:
-    fitted = np.linspace(0.1, 1.0, 20)
-    measured = fitted * np.exp(np.tile([-0.1, 0.1], 10))
-    assert np.isclose(np.abs(np.log(Scatter.of(measured, fitted).factors(LEVELS, fitted))).max(), 0.1)
-    widened = Scatter.of(measured, fitted, unknowns=10)
-    assert len(widened.at) == 1
-    assert np.isclose(np.abs(np.log(widened.factors(LEVELS, fitted))).max(), 0.1 * np.sqrt(2))
+@given(st.lists(st.integers(1, 3 * BAND), min_size=1, max_size=6), st.randoms())
+def test_the_order_of_rows_makes_no_difference(sizes: list[int], random: Random) -> None:
+    """Rows of the same prediction are not shared out among bands by where they stand."""
+    fitted = np.repeat(np.arange(1.0, len(sizes) + 1), sizes)
+    residuals = np.linspace(-1, 1, fitted.size)  # as if runs with other luck came one after another
+    order = np.array(random.sample(range(fitted.size), fitted.size))
+    one, other = Scatter.of(residuals, fitted), Scatter.of(residuals[order], fitted[order])
+    assert np.allclose(one.quantiles, other.quantiles)
+    assert np.allclose(one.at, other.at)
+    assert len(one.at) <= max(1, fitted.size // BAND)
+
+
+@pytest.mark.parametrize("count", [10, BAND, 200])
+def test_one_more_residual_is_inside_as_often_as_it_should(count: int) -> None:
+    generator = np.random.default_rng(0)
+    inside = []
+    for _ in range(400):
+        scatter = Scatter.of(generator.standard_normal(count), np.ones(count), count - 1)
+        low, high = scatter.residuals(np.array([0.025, 0.975]), np.ones(1))[:, 0]
+        inside.append(np.mean(np.abs(stats.norm.cdf([low, high]) - 0.5)) * 2)
+    assert 0.93 < np.mean(inside) < 0.97
+
+
+def test_few_degrees_of_freedom_widen_the_tails() -> None:
+    residuals, fitted = np.linspace(-1, 1, 20), np.ones(20)
+    ends = np.array([0.025, 0.975])
+    many, few = (Scatter.of(residuals, fitted, freedom).residuals(ends, np.ones(1)) for freedom in (1e6, 4))
+    assert np.allclose(few / many, stats.t.ppf(0.975, 4) / stats.norm.ppf(0.975), rtol=1e-3)
 
 
 @given(st.lists(st.tuples(st.floats(0, 1e3), st.floats(0, 1e3)), min_size=1, max_size=150))
 def test_it_is_finite_in_order_and_survives_json(cells: list[tuple[float, float]]) -> None:
     throughput, fitted = np.array(cells).T
-    scatter = Scatter.of(throughput, fitted)
+    scatter = Scatter.of(log_ratio(throughput, fitted), fitted)
     kept = Scatter.from_dict(json.loads(json.dumps(scatter.to_dict())))
-    factors = kept.factors(LEVELS[::50], fitted)
-    assert np.isfinite(factors).all()
-    assert (np.diff(factors, axis=0) >= 0).all()
-    assert np.allclose(factors, scatter.factors(LEVELS[::50], fitted), rtol=1e-2)
+    off = kept.residuals(LEVELS[::50], fitted)
+    assert np.isfinite(off).all()
+    assert (np.diff(off, axis=0) >= -1e-9).all()
+    assert np.allclose(off, scatter.residuals(LEVELS[::50], fitted), atol=1e-2)

@@ -54,6 +54,8 @@ class Parameter:
     """Axes that must have several values, or no data can tell this parameter from others."""
     neutral: float | None = None
     """Where it takes no effect: it is held there when a needed axis has one value."""
+    absorbed: bool = False
+    """Whether another parameter is meant to stand for its effect where it is held."""
 
     def to_unit(self, value: Floats | float) -> Floats:
         """Map [low, high] to [0, 1], by the logarithm where that is the scale."""

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import stats
+from scipy import linalg, stats
 
 from tpcsweep.extras import require
 from tpcsweep.models.base import Floats, Points
 from tpcsweep.models.observations import Observations
 from tpcsweep.models.places import Domain, Predictor, levels
+from tpcsweep.models.scatter import Scatter
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -75,7 +76,11 @@ class GaussianProcess(Predictor):
     regressor: Any
     features: Features
     noise: float
-    """Standard deviation of one more measurement about the surface, Gbit/s."""
+    """Standard deviation of the mean of a point's repetitions about the surface, Gbit/s, besides their errors."""
+    single: float
+    """Standard deviation of one more measurement about the surface, Gbit/s, as the errors have it."""
+    scatter: Scatter
+    """Of single measurements, each from the surface without its point, in deviations that the process gives them."""
     name = NAME
 
     def surface(self, points: Points | pd.DataFrame) -> tuple[Floats, Floats]:
@@ -98,14 +103,15 @@ class GaussianProcess(Predictor):
 
     def draws(self, points: Points | pd.DataFrame, count: int = 200, seed: int = 0) -> Floats:
         middle, spread = self.surface(points)
-        normal = stats.norm.ppf(levels(count, seed))[:, None]
-        return np.asarray(np.maximum(middle + np.hypot(spread, self.noise) * normal, 0.0))
+        off = self.scatter.residuals(levels(count, seed), middle)
+        return np.asarray(np.maximum(middle + np.hypot(spread, self.single) * off, 0.0))
 
 
 def fit_process(observations: Observations, *, seed: int = 0) -> GaussianProcess:
     """Fit a Gaussian process with a Matérn 5/2 kernel, a length for each axis (Rasmussen, Williams 2006).
 
-    Repetitions are averaged first. Lengths are learned by maximum likelihood from at most 300 points.
+    It is fitted to the median of each point's repetitions. Lengths are learned by maximum likelihood from at most 300
+    points. How far single measurements lie from it is seen where each point is left out.
 
     Raises:
         ValueError: for observations without an axis.
@@ -129,7 +135,7 @@ def fit_process(observations: Observations, *, seed: int = 0) -> GaussianProcess
     counts = groups.size().to_numpy()
     rows = features(frame)
     inputs = np.array([rows[cells].mean(axis=0) for cells in groups.indices.values()])
-    outputs = groups["throughput"].mean().to_numpy(float)
+    outputs = groups["throughput"].median().to_numpy(float)
     errors = groups["error"].mean().to_numpy(float) / np.sqrt(counts)
     generator = np.random.default_rng(seed)
     held = _some(len(outputs), _HOLD, generator)
@@ -152,7 +158,26 @@ def fit_process(observations: Observations, *, seed: int = 0) -> GaussianProcess
             first.kernel_, alpha=(errors / scale) ** 2, optimizer=None, **settings
         ).fit(inputs, outputs)
     noise = math.sqrt(float(last.kernel_.k2.noise_level)) * scale
-    return GaussianProcess(last, features, noise, domain=Domain.of(observations))
+    repeated = float(groups["throughput"].var().mean())  # NaN without repetitions
+    single = math.sqrt(noise**2 + (repeated if math.isfinite(repeated) else float(np.mean(errors**2))))
+    cells = list(groups.indices.values())
+    place, row = np.repeat(np.arange(len(held)), counts[held]), np.concatenate([cells[at] for at in held])
+    middle, spread = _without_each(last, outputs)
+    inner = np.sqrt(np.maximum(spread**2 - noise**2 - errors**2, 0.0))
+    off = (observations.throughput[row] - middle[place]) / np.hypot(inner, single)[place]
+    scatter = Scatter.of(off, np.maximum(middle, 0.0)[place], len(held) - 1)
+    return GaussianProcess(last, features, noise, single, scatter, domain=Domain.of(observations))
+
+
+def _without_each(regressor: Any, outputs: Floats) -> tuple[Floats, Floats]:
+    """Give what a regressor says of each of the outputs that it was fitted to, without it: mean and deviation.
+
+    Source:
+        C. E. Rasmussen, C. K. I. Williams, Gaussian Processes for Machine Learning, 2006, section 5.4.2
+    """
+    inverse = np.diag(linalg.cho_solve((regressor.L_, True), np.eye(len(outputs))))
+    scale = float(outputs.std()) or 1.0
+    return outputs - scale * np.ravel(regressor.alpha_) / inverse, scale / np.sqrt(inverse)
 
 
 def _some(count: int, most: int, generator: np.random.Generator) -> NDArray[np.int64]:

@@ -33,6 +33,8 @@ def _combined(
     per_core: float,
     instance: float,
     contention: float,
+    crowding: float,
+    coherency: float,
     client: float,
     efficiency: float,
     sharpness: float,
@@ -40,7 +42,10 @@ def _combined(
     rtt = points["rtt"] + base
     streams, origins, inside = points["streams"], points["origins"], points["tcp_streams"]
     path = efficiency * points["bandwidth"]
-    origin = 1 / (1 / (per_core * points["cores"] / origins) + 1 / instance)
+    # As N cores by the Universal Scalability Law: beyond 1/√γ of them, one more takes more than it brings.
+    each = points["cores"] / origins
+    beyond = np.where(np.isfinite(each), np.maximum(each - 1, 0.0), 0.0)
+    origin = 1 / (1 / (per_core * each) + 1 / instance + coherency * beyond / per_core)
     # What one transfer reaches once it runs: of several connections each waits between its ranges.
     connection = np.minimum(
         window_rate(window * points["tcp_buffer"], rtt), mathis_rate(points, rtt, background)
@@ -56,8 +61,11 @@ def _combined(
     busy = origins * -np.expm1(streams * np.log1p(-1 / np.maximum(origins, 1 + 1e-9)))
     servers = busy * origin
     overload = np.maximum(demand / servers - 1, 0.0)
+    crowd = np.maximum(streams / origins - 1, 0.0)
     files = client * points["file_size"] * GBIT_PER_MS * 1e-3
-    return soft_minimum((demand, servers / (1 + contention * overload), path, files), sharpness)
+    return soft_minimum(
+        (demand, servers / (1 + contention * overload + crowding * crowd), path, files), sharpness
+    )
 
 
 def soft_minimum(limits: tuple[Floats, ...], sharpness: float) -> Floats:
@@ -74,8 +82,9 @@ MODEL = Model(
     name="combined",
     title="Soft minimum of all limits",
     formula=r"\left(D^{-q} + X^{-q} + (\eta C)^{-q} + (\lambda S)^{-q}\right)^{-1/q},\; "
-    r"D = \frac{n}{1/r + t/S},\; X = \frac{m x}{1 + \beta \max(0, D/mx - 1)},\; "
-    r"x = \left(\frac{o}{\kappa c} + \frac{1}{\Omega}\right)^{-1},\; m = o - o\,(1 - 1/o)^n,\; "
+    r"D = \frac{n}{1/r + t/S},\; X = \frac{m x}{1 + \beta \max(0, D/mx - 1) + \delta \max(0, n/o - 1)},\; "
+    r"x = \left(\frac{o}{\kappa c} + \frac{1}{\Omega} + \frac{\gamma}{\kappa} \max(0, c/o - 1)\right)^{-1},\; "
+    r"m = o - o\,(1 - 1/o)^n,\; "
     r"r = \min\left(\frac{w B}{R'}, \frac{\mathrm{MSS}}{R'}\sqrt{\frac{3}{2p'}}, x, \eta C\right),\; "
     r"t = t_0 + R'\left(h + h'\,[o > 1] + \log_2\left(1 + \frac{r R'}{10\,\mathrm{MSS}}\right)\right)",
     source="this project, 2026, from the window limit, Mathis and others 1997, slow start as in N. Cardwell, "
@@ -85,11 +94,12 @@ MODEL = Model(
         *("file_size", "tcp_buffer", "bandwidth", "loss", "mtu"),
     ),
     parameters=(
-        # With one file size these four all say how long a file takes: two are held, and two hold all of it.
-        replace(BASE, needs=("rtt", "file_size"), neutral=None),
-        replace(WINDOW, needs=("rtt", "file_size")),
-        # Without a loss that varies this is another name of the window.
-        replace(BACKGROUND, guess=1e-6, needs=("rtt", "loss"), neutral=1e-10),
+        # With one file size handshakes and setup below say how long a file takes, as these two do: those are held, and
+        # what the fit with other values of them would make of these two is in their intervals.
+        replace(BASE, neutral=None),
+        WINDOW,
+        # Without a loss that varies this is another name of the window, which is what congestion leaves of the buffer.
+        replace(BACKGROUND, guess=1e-6, needs=("rtt", "loss"), neutral=1e-10, absorbed=True),
         _rtts("handshakes", "h: RTTs of a transfer before its data", "file_size"),
         _rtts(
             "redirection",
@@ -110,6 +120,28 @@ MODEL = Model(
         Parameter("per_core", "Gbit/s", "κ: throughput of a core", 1e-2, 1e3, 2.0, "log", ("cores",)),
         Parameter("instance", "Gbit/s", "Ω: largest throughput of an origin", 1e-2, 1e4, 30.0, "log"),
         Parameter("contention", "1", "β: what streams beyond the origins' capacity cost", 0.0, 2.0, 0.05),
+        Parameter(
+            "crowding",
+            "1",
+            "δ: what each further stream of an origin costs it",
+            1e-6,
+            1.0,
+            1e-3,
+            "log",
+            ("streams",),
+            1e-6,
+        ),
+        Parameter(
+            "coherency",
+            "1",
+            "γ: what each pair of an origin's cores costs",
+            1e-9,
+            1.0,
+            1e-4,
+            "log",
+            ("cores",),
+            1e-9,
+        ),
         Parameter(
             "client",
             "1/s",

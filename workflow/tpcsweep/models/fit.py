@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from tpcsweep.files import number
 from tpcsweep.models.base import Floats, Model, Parameter, Points
 from tpcsweep.models.observations import Observations, complete
 from tpcsweep.models.places import Domain, Predictor, levels
-from tpcsweep.models.scatter import Scatter
+from tpcsweep.models.scatter import Scatter, log_ratio
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -40,6 +41,8 @@ _EDGE = 2e-3  # of the range: nearer to a bound is at it
 _FLAT = 1e-6  # influence of a parameter over its whole range, relative to that of the most influential
 _SINGULAR = 1e-5  # smallest singular value of the scaled Jacobian, relative to the largest
 _ALIKE = 0.98  # correlation from which two parameters are one
+_AWAY = (0.03, 0.06, 0.12, 0.25, 0.5, 1.0)  # shares of the way to a bound at which what is held is tried
+_AS_GOOD = 1.92  # half of the 95 % quantile of χ² with one degree of freedom
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class Fit(Predictor):
     model: Model
     values: Mapping[str, float]
     low: Mapping[str, float]
-    """Lower ends of the 95 % intervals of the parameters."""
+    """Lower ends of the 95 % intervals of the parameters: by the bootstrap, and by what the data do not say."""
     high: Mapping[str, float]
     determined: Mapping[str, bool]
     reasons: Mapping[str, str]
@@ -89,8 +92,8 @@ class Fit(Predictor):
 
     def draws(self, points: Points | pd.DataFrame, count: int = 200, seed: int = 0) -> Floats:
         # Each draw has the parameters of one resample, and one quantile of the scatter of cells at all points.
-        factors = self.scatter.factors(levels(count, seed), self.estimate(points))
-        return np.asarray(self._rates(points, count) * factors)
+        off = self.scatter.residuals(levels(count, seed), self.estimate(points))
+        return np.asarray(self._rates(points, count) * np.exp(off))
 
     def _rates(self, points: Points | pd.DataFrame, count: int) -> Floats:
         """Throughput of so many resamples: resamples × points."""
@@ -199,7 +202,9 @@ def fit(
     if resamples and len(samples) < 0.9 * resamples:
         problems.append(f"{resamples - len(samples)} of {resamples} resamples could not be fitted")
     low, high = _percentiles(values, samples)
-    reasons = _undetermined(problem, units, samples)
+    if resamples:
+        low, high = _widened(low, high, problem.alternatives(units, scale, seed))
+    reasons = _undetermined(problem, units, low, high)
     aicc, bic = _information(residuals, observations.error_at(estimate), unknowns)
     return Fit(
         model=model,
@@ -210,7 +215,7 @@ def fit(
         reasons=reasons,
         correlations=_correlations(model.parameters, samples),
         samples=samples,
-        scatter=Scatter.of(observations.throughput, estimate, unknowns),
+        scatter=_scatter(observations.throughput, estimate, unknowns),
         residuals=residuals,
         observed=count,
         aicc=aicc,
@@ -282,6 +287,42 @@ class _Problem:
         except (ValueError, np.linalg.LinAlgError):
             return None
 
+    def alternatives(self, units: Floats, scale: float, seed: int) -> list[dict[str, float]]:
+        """Give the free parameters of fits with other values of what is held, as far as they are as good.
+
+        One is the best with everything free. For the others each held parameter is moved in steps towards its bounds,
+        until all others, fitted anew, cannot make up for it.
+        """
+        best = self.solve(units, scale, 1)
+        loose = tuple(one for one in self.model.parameters if one.name in self.held and not one.absorbed)
+        if best is None or not loose:
+            return []
+        limit = float(best.cost) + _AS_GOOD * scale**2
+        found = []
+
+        def tried(problem: _Problem, solution: Any) -> bool:
+            good = solution is not None and solution.cost <= limit
+            if good:
+                values = problem.values(solution.x)
+                found.append({one.name: values[one.name] for one in self.free})
+            return good
+
+        freed = replace(self, free=self.free + loose)
+        if optimum := freed.search(seed, None):
+            tried(freed, freed.solve(optimum[0], scale, 50, 1e-5))
+        for moving, end in itertools.product(loose, (0.0, 1.0)):
+            others = tuple(one for one in loose if one is not moving)
+            start = np.concatenate([units, [float(one.to_unit(self.held[one.name])) for one in others]])
+            place = float(moving.to_unit(self.held[moving.name]))
+            for share in _AWAY if place != end else ():
+                value = float(moving.from_unit(place + share * (end - place)))
+                problem = replace(self, free=self.free + others, held={**self.held, moving.name: value})
+                solution = problem.solve(start, scale, 50, 1e-5)
+                if not tried(problem, solution):
+                    break
+                start = solution.x
+        return found
+
     def search(self, seed: int, start: Mapping[str, float] | None) -> tuple[Floats, float, bool] | None:
         """Give the optimum, the scale of its residuals and whether it converged."""
         guess = np.array([float(parameter.to_unit(parameter.guess)) for parameter in self.free])
@@ -309,6 +350,23 @@ class _Problem:
         cube = stats.qmc.Sobol(len(guess), seed=seed).random(_SCREENED)
         costs = [float(np.median(np.abs(self.residuals(units)))) for units in cube]
         return [cube[at] for at in np.argsort(costs, kind="stable")[: _STARTS - 1]]
+
+
+def _scatter(throughput: Floats, estimate: Floats, unknowns: int) -> Scatter:
+    """Log ratios of measured to fitted, widened by the degrees of freedom that the fit used up."""
+    freedom = len(throughput) - unknowns
+    off = log_ratio(throughput, estimate) * math.sqrt(len(throughput) / freedom)
+    return Scatter.of(off, estimate, freedom)
+
+
+def _widened(
+    low: Mapping[str, float], high: Mapping[str, float], alternatives: Sequence[Mapping[str, float]]
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Intervals that hold what else may be so."""
+    return (
+        {name: min([end, *(other.get(name, end) for other in alternatives)]) for name, end in low.items()},
+        {name: max([end, *(other.get(name, end) for other in alternatives)]) for name, end in high.items()},
+    )
 
 
 def _scale(residuals: Floats) -> float:
@@ -350,21 +408,23 @@ def _drawer(frame: pd.DataFrame) -> tuple[str, Callable[[np.random.Generator], N
     return ("deployments" if many else "cells"), draw
 
 
-def _undetermined(problem: _Problem, units: Floats, samples: Floats) -> dict[str, str]:
-    """Give the reason for each parameter that is not determined, by the bootstrap: resamples × parameters."""
+def _undetermined(
+    problem: _Problem, units: Floats, low: Mapping[str, float], high: Mapping[str, float]
+) -> dict[str, str]:
+    """Give the reason for each parameter that is not determined, by its interval."""
     values, jacobian = problem.values(units), problem.jacobian(units)
     reasons: dict[str, str] = {}
     same = _indistinguishable(jacobian)
     norms = {name: float(np.linalg.norm(column)) for name, column in jacobian.items()}
     largest = max(norms.values(), default=0.0)
-    for parameter, column in zip(problem.model.parameters, samples.T, strict=True):
+    for parameter in problem.model.parameters:
         name = parameter.name
         if lacking := [axis for axis in parameter.needs if axis not in problem.observations.axes]:
             end = f": held at {parameter.neutral:g}" if name in problem.held else ""
             reasons[name] = f"the data have one value of {' and of '.join(lacking)}{end}"
         elif norms[name] <= _FLAT * largest:
             reasons[name] = "it makes no difference to any measured cell"
-        elif reason := _at_bound(parameter, values[name]) or _too_wide(parameter, column):
+        elif reason := _at_bound(parameter, values[name]) or _too_wide(parameter, low[name], high[name]):
             reasons[name] = reason
         elif name in same:
             reasons[name] = f"it cannot be told from {' and '.join(same[name])}"
@@ -378,10 +438,9 @@ def _at_bound(parameter: Parameter, value: float) -> str:
     return f"it is at its upper bound, {parameter.high:g}" if unit > 1 - _EDGE else ""
 
 
-def _too_wide(parameter: Parameter, samples: Floats) -> str:
-    if len(samples) < 10:
+def _too_wide(parameter: Parameter, low: float, high: float) -> str:
+    if math.isnan(low):
         return ""
-    low, high = np.percentile(samples, [2.5, 97.5])
     if parameter.scale == "log" and high > _FACTOR * low:
         return f"its interval spans a factor of {high / low:.2g}"
     unit = parameter.to_unit(np.array([low, high]))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +24,9 @@ from tpcsweep.variables import Variable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+MOST_VALUES = 48
+"""More values on an axis than these were measured rather than set, and none of them is one to choose."""
+
 
 @dataclass(frozen=True)
 class Domain:
@@ -32,10 +35,13 @@ class Domain:
     ranges: Mapping[str, tuple[float, float]]
     words: Mapping[str, tuple[str, ...]]
     fixed: Mapping[str, float]
+    values: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """What was measured on each axis of numbers, ascending, where these are no more than `MOST_VALUES`."""
 
     @classmethod
     def of(cls, observations: Observations) -> Domain:
         frame, points = observations.frame, observations.points
+        values = {name: tuple(sorted(set(frame[name]))) for name in observations.numeric}
         return cls(
             {name: (float(frame[name].min()), float(frame[name].max())) for name in observations.numeric},
             observations.words,
@@ -44,6 +50,7 @@ class Domain:
                 for name, values in points.items()
                 if name in Parameters.model_fields and name not in observations.axes
             },
+            {name: measured for name, measured in values.items() if len(measured) <= MOST_VALUES},
         )
 
     def filled(self, points: Points | pd.DataFrame, axes: Sequence[str]) -> dict[str, Any]:
@@ -79,6 +86,7 @@ class Domain:
             "ranges": {name: [_text(low), _text(high)] for name, (low, high) in self.ranges.items()},
             "words": {name: list(values) for name, values in self.words.items()},
             "fixed": {name: _text(value) for name, value in self.fixed.items()},
+            "values": {name: list(map(_text, values)) for name, values in self.values.items()},
         }
 
     @classmethod
@@ -87,6 +95,7 @@ class Domain:
             {name: (float(low), float(high)) for name, (low, high) in content["ranges"].items()},
             {name: tuple(values) for name, values in content["words"].items()},
             {name: float(value) for name, value in content["fixed"].items()},
+            {name: tuple(map(float, values)) for name, values in content["values"].items()},
         )
 
 

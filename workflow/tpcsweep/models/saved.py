@@ -14,7 +14,7 @@ from tpcsweep.models.base import Model
 from tpcsweep.models.choice import Choice
 from tpcsweep.models.fit import Fit
 
-FORMAT = 2
+FORMAT = 3
 
 
 class SavedError(ValueError):

@@ -33,10 +33,10 @@ _COUNTS = ("origins", "streams")
 
 
 def candidates(domain: Domain, fixed: Given, reach: float = 1.0) -> pd.DataFrame:
-    """Give all settings to look at, cheapest first, with what is fixed.
+    """Give all settings to look at, cheapest first, with what is fixed: what was measured is among them.
 
     Args:
-        domain: the ranges of the data.
+        domain: the ranges of the data, and the values in them.
         fixed: the parameters that were given.
         reach: how many times the largest value of the data is the largest to look at.
 
@@ -108,7 +108,8 @@ def _knob(name: str, domain: Domain, fixed: Given, reach: float) -> NDArray[np.f
         low, high = domain.ranges[name]
         whole = name in _COUNTS or (low.is_integer() and high.is_integer())
         most = _FEW if reach > 1 else _WHOLE if whole else _PARTS
-        return ladder(low, high * reach, most, whole=whole)
+        steps = ladder(low, high * reach, most, whole=whole)
+        return np.unique([*steps, *domain.values.get(name, ())])
     return np.array([domain.fixed.get(name, UNSAID[name])])
 
 

@@ -154,10 +154,10 @@ def plan(
 ) -> Plan:
     """Find the cheapest setting with which one measurement reaches the target with the probability.
 
-    Cheaper is fewer cores, then fewer origins, then fewer streams. Searched are the ranges of
-    the data: whole numbers, thinned where there are many, and cores in steps of some percent where the data have parts
-    of a core. Where no setting reaches the target, up to four times the largest values are searched too, and kept apart
-    in `beyond`.
+    Cheaper is fewer cores, then fewer origins, then fewer streams. Searched are the ranges of the data, with every
+    value measured: whole numbers, thinned where there are many, and cores in steps of some percent where the data
+    have parts of a core. Where no setting reaches the target, up to four times the largest values are searched too, and
+    kept apart in `beyond`.
 
     Args:
         model: a fit, or the Gaussian process.

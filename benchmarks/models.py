@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How well models predict what they were not fitted to, and how often their intervals hold it.
+
+python -m benchmarks.models wan FILE        a run of the WAN study of 2020, from its other two
+python -m benchmarks.models usl             a surface that rises and falls, made up, without intervals
+python -m benchmarks.models scores DATASET  cells left out, as `snakemake models` does
+
+FILE is the study's table. No machine is measured on.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+import yaml
+from numpy.typing import NDArray
+from tpcsweep.configuration.imports import Import
+from tpcsweep.importing.outside import bring
+from tpcsweep.models import MODELS, Observations, Predictor, choose, fit, fit_process, observe
+
+ROOT = Path(__file__).resolve().parents[1]
+Fitter = Callable[[Observations], Predictor]
+
+
+def fitters() -> Iterator[tuple[str, Fitter]]:
+    """Everything that can be fitted, by name."""
+    for name, model in MODELS.items():
+        yield name, partial(fit, model)
+    yield "gaussian_process", fit_process
+
+
+def wan(file: str) -> None:
+    """Leave out each run in turn; NaN where a model could not be fitted."""
+    settings = Import.model_validate(
+        yaml.safe_load((ROOT / "config/imports/nrp-wan-2020.yaml").read_text(encoding="utf-8"))
+    )
+
+    def rows(condition: str) -> Observations:
+        chosen = settings.model_copy(update={"where": condition})
+        return observe(bring(chosen, Path(file), "wan").summary)
+
+    print("| left out | by | median error | in the 95 % interval |\n|---|---|---|---|")
+    for run in (1, 2, 3):
+        others, held = rows(f"run != {run}"), rows(f"run == {run}")
+        for name, fitter in fitters():
+            show(f"run {run}, {len(held)} rows", name, fitter(others), held.frame, held.throughput)
+
+
+def usl() -> None:
+    """Fit to a surface with three repetitions and 5 % noise, and ask at its points and between them."""
+    values = {
+        "rate": 0.5,
+        "streams_contention": 0.1,
+        "streams_coherency": 2e-3,
+        "cores_contention": 0.05,
+        "cores_coherency": 5e-3,
+    }
+    streams, cores = np.array([1, 2, 4, 8, 16, 32, 64]), np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
+    frame = grid(streams, cores)
+    between = grid(np.array([3, 6, 12, 24, 48]), np.sqrt(cores[1:] * cores[:-1]))
+    others = {"origins_contention": 0.0, "origins_coherency": 1e-9}
+
+    def truth(points: pd.DataFrame) -> NDArray[np.float64]:
+        columns = {name: points[name].to_numpy(float) for name in ("streams", "cores")}
+        fixed = {"tcp_streams": np.ones(len(points)), "origins": np.ones(len(points))}
+        return MODELS["usl"](columns | fixed, values | others)
+
+    noise = 1 + 0.05 * np.random.default_rng(0).standard_normal((3, len(frame)))
+    throughput = (truth(frame) * noise).reshape(3, len(streams), len(cores))
+    dims = ("repetition", "streams", "cores")
+    coordinates = {"repetition": [1, 2, 3], "streams": streams, "cores": cores}
+    observations = observe(
+        xr.Dataset({"throughput": (dims, throughput)}, coordinates).transpose(*dims[1:], dims[0])
+    )
+    print("| asked | by | median error | in the 95 % interval |\n|---|---|---|---|")
+    for name, fitter in fitters():
+        found = fitter(observations)
+        for where, points in (("measured", frame), ("between", between)):
+            again = truth(points) * (1 + 0.05 * np.random.default_rng(1).standard_normal(len(points)))
+            show(where, name, found, points, again)
+
+
+def grid(streams: NDArray[np.int64], cores: NDArray[np.float64]) -> pd.DataFrame:
+    """Every pair."""
+    return pd.DataFrame(list(itertools.product(streams, cores)), columns=["streams", "cores"])
+
+
+def show(
+    about: str, name: str, found: Predictor, points: pd.DataFrame, measured: NDArray[np.float64]
+) -> None:
+    """Print a line: how far off the predictions are, and how many measurements lie in their intervals."""
+    axes = [*found.domain.ranges, *found.domain.words]
+    answer = found.predict(points[axes])
+    off = np.abs(answer["throughput"].to_numpy() / measured - 1)
+    inside = (measured >= answer["throughput_low"]) & (measured <= answer["throughput_high"])
+    print(f"| {about} | `{name}` | {np.median(off):.3f} | {100 * float(inside.mean()):.0f} % |", flush=True)
+
+
+def scores(path: str) -> None:
+    """Cross-validate everything."""
+    observations = observe(xr.load_dataset(path))
+    found = choose(MODELS, observations, {})
+    print(
+        f"{path}: {len(observations)} rows\n\n| model | fitted | score | tied | skill |\n|---|---|---|---|---|"
+    )
+    for row in found.scores.to_dict("records"):
+        tied = "yes" if row["tied"] else ""
+        print(f"| `{row['model']}` | {row['fitted']} | {row['score']:.4g} | {tied} | {row['skill']:.2f} |")
+    print(f"\nbest: {found.best}", *found.problems, sep="\n")
+
+
+def main() -> None:
+    """Print what was asked for."""
+    commands = {"wan": wan, "usl": usl, "scores": scores}
+    name, *rest = sys.argv[1:]
+    commands[name](*rest)
+
+
+if __name__ == "__main__":
+    main()
