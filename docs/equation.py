@@ -41,6 +41,8 @@ SYMBOLS = {
     "redirection": "h′",
     "setup": "t₀",
     "contention": "β",
+    "crowding": "δ",
+    "coherency": "γ",
     "sharpness": "q",
     "base": "R₀",
     "client": "λ",

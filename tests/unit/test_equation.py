@@ -32,6 +32,8 @@ CONSTANTS = {
     "per_core": 5.0,
     "instance": 40.0,
     "contention": 0.05,
+    "crowding": 2e-3,
+    "coherency": 1e-3,
     "client": 50.0,
     "efficiency": 0.97,
     "sharpness": 4.0,

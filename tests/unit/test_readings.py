@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.linux.counters import machine, retransmits
+from tpcsweep.measure.limits import means
 from tpcsweep.measure.readings import Reading, Sampler, goodput, series
 
 from tests.support.readings import ZERO
@@ -42,6 +43,21 @@ def test_rates_come_of_differences() -> None:
     assert found["resent"] == [pytest.approx(0.001)]
     assert found["source_thread"] == [0.75]
     assert math.isnan(found["rtt_loaded"][0])
+
+
+def test_where_the_machines_clock_has_not_ticked_its_shares_are_unknown() -> None:
+    # Then others' CPU was what the deployment used, taken from nothing, over nothing: minus seven million.
+    ticks = {0.0: (0.0, 0.0, 0.0), 0.02: (0.0, 0.0, -0.007), 0.04: (0.04, 0.04, 0.026)}
+    found = series(
+        [
+            ZERO._replace(time=time, machine_total=total, machine_busy=busy, machine_others=others)
+            for time, (total, busy, others) in ticks.items()
+        ],
+        0.02,
+    )
+    assert np.isnan(found["machine_others"]).tolist() == [True, False]
+    assert means(found, 0)["machine_others"] == pytest.approx(0.033 / 0.04)
+    assert means(found, 0)["machine_cpu"] == pytest.approx(1.0)
 
 
 def test_a_single_reading_gives_empty_series() -> None:

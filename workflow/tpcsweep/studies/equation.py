@@ -87,21 +87,33 @@ def _with(
     count: int, each: float, target: float, path: Path, constants: Mapping[str, float]
 ) -> Needed | None:
     """What it takes with so many origins; None where these have not so much."""
-    busy = float(count)
+    busy, crowd = float(count), 0.0
     for _ in range(_ROUNDS):
-        origin = each / busy
+        origin = each * (1 + constants["crowding"] * crowd) / busy
         if origin >= constants["instance"]:
             return None
         stream = _stream(origin, path, constants, count)
         streams = math.ceil(each / stream - 1e-9)
         # Streams that fall on origins by chance leave some without any.
         at_work = count * -math.expm1(streams * math.log1p(-1 / count)) if count > 1 else 1.0
-        if math.isclose(at_work, busy):
+        further = max(streams / count - 1, 0.0)
+        if math.isclose(at_work, busy) and further == crowd:
             break
-        busy = at_work
-    cores = count / (constants["per_core"] * (1 / origin - 1 / constants["instance"]))
+        busy, crowd = at_work, further
+    cores = _cores(constants["per_core"] * (1 / origin - 1 / constants["instance"]), constants["coherency"])
+    if cores is None:
+        return None
     window = path.tcp_buffer or _window(origin, path, constants)
-    return Needed(streams, cores, count, window, stream, each / target)
+    return Needed(streams, count * cores, count, window, stream, each / target)
+
+
+def _cores(each: float, coherency: float) -> float | None:
+    """Cores c of an origin with 1/c + γ max(c − 1, 0) = `each`; None where γ, the `coherency`, lets no number do."""
+    if each >= 1:
+        return 1 / each
+    half = (coherency + each) / 2
+    inside = half**2 - coherency
+    return 1 / (half + math.sqrt(inside)) if inside >= 0 else None
 
 
 def _stream(origin: float, path: Path, constants: Mapping[str, float], origins: int) -> float:
