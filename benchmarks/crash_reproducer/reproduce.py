@@ -135,7 +135,7 @@ def running(server: Path, folder: Path, log: Path, slow: str) -> Iterator[subpro
     group = pwd.getpwnam(USER).pw_gid if user else None
     with log.open("wb") as file:
         process = subprocess.Popen(
-            [program, "-c", folder / "xrootd.cfg"],
+            [program, "-c", folder / "xrootd.cfg", "-s", folder / "admin" / "xrootd.pid"],
             cwd=folder / "admin",
             env=environment,
             user=user,
