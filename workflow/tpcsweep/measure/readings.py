@@ -101,8 +101,8 @@ def series(readings: list[Reading], interval: float) -> Series:
     Returns:
         `time` in s since the first reading, and the others by name, (samples,); `source_origin_cpu` and
         `destination_origin_cpu` are (origins, samples). Throughputs are Gbit/s, CPU is in cores, the machine's in
-        shares, NaN where its clock has not ticked, retransmits a count for each interval; `busy`, `rwnd_limited` and
-        `sndbuf_limited` are how many connections were so, on average over an interval.
+        shares of all CPU time, retransmits a count for each interval; `busy`, `rwnd_limited` and `sndbuf_limited` are how
+        many connections were so, on average over an interval.
     """
     columns = {
         name: np.array([getattr(reading, name) for reading in readings], dtype=float)
@@ -116,8 +116,8 @@ def series(readings: list[Reading], interval: float) -> Series:
         for name, column in columns.items()
         if name not in STATES
     }
-    # What the machine counts by ticks says nothing of an interval in which there was none.
-    total = np.where(step["machine_total"] > 0, step["machine_total"], np.nan)
+    # That of an interval is counted in ticks, of which a short one may have none: their mean is what it holds.
+    total = mean(step["machine_total"]) or math.nan
     return {
         "time": times[1:] - times[:1],
         "goodput": step["payload"] * GBIT / interval,
