@@ -101,8 +101,8 @@ def series(readings: list[Reading], interval: float) -> Series:
     Returns:
         `time` in s since the first reading, and the others by name, (samples,); `source_origin_cpu` and
         `destination_origin_cpu` are (origins, samples). Throughputs are Gbit/s, CPU is in cores, the machine's in
-        shares of all CPU time, retransmits a count for each interval; `busy`, `rwnd_limited` and `sndbuf_limited` are how
-        many connections were so, on average over an interval.
+        shares of all CPU time, retransmits a count for each interval; `busy`, `rwnd_limited` and `sndbuf_limited` are
+        how many connections were so, on average over an interval.
     """
     columns = {
         name: np.array([getattr(reading, name) for reading in readings], dtype=float)
