@@ -15,9 +15,9 @@ from pathlib import Path
 from unittest import mock
 
 from kubernetes import client, config
+from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.configuration.testbeds import Kubernetes
 from tpcsweep.measure.cell import measure
 from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.kubernetes import api, testbed

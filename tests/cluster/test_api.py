@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from kubernetes import client
-from tpcsweep.configuration.testbeds import Kubernetes
+from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.testbeds.kubernetes import api, leases, state
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError
 from tpcsweep.testbeds.kubernetes.metadata import CELLS, OWNER, SWEEP, Naming, selector

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from kubernetes import client
-from tpcsweep.configuration.testbeds import Kubernetes
+from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.testbeds.kubernetes import api, testbed
 from tpcsweep.testbeds.kubernetes.api import ClusterError
 

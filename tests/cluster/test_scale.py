@@ -21,8 +21,8 @@ from typing import Any
 import pytest
 import yaml
 from kubernetes.client import ApiException, V1ConfigMap
+from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.parameters import DeploymentParameters
-from tpcsweep.configuration.testbeds import Kubernetes
 from tpcsweep.linux import signals
 from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.kubernetes import api, leases, state, testbed, watch

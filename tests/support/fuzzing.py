@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from kubernetes.client import ApiClient
 from tpcsweep.configuration import bounds, checks, units
 from tpcsweep.configuration.imports import Axis, Column, Import
+from tpcsweep.configuration.kubernetes import Kubernetes, Pair, Paths, Placement
 from tpcsweep.configuration.loading import Configuration, Run, load, wanted
 from tpcsweep.configuration.parameters import Parameters, quantity
 from tpcsweep.configuration.physics import Estimate, Physics
@@ -29,7 +30,7 @@ from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.configuration.question import Question
 from tpcsweep.configuration.sides import DATASET, side
 from tpcsweep.configuration.sweep import Measurement, Sweep
-from tpcsweep.configuration.testbeds import Kubernetes, Netns, Pair, Paths, Placement, Simulation
+from tpcsweep.configuration.testbeds import Netns, Simulation
 from tpcsweep.importing import outside
 from tpcsweep.paths import link
 from tpcsweep.paths import plan as paths

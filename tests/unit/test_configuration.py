@@ -19,11 +19,12 @@ from rich.console import Console
 from tpcsweep.configuration import bounds, overview
 from tpcsweep.configuration.checks import require
 from tpcsweep.configuration.imports import Axis, Import
+from tpcsweep.configuration.kubernetes import Kubernetes, Pair, Paths, Placement
 from tpcsweep.configuration.loading import ConfigurationError, Run, load, wanted
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.schemas import FOLDER, schemas
 from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.configuration.testbeds import Kubernetes, Netns, Pair, Paths, Placement, Simulation
+from tpcsweep.configuration.testbeds import Netns, Simulation
 from tpcsweep.configuration.units import Dimension, Quantity, show
 from tpcsweep.testbeds.netns.limits import check, this_machine
 from tpcsweep.tools import TOOLS

@@ -14,9 +14,10 @@ import yaml
 from rich.console import Console
 from tpcsweep.configuration import overview
 from tpcsweep.configuration.checks import check, require
+from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.loading import Configuration, ConfigurationError, load, wanted
 from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.configuration.testbeds import KINDS, Kubernetes
+from tpcsweep.configuration.testbeds import KINDS
 from tpcsweep.tools import TOOLS
 
 ROOT = Path(__file__).parents[2]

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from kubernetes.client import V1Pod
+from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.parameters import DeploymentParameters
-from tpcsweep.configuration.testbeds import Kubernetes
 from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.kubernetes import testbed, watch
 from tpcsweep.testbeds.kubernetes.api import RefusedError

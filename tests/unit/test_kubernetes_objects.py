@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from kubernetes.client import ApiClient, V1Job, V1ObjectMeta
+from tpcsweep.configuration.kubernetes import Kubernetes, Placement
 from tpcsweep.configuration.parameters import DeploymentParameters
-from tpcsweep.configuration.testbeds import Kubernetes, Placement
 from tpcsweep.paths import Path as NetworkPath
 from tpcsweep.testbeds.kubernetes import objects
 from tpcsweep.testbeds.kubernetes.api import ClusterError

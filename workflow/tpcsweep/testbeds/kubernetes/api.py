@@ -28,7 +28,7 @@ from kubernetes.config import kube_config
 from urllib3.exceptions import HTTPError
 from websocket import WebSocketBadStatusException
 
-from tpcsweep.configuration.testbeds import Kubernetes
+from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.testbeds.kubernetes.metadata import deployment_of, name_of
 
 TIMEOUT = (5.0, 30.0)

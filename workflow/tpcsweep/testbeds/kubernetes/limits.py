@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from tpcsweep.configuration.checks import Rule, broken, everywhere
+from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.problems import Problem, suggest
-from tpcsweep.configuration.testbeds import Kubernetes
 from tpcsweep.configuration.units import RATE, RTT, SIZE, show
 from tpcsweep.paths.plan import LARGEST_BANDWIDTH, SMALLEST_BANDWIDTH, SMALLEST_RTT
 from tpcsweep.testbeds.rules import at_most, emulated, enough_cores, one_of, served

@@ -15,9 +15,9 @@ from typing import Any
 from kubernetes import client as k8s
 from pydantic import ValidationError
 
+from tpcsweep.configuration.kubernetes import Kubernetes, Placement
 from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.configuration.problems import Problem, key, quoted
-from tpcsweep.configuration.testbeds import Kubernetes, Placement
 from tpcsweep.testbeds.kubernetes.metadata import DEPLOYMENT, SIDE, Naming
 from tpcsweep.testbeds.kubernetes.pod import places
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT

@@ -18,8 +18,8 @@ from typing import Any
 
 from kubernetes.client import V1Pod
 
+from tpcsweep.configuration.kubernetes import Kubernetes, Pair
 from tpcsweep.configuration.parameters import DeploymentParameters
-from tpcsweep.configuration.testbeds import Kubernetes, Pair
 from tpcsweep.testbeds.kubernetes import objects
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call, create
 from tpcsweep.testbeds.kubernetes.faults import spec_of

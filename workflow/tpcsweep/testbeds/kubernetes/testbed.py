@@ -19,7 +19,7 @@ from kubernetes.client import V1Pod, VersionApi
 
 from tpcsweep.broken import BROKEN, BrokenError, FaultError
 from tpcsweep.client.handle import ClientError
-from tpcsweep.configuration.testbeds import Kubernetes, Pair, Placement
+from tpcsweep.configuration.kubernetes import Kubernetes, Pair, Placement
 from tpcsweep.linux import signals
 from tpcsweep.measure import cell
 from tpcsweep.paths import Path, PathError
