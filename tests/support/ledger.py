@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -60,14 +62,14 @@ class Ledger:
             while not over.wait(EVERY):
                 self.look()
 
-        watcher = threading.Thread(target=watch)
-        watcher.start()
-        try:
-            yield
-        finally:
-            over.set()
-            watcher.join()
-            self.look()
+        with ThreadPoolExecutor(1) as pool:
+            watching = pool.submit(watch)
+            try:
+                yield
+            finally:
+                over.set()
+        watching.result()  # or nobody would know that it had ended early
+        self.look()
 
     def look(self) -> None:
         """Take in the measurements that are there, where finished ones are or were kept for the next run."""
@@ -124,7 +126,14 @@ class Ledger:
         return [f"{cell}: {why}" for cell, why in said if why]
 
     def _files(self) -> list[Path]:
-        return [path for part in ("cells", "rescued") for path in (self._results / part).rglob("*.json")]
+        # By os.walk, which passes over a folder that goes while it is looked at; rglob ends there.
+        return [
+            Path(folder, name)
+            for part in ("cells", "rescued")
+            for folder, _, names in os.walk(self._results / part)
+            for name in names
+            if name.endswith(".json")
+        ]
 
     def _read(self, path: Path, *, anywhere: bool = True) -> set[Measurement]:
         """The measurement that a file has, wherever that is, or only in its place; none of what is not wanted."""

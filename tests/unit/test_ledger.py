@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
+import shutil
+import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,7 +19,7 @@ from tpcsweep.running.results import forget, publish
 
 from tests.support import synthetic
 from tests.support.campaign import FAULTS, Fault, Tally
-from tests.support.ledger import Ledger, Measurement
+from tests.support.ledger import EVERY, Ledger, Measurement
 
 SPECS = {
     f"rtt={rtt}/repetition=1": synthetic.specification({"rtt": rtt, "repetition": 1}) for rtt in (5.0, 50.0)
@@ -49,6 +53,37 @@ class Results:
 @pytest.fixture
 def results(tmp_path: Path) -> Results:
     return Results(tmp_path)
+
+
+def test_a_folder_that_comes_and_goes_is_looked_at_whenever_it_is_there(results: Results) -> None:
+    over = threading.Event()
+
+    def comes_and_goes() -> None:
+        while not over.is_set():
+            for cell in SPECS:
+                (results.folder / "rescued" / cell).mkdir(parents=True)
+            shutil.rmtree(results.folder / "rescued")
+
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(comes_and_goes)
+        try:
+            for _ in range(2000):
+                results.ledger.look()
+        finally:
+            over.set()
+    coming.result()
+
+
+def test_a_watch_that_ends_early_is_said(results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = [PermissionError("nobody may look")]
+
+    def look() -> None:
+        while ended:
+            raise ended.pop()
+
+    monkeypatch.setattr(results.ledger, "look", look)
+    with pytest.raises(PermissionError, match="nobody may look"), results.ledger.watching():
+        time.sleep(10 * EVERY)
 
 
 def test_measured_once_and_there_is_nothing_to_count(results: Results) -> None:
