@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.fields import differing
 from tests.support.leftovers import present, stayed
-from tests.support.workflow import Sweep, gone, wait_until
+from tests.support.workflow import HANGS, Sweep, gone, wait_until
 
 pytestmark = pytest.mark.real
 
@@ -239,3 +239,25 @@ def _jobs(run: subprocess.Popen[bytes]) -> list[psutil.Process]:
 def _only_whole_cells(sweep: Sweep) -> None:
     for path in sweep.cells():
         assert json.loads(path.read_bytes())["summary"]
+
+
+def test_cells_are_there_though_one_of_their_job_is_removed_before_it_ends(tmp_path: Path) -> None:
+    """Snakemake misses it when the job has ended well, calls that a failure, and removes the others."""
+    sweep = Sweep(tmp_path).define(
+        parameters={"rtt": "2 ms", "bandwidth": "100 Mbit/s", "file_size": "1 MiB", "streams": [1, 2, 3]},
+        measurement=QUICK,
+    )
+    run = sweep.start("cells", "--latency-wait", "1")
+    wait_until(sweep.cells, "a cell is there", HANGS)
+    first = sweep.cells()[0]
+    first.unlink()
+    assert run.wait(HANGS) == 1, sweep.output()
+    assert "Removing output files" in sweep.output()
+    before = {path: path.read_bytes() for path in sweep.cells()}
+    assert len(before) >= 2, sweep.output()  # the first one too, if nobody has looked at it meanwhile
+    assert "put back" in sweep.output()
+    assert not (sweep.results / "rescued").exists()
+    done = sweep.run("cells")
+    assert done.returncode == 0, done.stdout
+    assert len(sweep.cells()) == 3
+    assert {path: path.read_bytes() for path in before} == before

@@ -15,15 +15,14 @@ from tpcsweep.running.results import (
     ResultsError,
     ResultsInUseError,
     damage,
-    forget,
     hold,
     leave_out,
     left_out,
     publish,
     read,
     recover,
-    recoverable,
     require_writable,
+    settle,
     stale,
 )
 
@@ -55,46 +54,68 @@ def test_a_failed_cell_is_data_and_not_stale(tmp_path: Path) -> None:
 
 def test_a_cell_removed_with_its_failed_job_is_put_back(tmp_path: Path) -> None:
     cell, rescue = tmp_path / "c.json", tmp_path / "rescued"
-    publish(cell, SPEC, {}, rescue)
+    publish(cell, SPEC, WHOLE, rescue)
     cell.unlink()
     assert not recover(cell, {**SPEC, "repetition": 2}, rescue)
-    assert not recoverable(cell, {**SPEC, "repetition": 2}, rescue)
-    assert recoverable(cell, SPEC, rescue)
     assert recover(cell, SPEC, rescue)
-    assert read(cell) == {"spec": SPEC}
-
-
-def test_a_cell_of_a_job_that_ended_well_is_not_put_back(tmp_path: Path) -> None:
-    cell, rescue = tmp_path / "c.json", tmp_path / "rescued"
-    publish(cell, SPEC, {}, rescue)
-    forget([cell], rescue)
-    cell.unlink()
-    assert not recover(cell, SPEC, rescue)
-    assert list(tmp_path.iterdir()) == []
+    assert read(cell)["status"] == "ok"
 
 
 def test_measuring_again_replaces_what_is_kept_too(tmp_path: Path) -> None:
     cell, rescue = tmp_path / "c.json", tmp_path / "rescued"
     for status in ("failed", "ok"):
-        publish(cell, SPEC, {"status": status}, rescue, again=True)
+        publish(cell, SPEC, WHOLE | {"status": status}, rescue, again=True)
     cell.unlink()
     recover(cell, SPEC, rescue)
-    assert json.loads(cell.read_bytes())["status"] == "ok"
+    assert read(cell)["status"] == "ok"
 
 
-def test_jobs_side_by_side_keep_and_drop_their_cells(tmp_path: Path) -> None:
-    rescue = tmp_path / "rescued"
-
-    def job(number: int) -> None:
-        for repetition in range(200):
-            path = tmp_path / f"{number}" / f"{repetition}.json"
-            publish(path, {"cell": number}, {}, rescue)
-            forget([path], rescue)
-
-    with ThreadPoolExecutor(4) as jobs:
-        list(jobs.map(job, range(4)))
-    assert len(list(tmp_path.rglob("*.json"))) == 800
+def test_when_a_run_is_over_what_is_missing_is_put_back_and_nothing_is_kept_beside_it(tmp_path: Path) -> None:
+    cells, rescue = [tmp_path / f"{number}.json" for number in range(4)], tmp_path / "rescued"
+    spec = {"format": 1, **SPEC}
+    for cell in cells[:3]:
+        publish(cell, spec, WHOLE, rescue)
+    there, gone, left, never = cells
+    gone.unlink()
+    left.unlink()
+    leave_out(left, spec, "no path")
+    assert settle([(cell, spec) for cell in cells], rescue) == 2
+    assert all(damage(cell) == "" and not stale(cell, spec) for cell in (there, gone, left))
+    assert not never.exists()
     assert not rescue.exists()
+    gone.unlink()  # by somebody who wants it measured again
+    assert settle([(cell, spec) for cell in cells], rescue) == 0
+    assert not gone.exists()
+
+
+def test_what_is_damaged_stays_until_it_is_set_aside_and_is_not_put_back(tmp_path: Path) -> None:
+    replaced, in_place, rescue = tmp_path / "c.json", tmp_path / "d.json", tmp_path / "rescued"
+    for cell in (replaced, in_place):
+        publish(cell, SPEC, WHOLE, rescue)
+    replaced.unlink()
+    replaced.write_text('{"spec"')
+    edited(in_place)  # the second link is of the same file
+    assert settle([(replaced, SPEC), (in_place, SPEC)], rescue) == 0
+    assert damage(replaced)
+    for cell in (replaced, in_place):
+        cell.rename(cell.with_name(f"{cell.name}.damaged"))
+    assert settle([(replaced, SPEC), (in_place, SPEC)], rescue) == 1
+    assert damage(replaced) == ""
+    assert not in_place.exists()
+
+
+def test_a_job_that_ends_while_the_next_run_begins_keeps_its_cells(tmp_path: Path) -> None:
+    cells, rescue = [tmp_path / "cells" / f"{number}.json" for number in range(400)], tmp_path / "rescued"
+
+    def job(part: int) -> None:
+        for cell in cells[part::2]:
+            publish(cell, SPEC, WHOLE, rescue)
+
+    with ThreadPoolExecutor(3) as pool:
+        jobs = [pool.submit(job, part) for part in range(2)]
+        while not all(one.done() for one in jobs):
+            settle([(cell, SPEC) for cell in cells if cell.exists()], rescue)
+    assert [damage(cell) for cell in cells if cell.exists()] == [""] * 400
 
 
 def test_results_are_held_until_the_holder_ends_however(tmp_path: Path) -> None:

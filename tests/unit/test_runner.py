@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -111,6 +113,7 @@ def played(script: list[str], cells: int, **sweep: Any) -> Iterator[tuple[Played
         patched.setattr(runner, "CALM", 0.0)
         patched.setattr(runner.psutil, "cpu_percent", lambda _: 0.0)
         runner.begin(configuration)
+        patched.setattr(results, "hold", lambda _: None)  # other runs of this process are not kept out
         yield testbed, configuration, folder / "logs"
 
 
@@ -218,7 +221,6 @@ def test_what_was_disturbed_is_measured_once_more_and_no_cell_twice() -> None:
         results.publish(file, cell.pop("spec"), cell, rescue, again=True)
         assert runner.finish(configuration) == []
         assert sum(map(len, testbed.deployments)) == 8 + 2 + 1
-        assert not rescue.exists()
 
 
 def test_what_a_slow_machine_bound_is_measured_once_more_after_what_was_wrong() -> None:
@@ -370,6 +372,41 @@ def test_cells_that_another_job_measures_while_the_machine_is_waited_for_are_not
         assert [results.read(file)["message"] for file in (first, second, third)] == [*["another's"] * 2, OK]
 
 
+def test_what_snakemake_removes_of_a_job_whose_file_has_gone_is_there_when_the_run_has_ended(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with played([], 3) as (testbed, configuration, logs):
+        run(configuration, logs)
+        files = [configuration.cell_file(cell) for cell in configuration.grid.cells]
+        before = [file.read_bytes() for file in files]
+        for file in files:  # one is missed when the job has ended well, and the others are removed for it
+            file.unlink()
+        assert runner.conclude(configuration) == ""
+        assert [file.read_bytes() for file in files] == before
+        assert "3 cell(s) put back" in capsys.readouterr().err
+        assert not (configuration.folder / "rescued").exists()
+        files[1].unlink()  # by somebody who wants it measured again
+        runner.begin(configuration, try_testbed=False)
+        run(configuration, logs)
+        assert testbed.deployments == [[OK] * 3, [OK]]
+
+
+def test_what_cannot_be_put_back_is_said_and_put_back_by_the_next_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with played([], 1) as (testbed, configuration, logs):
+        run(configuration, logs)
+        [file] = map(configuration.cell_file, configuration.grid.cells)
+        file.unlink()
+        full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
+        with monkeypatch.context() as patched:
+            patched.setattr(results, "recover", Mock(side_effect=full))
+            assert f"{file}: No space left on device: the next run" in runner.conclude(configuration)
+        runner.begin(configuration)
+        assert statuses(configuration) == ["ok"]
+        assert testbed.deployments == [[OK]]
+
+
 def edit(file: Path) -> None:
     file.write_bytes(file.read_bytes().replace(b'"throughput":1.0', b'"throughput":0.5'))
 
@@ -383,16 +420,16 @@ def replaced_by_a_folder(file: Path) -> None:
     (file / "within").mkdir(parents=True)
 
 
-@pytest.mark.parametrize("how", [edit, cut, replaced_by_a_folder])
-def test_a_file_that_is_damaged_is_set_aside_and_its_cell_measured_in_the_same_run(
-    how: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("how", "measured"), [(edit, [[OK]]), (cut, [[OK]]), (replaced_by_a_folder, [])])
+def test_a_file_that_is_damaged_is_set_aside_and_its_cell_put_back_or_measured_in_the_same_run(
+    how: Callable[[Path], None], measured: list[list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with played([], 3) as (testbed, configuration, logs):
         run(configuration, logs)
         _, file, _ = map(configuration.cell_file, configuration.grid.cells)
         how(file)
         assert runner.finish(configuration) == []
-        assert testbed.deployments == [[OK] * 3, [OK]]
+        assert testbed.deployments == [[OK] * 3, *measured]  # not where the second link is to the whole file
         assert statuses(configuration) == ["ok"] * 3
         assert file.with_name(f"{file.name}.damaged").exists()
         for said in (

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import errno
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +80,8 @@ def publish(
 
     The specification comes first in the file, so that `stale` need not read the rest.
 
-    Snakemake removes the new files of a job that fails, those of complete cells too; `recover` puts them back.
+    Snakemake removes the new files of a job that fails, those of complete cells too. `recover` and `settle` put
+    them back.
     """
     if not (again or stale(path, spec)):
         return
@@ -91,7 +91,7 @@ def publish(
         while not kept.exists():
             with contextlib.suppress(FileExistsError):
                 rescue.mkdir()
-            # A job beside this one may have removed the folder, when it was empty.
+            # The next run may have removed the folder, when it was empty, while this job of a killed one ends.
             with contextlib.suppress(FileNotFoundError):
                 os.link(part, kept)
 
@@ -125,28 +125,43 @@ def _written(path: Path, content: Mapping[str, Any]) -> Iterator[Path]:
 
 
 def recover(path: Path, wanted: Mapping[str, Any], rescue: Path) -> bool:
-    """Put back a cell that an interrupted job had finished; False when there is none or it is stale too."""
-    if not recoverable(path, wanted, rescue):
+    """Put back a cell that was finished; False when there is none, or it is stale too or damaged."""
+    kept = _rescued(rescue, path)
+    if stale(kept, wanted) or damage(kept):
         return False
     with replacing(path) as part:
-        os.link(_rescued(rescue, path), part)
+        os.link(kept, part)
     return True
 
 
-def recoverable(path: Path, wanted: Mapping[str, Any], rescue: Path) -> bool:
-    """Whether `recover` would put a cell back."""
-    return not stale(_rescued(rescue, path), wanted)
+def settle(wanted: Iterable[tuple[Path, Mapping[str, Any]]], rescue: Path) -> int:
+    """Put back those cells that were finished and are stale now, then drop their second links.
 
+    Only while no job runs, and none has ended that Snakemake has not looked at: one that ended well fails after all if
+    any of its files is gone by then, and Snakemake removes the others. Damaged files stay where they are, to be set
+    aside, and what they were keeps its link.
 
-def forget(paths: list[Path], rescue: Path) -> None:
-    """Drop the second links of cells whose job has ended well."""
-    for path in paths:
+    Args:
+        wanted: Cells' files, each with the specification that its cell is to be measured under.
+        rescue: Where the second links are.
+
+    Returns:
+        How many were put back.
+    """
+    if not rescue.is_dir():
+        return 0
+    back = 0
+    for path, spec in wanted:
+        if stale(path, spec):
+            if damage(path):
+                continue
+            back += recover(path, spec, rescue)
         _rescued(rescue, path).unlink(missing_ok=True)
-    try:
+    with contextlib.suppress(
+        OSError
+    ):  # there are others in it: of damaged files, or of a sweep that was another
         rescue.rmdir()
-    except OSError as error:  # jobs run side by side: others may have cells in it, or have removed it
-        if error.errno not in (errno.ENOTEMPTY, errno.ENOENT):
-            raise
+    return back
 
 
 def now() -> str:

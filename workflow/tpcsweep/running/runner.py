@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import shutil
+import sys
 import time
 from collections import deque
 from pathlib import Path
@@ -83,7 +84,6 @@ def run(configuration: Configuration, deployment: str, logs: Path) -> None:
                 for task in job.todo:
                     results.leave_out(task.path, task.spec, reason)
                 job.shown.left_out(deployment, [task.cell.path for task in job.todo], reason)
-    results.forget([task.path for task in tasks], rescue)
 
 
 def finish(configuration: Configuration) -> list[Hole]:
@@ -112,8 +112,6 @@ def finish(configuration: Configuration) -> list[Hole]:
             job = _Job(configuration, deployment, tasks, _logs(configuration, deployment))
             if reason := job.measure():
                 job.shown.stage(f"{deployment} stays as it is: {reason}")
-    # Of all, as one that was killed here has left links that are nobody's: its cells are not measured a third time.
-    results.forget([configuration.cell_file(cell) for cell in grid.cells], _rescue(configuration))
     return holes.holes(configuration, grid.cells)
 
 
@@ -138,13 +136,24 @@ def _logs(configuration: Configuration, deployment: str) -> Path:
 
 
 def conclude(configuration: Configuration) -> str:
-    """What to say at the end of a Snakemake: which cells it could not measure, why, and what measures them."""
+    """Settle what jobs have left; what to say at the end of a Snakemake.
+
+    That is which cells it could not measure, why, and what measures them; and what could not be put back.
+    """
+    said = []
+    try:
+        _settle(configuration)
+    except OSError as error:
+        said += [
+            f"{configuration.name}: {error.filename}: {error.strerror}: the next run puts back what is missing"
+        ]
     known = configuration.grid.by_path
     tried = [known[path] for path in progress.left_out(configuration.folder) if path in known]
-    left_out = holes.holes(configuration, tried)
-    count = sum(len(hole.cells) for hole in left_out)
-    said = f"{configuration.name}: {count} of {len(known)} cells were not measured, and the command that measures them:"
-    return f"{said}\n{holes.listed(left_out)}" if left_out else ""
+    if left_out := holes.holes(configuration, tried):
+        count = sum(len(hole.cells) for hole in left_out)
+        measures = f"{count} of {len(known)} cells were not measured, and the command that measures them:"
+        said += [f"{configuration.name}: {measures}", holes.listed(left_out)]
+    return "\n".join(said)
 
 
 def damage_found(configuration: Configuration) -> str:
@@ -155,7 +164,7 @@ def damage_found(configuration: Configuration) -> str:
 
 
 def begin(configuration: Configuration, *, try_testbed: bool = True) -> None:
-    """Start a run: keep others out of its results and noise out of its output, and count the cells to measure.
+    """Start a run: keep others out of its results and noise out of its output, settle what the last one left, count.
 
     Where there are any, or some are measured once more, the testbed is tried too, unless `try_testbed` says otherwise.
     Files in their places that are damaged are set aside.
@@ -166,21 +175,17 @@ def begin(configuration: Configuration, *, try_testbed: bool = True) -> None:
     """
     progress.quieten()
     results.hold(configuration.folder)
-    rescue = _rescue(configuration)
+    _settle(configuration)
     stale = [
         cell
         for cell in configuration.grid.cells
         if results.stale(configuration.cell_file(cell), wanted(configuration, cell))
     ]
-    left = sum(
-        not results.recoverable(configuration.cell_file(cell), wanted(configuration, cell), rescue)
-        for cell in stale
-    )
-    if (left or configuration.run.again) and try_testbed:
+    if (stale or configuration.run.again) and try_testbed:
         if lacking := missing(extras(configuration)):
             raise MissingExtraError("\n".join(lacking))
         testbeds.of(configuration.testbed.kind).require(configuration.testbed)
-    progress.begin(configuration.folder, left)
+    progress.begin(configuration.folder, len(stale))
     damaged.search(configuration, map(configuration.cell_file, stale))
 
 
@@ -334,6 +339,16 @@ def _wait_for_calm() -> None:
         pass
 
 
+def _settle(configuration: Configuration) -> None:
+    """Put back the cells of jobs that failed, or were killed, and keep no second links any more."""
+    cells = (
+        (configuration.cell_file(cell), wanted(configuration, cell)) for cell in configuration.grid.cells
+    )
+    if back := results.settle(cells, _rescue(configuration)):
+        said = f"{back} cell(s) put back that had been measured before a job failed; delete them to measure them again"
+        sys.stderr.write(f"{configuration.name}: {said}\n")
+
+
 def _rescue(configuration: Configuration) -> Path:
-    """Where cells have a second link until their job has ended well."""
+    """Where cells have a second link until the run has ended."""
     return configuration.folder / "rescued"
