@@ -261,9 +261,9 @@ CLAIMS = (
         "chep2024.small_rtt_peak",
         "at small RTT throughput climbs fast with streams and falls fast past a threshold; the effect softens as RTT "
         "grows",
-        "most of the curves over streams at the smallest RTT that stay below the path's bandwidth, or fall from it, rise "
-        "and then fall by more than noise, and fall more than the same streams do at the largest RTT (ratio of the "
-        f"falls: {MORE})",
+        "most of the curves over streams at the smallest RTT that stay below the path's bandwidth, or fall from it, "
+        "rise and then fall by more than noise, and fall more than the same streams do at the largest RTT (ratio of "
+        f"the falls: {MORE})",
         needs(KNOWN_PATH, streams=("[1, 2, 4, 8, 16, 32]", 3), rtt=("[5 ms, 100 ms]", 2, (0, 20))),
         test=_small_rtt_peak,
         source=f"{_PAPER}, figures 2 and 3",

@@ -100,9 +100,7 @@ def table(figure: Configuration, draws: int) -> pd.DataFrame:
     rows = []
     for setup in setups():
         fixed = {name: np.array(value) for name, value in setup.physics.items()}
-        whole, panel = (
-            over(figure, setup, p | fixed) for over, p in ((by_claims, middle), (by_panel, sets))
-        )
+        whole, panel = (over(figure, setup, p | fixed) for over, p in ((by_claims, middle), (by_panel, sets)))
         rows.append({**setup.unknown, **whole, **panel})
     return pd.DataFrame(rows)
 
