@@ -75,9 +75,10 @@ cluster: setup-test ## a Kubernetes cluster on this machine, until Ctrl-C
 fuzz: setup-test ## thousands of files that people may have written wrongly; INPUTS=10000 SEED=0
 	$(BIN)/python -m tests.fuzz --inputs $(INPUTS) --seed $(SEED)
 
-docs: setup-test ## the pictures and tables of docs/architecture.md and docs/equation.md
+docs: setup-test ## the pictures and tables of docs/architecture.md, equation.md and blind-prediction.md
 	$(BIN)/python docs/architecture.py
 	$(BIN)/python docs/equation.py
+	$(BIN)/python docs/blind_prediction.py
 
 lint: setup-test ## formatters, linters, types, which package may import which
 	$(BIN)/ruff check

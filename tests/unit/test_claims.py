@@ -603,6 +603,41 @@ def test_where_data_are_from_is_said_in_every_verdict(kind: str, data: str) -> N
     assert {judged.data for judged in judge(ds)} == {data}
 
 
+SCALED = {
+    "streams": [1, 5, 10, 20, 30, 40, 50],
+    "rtt": [5.0, 20.0, 40.0, 60.0, 80.0, 120.0],
+    "bandwidth": [1.0],
+    "repetition": [1, 2],
+}
+"""The axes of figure 4 of 2024 as it is measured at 1/100."""
+
+
+def filling(point: Point) -> float:
+    """Throughput that fills the path, later on longer ones."""
+    return min(2.8 * point["streams"] / (point["rtt"] + 4), 0.99)
+
+
+def past(most: int) -> Level:
+    """The same, less with more streams at small RTTs."""
+    return lambda point: filling(point) * (max(point["streams"], most) / most) ** (-3 / point["rtt"])
+
+
+@pytest.mark.parametrize(
+    ("level", "outcome"),
+    [
+        (past(5), Outcome.HOLDS),
+        (filling, Outcome.OPEN),
+        (lambda point: 0.6 * filling(point), Outcome.FAILS),
+        (lambda point: past(5)({**point, "rtt": 5.0}), Outcome.FAILS),
+    ],
+    ids=["falls from a full path", "full and flat", "flat below the path", "falls at every RTT alike"],
+)
+def test_a_peak_at_small_rtt_is_seen_where_it_fills_the_path(level: Level, outcome: Outcome) -> None:
+    ds = world(SCALED, level, 0.01)
+    found = verdict("chep2024.small_rtt_peak", ds)
+    assert found.outcome is outcome, found.reason
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_repetitions_widen_intervals_that_are_too_narrow(seed: int) -> None:
     """Runs differ by 20 % where their intervals say 1 %: without repetitions nothing could tell."""

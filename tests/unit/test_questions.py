@@ -27,6 +27,7 @@ from tpcsweep.studies.open_questions import (
     experiments,
     explanations,
     inside,
+    joint,
     observed,
     predictions,
     sources,
@@ -375,12 +376,46 @@ def test_what_was_measured_comes_before_what_is_shipped(tmp_path: Path) -> None:
     assert sources.there(tmp_path) == (file, (dataset,))
 
 
+UNKNOWN = {"MTU": 9000, "buffers": "1 GB", "delay": "one side"}
+
+
+def joined(monkeypatch: pytest.MonkeyPatch, **unknown: Any) -> dict[str, Any]:
+    """The row of one set-up of the published figure, few parameter sets."""
+    kept = [setup for setup in joint.setups() if setup.unknown == {**UNKNOWN, **unknown}]
+    assert len(kept) == 1
+    monkeypatch.setattr(joint, "setups", lambda: kept)
+    row: dict[str, Any] = joint.table(joint.published(), draws=20).to_dict("records")[0]
+    return row
+
+
+def test_packets_of_one_segment_have_two_of_the_three_facts_and_go_as_1_over_rtt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    row = joined(monkeypatch, packets="one segment", queues="each interface")
+    assert row["holds"] == "five-fold, 1 Gbit/s"
+    # 0.85 of 1000 segments on each of two origins, in 0.12 s
+    assert row["1 Gbit/s"] == pytest.approx(2 * 0.85 * 1000 * 8948 * 8e-9 / 0.12, rel=1e-3)
+    assert row["no 1/RTT: sets"] == row["all: sets"] == 0
+
+
+def test_packets_by_rate_have_all_three_at_some_number_of_streams_with_one_queue_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with monkeypatch.context() as context:
+        assert joined(context, packets="by rate", queues="each interface")["all: sets"] == 0
+    row = joined(monkeypatch, packets="by rate", queues="one for all")
+    assert row["holds"] == "1 Gbit/s"
+    assert 0 < row["all: sets"] <= min(row[f"{fact}: sets"] for fact in joint.FACTS)
+
+
 @pytest.mark.parametrize(("measured", "shipped"), [(True, False), (False, False), (False, True)])
 def test_the_notebook_runs_on_its_own_with_and_without_measurements(
     measured: bool, shipped: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not shipped:
         monkeypatch.setattr(sources, "SHIPPED", tmp_path / "none")
+    some = [*joint.setups()][:1]
+    monkeypatch.setattr(joint, "setups", lambda: some)
     notebook = nbformat.read(ROOT / "notebooks/open_questions.ipynb", as_version=4)
     nbformat.validate(notebook)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]

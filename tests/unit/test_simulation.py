@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import orjson
@@ -26,12 +26,22 @@ from tpcsweep.configuration.physics import Estimate, Physics
 from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.models.observations import observe
+from tpcsweep.paths.plan import SUPER_PACKET
 from tpcsweep.running import runner
-from tpcsweep.studies.open_questions.arithmetic import Setup
+from tpcsweep.studies.open_questions.arithmetic import RATIO, Setup
 from tpcsweep.testbeds.simulation import engine
 from tpcsweep.testbeds.simulation import redrawn as simulated
 from tpcsweep.testbeds.simulation.engine import Engine, SimulationError
-from tpcsweep.testbeds.simulation.model import HEADERS, TLS, cells_of, central, drawn, solve, spread
+from tpcsweep.testbeds.simulation.model import (
+    HEADERS,
+    TLS,
+    cells_of,
+    central,
+    drawn,
+    packet,
+    solve,
+    spread,
+)
 from tpcsweep.testbeds.simulation.plan import MOST, dealt
 
 from tests.support import synthetic
@@ -82,7 +92,7 @@ CLOSED = {
     "netem's limit over its delay": (
         Parameters(rtt=100, bandwidth=100, queue_limit=1000, file_size=LARGE, streams=50, tcp_buffer=2**28),
         given_values(setup_time=0, setup_rtts=0, setup_cpu=0, spill=0, queue_delay=1, queue_use=1),
-        1000 * (9000 - HEADERS) * 8e-9 / 0.1,
+        1000 * 2 * (9000 - HEADERS) * 8e-9 / 0.1,
     ),
     "cores that an instance cannot use": (
         Parameters(origins=2, cores=64, rtt=0, bandwidth=400, file_size=LARGE, streams=200),
@@ -125,6 +135,29 @@ def test_many_streams_under_a_queue_limit_have_what_the_open_questions_arithmeti
     )
     payload = (9000 - HEADERS) / 9000
     assert fixed_point(one, physics) == pytest.approx(setup.cap(500).low * payload, rel=CLOSE)
+
+
+@pytest.mark.parametrize("queues", ["path", "origin"])
+@pytest.mark.parametrize("mtu", [1500, 9000])
+@given(limit=st.integers(100, 5000), rtt=st.floats(1, 200))
+def test_packets_are_as_large_as_the_rates_of_the_streams_that_share_a_queue_make_them(
+    queues: Literal["path", "origin"], mtu: int, limit: int, rtt: float
+) -> None:
+    """Up to the arithmetic's crossover they grow to super-packets, and beyond they shrink to two segments."""
+    p = central(PHYSICS) | {"queue_pacing": np.array(RATIO.low), "queue_delay": np.array(1.0)}
+    counts = (2, 2000)
+    cells = cells_of(
+        Parameters(streams=streams, origins=2, rtt=rtt, queue_limit=limit, mtu=mtu) for streams in counts
+    )
+    crossover = Setup(delay=rtt, mtu=mtu, limit=limit, queues=2 if queues == "origin" else 1).crossover.low
+    sizes = [SUPER_PACKET - HEADERS if streams <= crossover else 2 * (mtu - HEADERS) for streams in counts]
+    assert packet(cells, p, queues).tolist() == sizes
+
+
+def test_packets_that_do_not_grow_are_the_least_whatever_the_streams() -> None:
+    cells = cells_of(Parameters(streams=streams, rtt=60, queue_limit=1000) for streams in (1, 10, 500))
+    p = central(given_values(queue_segments=1, queue_pacing=0))
+    assert packet(cells, p, "path").tolist() == [Parameters().mtu - HEADERS] * 3
 
 
 def test_simgrid_and_the_fixed_point_agree_over_a_grid(simgrid: Engine) -> None:

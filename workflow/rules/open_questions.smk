@@ -13,6 +13,7 @@ use rule surface as open_questions_notebook with:
     output:
         table=f"{QUESTIONS}/explanations.csv",
         limits=f"{QUESTIONS}/limits.csv",
+        joint=f"{QUESTIONS}/joint.csv",
         figures=pictures(QUESTIONS, "prediction", "against_arithmetic", "over_rtt"),
         notebook=f"{QUESTIONS}/open_questions.ipynb",
     log:

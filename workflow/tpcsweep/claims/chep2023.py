@@ -49,7 +49,7 @@ _LITTLE = Region(high=1.1)
 """Largest seconds over the mean that are little fluctuation: the publication says no number."""
 _FAR = 40.0
 """RTTs in ms from which on streams are said not to help."""
-_INVERSE = Region(-1.15, -0.85)
+INVERSE = Region(-1.15, -0.85)
 """Exponents of RTT that count as 1/RTT."""
 GFAL_FASTER = Region(1 + 0.15 / 1.5, 1 + 0.15 * 1.5)
 """Ratios of gfal-copy to curl that count as 15 % better."""
@@ -162,10 +162,10 @@ def _rtt_not_linear(cells: Cells) -> Finding:
         advice = "sweep rtt: [10 ms, 20 ms, 40 ms, 60 ms] with several streams, and cores and a path to spare"
         return Finding(None, reason, rows=pair_rows(kept), advice=advice)
     each = exponents(kept["ratio"], kept["error"], kept["to"] / kept["from"])
-    inverse = [_INVERSE.decide(exponent) for exponent in each]
+    inverse = [INVERSE.decide(exponent) for exponent in each]
     decisions = [None if one is None else not one for one in inverse]
     reason = (
-        f"{len(kept)} curves over RTT{aside}, {spans(kept)}: {counted(decisions)} with an exponent outside {_INVERSE}, "
+        f"{len(kept)} curves over RTT{aside}, {spans(kept)}: {counted(decisions)} with an exponent outside {INVERSE}, "
         f"which is about 1/RTT; the exponents are {min(one.value for one in each):.2f} to "
         f"{max(one.value for one in each):.2f}"
     )
@@ -267,7 +267,7 @@ CLAIMS = (
         "chep2023.rtt_not_linear",
         "at a fixed number of streams throughput does not scale as 1/RTT from 10 to 60 ms",
         "of the curves over RTT, between RTTs of 8 to 75 ms three-fold or more apart, of which neither end fills the "
-        f"path or uses 90 % of the servers' cores, most have an exponent outside {_INVERSE}",
+        f"path or uses 90 % of the servers' cores, most have an exponent outside {INVERSE}",
         needs(KNOWN_PATH, rtt=("[10 ms, 20 ms, 40 ms, 60 ms]", (8, 75, 2))),
         test=_rtt_not_linear,
         source=f"{_PAPER}, text on figure 4",

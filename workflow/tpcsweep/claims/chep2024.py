@@ -119,14 +119,14 @@ def _each(cells: Cells, parts: dict[str, tuple[pd.DataFrame, Region]], *, least:
 def _small_rtt_peak(cells: Cells) -> Finding:
     rows = cells.trusted
     short, long = rows["rtt"].min(), rows["rtt"].max()
-    curves = curve_peaks(
-        cells, rows[(rows["rtt"] == short) & (rows["rtt"] <= 20)], lambda curve: not curve["full"].any()
-    )
+    every = curve_peaks(cells, rows[(rows["rtt"] == short) & (rows["rtt"] <= 20)], lambda _: True)
+    # A full path hides a peak above it, and not a fall from it.
+    curves = [(curve, peak) for curve, peak in every if peak.decision is True or not curve["full"].any()]
     if not curves:
         return Finding(
             None,
             "no curve over streams at an RTT of 20 ms or less has three trustworthy values and stays below the path's "
-            "bandwidth, which hides what would fall past it",
+            "bandwidth or falls from it; a path that stays full hides what would fall past it",
             advice="sweep more streams, fewer cores, or more bandwidth",
         )
     points = ratio_worthy(cells.points(rows[rows["rtt"] == long]))
@@ -261,8 +261,9 @@ CLAIMS = (
         "chep2024.small_rtt_peak",
         "at small RTT throughput climbs fast with streams and falls fast past a threshold; the effect softens as RTT "
         "grows",
-        "most of the curves over streams at the smallest RTT that stay below the path's bandwidth rise and then fall "
-        f"by more than noise, and fall more than the same streams do at the largest RTT (ratio of the falls: {MORE})",
+        "most of the curves over streams at the smallest RTT that stay below the path's bandwidth, or fall from it, "
+        "rise and then fall by more than noise, and fall more than the same streams do at the largest RTT (ratio of "
+        f"the falls: {MORE})",
         needs(KNOWN_PATH, streams=("[1, 2, 4, 8, 16, 32]", 3), rtt=("[5 ms, 100 ms]", 2, (0, 20))),
         test=_small_rtt_peak,
         source=f"{_PAPER}, figures 2 and 3",

@@ -115,12 +115,17 @@ class Physics(Strict):
     saturation: _Share = Field(description="share of a full path that congestion control fills")
     queue_use: _Share = Field(description="share of what a queue limit lets through that is used")
     queue_delay: _Share = Field(description="share of the RTT that packets spend in one queue")
-    queue_segments: _Positive = Field(description="segments in what a queue limit counts as one packet")
+    queue_segments: _Positive = Field(
+        description="fewest segments in what a queue limit counts as one packet"
+    )
     base_rtt: Annotated[Estimate, _in("ms", positive=True)] = Field(description="least RTT of a path")
     disk_read_rate: _Ceiling = Field(
         description="what a server's disk reads, all its streams together; null: there is none"
     )
     disk_write_rate: _Ceiling = Field(description="the same for writing")
+    queue_pacing: _Number = Field(
+        description="rate at which TCP paces a stream over its own, by which packets grow; 0: they do not"
+    )
 
 
 UNITS = {name: field.metadata[0].func.unit for name, field in Physics.model_fields.items()}

@@ -25,7 +25,11 @@ _FIGURES = (
         "throughput against streams by RTT, 1 origin, 32 cores",
         ("one_origin", "small_rtt_peak", "rtts_distinct"),
     ),
-    (4, "2 origins, 32 cores a server, limit 100 Gbit/s", ("two_origins", "saturated_flat")),
+    (
+        4,
+        "2 origins, 32 cores a server, limit 100 Gbit/s",
+        ("two_origins", "saturated_flat", "small_rtt_peak"),
+    ),
     (5, "4 origins, 64 cores a server, limits 100 and 200 Gbit/s", ("four_origins", "saturated_flat")),
     (6, "128 cores a server, limit 200 Gbit/s", ("saturated_flat",)),
     (7, "128 cores a server, limit 400 Gbit/s (beside 200)", ("near_limit", "saturated_flat")),

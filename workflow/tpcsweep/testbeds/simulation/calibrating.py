@@ -55,7 +55,8 @@ HELD: Mapping[str, tuple[float | None, str]] = {
     "framing": (14.0, "Linux: tbf counts the Ethernet header"),
     "queue_use": (0.85, "not fitted: no such cells"),
     "queue_delay": (0.5, "half of the delay on each end of the path"),
-    "queue_segments": (2.0, "Linux: net.ipv4.tcp_min_tso_segs, what many streams send"),
+    "queue_segments": (2.0, "Linux: net.ipv4.tcp_min_tso_segs"),
+    "queue_pacing": (1.2, "Linux: net.ipv4.tcp_pacing_ca_ratio"),
     "base_rtt": (0.05, "assumption: two namespaces of one machine"),
 }
 """Parameters that are not fitted: their values, and why."""

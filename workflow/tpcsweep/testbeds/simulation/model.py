@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.physics import Physics
+from tpcsweep.paths.plan import SUPER_PACKET
 from tpcsweep.rates import GBIT
 from tpcsweep.tcp import HEADERS, slow_start
 from tpcsweep.tools import TOOLS
@@ -39,6 +40,9 @@ WORDS = ("endpoint", "tool", "layer", "encryption")
 ROUNDS = 12
 """Of iteration for the fixed point. As more throughput costs more a byte, and by less than in proportion, each round
 shrinks the relative error by (√(1+γ) − 1)/(√(1+γ) + 1) at least, a sixth for a spill γ of 1: 10⁻⁹ is left."""
+PACED = 2**10
+"""Packets that a stream sends in a second while they grow with its rate: each is what it sends, at the pace that TCP
+gives it, in 2^-10 s (sk_pacing_shift; tcp_tso_autosize() in Linux' net/ipv4/tcp_output.c)."""
 SEED = 2023
 DISKS = {"memory_to_disk": (False, True), "disk_to_disk": (True, True)}
 """Of layers with files on disks: whether the source's are, and the destination's."""
@@ -151,6 +155,21 @@ def spilling(throughput: Array, cells: Cells, p: Mapping[str, Array]) -> Array:
     return 1 + p["spill"] * x / (1 + x)
 
 
+def packet(cells: Cells, p: Mapping[str, Array], queues: str) -> Array:
+    """Payload in bytes of what a queue limit counts as one packet, where the limit binds.
+
+    Linux makes a packet of what a stream sends in 1/`PACED` s at its pacing rate, `queue_pacing` times its own: no less
+    than `queue_segments` segments and no more than a super-packet. In between a stream sends `PACED`/`queue_pacing`
+    packets a second at any rate, so that only their number decides: streams that are few enough for a queue's packets
+    a second grow theirs to super-packets, and those of more shrink theirs to the least.
+    """
+    least = p["queue_segments"] * (cells.mtu - HEADERS)
+    sharing = cells.streams / used_origins(cells) if queues == "origin" else cells.streams
+    a_second = cells.queue_limit / (p["queue_delay"] * round_trip(cells, p))
+    few = sharing * PACED / a_second <= p["queue_pacing"]
+    return np.asarray(np.where(few, np.maximum(least, SUPER_PACKET - HEADERS), least))
+
+
 def terms(throughput: Array, cells: Cells, p: Mapping[str, Array], queues: str) -> Terms:
     """What bounds cells while they have a throughput, which decides how much of their data leaves the cache.
 
@@ -162,8 +181,7 @@ def terms(throughput: Array, cells: Cells, p: Mapping[str, Array], queues: str) 
     file = np.where(cells.endless > 0, np.inf, cells.file_size * GBIT)
     window = p["window_share"] * cells.tcp_buffer * GBIT / rtt
     one_core = np.minimum(1, cores)
-    packet = p["queue_segments"] * (cells.mtu - HEADERS)
-    queue = p["queue_use"] * cells.queue_limit * packet * GBIT / (p["queue_delay"] * rtt)
+    queue = p["queue_use"] * cells.queue_limit * packet(cells, p, queues) * GBIT / (p["queue_delay"] * rtt)
     pool = cores / slowdown(cells, p)
     each = {
         # What each file costs is spread over its bytes.

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import orjson
@@ -15,6 +15,7 @@ from tpcsweep.dataset import SIMULATED, STATUS
 from tpcsweep.testbeds.simulation.model import (
     NUMBERS,
     WORDS,
+    Array,
     Cells,
     drawn,
     instance_cores,
@@ -39,18 +40,27 @@ def datasets(summary: xr.Dataset) -> Iterator[xr.Dataset]:
     sets = drawn(settings.parameters, settings.draws)
     for number in range(settings.draws):
         p = {name: value[number, 0] if np.ndim(value) else value for name, value in sets.items()}
-        throughput, at = solve(cells, p, settings.queues)
-        cores = used_origins(cells) * instance_cores(cells, p)
-        figures = dict.fromkeys(("throughput", "throughput_low", "throughput_high"), throughput)
-        figures["throughput_max"] = largest.values.ravel() * throughput
-        for side in ("source", "destination"):
-            figures[f"{side}_cpu"] = cores * np.minimum(throughput / at.ceilings[f"cpu_{side}"], 1)
+        figures = solved(cells, p, settings.queues)
+        figures["throughput_max"] = largest.values.ravel() * figures["throughput"]
         yield summary.assign(
             {
                 name: (over.dims, np.where(ok, values.reshape(over.shape), np.nan))
                 for name, values in figures.items()
             }
         )
+
+
+def solved(cells: Cells, p: Mapping[str, Array], queues: str) -> dict[str, Array]:
+    """The variables of a dataset that the fixed point gives, each (cells,): throughput without a spread, and CPU."""
+    throughput, at = solve(cells, p, queues)
+    cores = used_origins(cells) * instance_cores(cells, p)
+    return {
+        **dict.fromkeys(("throughput", "throughput_low", "throughput_high"), throughput),
+        **{
+            f"{side}_cpu": cores * np.minimum(throughput / at.ceilings[f"cpu_{side}"], 1)
+            for side in ("source", "destination")
+        },
+    }
 
 
 def settings_of(summary: xr.Dataset) -> Simulation:

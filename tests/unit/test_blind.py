@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The blind prediction: in a world that one of the sets is, sets are kept that say what the rest of it has."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from tpcsweep.configuration.loading import load
+from tpcsweep.configuration.testbeds import Simulation
+from tpcsweep.importing.outside import bring
+from tpcsweep.studies import blind
+from tpcsweep.studies.blind import FITTED, STATED, Fact, Predictor
+
+from docs import blind_prediction
+
+ROOT = Path(__file__).parents[2]
+RUN = {"sweep": "smoke", "testbed": "simulation"}
+PLACES = (
+    (2, 1, 16, 100, 5),
+    (3, 1, 32, 100, 120),
+    (4, 2, 32, 100, 5),
+    (5, 4, 64, 200, 40),
+    (7, 8, 128, 400, 5),
+)
+"""Figure, origins, cores, bandwidth and RTT of curves."""
+
+
+@pytest.fixture
+def simulation(monkeypatch: pytest.MonkeyPatch) -> Predictor:
+    monkeypatch.setattr(blind, "DRAWS", 1000)
+    testbed = load(RUN, ROOT).testbed
+    assert isinstance(testbed, Simulation)
+    return blind.simulation(testbed.parameters, testbed.queues)
+
+
+def points(predictor: Predictor, number: int) -> pd.DataFrame:
+    """Curves as they would be read off in a world that is one of the sets."""
+    facts = [
+        Fact(*(figure, "a point", origins, cores, bandwidth, rtt), streams=(streams,))
+        for figure, origins, cores, bandwidth, rtt in PLACES
+        for streams in (1, 20, 90, 200)
+    ]
+    throughput = predictor(blind._cells(facts)[0])[number]
+    columns = ("figure", "origins", "cores", "bandwidth_gbit_per_s", "rtt_ms")
+    rows = [
+        dict(zip(columns, (fact.figure, fact.origins, fact.cores, fact.bandwidth, fact.rtt), strict=True))
+        | {"streams": fact.streams[0], "throughput_gbit_per_s": value}
+        for fact, value in zip(facts, throughput, strict=True)
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_points_of_first_figures_tell_the_others_in_a_world_that_is_as_the_model(
+    simulation: Predictor, tmp_path: Path
+) -> None:
+    file = tmp_path / "curves.csv"
+    points(simulation, 7).to_csv(file, index=False)
+    source = load({**RUN, "source": "chep2024-curves", "file": str(file)}, ROOT).needed_source()
+    facts = blind.of_curves(bring(source.settings, source.file, source.name).summary)
+    assert len(facts) == 4 * len(PLACES)
+    found = blind.table(facts, {"simulation": simulation, "full path": blind.full_path})
+    errors = found.set_index(["by", "figure"])["error"]
+    for figure in (5, 7):
+        assert errors["simulation", figure] < 0.1 < errors["full path", figure]
+    assert (found["points"] == 4).all()
+
+
+def test_what_is_kept_agrees_with_the_first_figures_and_no_other_is_looked_at(
+    simulation: Predictor,
+) -> None:
+    others = [fact for fact in STATED if fact.figure not in FITTED]
+    turned = [
+        *(fact for fact in STATED if fact.figure in FITTED),
+        *(Fact(fact.figure, fact.text, *place(fact), low=1, high=2) for fact in others),
+    ]
+    one, other = (blind.table(facts, {"simulation": simulation}) for facts in (STATED, turned))
+    assert one["agreed"].tolist() == other["agreed"].tolist()
+    assert one["sets"].tolist() == other["sets"].tolist()
+    levels = one["median"] > 1.5
+    assert (other["error"][levels] > 1).all()
+
+
+def place(fact: Fact) -> tuple[int, float, float, float]:
+    return fact.origins, fact.cores, fact.bandwidth, fact.rtt
+
+
+def test_every_figure_of_the_text_is_there() -> None:
+    assert {fact.figure for fact in STATED} == set(range(2, 9))
+
+
+def test_an_error_is_how_far_outside_a_prediction_is() -> None:
+    least = Fact(5, "at least 95", 4, 64, 100, 5, low=95)
+    number = Fact(8, "260", 8, 128, 400, 0, low=260, high=260)
+    assert least.off(np.array([190.0, 9.5])) == pytest.approx([0, -1])
+    assert number.off(np.array([2600.0, 26.0])) == pytest.approx([1, -1])
+    assert least.agrees(np.array([95.0, 94.0])).tolist() == [True, False]
+    assert number.agrees(np.array([240.0, 280.0, 300.0])).tolist() == [True, True, False]
+
+
+def test_the_page_has_what_is_predicted() -> None:
+    found = re.search(blind_prediction.MARKS, blind_prediction.PAGE.read_text())
+    assert found is not None
+    said, computed = (
+        [float(number) for number in re.findall(r"[\d.]+", text)]
+        for text in (found[0], blind_prediction.lines(blind_prediction.predicted()))
+    )
+    assert said == pytest.approx(computed, rel=0.02, abs=0.02)

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A blind prediction: models conditioned on figures 2 to 4 of chep2024, and what they then say of figures 5 to 8. Pure.
+
+What is stated of a figure is a fact: a number of its curve with a least and a most. Of many random parameter sets those
+are kept that agree with the facts of the first figures, and predict those of the others. docs/blind-prediction.md says
+where the ranges are from that sets are drawn in, and what came out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+import xarray as xr
+from numpy.typing import NDArray
+
+from tpcsweep.claims.effects import MARGIN
+from tpcsweep.claims.predicates import reached
+from tpcsweep.configuration.physics import Estimate, Physics
+from tpcsweep.dataset.observations import observations
+from tpcsweep.models import MODELS
+from tpcsweep.testbeds.simulation.model import Array, Cells, drawn, payload_share, solve
+
+FITTED = (2, 3, 4)
+"""The figures that sets are conditioned on; the others are predicted."""
+STREAMS = (1, 5, 10, 20, 30, 40, 50, 70, 90, 120, 160, 200)
+"""Of every curve: that of the figures' sweeps."""
+DRAWS = 4000
+KEPT = 0.01
+"""Share of the sets that is kept where none agrees with every fact: those that are the least off."""
+SEED = 2024
+NEAR = 1.1
+"""The factor within which a predicted number is about the stated one, as for the claim chep2024.server_cap."""
+COLUMNS = (
+    *("figure", "stated", "by", "points", "sets", "agreed"),
+    *("median", "low", "high", "error", "right", "before"),
+)
+TAIL = 0.05
+"""Of the sets that are kept, on each side of the interval of a prediction."""
+
+BLIND: Mapping[str, tuple[float | None, float | None, float | None]] = {
+    "core_rate_source": (3.9, 0.5, 20),
+    "core_rate_destination": (3.9, 0.5, 20),
+    "instance_cores": (16, 8, 32),
+    "server_rate": (None, None, None),
+}
+"""Value, low and high of parameters of the simulation whose ranges were chosen by published totals: wider here."""
+RANGES: Mapping[str, tuple[float, float]] = {
+    "base": (0.03, 0.1),
+    "window": (0.5, 0.75),
+    "handshakes": (4, 8),
+    "redirection": (10, 16),
+    "setup": (0.02, 0.6),
+    "per_core": (0.5, 20),
+    "instance": (4, 640),
+    "contention": (1e-3, 0.1),
+    "crowding": (1e-6, 1e-3),
+    "coherency": (1e-9, 1e-2),
+    "efficiency": (0.915, 0.989),
+    "sharpness": (3, 16),
+}
+"""Ranges of the parameters of `combined`, of the logarithm; others are where they take no effect."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A number of a curve over streams, between two ends: its most, or what is left at the most streams over that."""
+
+    figure: int
+    text: str
+    origins: int
+    cores: float
+    bandwidth: float
+    """Gbit/s."""
+    rtt: float
+    """ms."""
+    low: float = 0.0
+    high: float = math.inf
+    of: Literal["most", "last over most"] = "most"
+    streams: tuple[int, ...] = STREAMS
+
+    def off(self, values: Array) -> Array:
+        """By how much values are outside, as a decimal logarithm: above it positive, below negative, inside 0."""
+        return np.asarray(np.log10(values / np.clip(values, self.low, self.high)))
+
+    def agrees(self, values: Array) -> NDArray[np.bool_]:
+        """Whether values are inside, or within a factor of NEAR of the one number that is stated."""
+        return np.abs(self.off(values)) <= (math.log10(NEAR) if self.low == self.high else 0)
+
+
+def _stated() -> Iterable[Fact]:
+    hundred, most = reached(100).low, reached(200).low
+    one = "100 Gbit/s are not reached at {:g} ms with one origin"
+    for figure, cores in ((2, 16), (3, 32)):
+        for rtt in (5.0, 40.0, 120.0):
+            yield Fact(figure, one.format(rtt), 1, cores, 100, rtt, high=hundred)
+        text = "more streams have less, past some number, at 5 ms"
+        yield Fact(figure, text, 1, cores, 100, 5, high=1 - MARGIN, of="last over most")
+    yield Fact(4, "two origins reach 100 Gbit/s at 5 ms", 2, 32, 100, 5, low=hundred)
+    yield Fact(4, "two origins do not reach 100 Gbit/s at 120 ms", 2, 32, 100, 120, high=hundred)
+    few = tuple(count for count in STREAMS if count < 100)
+    for rtt in (5.0, 40.0, 120.0):
+        text = f"four origins reach 100 Gbit/s at {rtt:g} ms, with fewer than 100 streams"
+        yield Fact(5, text, 4, 64, 100, rtt, low=hundred, streams=few)
+    flat = "more streams do no harm to a full path, at 5 ms"
+    yield Fact(5, flat, 4, 64, 100, 5, low=1 - MARGIN, of="last over most")
+    yield Fact(6, "128 cores do not reach 200 Gbit/s on a path of 200", 8, 128, 200, 5, high=most)
+    yield Fact(7, "128 cores reach 200 Gbit/s on a path of 400", 8, 128, 400, 5, low=most)
+    many = (*STREAMS, 300, 400, 500)
+    yield Fact(8, "one server has about 260 Gbit/s at 0 ms", 8, 128, 400, 0, 260, 260, streams=many)
+
+
+STATED = tuple(_stated())
+"""What the text of chep2024 states of figures 2 to 8. RTTs and origins that it does not are those of the sweeps."""
+
+
+def of_curves(summary: xr.Dataset) -> tuple[Fact, ...]:
+    """Points of digitised curves as facts: of a dataset as `config/imports/chep2024-curves.yaml` makes one."""
+    rows = observations(summary)
+    rows = rows[rows["reason"] == ""]
+    return tuple(
+        Fact(
+            int(row["figure"]),
+            f"curves on a path of {row['bandwidth']:g} Gbit/s",
+            *(int(row["origins"]), row["cores"], row["bandwidth"], row["rtt"]),
+            *(row["throughput"], row["throughput"]),
+            streams=(int(row["streams"]),),
+        )
+        for row in rows.to_dict("records")
+    )
+
+
+Predictor = Callable[[pd.DataFrame], Array]
+"""Throughput in Gbit/s, (sets, cells), of cells with the columns of `Cells`."""
+
+
+def simulation(physics: Physics, queues: str) -> Predictor:
+    """The simulation's fixed point, under sets drawn between the parameters' ends, wider where BLIND has them."""
+    wider = {
+        name: Estimate(value=value, low=low, high=high, unit=getattr(physics, name).unit, source="blind")
+        for name, (value, low, high) in BLIND.items()
+    }
+    sets = drawn(physics.model_copy(update=wider), DRAWS)
+    return lambda cells: solve(_columns(cells), sets, queues)[0]
+
+
+def combined() -> Predictor:
+    """The model `combined`, under sets drawn in RANGES."""
+    model, generator = MODELS["combined"], np.random.default_rng(SEED)
+    sets: dict[str, Any] = {}  # arrays, one for each number that the model takes
+    for parameter in model.parameters:
+        neutral = parameter.guess if parameter.neutral is None else parameter.neutral
+        low, high = RANGES.get(parameter.name, (neutral, neutral))
+        sets[parameter.name] = low * (high / low if low else 1.0) ** generator.uniform(size=(DRAWS, 1))
+    return lambda cells: model({name: cells[name].to_numpy(float) for name in model.axes}, sets)
+
+
+def full_path(cells: pd.DataFrame) -> Array:
+    """What knows nothing: every path is full, but for headers."""
+    columns = _columns(cells)
+    return np.atleast_2d(columns.bandwidth * payload_share(columns, {"framing": np.array(38.0)}))
+
+
+def table(facts: Sequence[Fact], predictors: Mapping[str, Predictor]) -> pd.DataFrame:
+    """A row for each panel that is predicted and each predictor. A panel has the facts of one text in a figure.
+
+    Columns: `figure`, `stated`, `by`, `points` (facts of the panel), `sets` (that are kept) and `agreed` (with every
+    fact of the first figures); `median`, `low` and `high` of what the kept sets say, of a panel of one point; `error`,
+    the decimal logarithm of the median over what is stated, or over the end of it that is missed (of several points the
+    median magnitude); `right`, the share of points with which kept sets agree, and `before`, of all sets.
+    """
+    cells, ends = _cells(facts)
+    rows = []
+    for by, predictor in predictors.items():
+        curves = np.split(predictor(cells), ends, axis=1)
+        values = [_figure(fact, curve) for fact, curve in zip(facts, curves, strict=True)]
+        pairs = [*zip(facts, values, strict=True)]
+        misfit = np.mean([np.abs(fact.off(value)) for fact, value in pairs if fact.figure in FITTED], axis=0)
+        kept = misfit <= np.quantile(misfit, KEPT)
+        panels: dict[tuple[int, str], list[tuple[Fact, Array]]] = {}
+        for fact, value in pairs:
+            if fact.figure not in FITTED:
+                panels.setdefault((fact.figure, fact.text), []).append((fact, value))
+        for (figure, text), panel in panels.items():
+            agree = np.mean([fact.agrees(value) for fact, value in panel], axis=0)
+            errors = [float(fact.off(np.median(value[kept]))) for fact, value in panel]
+            alone = len(panel) == 1
+            said = panel[0][1][kept] if alone else np.array([np.nan])
+            low, median, high = np.quantile(said, [TAIL, 0.5, 1 - TAIL])
+            numbers = (median, low, high, errors[0] if alone else np.median(np.abs(errors)))
+            shares = (agree[kept].mean(), agree.mean())
+            counts = (len(panel), int(kept.sum()), int((misfit == 0).sum()))
+            rows.append((figure, text, by, *counts, *map(float, (*numbers, *shares))))
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _figure(fact: Fact, curve: Array) -> Array:
+    most = curve.max(axis=1)
+    return most if fact.of == "most" else np.asarray(curve[:, -1] / most)
+
+
+def _cells(facts: Sequence[Fact]) -> tuple[pd.DataFrame, list[int]]:
+    """The cells of all facts, one after another, and where those of the second begin, and so on."""
+    rows = [
+        {
+            "streams": streams,
+            "origins": fact.origins,
+            "cores": fact.cores,
+            "rtt": fact.rtt,
+            "bandwidth": fact.bandwidth,
+        }
+        for fact in facts
+        for streams in fact.streams
+    ]
+    fixed = {
+        "queue_limit": np.inf,
+        "mtu": 9000,
+        "tcp_buffer": 1e9,
+        "file_size": 4e9,
+        "tcp_streams": 1,
+        "loss": 0.0,
+    }
+    words = {
+        "endpoint": "redirector",
+        "tool": "gfal-copy",
+        "layer": "memory_to_memory",
+        "encryption": "usual",
+    }
+    ends = np.cumsum([len(fact.streams) for fact in facts])[:-1]
+    return pd.DataFrame(rows).assign(**fixed, **words), ends.tolist()
+
+
+def _columns(cells: pd.DataFrame) -> Cells:
+    return Cells.of({name: cells[name].to_numpy() for name in cells})
