@@ -25,6 +25,8 @@ _MOST_VALUES = 6
 """Values of an axis that have a sentence each."""
 _FULL = 0.95
 """Share of its bandwidth in payload from which on a path is called full: headers take the rest."""
+_ALIKE = 0.03
+"""Difference of two throughputs, as a share, up to which they are called the same."""
 
 
 @dataclass(frozen=True)
@@ -169,9 +171,11 @@ def _effects(cells: _Cells) -> Iterator[Finding]:
             continue
         ratios = last[pairs] / first[pairs]
         instead = f"With {cells.axis(axis, len(values) - 1)} instead of {value_text(axis, values[0])}"
-        times = f"throughput is {np.median(ratios):.2g} times as high"
+        median = float(np.median(ratios))
+        same = abs(median - 1) < _ALIKE
+        times = "throughput is " + (f"the same within {_ALIKE:.0%}" if same else f"{median:.2g} times as high")
         if pairs.sum() > 1:
-            spread = f"{ratios.min():.2g} to {ratios.max():.2g}"
+            spread = f"{ratios.min():.2g} to {ratios.max():.2g} times"
             times += f" in the median of {pairs.sum()} pairs of cells that differ in nothing else ({spread})"
         held = np.concatenate([number.take(at, dimension).ravel()[pairs] for at in (0, -1)])
         yield Finding(f"{instead} {times}.", tuple(sorted(held.tolist())))

@@ -1,5 +1,5 @@
 "use strict";
-(() => {
+function begin() {
   const data = JSON.parse(document.getElementById("data").textContent);
   const { axes, cells, flags, limits, again } = data;
   const find = id => document.getElementById(id);
@@ -9,6 +9,7 @@
   const several = axes.map((axis, at) => at).filter(at => sizes[at] > 1 && at !== repeated);
   const state = { x: data.x, y: data.y, colour: "value", at: axes.map(() => 0), shown: new Set() };
   const DENSE = 20; // values of an axis beyond which cells have no numbers
+  const WIDE = 8; // and up to which they have more room than their numbers take
   const GRADES = ["note", "warning", "invalid"];
   // Viridis, at equal steps: its lightness grows, for whatever eyes and in grey.
   const VIRIDIS = ["440154", "482878", "3e4a89", "31688e", "26828e", "1f9e89", "35b779", "6ece58", "b5de2b", "fde725"]
@@ -99,7 +100,7 @@
 
   function drawMap() {
     const across = sizeOf(state.x), up = sizeOf(state.y), dense = across > DENSE || up > DENSE;
-    const table = make("table", { class: dense ? "map dense" : "map", role: "grid", "aria-label": "Throughput in Gbit/s" });
+    const table = make("table", { class: `map${dense ? " dense" : across <= WIDE ? " wide" : ""}`, role: "grid", "aria-label": "Throughput in Gbit/s" });
     const axisName = axis => axis < 0 ? "" : axes[axis].label;
     table.append(make("caption", {}, [state.colour === "limit" ? "What bound each cell, and its throughput" : "Mean throughput", "Gbit/s",
       state.y >= 0 ? `${axisName(state.y)} up, ${axisName(state.x)} across` : axisName(state.x)].filter(Boolean).join(" · ")));
@@ -109,10 +110,11 @@
     const body = make("tbody");
     const first = state.focus && state.focus[0] < across && state.focus[1] < up ? state.focus : [0, up - 1];
     for (let y = up - 1; y >= 0; y--) {
-      const row = make("tr", {}, make("th", { scope: "row" }, text(state.y, y, everyUp)));
+      const row = make("tr", {}, make("th", { scope: "row" }, make("span", {}, text(state.y, y, everyUp))));
       for (let x = 0; x < across; x++) {
         const at = placed(x, y), point = pointAt(at), grade = worst(point.list);
-        const cell = make("td", { role: "gridcell", tabindex: x === first[0] && y === first[1] ? 0 : -1, "data-x": x, "data-y": y, "aria-label": said(at, point).replaceAll("\n", "; ") });
+        const cell = make("td", { role: "gridcell", tabindex: x === first[0] && y === first[1] ? 0 : -1, "data-x": x, "data-y": y });
+        if (!dense) cell.setAttribute("aria-label", said(at, point).replaceAll("\n", "; ")); // else once it is reached
         const classes = [];
         if (!point.all.length) classes.push("outside");
         else if (point.mean === null) { classes.push("none"); cell.textContent = dense ? "" : lacking(point); }
@@ -132,6 +134,7 @@
       body.append(row);
     }
     table.append(make("thead", {}, make("tr", {}, make("td", { class: "outside" }), ...heads)), body);
+    if (dense) table.style.setProperty("--size", `${Math.max(4, Math.floor((find("scroll").clientWidth - 70) / across))}px`);
     find("scroll").replaceChildren(table);
     drawLegend();
   }
@@ -257,7 +260,12 @@
   }
   board.addEventListener("pointerover", event => { const cell = target(event); if (cell && event.pointerType !== "touch") tell(cell); else hush(); });
   board.addEventListener("pointerleave", hush);
-  board.addEventListener("focusin", event => { const cell = target(event); if (cell && cell.matches(":focus-visible")) tell(cell); });
+  board.addEventListener("focusin", event => {
+    const cell = target(event);
+    if (!cell) return;
+    if (!cell.hasAttribute("aria-label")) cell.setAttribute("aria-label", said(spot(cell), pointAt(spot(cell))).replaceAll("\n", "; "));
+    if (cell.matches(":focus-visible")) tell(cell);
+  });
   board.addEventListener("focusout", hush);
   addEventListener("scroll", hush, { passive: true });
   board.addEventListener("click", event => { const cell = target(event); if (cell) choose(cell); });
@@ -326,4 +334,6 @@
   if (best >= 0) for (const [axis, place] of coordinates(best).entries()) if (axis !== repeated) state.at[axis] = place;
   draw();
   if (best >= 0) open(best);
-})();
+}
+// What was found is read first: it is painted before the map is made.
+requestAnimationFrame(() => setTimeout(begin));
