@@ -46,13 +46,21 @@ async def main() -> None:
         (folder / "index.html").write_text(text)
         times = [await visit(folder / "index.html", folder / f"profile{run}") for run in range(RUNS)]
     first, whole = (statistics.median(time) for time in zip(*times, strict=True))
-    print(f"first contentful paint {first:.0f} ms, the map of 10⁴ cells by {whole:.0f} ms (medians of {RUNS})")
+    print(
+        f"first contentful paint {first:.0f} ms, the map of 10⁴ cells by {whole:.0f} ms (medians of {RUNS})"
+    )
 
 
 async def visit(file: Path, profile: Path) -> tuple[float, float]:
     """Open a page in a Chromium of its own; give ms to its first paint and until its map was seen."""
     flags = [flag for flag in CHROMIUM if not flag.startswith(_VIRTUAL)]
-    asked = [*flags, f"--user-data-dir={profile}", "--remote-debugging-port=0", "--window-size=1280,900", "about:blank"]
+    asked = [
+        *flags,
+        f"--user-data-dir={profile}",
+        "--remote-debugging-port=0",
+        "--window-size=1280,900",
+        "about:blank",
+    ]
     with subprocess.Popen(asked, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as browser:
         try:
             port = profile / "DevToolsActivePort"
@@ -65,7 +73,12 @@ async def visit(file: Path, profile: Path) -> tuple[float, float]:
             await ask(socket, next(numbers), "Page.navigate", url=file.as_uri())
             await asyncio.sleep(0.5)
             found = await ask(
-                socket, next(numbers), "Runtime.evaluate", expression=PAINTED, awaitPromise=True, returnByValue=True
+                socket,
+                next(numbers),
+                "Runtime.evaluate",
+                expression=PAINTED,
+                awaitPromise=True,
+                returnByValue=True,
             )
             first, whole, cells = json.loads(found["result"]["value"])
             assert cells == 10_000

@@ -173,9 +173,11 @@ def _effects(cells: _Cells) -> Iterator[Finding]:
         instead = f"With {cells.axis(axis, len(values) - 1)} instead of {value_text(axis, values[0])}"
         median = float(np.median(ratios))
         same = abs(median - 1) < _ALIKE
-        times = "throughput is " + (f"the same within {_ALIKE:.0%}" if same else f"{median:.2g} times as high")
+        times = "throughput is " + (
+            f"the same within {100 * _ALIKE:.0f} %" if same else f"{_short(median)} times as high"
+        )
         if pairs.sum() > 1:
-            spread = f"{ratios.min():.2g} to {ratios.max():.2g} times"
+            spread = f"{_short(ratios.min())} to {_short(ratios.max())} times"
             times += f" in the median of {pairs.sum()} pairs of cells that differ in nothing else ({spread})"
         held = np.concatenate([number.take(at, dimension).ravel()[pairs] for at in (0, -1)])
         yield Finding(f"{instead} {times}.", tuple(sorted(held.tolist())))
@@ -188,7 +190,7 @@ def _full(cells: _Cells, bandwidth: float | None) -> Iterator[Finding]:
     full = known & (cells.throughput >= _FULL * bandwidth)
     path = f"the path's {value_text('bandwidth', bandwidth)}"
     if full.any():
-        text = f"{full.sum()} of {known.sum()} cells bring payload at {_FULL:.0%} or more of {path}."
+        text = f"{full.sum()} of {known.sum()} cells bring payload at {100 * _FULL:.0f} % or more of {path}."
         yield Finding(text, _places(full))
     else:
         best = int(np.nanargmax(cells.throughput))
@@ -225,3 +227,8 @@ def _holes(summary: xr.Dataset) -> Iterator[Finding]:
 
 def _places(which: NDArray[np.bool_]) -> tuple[int, ...]:
     return tuple(np.flatnonzero(which).tolist())
+
+
+def _short(ratio: float) -> str:
+    """Two digits, without an exponent of ten where there need be none."""
+    return f"{float(f'{ratio:.2g}'):g}"
