@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How large the first page of a sweep of 10⁴ cells is, and how soon Chromium paints it: python -m benchmarks.first_page."""
+"""How large the first page of 10⁴ cells is, and how soon Chromium paints it: python -m benchmarks.first_page."""
 
 from __future__ import annotations
 
