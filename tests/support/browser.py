@@ -103,7 +103,7 @@ addEventListener("load", () => {
     seen.id = "seen";
     seen.textContent = JSON.stringify((SCRIPT)(frame.contentDocument, frame.contentWindow));
   }, 1000));
-  frame.srcdoc = document.getElementById("framed").textContent.replaceAll("<\\\\/script", "</" + "script");
+  frame.srcdoc = document.getElementById("framed").textContent.replaceAll("<|/script", "</" + "script");
   document.body.append(frame);
 });
 """
@@ -112,7 +112,7 @@ addEventListener("load", () => {
 
 def framed(page: Path, folder: Path, wide: int, script: str, *arguments: str) -> Any:
     """What a function of a page's document and window gives, which is so many pixels wide."""
-    text = page.read_text().replace("</script", "<\\\\/script")
+    text = page.read_text().replace("</script", "<|/script")
     copy = folder / f"framed-{page.name}"
     around = FRAMED.replace("WIDE", str(wide)).replace("SCRIPT", script)
     copy.write_text(
