@@ -65,7 +65,7 @@ def test_arrows_move_enter_opens_and_escape_returns(first_page: Path, tmp_path: 
     assert (seen["from"], seen["at"]) == (["0", "3"], ["1", "2"])
     assert "RTT 50 ms, streams 2" in seen["said"] and "Gbit/s" in seen["said"]
     assert seen["panel"] == "cell" and seen["opened"].endswith("RTT 50 ms, streams 2") != seen["begun"]
-    assert seen["command"].startswith("rm results/demo/cells/origins=1/place=")
+    assert seen["command"].startswith("rm -f results/demo/cells/origins=1/place=")
     assert seen["line"].startswith("M") and seen["back"] == seen["at"]
 
 

@@ -30,7 +30,7 @@ def page(content: Mapping[str, Any]) -> str:
 
 
 def overview(sweeps: Sequence[Mapping[str, Any]]) -> str:
-    """Give the page that lists all sweeps, of what `overview.entries` gives."""
+    """Give the page that lists all sweeps, of what `making.entries` gives."""
     return _TEMPLATES.get_template("overview.html").render(sweeps=sweeps)
 
 

@@ -157,7 +157,8 @@ function begin() {
   // ---- a cell
 
   const series = data.series && Uint8Array.from(atob(data.series.bytes), sign => sign.charCodeAt(0));
-  const starts = data.transfers.counts.reduce((ends, count) => [...[], ends.push(ends.at(-1) + Math.min(count, data.transfers.most)), ends].at(-1), [0]);
+  const starts = [0];
+  for (const count of data.transfers.counts) starts.push(starts.at(-1) + Math.min(count, data.transfers.most));
   const shell = text => /^[A-Za-z0-9_./=@:,+-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 
   function chart(cell) {
@@ -203,7 +204,7 @@ function begin() {
   function remeasured(cell) {
     if (!again || !again.cell[cell]) return [];
     const path = `${again.deployments[again.deployment[cell]]}/${again.cell[cell]}`, logs = `logs/${again.deployments[again.deployment[cell]]}/`;
-    const command = `rm ${shell(`${again.folder}/cells/${path}.json`)} && ${again.command}`;
+    const command = `rm -f ${shell(`${again.folder}/cells/${path}.json`)} && ${again.command}`;
     const copy = make("button", { type: "button" }, "Copy");
     copy.addEventListener("click", async () => { try { await navigator.clipboard.writeText(command); copy.textContent = "Copied"; } catch { copy.textContent = "Select and copy it"; } });
     const link = (to, text) => make("a", { href: to.split("/").map(encodeURIComponent).join("/") }, text);
