@@ -16,6 +16,7 @@ from tpcsweep.extras import require
 from tpcsweep.models.base import Floats, Points
 from tpcsweep.models.observations import Observations
 from tpcsweep.models.places import Domain, Predictor, levels
+from tpcsweep.models.runs import new_run
 from tpcsweep.models.scatter import Scatter
 
 if TYPE_CHECKING:
@@ -165,6 +166,7 @@ def fit_process(observations: Observations, *, seed: int = 0) -> GaussianProcess
     middle, spread = _without_each(last, outputs)
     inner = np.sqrt(np.maximum(spread**2 - noise**2 - errors**2, 0.0))
     off = (observations.throughput[row] - middle[place]) / np.hypot(inner, single)[place]
+    off = off * new_run(off, observations.take(row))
     scatter = Scatter.of(off, np.maximum(middle, 0.0)[place], len(held) - 1)
     return GaussianProcess(last, features, noise, single, scatter, domain=Domain.of(observations))
 

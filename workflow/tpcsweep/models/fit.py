@@ -17,6 +17,7 @@ from tpcsweep.models.determined import undetermined
 from tpcsweep.models.least_squares import Problem, bootstrap
 from tpcsweep.models.observations import Observations, complete
 from tpcsweep.models.places import Domain, Predictor, levels
+from tpcsweep.models.runs import new_run
 from tpcsweep.models.scatter import Scatter, log_ratio
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Fit(Predictor):
     aicc: float
     bic: float
     drawn: str = ""
-    """What the bootstrap drew: deployments or cells."""
+    """What the bootstrap drew: runs, deployments or cells."""
 
     @property
     def name(self) -> str:
@@ -155,8 +156,9 @@ def fit(
 
     The loss is soft L1 (scipy's `least_squares`) of residuals over errors (`Observations.error_at`), with the knee at
     1.345 times their scale (the median absolute residual of a first pass; Huber 1981), so that outliers do not pull.
-    Intervals are percentiles of a bootstrap (Davison, Hinkley 1997) that begins at the optimum. It draws whole
-    deployments where there are at least 8, else cells, with the repetitions of each cell drawn anew.
+    Intervals are percentiles of a bootstrap (Davison, Hinkley 1997) that begins at the optimum. It draws whole runs
+    where cells were measured in several, in each of them whole deployments where there are at least 8, else cells,
+    with the repetitions of each cell drawn anew.
 
     Args:
         model: with the unknowns.
@@ -197,7 +199,7 @@ def fit(
         reasons=reasons,
         correlations=_correlations(model.parameters, samples),
         samples=samples,
-        scatter=_scatter(observations.throughput, estimate, unknowns),
+        scatter=_scatter(observations, estimate, unknowns),
         residuals=residuals,
         observed=count,
         aicc=aicc,
@@ -208,11 +210,11 @@ def fit(
     )
 
 
-def _scatter(throughput: Floats, estimate: Floats, unknowns: int) -> Scatter:
-    """Log ratios of measured to fitted, widened by the degrees of freedom that the fit used up."""
-    freedom = len(throughput) - unknowns
-    off = log_ratio(throughput, estimate) * math.sqrt(len(throughput) / freedom)
-    return Scatter.of(off, estimate, freedom)
+def _scatter(observations: Observations, estimate: Floats, unknowns: int) -> Scatter:
+    """Log ratios of measured to fitted, widened by the degrees of freedom that the fit used up, and for a new run."""
+    freedom = len(observations) - unknowns
+    off = log_ratio(observations.throughput, estimate) * math.sqrt(len(observations) / freedom)
+    return Scatter.of(off * new_run(off, observations), estimate, freedom)
 
 
 def _widened(

@@ -15,7 +15,6 @@ from tpcsweep.models.base import Floats, Model, Parameter
 from tpcsweep.models.observations import Observations
 
 if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
     from numpy.typing import NDArray
 
 MANY_DEPLOYMENTS = 8
@@ -158,7 +157,7 @@ def bootstrap(problem: Problem, units: Floats, scale: float, resamples: int, see
     """Give what was drawn, and the parameters of each resample."""
     if not problem.free:
         return "nothing", np.tile(list(problem.held.values()), (max(resamples, 1), 1))
-    drawn, draw = _drawer(problem.observations.frame)
+    drawn, draw = _drawer(problem.observations)
     generator = np.random.default_rng(seed)
     samples = []
     for _ in range(resamples):
@@ -169,22 +168,30 @@ def bootstrap(problem: Problem, units: Floats, scale: float, resamples: int, see
     return drawn, np.array(samples or [list(problem.values(units).values())])
 
 
-def _drawer(frame: pd.DataFrame) -> tuple[str, Callable[[np.random.Generator], NDArray[np.int64]]]:
-    """Give what is drawn, and a function that draws the rows of a resample."""
+def _drawer(observations: Observations) -> tuple[str, Callable[[np.random.Generator], NDArray[np.int64]]]:
+    """Give what is drawn, and a function that draws the rows of a resample: in each run that it draws, units of it."""
+    frame, runs = observations.frame, observations.runs
     many = frame["deployment"].nunique() >= MANY_DEPLOYMENTS
     units = frame["deployment" if many else "point"]
-    cells: dict[str, list[NDArray[np.int64]]] = {}
-    for rows in frame.groupby("point", sort=False).indices.values():
-        cells.setdefault(units.iloc[rows[0]], []).append(np.asarray(rows))
-    owned = list(cells.values())
+    numbers = np.zeros(len(frame), np.int64) if runs is None else runs
+    cells: dict[int, dict[str, list[NDArray[np.int64]]]] = {}
+    for rows in frame.groupby([numbers, "point"], sort=False).indices.values():
+        of_run = cells.setdefault(numbers[rows[0]], {})
+        of_run.setdefault(units.iloc[rows[0]], []).append(np.asarray(rows))
+    owned = [list(of_run.values()) for of_run in cells.values()]
 
     def draw(generator: np.random.Generator) -> NDArray[np.int64]:
-        chosen = generator.integers(0, len(owned), len(owned))
+        among = generator.integers(0, len(owned), len(owned)) if len(owned) > 1 else [0]
         return np.concatenate(
-            [rows[generator.integers(0, len(rows), len(rows))] for unit in chosen for rows in owned[unit]]
+            [
+                rows[generator.integers(0, len(rows), len(rows))]
+                for run in among
+                for unit in generator.integers(0, len(owned[run]), len(owned[run]))
+                for rows in owned[run][unit]
+            ]
         )
 
-    return ("deployments" if many else "cells"), draw
+    return ("runs" if runs is not None else "deployments" if many else "cells"), draw
 
 
 def _scale(residuals: Floats) -> float:
