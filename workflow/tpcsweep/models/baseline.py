@@ -50,7 +50,7 @@ class Features:
             # 1 ms, stream or byte: where counts begin; below 1 (cores) nothing, as these are never 0.
             offsets[name] = 1.0 if finite.min(initial=1.0) == 0 else 0.0
             limits[name] = 2 * float(finite.max(initial=1.0))
-            logs = _logarithms(values, offsets[name], limits[name])
+            logs = logarithms(values, offsets[name], limits[name])
             centres[name] = (float(logs.mean()), float(logs.std()) or 1.0)
         return cls(offsets, limits, centres, observations.words)
 
@@ -58,7 +58,7 @@ class Features:
         """Give points × features."""
         columns = []
         for name, (middle, spread) in self.centres.items():
-            logs = _logarithms(np.asarray(points[name], float), self.offsets[name], self.limits[name])
+            logs = logarithms(np.asarray(points[name], float), self.offsets[name], self.limits[name])
             columns.append((logs - middle) / spread)
         for name, words in self.words.items():
             values = np.asarray(points[name]).astype(str)
@@ -66,7 +66,8 @@ class Features:
         return np.column_stack(columns)
 
 
-def _logarithms(values: Floats, offset: float, limit: float) -> Floats:
+def logarithms(values: Floats, offset: float, limit: float) -> Floats:
+    """Take logarithms with an offset, and no limit as a number."""
     return np.log(np.maximum(np.where(np.isfinite(values), values, limit) + offset, 1e-12))
 
 
@@ -83,6 +84,7 @@ class GaussianProcess(Predictor):
     scatter: Scatter
     """Of single measurements, each from the surface without its point, in deviations that the process gives them."""
     name = NAME
+    about = "Gaussian process over the axes, which knows no physics"
 
     def surface(self, points: Points | pd.DataFrame) -> tuple[Floats, Floats]:
         """Give mean and standard deviation of the surface itself, Gbit/s: without a measurement's noise."""

@@ -58,6 +58,10 @@ class Fit(Predictor):
         return self.model.name
 
     @property
+    def about(self) -> str:
+        return f"{self.model.title}\n{self.model.formula}\n{self.model.source}"
+
+    @property
     def ok(self) -> bool:
         """Whether it can predict."""
         return all(math.isfinite(value) for value in self.values.values())

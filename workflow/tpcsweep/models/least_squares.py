@@ -15,6 +15,7 @@ from tpcsweep.models.base import Floats, Model, Parameter
 from tpcsweep.models.observations import Observations
 
 if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
     from numpy.typing import NDArray
 
 MANY_DEPLOYMENTS = 8
@@ -168,11 +169,15 @@ def bootstrap(problem: Problem, units: Floats, scale: float, resamples: int, see
     return drawn, np.array(samples or [list(problem.values(units).values())])
 
 
+def units_of(observations: Observations) -> pd.Series:
+    """Give the unit of each row that shares its luck: the deployment where there are many, else the point."""
+    many = observations.frame["deployment"].nunique() >= MANY_DEPLOYMENTS
+    return observations.frame["deployment" if many else "point"]
+
+
 def _drawer(observations: Observations) -> tuple[str, Callable[[np.random.Generator], NDArray[np.int64]]]:
     """Give what is drawn, and a function that draws the rows of a resample: in each run that it draws, units of it."""
-    frame, runs = observations.frame, observations.runs
-    many = frame["deployment"].nunique() >= MANY_DEPLOYMENTS
-    units = frame["deployment" if many else "point"]
+    frame, runs, units = observations.frame, observations.runs, units_of(observations)
     numbers = np.zeros(len(frame), np.int64) if runs is None else runs
     cells: dict[int, dict[str, list[NDArray[np.int64]]]] = {}
     for rows in frame.groupby([numbers, "point"], sort=False).indices.values():
@@ -191,7 +196,8 @@ def _drawer(observations: Observations) -> tuple[str, Callable[[np.random.Genera
             ]
         )
 
-    return ("runs" if runs is not None else "deployments" if many else "cells"), draw
+    drawn = "deployments" if units.name == "deployment" else "cells"
+    return (drawn if runs is None else "runs"), draw
 
 
 def _scale(residuals: Floats) -> float:

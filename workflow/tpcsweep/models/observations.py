@@ -84,13 +84,8 @@ class Observations:
 
     @cached_property
     def level(self) -> Floats:
-        """Mean throughput of each row's point in Gbit/s, of which a part of its error is a share."""
+        """Mean throughput of each row's point in Gbit/s, of which the floor of its error is a share."""
         return np.asarray(self.frame["level"], float)
-
-    @cached_property
-    def share(self) -> Floats:
-        """That share: `FLOOR`, or what repetitions say of rows without an interval."""
-        return np.asarray(self.frame["share"], float)
 
     @property
     def runs(self) -> NDArray[np.int64] | None:
@@ -102,13 +97,13 @@ class Observations:
         return self.frame["run"].to_numpy(np.int64) if repeated.mean() > _MOST else None
 
     def error_at(self, estimate: Floats) -> Floats:
-        """Standard errors in Gbit/s of which a part is a share of what is estimated, where that is more than `level`.
+        """Standard errors in Gbit/s whose floor is a share of what is estimated, where that is more than `level`.
 
         A cell that stalled at a hundredth of what its neighbours reach has the smallest interval of all. By its own
         throughput alone it would outweigh them; by this no residual is larger than 1/FLOOR.
         """
-        more = self.share**2 * (np.maximum(estimate, self.level) ** 2 - self.level**2)
-        return np.asarray(np.sqrt(self.error**2 + more))
+        floor = FLOOR**2 * (np.maximum(estimate, self.level) ** 2 - self.level**2)
+        return np.asarray(np.sqrt(self.error**2 + floor))
 
     def classes(self, name: str) -> pd.Series:
         """What counts as one value of an axis: see `classes`. Rows that were taken keep what they were."""
@@ -144,7 +139,7 @@ def observe(ds: xr.Dataset) -> Observations:
     frame["point"] = _key(grouped, frame.index)
     deployed = {name: values for name, values in grouped.items() if name not in CELL}
     frame["deployment"] = _key(deployed, frame.index)
-    frame["error"], frame["level"], frame["share"] = _errors(frame)
+    frame["error"], frame["level"] = _errors(frame)
     how = "simulated" if ds.attrs.get("testbed_kind") == SIMULATED else "measured"
     label = f"sweep {ds.attrs.get('sweep', '?')}, {how} on {ds.attrs.get('testbed', '?')}"
     return Observations(frame, axes, label, how)
@@ -184,8 +179,12 @@ def _key(columns: dict[str, pd.Series], index: pd.Index) -> pd.Series:
     return key.str.removeprefix("/")
 
 
-def _errors(frame: pd.DataFrame) -> tuple[Floats, Floats, Floats]:
-    """Standard errors in Gbit/s, the levels of which a part of them is a share, and that share."""
+def _errors(frame: pd.DataFrame) -> tuple[Floats, Floats]:
+    """Standard errors in Gbit/s, and the levels of which their floors are a share.
+
+    The share that repetitions tell is of what was measured alone: an error that grew with the estimate would reward
+    estimates that are too high.
+    """
     throughput, error = frame["throughput"], frame["error"].to_numpy()
     typical = float(throughput.median()) or float(throughput.max()) or 1.0
     level = throughput.groupby(frame["point"]).transform("mean").to_numpy()
@@ -194,7 +193,7 @@ def _errors(frame: pd.DataFrame) -> tuple[Floats, Floats, Floats]:
     if not known.all():
         share[~known] = max(_of_repetitions(frame), FLOOR)
     with_floor = np.sqrt(np.where(known, error, 0.0) ** 2 + (share * level) ** 2 + (FLOOR * typical) ** 2)
-    return with_floor, level, share
+    return with_floor, level
 
 
 def _of_repetitions(frame: pd.DataFrame) -> float:
