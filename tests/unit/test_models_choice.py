@@ -15,7 +15,7 @@ import xarray as xr
 from bs4 import BeautifulSoup
 from matplotlib.figure import Figure
 from tpcsweep.figures import models as draw
-from tpcsweep.models import MODELS, Observations, choose, fit, observe, saved
+from tpcsweep.models import MODELS, Observations, choose, fit, fit_hybrid, observe, saved
 from tpcsweep.models.choice import Fold, _losses, _scores, cross_validate, leave_out
 from tpcsweep.models.learned import LEARNED
 
@@ -183,28 +183,41 @@ def test_fits_of_a_formula_that_has_changed_since_are_refused(kept: Path, tmp_pa
 
 
 def waves(height: float) -> Observations:
-    """What a formula says, times waves along RTT and streams that no formula has."""
+    """What a formula says, times a wave along the RTT that no formula has."""
     values, _, fixed = TRUTHS["window"]
-    rtt = np.geomspace(2, 160, 12)
-    ds = measured(MODELS["window"], values, {"rtt": rtt, "streams": STREAMS}, fixed=fixed, noise=0.02)
+    axes = {"rtt": np.geomspace(2, 160, 10), "streams": STREAMS[::3]}
+    ds = measured(MODELS["window"], values, axes, fixed=fixed, noise=0.02)
     more = 1 + height * np.sin(1.5 * np.log(ds.rtt))
     return observe(ds.map(lambda variable: variable * more, keep_attrs=True))
 
 
-def test_what_learns_the_cells_is_taken_where_no_formula_is_as_good(tmp_path: Path) -> None:
-    models = {name: MODELS[name] for name in ("window", "constant")}
-    for height, learns in ((0.0, False), (0.6, True)):
-        observations = waves(height)
-        fits = {name: fit(model, observations, resamples=5) for name, model in models.items()}
-        choice = choose(models, observations, fits)
-        assert choice.formula == "window"
-        assert (choice.best in LEARNED) == learns
-        assert set(LEARNED) <= set(choice.scores["model"])
-        saved.write(tmp_path / "models.json", observations.label, fits, choice)
-        best = saved.read(tmp_path / "models.json", MODELS).best(observations)
-        assert best.name == choice.best
-        # A file and the cells are all that it takes.
-        assert np.abs(best.estimate(observations.frame) / observations.throughput - 1).max() < 0.3
+@pytest.mark.parametrize(("height", "learns"), [(0.0, False), (0.6, True)])
+def test_what_learns_the_cells_is_taken_where_no_formula_is_as_good(
+    tmp_path: Path, height: float, learns: bool
+) -> None:
+    observations = waves(height)
+    fits = {name: fit(MODELS[name], observations, resamples=5) for name in ("window", "constant")}
+    learned = {"table": LEARNED["table"]}
+    choice = choose({name: MODELS[name] for name in fits}, observations, fits, learned=learned)
+    assert choice.formula == "window"
+    assert choice.best == ("table" if learns else "window")
+    saved.write(tmp_path / "models.json", observations.label, fits, choice)
+    best = saved.read(tmp_path / "models.json", MODELS).best(observations)
+    assert best.name == choice.best
+    # The file and the cells are all that it takes.
+    assert np.abs(best.estimate(observations.frame) / observations.throughput - 1).max() < 0.3
+
+
+def test_a_hybrid_has_what_its_formula_misses_and_goes_on_as_that() -> None:
+    observations = waves(0.6)
+    found = fit_hybrid(observations)
+    inside = observations.frame
+    off = [np.abs(one.estimate(inside) - observations.throughput).mean() for one in (found, found.formula)]
+    assert off[0] < 0.3 * off[1]
+    far = pd.DataFrame({"rtt": [1e5], "streams": [1.0]})
+    assert 0.4 < found.estimate(far)[0] / found.formula.estimate(far)[0] < 2.5
+    low, high = np.percentile(found.draws(inside), [2.5, 97.5], axis=0)
+    assert np.mean((low <= observations.throughput) & (observations.throughput <= high)) > 0.9
 
 
 def test_what_shares_cells_is_drawn_together() -> None:
