@@ -109,7 +109,10 @@ def _dumped(contents: list[dict[str, Any]]) -> list[str]:
 TEXTS = {
     "sweep": _contents("config/sweeps", "config/published"),
     "testbed": _contents("config/testbeds"),
-    "import": [*_contents("config/imports"), (ROOT / "docs/importing.md").read_text().split("```")[3][4:]],
+    "import": [
+        *_contents("config/imports"),
+        (ROOT / "docs/importing.md").read_text().split("```yaml\n")[1].split("```")[0],
+    ],
     "config": _dumped(CONFIGS),
     "question": _dumped(QUESTIONS),
 }

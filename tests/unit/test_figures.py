@@ -162,7 +162,7 @@ def test_every_warning_and_what_is_invalid_has_a_mark_of_its_own() -> None:
 def test_the_map_of_limits_names_what_bound_cells_and_has_their_throughput(tmp_path: Path) -> None:
     groups = folded(tmp_path, AXES, failed=[EACH[0]])
     legend = [text.get_text() for text in figures.limits(groups.summary).legends[0].get_texts()]
-    assert legend == ["bandwidth", "window"]
+    assert legend == ["the path's bandwidth", "TCP's window"]
     shown = texts(figures.limits(groups.summary))
     assert f"{float(groups.summary.throughput.sel(EACH[1]).mean()):.3f}" in shown
     assert set(COLOURS) == set(LIMITS)

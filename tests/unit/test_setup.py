@@ -205,7 +205,7 @@ def test_what_a_sweep_needs_has_no_packages_of_extras() -> None:
         for line in file.read_text().splitlines()
         if line and not line.startswith(("#", "-"))
     }
-    assert {"kubernetes", "plotly", "pyarrow", "scikit-learn", "statsmodels", "pytest"} <= asked
+    assert {"kubernetes", "pyarrow", "scikit-learn", "statsmodels", "pytest"} <= asked
     # What makes pictures and notebooks is looked at with libraries of its own.
     assert asked & set(base) <= {"pillow", "beautifulsoup4", "jsonschema"}
 
