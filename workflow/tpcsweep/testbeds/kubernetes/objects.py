@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from tpcsweep.configuration.kubernetes import Kubernetes, Placement
 from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.configuration.problems import Problem, key, quoted
+from tpcsweep.testbeds.kubernetes import archive
 from tpcsweep.testbeds.kubernetes.metadata import DEPLOYMENT, SIDE, Naming
 from tpcsweep.testbeds.kubernetes.pod import places
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
@@ -38,6 +39,7 @@ AGENT = ("250m", "128Mi")
 REDIRECTOR = ("1", "512Mi")
 SERVER_MEMORY = 1 << 30
 """Memory of a server beside its files, bytes."""
+PACKAGE = "package"
 STATE_SIZE = "64Mi"
 FINISHED_SECONDS = 30
 """How long a Job that has ended stays, so that it can be seen why."""
@@ -163,6 +165,13 @@ def config_map(naming: Naming, files: Mapping[str, str], owner: k8s.V1Job) -> k8
     return k8s.V1ConfigMap(metadata=naming.meta(naming.prefix, owner), immutable=True, data=dict(files))
 
 
+def package(naming: Naming, owner: k8s.V1Job) -> k8s.V1ConfigMap:
+    """What pods run of this package."""
+    data: dict[str, Any] = {places.PACKAGE.name: base64.b64encode(archive.content()).decode()}
+    metadata = naming.meta(f"{naming.prefix}-{PACKAGE}", owner)
+    return k8s.V1ConfigMap(metadata=metadata, immutable=True, binary_data=data)
+
+
 def network_policy(naming: Naming, owner: k8s.V1Job) -> k8s.V1NetworkPolicy:
     """The pods of a deployment talk to each other by PORTS, and to nobody else."""
     ours = {"matchLabels": {DEPLOYMENT: naming.identifier}}
@@ -279,10 +288,12 @@ def _container(
         image=settings.image,
         image_pull_policy=settings.pull_policy,
         command=[*AS_USER, *run] if emulates else run,
+        env=[k8s.V1EnvVar(name="PYTHONPATH", value=str(places.PACKAGE))],
         resources=k8s.V1ResourceRequirements(
             limits=limited, requests=limited if settings.qos == "guaranteed" else little
         ),
         volume_mounts=[
+            _mount(PACKAGE, places.PACKAGE.parent, read_only=True),
             _mount("state", places.STATE),
             # XRootD writes there, whatever it is told.
             k8s.V1VolumeMount(name="state", mount_path="/tmp", sub_path="tmp"),  # noqa: S108
@@ -308,7 +319,9 @@ def _volumes(naming: Naming, of: str) -> list[k8s.V1Volume]:
     """
     secret = k8s.V1SecretVolumeSource(secret_name=f"{naming.prefix}-{of}", optional=True, default_mode=0o440)
     configuration = k8s.V1ConfigMapVolumeSource(name=naming.prefix, optional=True)
+    code = k8s.V1ConfigMapVolumeSource(name=f"{naming.prefix}-{PACKAGE}")
     return [
+        k8s.V1Volume(name=PACKAGE, config_map=code),
         _in_memory("state", STATE_SIZE),
         k8s.V1Volume(name="credentials", secret=secret),
         k8s.V1Volume(name="configuration", config_map=configuration),

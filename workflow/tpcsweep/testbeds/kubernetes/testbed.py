@@ -229,6 +229,7 @@ def _try(cluster: Cluster, settings: Kubernetes) -> None:
         undo.callback(held.go_with, None)
         owner = create(cluster, job)
         held.go_with(owner)
+        create(cluster, objects.package(naming, owner))
         _rehearse(
             cluster,
             objects.secret(naming, CLIENT, {}, owner),
