@@ -41,12 +41,17 @@ def settings(**changes: Any) -> Kubernetes:
     return Kubernetes.model_validate(content)
 
 
-def pod(of: Kubernetes, origins: int = 2, **parameters: Any) -> dict[str, Any]:
+def pod(of: Kubernetes, origins: int = 2, **parameters: Any) -> Any:
     wanted = DeploymentParameters(origins=origins, **parameters)
     addresses = ["10.0.0.2", "10.0.0.3"][:origins]
     _, servers = xrootd.side("src", "10.0.0.1", addresses, Path("/f"), Path("/r"))
-    made = objects.server_pod(NAMING, of, of.paths.pairs[0].source, servers[0], 1, wanted, OWNER)
-    return dict(ApiClient().sanitize_for_serialization(made))
+    return made_of(of, servers[0], 1, wanted)["spec"]["template"]
+
+
+def made_of(of: Kubernetes, server: xrootd.Server, number: int, wanted: DeploymentParameters) -> Any:
+    """The Job of a server of the source."""
+    made = objects.server_job(NAMING, of, of.paths.pairs[0].source, server, number, wanted, OWNER, 1234.5)
+    return ApiClient().sanitize_for_serialization(made)
 
 
 def container(made: dict[str, Any], name: str) -> dict[str, Any]:
@@ -95,14 +100,13 @@ def test_pods_are_within_the_restricted_security_standard() -> None:
         assert each["resources"]["limits"]["memory"]
 
 
-def test_everything_is_labelled_and_owned_by_the_job() -> None:
+def test_everything_is_labelled_and_owned_by_the_clients_job() -> None:
     secret = objects.secret(NAMING, "client", {"user.pem": b"x"}, OWNER)
+    made = [make(NAMING, OWNER) for make in (objects.package, objects.network_policy)]
+    _, [server] = xrootd.side("src", "10.0.0.1", ["10.0.0.1"], Path("/f"), Path("/r"))
     bodies = [
-        pod(settings()),
-        *(
-            ApiClient().sanitize_for_serialization(body)
-            for body in (secret, objects.config_map(NAMING, {}, OWNER), objects.network_policy(NAMING, OWNER))
-        ),
+        made_of(settings(), server, 0, DeploymentParameters()),
+        *map(ApiClient().sanitize_for_serialization, [secret, objects.config_map(NAMING, {}, OWNER), *made]),
     ]
     for body in bodies:
         assert body["metadata"]["labels"]["tpcsweep/deployment"] == "abc123"
@@ -126,17 +130,23 @@ def test_pods_of_a_deployment_talk_to_each_other_by_their_servers_ports_and_to_n
 
 
 def test_no_pod_asks_a_name_server() -> None:
-    made = ApiClient().sanitize_for_serialization(objects.job(NAMING, settings(), 1))
+    made = ApiClient().sanitize_for_serialization(objects.client_job(NAMING, settings(), 1))
     for spec in (made["spec"]["template"]["spec"], pod(settings())["spec"]):
         assert spec["dnsPolicy"] == "None"
         assert spec["dnsConfig"] == {"nameservers": ["127.0.0.1"]}
 
 
-def test_the_job_ends_by_itself_and_is_not_repeated() -> None:
-    made = ApiClient().sanitize_for_serialization(objects.job(NAMING, settings(), 1234.5))
-    assert made["spec"]["activeDeadlineSeconds"] == 1234
-    assert made["spec"]["backoffLimit"] == 0
-    assert made["spec"]["ttlSecondsAfterFinished"] == objects.FINISHED_SECONDS
+def test_jobs_end_by_themselves_and_no_pod_has_a_successor() -> None:
+    client = ApiClient().sanitize_for_serialization(objects.client_job(NAMING, settings(), 1234.5))
+    _, [server] = xrootd.side("src", "10.0.0.1", ["10.0.0.1"], Path("/f"), Path("/r"))
+    of_server = made_of(settings(), server, 0, DeploymentParameters())
+    for made in (client, of_server):
+        assert made["spec"]["activeDeadlineSeconds"] == 1234
+        assert made["spec"]["backoffLimit"] == 0
+        assert made["spec"]["podReplacementPolicy"] == "Failed"
+        assert made["spec"]["template"]["spec"]["restartPolicy"] == "Never"
+    assert client["spec"]["ttlSecondsAfterFinished"] == objects.FINISHED_SECONDS
+    assert of_server["metadata"]["name"] == "tpc-abc123-src1"
 
 
 def test_buffers_are_set_where_pods_may_and_congestion_control_where_it_is_not_the_nodes_own() -> None:
@@ -161,7 +171,7 @@ def test_an_attached_network_is_named_with_its_address() -> None:
 
 
 def client_pod(of: Kubernetes) -> dict[str, Any]:
-    return dict(ApiClient().sanitize_for_serialization(objects.job(NAMING, of, 60))["spec"]["template"])
+    return dict(ApiClient().sanitize_for_serialization(objects.client_job(NAMING, of, 60))["spec"]["template"])
 
 
 def test_no_node_has_pods_of_two_deployments_whatever_it_is_chosen_by() -> None:
@@ -210,8 +220,7 @@ def test_redirectors_and_clients_have_the_annotations_and_devices_of_their_place
     redirector, _ = xrootd.side("src", "10.9.0.1", ["10.9.0.2", "10.9.0.3"], Path("/f"), Path("/r"))
     assert redirector is not None
     wanted = DeploymentParameters(origins=2)
-    made = objects.server_pod(NAMING, of, of.paths.pairs[0].source, redirector, 0, wanted, OWNER)
-    server = dict(ApiClient().sanitize_for_serialization(made))
+    server = made_of(of, redirector, 0, wanted)["spec"]["template"]
     for each, name, address in (
         (server, "servers", "10.9.0.1/24"),
         (client_pod(of), "client", "10.9.2.1/24"),

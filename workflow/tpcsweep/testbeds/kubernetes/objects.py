@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The objects of a deployment, as typed objects of the Kubernetes API. Pure.
 
-Job tpc-<id> (its pod: client and hub) ── owns ── Secrets, ConfigMap, NetworkPolicy,
-pods tpc-<id>-src1 …, -srcm, -dst1 …, -dstm
+Job tpc-<id> (its pod: client and hub) ── owns ── Secrets, ConfigMaps, NetworkPolicy,
+Jobs tpc-<id>-src1 …, -srcm, -dst1 …, -dstm (of each one pod: servers and agent)
+
+Every pod has a Job of its own, which never gives it a successor: a deployment in which a server is younger than the
+others is not what was asked for. One Job with an index would do for servers that differ in nothing but their numbers;
+these have addresses and places of their own.
 """
 
 from __future__ import annotations
@@ -83,7 +87,9 @@ def unfit(settings: Kubernetes) -> Iterator[Problem]:
                 yield Problem(key((*place, *detail["loc"])), quoted(detail["input"]), detail["msg"])
 
 
-def job(naming: Naming, settings: Kubernetes, deadline: float, *, everywhere: bool = True) -> k8s.V1Job:
+def client_job(
+    naming: Naming, settings: Kubernetes, deadline: float, *, everywhere: bool = True
+) -> k8s.V1Job:
     """The owner of everything else; its pod has the client and the hub. It ends after `deadline` seconds.
 
     `everywhere` is explained by `apart`.
@@ -97,21 +103,15 @@ def job(naming: Naming, settings: Kubernetes, deadline: float, *, everywhere: bo
         _container("client", settings, ["client"], client, placed.resources),
         _container("hub", settings, hub, AGENT),
     ]
-    return k8s.V1Job(
-        metadata=naming.meta(naming.prefix),
-        spec=k8s.V1JobSpec(
-            backoff_limit=0,
-            active_deadline_seconds=round(deadline),
-            ttl_seconds_after_finished=FINISHED_SECONDS,
-            template=k8s.V1PodTemplateSpec(
-                metadata=naming.meta("", role="client", annotations=annotations),
-                spec=_pod_spec(settings, placed, kept, containers, _volumes(naming, "client")),
-            ),
-        ),
-    )
+    spec = _pod_spec(settings, placed, kept, containers, _volumes(naming, "client"))
+    pod = naming.meta("", role="client", annotations=annotations)
+    made = _job(naming.meta(naming.prefix), pod, spec, deadline)
+    assert made.spec
+    made.spec.ttl_seconds_after_finished = FINISHED_SECONDS
+    return made
 
 
-def server_pod(
+def server_job(
     naming: Naming,
     settings: Kubernetes,
     placed: Placement,
@@ -119,10 +119,11 @@ def server_pod(
     number: int,
     wanted: DeploymentParameters,
     owner: k8s.V1Job,
+    deadline: float,
     *,
     everywhere: bool = True,
-) -> k8s.V1Pod:
-    """The pod of a server: its own container, and the agent's.
+) -> k8s.V1Job:
+    """The Job of a server; its pod has the servers' container, and the agent's. It ends after `deadline` seconds.
 
     `number` is its place among its side's addresses; `everywhere` is explained by `apart`.
     """
@@ -151,7 +152,8 @@ def server_pod(
         spec.topology_spread_constraints = [spread]
     name, role = f"{naming.prefix}-{server.name}", "origin" if origin else "redirector"
     annotations = {**placed.annotations, **attachment(placed, number)}
-    return k8s.V1Pod(metadata=naming.meta(name, owner, role, side, annotations), spec=spec)
+    pod = naming.meta("", role=role, side=side, annotations=annotations)
+    return _job(naming.meta(name, owner), pod, spec, deadline)
 
 
 def secret(naming: Naming, of: str, files: Mapping[str, bytes], owner: k8s.V1Job) -> k8s.V1Secret:
@@ -231,6 +233,19 @@ def apart(naming: Naming, placed: Placement, *, everywhere: bool) -> k8s.V1Affin
     rules.required_during_scheduling_ignored_during_execution = [*given, term]
     affinity.pod_anti_affinity = rules
     return affinity
+
+
+def _job(meta: k8s.V1ObjectMeta, pod: k8s.V1ObjectMeta, spec: k8s.V1PodSpec, deadline: float) -> k8s.V1Job:
+    """A Job of one pod, which has no successor: neither when it has ended, nor while it is being deleted."""
+    return k8s.V1Job(
+        metadata=meta,
+        spec=k8s.V1JobSpec(
+            backoff_limit=0,
+            pod_replacement_policy="Failed",
+            active_deadline_seconds=round(deadline),
+            template=k8s.V1PodTemplateSpec(metadata=pod, spec=spec),
+        ),
+    )
 
 
 def _pod_spec(

@@ -219,9 +219,8 @@ def _try(cluster: Cluster, settings: Kubernetes) -> None:
     Where other deployments have the client's node, it is left at that: the first deployment waits for them.
     """
     naming = Naming.new("", TRIAL)
-    # The cluster makes the pods of Jobs; those of servers are made with the rights of whoever runs the sweep.
     everywhere = _everywhere(cluster, settings, naming)
-    job = objects.job(naming, settings, settings.start_time + TRIAL_MARGIN, everywhere=everywhere)
+    job = objects.client_job(naming, settings, settings.start_time + TRIAL_MARGIN, everywhere=everywhere)
     with contextlib.ExitStack() as undo:
         lock = leases.name_for(naming.identifier)
         held = undo.enter_context(leases.first_free(cluster, [[lock]], naming))
@@ -264,12 +263,14 @@ def _rehearse(cluster: Cluster, *bodies: Any) -> None:
 def _everywhere(cluster: Cluster, settings: Kubernetes, naming: Naming) -> bool:
     """Whether pods may ask for nodes without deployments of any namespace, which a quota may forbid. None is made.
 
+    The cluster makes the pods of Jobs, and says in events alone, and late, why it may not; here it says so at once.
+
     Raises:
         RefusedError: What keeps them from being made at all.
     """
 
     def refusal(*, everywhere: bool) -> RefusedError | None:
-        job = objects.job(naming, settings, settings.start_time, everywhere=everywhere)
+        job = objects.client_job(naming, settings, settings.start_time, everywhere=everywhere)
         assert job.spec
         pod = V1Pod(metadata=naming.meta(f"{naming.prefix}-src1"), spec=job.spec.template.spec)
         try:
