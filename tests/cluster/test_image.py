@@ -81,7 +81,7 @@ def run(request: pytest.FixtureRequest) -> Iterator[Callable[..., str]]:
 
 @contextlib.contextmanager
 def entered(built: Path) -> Iterator[Callable[..., str]]:
-    """A way to run commands in an image, with the package beside it as pods have it: in memory, in a namespace that is gone with this process."""
+    """A way to run commands in an image with the package beside it, in memory and in a namespace of this process."""
     command = [*PRIVATE, "bash", "-euc", f"mount -t tmpfs -o mode=755 tmpfs {image.WORK}; echo; read"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
@@ -156,7 +156,9 @@ def test_the_binding_of_gfal2_is_there(run: Callable[..., str]) -> None:
 def test_what_pods_run_needs_the_standard_library_alone(run: Callable[..., str]) -> None:
     modules = [name for name in archive.modules() if not name.startswith("tpcsweep.tools.")]
     say = "print(tpcsweep.client.__file__)"
-    assert run("env", BROUGHT, "python3", "-c", f"import {', '.join(modules)}; {say}").startswith(f"/{PACKAGE}")
+    assert run("env", BROUGHT, "python3", "-c", f"import {', '.join(modules)}; {say}").startswith(
+        f"/{PACKAGE}"
+    )
 
 
 def test_a_release_beside_the_systems_runs_and_says_its_version(enter: Callable[..., str]) -> None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -28,7 +27,9 @@ def test_python_runs_it_from_the_archive_with_nothing_else(tmp_path: Path) -> No
     names = [name for name in archive.modules() if not name.startswith("tpcsweep.tools.")]
     ask = f"import sys, {', '.join(names)}; print(*(sys.modules[name].__file__ for name in {names}))"
     alone = [sys.executable, "-S", "-c", ask]
-    done = subprocess.run(alone, env={"PYTHONPATH": str(packed)}, cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(
+        alone, env={"PYTHONPATH": str(packed)}, cwd=tmp_path, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     assert {file.partition("/tpcsweep/")[0] for file in done.stdout.split()} == {str(packed)}
 

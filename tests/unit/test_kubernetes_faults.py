@@ -290,7 +290,9 @@ def test_jobs() -> None:
 
 
 def test_a_job_adds_nothing_to_how_its_pod_has_ended() -> None:
-    failed = condition("Failed", "True", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+    failed = condition(
+        "Failed", "True", "BackoffLimitExceeded", "Job has reached the specified backoff limit"
+    )
     assert diagnose_job(job(failed=1, conditions=[failed])) is None
 
 

@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from kubernetes.client import ApiClient, V1Job, V1ObjectMeta
 from tpcsweep.configuration.kubernetes import Kubernetes, Placement
 from tpcsweep.configuration.parameters import DeploymentParameters
@@ -16,6 +21,7 @@ from tpcsweep.paths import Path as NetworkPath
 from tpcsweep.testbeds.kubernetes import objects
 from tpcsweep.testbeds.kubernetes.api import ClusterError
 from tpcsweep.testbeds.kubernetes.metadata import Naming
+from tpcsweep.testbeds.kubernetes.pod import able
 from tpcsweep.testbeds.kubernetes.pod.network import commands, share
 from tpcsweep.testbeds.kubernetes.testbed import agreed, locks
 from tpcsweep.xrootd import servers as xrootd
@@ -85,6 +91,70 @@ def test_burstable_pods_request_little_of_what_they_may_use() -> None:
     resources = container(pod(settings(qos="burstable"), cores=4), "servers")["resources"]
     assert resources["limits"]["cpu"] == "2.000"
     assert resources["requests"]["cpu"] == objects.SMALL_CPU
+
+
+def test_limits_are_within_a_fifth_of_requests_where_a_cluster_wants_that() -> None:
+    resources = container(pod(settings(qos="near"), cores=3), "servers")["resources"]
+    assert resources == {
+        "limits": {"cpu": "1.500", "memory": str(5 << 30)},
+        "requests": {"cpu": "1250m", "memory": "4473924267"},
+    }
+
+
+@given(st.integers(1, 10**6), st.integers(1, 2**50))
+def test_requests_are_the_least_from_which_limits_are_within_a_fifth(millicores: int, memory: int) -> None:
+    limits = {"cpu": f"{millicores}m", "memory": str(memory), "example.com/vf": "1"}
+    requests = objects.near(limits)
+    assert requests["example.com/vf"] == "1"
+    for asked, most in ((int(requests["cpu"][:-1]), millicores), (int(requests["memory"]), memory)):
+        assert asked <= most <= 1.2 * asked
+        assert most > 1.2 * (asked - 1) * (1 - 1e-12)
+
+
+def test_servers_and_their_agents_have_the_image_of_a_site_and_the_client_has_ours() -> None:
+    of = settings(server_image="example/site:1")
+    assert {each["image"] for each in pod(of)["spec"]["containers"]} == {"example/site:1"}
+    assert {each["image"] for each in client_pod(of)["spec"]["containers"]} == {"example/tpcsweep:1"}
+
+
+def test_every_container_imports_what_runs_in_it_from_what_its_pod_brings() -> None:
+    for spec in (pod(settings())["spec"], client_pod(settings())["spec"]):
+        [volume] = [each for each in spec["volumes"] if each["name"] == "package"]
+        assert volume["configMap"]["name"] == "tpc-abc123-package"
+        for each in spec["containers"]:
+            [mount] = [mount for mount in each["volumeMounts"] if mount["name"] == "package"]
+            [variable] = each["env"]
+            assert (variable["name"], Path(variable["value"]).parent) == (
+                "PYTHONPATH",
+                Path(mount["mountPath"]),
+            )
+
+
+def test_a_trial_looks_at_each_image_once() -> None:
+    assert [(each.image, each.command[3:]) for each in objects.checks(settings())] == [
+        ("example/tpcsweep:1", ["xrootd", "cmsd", "ip"])
+    ]
+    emulated = settings(
+        server_image="example/site:1", paths={"kind": "netem", "pairs": [{}]}, releases=["5.8.1"]
+    )
+    assert [(each.image, each.command[3:]) for each in objects.checks(emulated)] == [
+        ("example/tpcsweep:1", []),
+        ("example/site:1", ["ip", "tc", "setpriv"]),
+    ]
+
+
+def test_an_image_that_lacks_something_says_so_whatever_its_python_is() -> None:
+    source = Path(able.__file__).read_text()
+    ast.parse(source, feature_version=(3, 6))
+    assert able.lacking(["sh"], (3, 11)) == []
+    assert able.lacking(["sh", "no-such-program"], (3, 6, 8)) == [
+        "Python 3.11 or later (it has 3.6)",
+        "no-such-program",
+    ]
+    ended = subprocess.run(
+        [sys.executable, "-c", source, "none"], capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (1, "the image lacks none\n")
 
 
 def test_pods_are_within_the_restricted_security_standard() -> None:
@@ -171,7 +241,9 @@ def test_an_attached_network_is_named_with_its_address() -> None:
 
 
 def client_pod(of: Kubernetes) -> dict[str, Any]:
-    return dict(ApiClient().sanitize_for_serialization(objects.client_job(NAMING, of, 60))["spec"]["template"])
+    return dict(
+        ApiClient().sanitize_for_serialization(objects.client_job(NAMING, of, 60))["spec"]["template"]
+    )
 
 
 def test_no_node_has_pods_of_two_deployments_whatever_it_is_chosen_by() -> None:

@@ -39,7 +39,9 @@ def modules() -> dict[str, Path]:
     """The modules that may be run, and all of this package that those import, wherever in a module they do so."""
     found: dict[str, Path] = {}
     wanted = [
-        f"{package.__name__}.{path.stem}" for package in RUN for path in Path(package.__path__[0]).glob("[!_]*.py")
+        f"{package.__name__}.{path.stem}"
+        for package in RUN
+        for path in Path(package.__path__[0]).glob("[!_]*.py")
     ]
     wanted.append(f"{client.__name__}.__main__")
     while wanted:
