@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sweep as clusters of others want it: with the built-in role `edit`, pods of Jobs, and servers of a site's own image."""
+"""A sweep as clusters of others want it: with the role `edit`, pods of Jobs, and servers of a site's own image."""
 
 from __future__ import annotations
 
