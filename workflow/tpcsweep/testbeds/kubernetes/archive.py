@@ -13,11 +13,11 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import tpcsweep
 from tpcsweep import client, tools
 from tpcsweep.testbeds.kubernetes import pod
 
-HOME = Path(tpcsweep.__file__).parents[1]
+HOME = Path(__file__).resolve().parents[3]
+"""The folder that this package is in."""
 RUN = (pod, client, tools)
 """Packages of which any module may be run: what stands in containers' commands, and the workers of tools."""
 ZERO = (1980, 1, 1, 0, 0, 0)
