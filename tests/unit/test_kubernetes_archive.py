@@ -39,3 +39,19 @@ def test_it_fits_a_config_map_and_is_the_same_each_time() -> None:
     assert len(made) * 4 / 3 < MOST / 4
     archive.content.cache_clear()
     assert archive.content() == made
+
+
+def test_workers_of_tools_are_told_where_the_package_is(tmp_path: Path) -> None:
+    """Their environment is their own."""
+    packed = tmp_path / "tpcsweep.zip"
+    packed.write_bytes(archive.content())
+    ask = (
+        "from pathlib import Path; from tpcsweep.tools import TOOLS; from tpcsweep.tools.base import Credentials\n"
+        "for name in ('native', 'gfal2'):\n"
+        "    print(TOOLS[name].environment(Credentials(Path('/c')), Path('/h'))['PYTHONPATH'])"
+    )
+    alone = [sys.executable, "-S", "-c", ask]
+    done = subprocess.run(
+        alone, env={"PYTHONPATH": str(packed)}, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.stdout.split() == [str(packed)] * 2, done.stderr
