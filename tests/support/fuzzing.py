@@ -479,7 +479,8 @@ def _on_kubernetes(configuration: Configuration, parameters: Parameters) -> None
     if unfit := list(objects.unfit(settings)):
         raise ConfigurationError([replace(problem, file=configuration.testbed_file) for problem in unfit])
     naming = Naming("abc123", configuration.name, "x")
-    owner = objects.job(naming, settings, settings.start_time + configuration.sweep.measurement.bounds[1])
+    deadline = settings.start_time + configuration.sweep.measurement.bounds[1]
+    owner = objects.client_job(naming, settings, deadline)
     made = [owner]
     for name in ("src", "dst"):
         addresses = [str(ip_address("10.0.0.2") + number) for number in range(parameters.origins)]
@@ -488,7 +489,7 @@ def _on_kubernetes(configuration: Configuration, parameters: Parameters) -> None
         pairs = [pair for pair in settings.paths.pairs if pair.rtt in (None, parameters.rtt)]
         placed = pairs[0].source if name == "src" else pairs[0].destination
         made += [
-            objects.server_pod(naming, settings, placed, server, number, parameters, owner)
+            objects.server_job(naming, settings, placed, server, number, parameters, owner, deadline)
             for number, server in enumerate(servers)
         ]
     assert ApiClient().sanitize_for_serialization(made)

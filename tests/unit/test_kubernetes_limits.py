@@ -95,6 +95,16 @@ def test_the_limits_of_every_kind_are_there_and_need_no_client_of_a_cluster() ->
     subprocess.run([sys.executable, "-c", code + "assert 'kubernetes' not in sys.modules"], check=True)
 
 
+def test_the_time_that_pods_may_run_is_enough_for_a_cell(loaded: Loaded) -> None:
+    longest = {"measurement": {"min_time": "10 s", "max_time": "4 min"}}
+    assert check(loaded({}, NODES | {"time_limit": "10 min"}, **longest)) == []
+    [problem] = check(loaded({}, NODES | {"time_limit": "9 min"}, **longest))
+    assert str(problem) == (
+        f"{FILE}: time_limit: given 9 min, allowed: at least 10 min: "
+        "start_time, the longest cell of the sweep, and 1 min"
+    )
+
+
 # --- what a sweep gets that leaves parameters out
 
 

@@ -72,6 +72,12 @@ START_TIME = Quantity(
 ORPHAN_TIME = Quantity(
     DURATION, at_least=10, at_most=24 * HOUR, why="a slow API; what blocks a cluster's nodes"
 )
+TIME_LIMIT = Quantity(
+    DURATION,
+    at_least=300,
+    at_most=30 * 24 * HOUR,
+    why="a deployment comes up and measures a cell; no cluster's limit",
+)
 DRAWS = Quantity(COUNT, at_least=20, at_most=10_000, why="an interval; minutes of computing")
 
 # What is asked of fitted models.

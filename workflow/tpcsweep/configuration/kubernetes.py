@@ -164,6 +164,10 @@ class Kubernetes(Settings):
     image: Annotated[str, AfterValidator(_image)] = Field(
         strict=True, description="image of all pods, best by digest"
     )
+    server_image: Annotated[str, AfterValidator(_image), Field(strict=True)] | None = Field(
+        default=None,
+        description="image of servers, of any make that has XRootD, Python 3.11 and iproute2; null: that of all pods",
+    )
     pull_policy: Literal["Always", "IfNotPresent", "Never"] = Field(
         default="IfNotPresent", description="when nodes pull the image"
     )
@@ -190,9 +194,10 @@ class Kubernetes(Settings):
     memory: Annotated[int, bounds.MEMORY] = Field(
         default=4 * 2**30, description="memory for files of each origin"
     )
-    qos: Literal["guaranteed", "burstable"] = Field(
+    qos: Literal["guaranteed", "near", "burstable"] = Field(
         default="guaranteed",
-        description="guaranteed: origins request the cores they are limited to; burstable: they request little",
+        description="guaranteed: origins request the cores they are limited to; near: five sixths, so that limits are "
+        "20 % above requests; burstable: they request little",
     )
     host_network: bool = Field(default=False, strict=True, description="pods use the network of their nodes")
     client: Placement = Field(default_factory=Placement, description="the client pod")
@@ -209,6 +214,10 @@ class Kubernetes(Settings):
         default=120.0,
         description="time after which the cluster removes what nobody comes for any more; out of reach for half of it, "
         "a deployment counts as broken",
+    )
+    time_limit: Annotated[float | None, replace(bounds.TIME_LIMIT, null="none")] = Field(
+        default=None,
+        description="longest time that pods may run; cells that do not fit are measured in another deployment",
     )
 
     @model_validator(mode="after")

@@ -7,12 +7,15 @@ from tpcsweep.configuration.checks import Rule, broken, everywhere
 from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.problems import Problem, suggest
-from tpcsweep.configuration.units import RATE, RTT, SIZE, show
+from tpcsweep.configuration.sweep import Measurement
+from tpcsweep.configuration.units import DURATION, RATE, RTT, SIZE, show
 from tpcsweep.paths.plan import LARGEST_BANDWIDTH, SMALLEST_BANDWIDTH, SMALLEST_RTT
 from tpcsweep.testbeds.rules import at_most, emulated, enough_cores, one_of, served
 from tpcsweep.tools import TOOLS
 from tpcsweep.xrootd.releases import SYSTEM
 
+CELL_MARGIN = 60.0
+"""Seconds that a cell may take beside its measuring, and its deployment to go."""
 FEWEST_CORES = 0.01
 """Of a container: kubelet gives it 1 ms of each 100 ms at least, whatever it is limited to."""
 
@@ -27,7 +30,18 @@ def check(configuration: Configuration) -> list[Problem]:
     else:
         paths = _real(testbed, file)
     memory = everywhere(testbed.memory, f"memory in {file}, of one origin")
-    return broken([*paths, *served(), *_servers(testbed, file), *memory], configuration)
+    rules = [*paths, *served(), *_servers(testbed, file), *memory]
+    return [*_time(testbed, file, configuration.sweep.measurement), *broken(rules, configuration)]
+
+
+def _time(testbed: Kubernetes, file: str, how: Measurement) -> list[Problem]:
+    """A deployment must have come up, and a cell ended, before its pods must be gone."""
+    least = testbed.start_time + how.bounds[1] + CELL_MARGIN
+    if testbed.time_limit is None or testbed.time_limit >= least:
+        return []
+    given, allowed = (show(time, DURATION) for time in (testbed.time_limit, least))
+    why = f"at least {allowed}: start_time, the longest cell of the sweep, and {show(CELL_MARGIN, DURATION)}"
+    return [Problem("time_limit", given, why, file)]
 
 
 def _share(bandwidth: float, origins: int) -> str | None:

@@ -41,7 +41,7 @@ class Naming:
 
     @property
     def prefix(self) -> str:
-        """What all names begin with, and the Job's own."""
+        """What all names begin with, and that of the client's Job."""
         return f"tpc-{self.identifier}"
 
     def meta(
@@ -89,6 +89,11 @@ def meta_of(item: Any) -> V1ObjectMeta:
 
 def name_of(item: Any) -> str:
     return meta_of(item).name or ""
+
+
+def job_of(pod: V1Pod) -> str:
+    """The name of the Job that has made a pod."""
+    return next((each.name for each in meta_of(pod).owner_references or [] if each.kind == "Job"), "")
 
 
 def deployment_of(item: Any) -> str:

@@ -1,30 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
 """The objects of a deployment, as typed objects of the Kubernetes API. Pure.
 
-Job tpc-<id> (its pod: client and hub) ── owns ── Secrets, ConfigMap, NetworkPolicy,
-pods tpc-<id>-src1 …, -srcm, -dst1 …, -dstm
+Job tpc-<id> (its pod: client and hub) ── owns ── Secrets, ConfigMaps, NetworkPolicy,
+Jobs tpc-<id>-src1 …, -srcm, -dst1 …, -dstm (of each one pod: servers and agent)
+
+Every pod has a Job of its own, which never gives it a successor: a deployment in which a server is younger than the
+others is not what was asked for. One Job with an index would do for servers that differ in nothing but their numbers;
+these have addresses and places of their own.
 """
 
 from __future__ import annotations
 
 import base64
+import inspect
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from types import MappingProxyType
 from typing import Any
 
 from kubernetes import client as k8s
+from kubernetes.utils.quantity import parse_quantity
 from pydantic import ValidationError
 
 from tpcsweep.configuration.kubernetes import Kubernetes, Placement
 from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.configuration.problems import Problem, key, quoted
+from tpcsweep.testbeds.kubernetes import archive
 from tpcsweep.testbeds.kubernetes.metadata import DEPLOYMENT, SIDE, Naming
-from tpcsweep.testbeds.kubernetes.pod import places
+from tpcsweep.testbeds.kubernetes.pod import able, places
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.xrootd import servers as xrootd
 
 USER = 10940
 """User and group of all processes, as in the image."""
+PYTHON = "/usr/bin/python3"
 POD = "tpcsweep.testbeds.kubernetes.pod"
 AS_USER = (
     *("/usr/bin/setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"),
@@ -35,9 +46,15 @@ SMALL_CPU, SMALL_MEMORY = "10m", "32Mi"
 """What is requested where little is to be requested."""
 AGENT = ("250m", "128Mi")
 """CPU and memory of agents and of the hub."""
-REDIRECTOR = ("1", "512Mi")
+REDIRECTOR = ("750m", "512Mi")
+"""With its agent a core, as much as shared clusters let idle."""
 SERVER_MEMORY = 1 << 30
 """Memory of a server beside its files, bytes."""
+PACKAGE = "package"
+OF_CLIENT = (CLIENT, "hub")
+"""Containers of the client's pod; all others are of servers."""
+WITHIN = Decimal("1.2")
+"""How many times the requests limits may be, where a cluster wants them near each other."""
 STATE_SIZE = "64Mi"
 FINISHED_SECONDS = 30
 """How long a Job that has ended stays, so that it can be seen why."""
@@ -81,7 +98,9 @@ def unfit(settings: Kubernetes) -> Iterator[Problem]:
                 yield Problem(key((*place, *detail["loc"])), quoted(detail["input"]), detail["msg"])
 
 
-def job(naming: Naming, settings: Kubernetes, deadline: float, *, everywhere: bool = True) -> k8s.V1Job:
+def client_job(
+    naming: Naming, settings: Kubernetes, deadline: float, *, everywhere: bool = True
+) -> k8s.V1Job:
     """The owner of everything else; its pod has the client and the hub. It ends after `deadline` seconds.
 
     `everywhere` is explained by `apart`.
@@ -95,21 +114,15 @@ def job(naming: Naming, settings: Kubernetes, deadline: float, *, everywhere: bo
         _container("client", settings, ["client"], client, placed.resources),
         _container("hub", settings, hub, AGENT),
     ]
-    return k8s.V1Job(
-        metadata=naming.meta(naming.prefix),
-        spec=k8s.V1JobSpec(
-            backoff_limit=0,
-            active_deadline_seconds=round(deadline),
-            ttl_seconds_after_finished=FINISHED_SECONDS,
-            template=k8s.V1PodTemplateSpec(
-                metadata=naming.meta("", role="client", annotations=annotations),
-                spec=_pod_spec(settings, placed, kept, containers, _volumes(naming, "client")),
-            ),
-        ),
-    )
+    spec = _pod_spec(settings, placed, kept, containers, _volumes(naming, "client"))
+    pod = naming.meta("", role="client", annotations=annotations)
+    made = _job(naming.meta(naming.prefix), pod, spec, deadline)
+    assert made.spec
+    made.spec.ttl_seconds_after_finished = FINISHED_SECONDS
+    return made
 
 
-def server_pod(
+def server_job(
     naming: Naming,
     settings: Kubernetes,
     placed: Placement,
@@ -117,10 +130,11 @@ def server_pod(
     number: int,
     wanted: DeploymentParameters,
     owner: k8s.V1Job,
+    deadline: float,
     *,
     everywhere: bool = True,
-) -> k8s.V1Pod:
-    """The pod of a server: its own container, and the agent's.
+) -> k8s.V1Job:
+    """The Job of a server; its pod has the servers' container, and the agent's. It ends after `deadline` seconds.
 
     `number` is its place among its side's addresses; `everywhere` is explained by `apart`.
     """
@@ -149,7 +163,8 @@ def server_pod(
         spec.topology_spread_constraints = [spread]
     name, role = f"{naming.prefix}-{server.name}", "origin" if origin else "redirector"
     annotations = {**placed.annotations, **attachment(placed, number)}
-    return k8s.V1Pod(metadata=naming.meta(name, owner, role, side, annotations), spec=spec)
+    pod = naming.meta("", role=role, side=side, annotations=annotations)
+    return _job(naming.meta(name, owner), pod, spec, deadline)
 
 
 def secret(naming: Naming, of: str, files: Mapping[str, bytes], owner: k8s.V1Job) -> k8s.V1Secret:
@@ -161,6 +176,13 @@ def secret(naming: Naming, of: str, files: Mapping[str, bytes], owner: k8s.V1Job
 
 def config_map(naming: Naming, files: Mapping[str, str], owner: k8s.V1Job) -> k8s.V1ConfigMap:
     return k8s.V1ConfigMap(metadata=naming.meta(naming.prefix, owner), immutable=True, data=dict(files))
+
+
+def package(naming: Naming, owner: k8s.V1Job) -> k8s.V1ConfigMap:
+    """What pods run of this package."""
+    data: dict[str, Any] = {places.PACKAGE.name: base64.b64encode(archive.content()).decode()}
+    metadata = naming.meta(f"{naming.prefix}-{PACKAGE}", owner)
+    return k8s.V1ConfigMap(metadata=metadata, immutable=True, binary_data=data)
 
 
 def network_policy(naming: Naming, owner: k8s.V1Job) -> k8s.V1NetworkPolicy:
@@ -224,6 +246,53 @@ def apart(naming: Naming, placed: Placement, *, everywhere: bool) -> k8s.V1Affin
     return affinity
 
 
+def image_of(container: str, settings: Kubernetes) -> str:
+    """The image of a container, by its name."""
+    return settings.image if container in OF_CLIENT else settings.server_image or settings.image
+
+
+def near(limits: Mapping[str, str]) -> dict[str, str]:
+    """The least that may be requested where limits must be within 20 % of requests: of CPU and memory, rounded up."""
+    smallest = {"cpu": (Decimal("0.001"), "m"), "memory": (Decimal(1), "")}
+    requests = dict(limits)
+    for name, (unit, suffix) in smallest.items():
+        if name in limits:
+            requests[name] = f"{math.ceil(parse_quantity(limits[name]) / unit / WITHIN)}{suffix}"
+    return requests
+
+
+def checks(settings: Kubernetes) -> list[k8s.V1Container]:
+    """Containers that look at each image, and end badly where it lacks what its pods need: for a trial's pod."""
+    programs = [] if settings.releases else ["xrootd", "cmsd"]
+    programs += ["ip", *(["tc", "setpriv"] if settings.paths.kind == "netem" else [])]
+    needed: dict[str, list[str]] = {settings.image: [], image_of("servers", settings): programs}
+    return [
+        k8s.V1Container(
+            name=f"image-{number}",
+            image=image,
+            image_pull_policy=settings.pull_policy,
+            command=[PYTHON, "-c", inspect.getsource(able), *programs],
+            resources=_resources(settings, AGENT),
+            termination_message_policy="FallbackToLogsOnError",
+            security_context=_contained(),
+        )
+        for number, (image, programs) in enumerate(needed.items(), 1)
+    ]
+
+
+def _job(meta: k8s.V1ObjectMeta, pod: k8s.V1ObjectMeta, spec: k8s.V1PodSpec, deadline: float) -> k8s.V1Job:
+    """A Job of one pod, which has no successor: neither when it has ended, nor while it is being deleted."""
+    return k8s.V1Job(
+        metadata=meta,
+        spec=k8s.V1JobSpec(
+            backoff_limit=0,
+            pod_replacement_policy="Failed",
+            active_deadline_seconds=round(deadline),
+            template=k8s.V1PodTemplateSpec(metadata=pod, spec=spec),
+        ),
+    )
+
+
 def _pod_spec(
     settings: Kubernetes,
     placed: Placement,
@@ -269,20 +338,17 @@ def _container(
 
     One that `emulates` begins as root, with the rights to become another user and to keep NET_ADMIN, for AS_USER.
     """
-    cpu, memory = limits
-    limited = {"memory": memory, **({"cpu": cpu} if cpu else {}), **(extended or {})}
-    little = {"cpu": SMALL_CPU, "memory": SMALL_MEMORY, **(extended or {})}
-    added = ["NET_ADMIN", "SETGID", "SETUID"] if emulates else None
-    run = ["/usr/bin/python3", "-m", f"{POD}.{command[0]}", *command[1:]]
+    module, *arguments = command
+    run = [PYTHON, "-m", f"{POD}.{module}", *arguments]
     return k8s.V1Container(
         name=name,
-        image=settings.image,
+        image=image_of(name, settings),
         image_pull_policy=settings.pull_policy,
         command=[*AS_USER, *run] if emulates else run,
-        resources=k8s.V1ResourceRequirements(
-            limits=limited, requests=limited if settings.qos == "guaranteed" else little
-        ),
+        env=[k8s.V1EnvVar(name="PYTHONPATH", value=str(places.PACKAGE))],
+        resources=_resources(settings, limits, extended or {}),
         volume_mounts=[
+            _mount(PACKAGE, places.PACKAGE.parent, read_only=True),
             _mount("state", places.STATE),
             # XRootD writes there, whatever it is told.
             k8s.V1VolumeMount(name="state", mount_path="/tmp", sub_path="tmp"),  # noqa: S108
@@ -291,13 +357,28 @@ def _container(
             *mounts,
         ],
         termination_message_policy="FallbackToLogsOnError",
-        security_context=k8s.V1SecurityContext(
-            run_as_user=0 if emulates else None,
-            run_as_non_root=False if emulates else None,
-            allow_privilege_escalation=False,
-            read_only_root_filesystem=True,
-            capabilities=k8s.V1Capabilities(drop=["ALL"], add=added),
-        ),
+        security_context=_contained(emulates=emulates),
+    )
+
+
+def _resources(
+    settings: Kubernetes, limits: tuple[str | None, str], extended: Mapping[str, str] = MappingProxyType({})
+) -> k8s.V1ResourceRequirements:
+    cpu, memory = limits
+    limited = {"memory": memory, **({"cpu": cpu} if cpu else {}), **extended}
+    little = {"cpu": SMALL_CPU, "memory": SMALL_MEMORY, **extended}
+    requests = {"guaranteed": limited, "near": near(limited), "burstable": little}
+    return k8s.V1ResourceRequirements(limits=limited, requests=requests[settings.qos])
+
+
+def _contained(*, emulates: bool = False) -> k8s.V1SecurityContext:
+    added = ["NET_ADMIN", "SETGID", "SETUID"] if emulates else None
+    return k8s.V1SecurityContext(
+        run_as_user=0 if emulates else None,
+        run_as_non_root=False if emulates else None,
+        allow_privilege_escalation=False,
+        read_only_root_filesystem=True,
+        capabilities=k8s.V1Capabilities(drop=["ALL"], add=added),
     )
 
 
@@ -308,7 +389,9 @@ def _volumes(naming: Naming, of: str) -> list[k8s.V1Volume]:
     """
     secret = k8s.V1SecretVolumeSource(secret_name=f"{naming.prefix}-{of}", optional=True, default_mode=0o440)
     configuration = k8s.V1ConfigMapVolumeSource(name=naming.prefix, optional=True)
+    code = k8s.V1ConfigMapVolumeSource(name=f"{naming.prefix}-{PACKAGE}")
     return [
+        k8s.V1Volume(name=PACKAGE, config_map=code),
         _in_memory("state", STATE_SIZE),
         k8s.V1Volume(name="credentials", secret=secret),
         k8s.V1Volume(name="configuration", config_map=configuration),

@@ -24,7 +24,7 @@ from tpcsweep.testbeds.kubernetes import objects
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call, create
 from tpcsweep.testbeds.kubernetes.faults import spec_of
 from tpcsweep.testbeds.kubernetes.leases import Leases
-from tpcsweep.testbeds.kubernetes.metadata import ROLE, Naming, meta_of, name_of
+from tpcsweep.testbeds.kubernetes.metadata import Naming, job_of, name_of
 from tpcsweep.testbeds.kubernetes.pod import places
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.testbeds.kubernetes.site import Side
@@ -56,7 +56,7 @@ class Pods:
     def __init__(
         self, place: Place, settings: Kubernetes, wanted: DeploymentParameters, deadline: float
     ) -> None:
-        """Make the Job, which ends after `deadline` seconds, and all that can be made before pods have addresses.
+        """Make the Jobs, which end after `deadline` seconds, and all that can be made before pods have addresses.
 
         Raises ClusterError.
         """
@@ -70,15 +70,18 @@ class Pods:
         """When the first of them was asked for."""
         everywhere = place.everywhere
         self._owner = create(
-            self._cluster, objects.job(self._naming, settings, deadline, everywhere=everywhere)
+            self._cluster, objects.client_job(self._naming, settings, deadline, everywhere=everywhere)
         )
         place.held.go_with(self._owner)
         self.watch = PodWatch(self._cluster, self._naming)
-        bodies: list[Any] = [objects.network_policy(self._naming, self._owner)]
+        bodies: list[Any] = [
+            make(self._naming, self._owner) for make in (objects.package, objects.network_policy)
+        ]
         for side, placed in self._placed.items():
             bodies += [
-                objects.server_pod(
-                    self._naming, settings, placed, server, number, wanted, self._owner, everywhere=everywhere
+                objects.server_job(
+                    *(self._naming, settings, placed, server, number, wanted, self._owner, deadline),
+                    everywhere=everywhere,
                 )
                 for number, server in enumerate(self._blank(side).servers)
             ]
@@ -197,9 +200,8 @@ def address_of(pod: V1Pod) -> str:
 
 
 def _name(pod: V1Pod, naming: Naming) -> str:
-    """The name of a pod's server; the Job makes up the name of the client's pod."""
-    role = (meta_of(pod).labels or {}).get(ROLE)
-    return CLIENT if role == CLIENT else name_of(pod).removeprefix(f"{naming.prefix}-")
+    """The name of a pod's server, by that of its Job; pods have names that the cluster makes up."""
+    return job_of(pod).removeprefix(naming.prefix).removeprefix("-") or CLIENT
 
 
 def _credentials(addresses: list[str]) -> dict[str, bytes]:

@@ -222,6 +222,8 @@ class Site:
     rtt_idle: float
     bandwidth_found: float | None
     path_slow: bool
+    until: float = math.inf
+    """When its pods must be gone, by this machine's monotonic clock."""
     folders: tuple[str, str] = (str(FOLDER), str(FOLDER))
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import math
 import random
 import time
 from collections.abc import Iterator, Mapping
@@ -20,6 +21,8 @@ from kubernetes.client import V1Pod, VersionApi
 from tpcsweep.broken import BROKEN, BrokenError, FaultError
 from tpcsweep.client.handle import ClientError
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair, Placement
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.linux import signals
 from tpcsweep.measure import cell
 from tpcsweep.paths import Path, PathError
@@ -28,6 +31,7 @@ from tpcsweep.testbeds import Request, TeardownError
 from tpcsweep.testbeds.kubernetes import api, leases, objects, state
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError, call, create
 from tpcsweep.testbeds.kubernetes.faults import IMAGE
+from tpcsweep.testbeds.kubernetes.limits import CELL_MARGIN
 from tpcsweep.testbeds.kubernetes.metadata import Naming, name_of, node_of
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.testbeds.kubernetes.pod.network import share
@@ -47,6 +51,7 @@ TRIAL_MARGIN = 60.0
 LET_GO_SECONDS = 5.0
 """About so long a deployment that has let go of its nodes leaves them to others."""
 SHARED = "; a quota keeps its nodes from deployments of this namespace alone (CrossNamespacePodAffinity)"
+NEEDS = "docs/kubernetes.md#images has what the images of a testbed need"
 RIGHTS = "config/kubernetes/rbac.yaml has the rights that sweeps need"
 
 
@@ -83,6 +88,7 @@ def deployed(settings: Kubernetes, request: Request) -> Iterator[Site]:
         undo.callback(signals.ignore)
         try:
             site = _up(settings, request, pods, session, inbox)
+            site.until = pods.began + (settings.time_limit or math.inf)
             site.provenance["deployment"] = place.naming.identifier
             site.provenance["kubernetes"] |= {
                 "version": call(VersionApi(cluster.http).get_code).git_version,
@@ -96,16 +102,18 @@ def deployed(settings: Kubernetes, request: Request) -> Iterator[Site]:
             raise
 
 
-def measure(site: Site, *asked: Any) -> dict[str, Any]:
+def measure(site: Site, wanted: Parameters, how: Measurement, *shown: Any) -> dict[str, Any]:
     """Measure a cell as `measure.cell.measure` does, unless the cluster takes away what it is measured on.
 
     An eviction or a node that is gone says nothing of a cell, which then has not failed: it is yet to be measured.
 
     Raises:
-        FaultError: What the cluster has taken away in the midst of the cell.
+        FaultError: What the cluster has taken away in the midst of the cell, or that it would: its time is up.
         BrokenError: Where the deployment was broken before anything was measured.
     """
-    result = cell.measure(site, *asked)
+    if time.monotonic() + how.bounds[1] + CELL_MARGIN > site.until:
+        raise FaultError("its pods may not run for longer (time_limit of the testbed)")
+    result = cell.measure(site, wanted, how, *shown)
     if BROKEN in result["flags"] and site.inbox.taken_away():
         raise FaultError(result["message"])
     return result
@@ -180,6 +188,7 @@ def running(place: Place, settings: Kubernetes, request: Request) -> Iterator[Po
         undo.callback(torn_down)
         undo.callback(signals.ignore)
         deadline = settings.start_time + request.seconds + DEADLINE_MARGIN
+        deadline = min(deadline, settings.time_limit or deadline)
         pods = Pods(place, settings, request.parameters, deadline)
         undo.callback(pods.close, request.logs)
         undo.callback(signals.ignore)
@@ -219,9 +228,10 @@ def _try(cluster: Cluster, settings: Kubernetes) -> None:
     Where other deployments have the client's node, it is left at that: the first deployment waits for them.
     """
     naming = Naming.new("", TRIAL)
-    # The cluster makes the pods of Jobs; those of servers are made with the rights of whoever runs the sweep.
     everywhere = _everywhere(cluster, settings, naming)
-    job = objects.job(naming, settings, settings.start_time + TRIAL_MARGIN, everywhere=everywhere)
+    job = objects.client_job(naming, settings, settings.start_time + TRIAL_MARGIN, everywhere=everywhere)
+    assert job.spec and job.spec.template.spec
+    job.spec.template.spec.init_containers = objects.checks(settings)
     with contextlib.ExitStack() as undo:
         lock = leases.name_for(naming.identifier)
         held = undo.enter_context(leases.first_free(cluster, [[lock]], naming))
@@ -229,6 +239,7 @@ def _try(cluster: Cluster, settings: Kubernetes) -> None:
         undo.callback(held.go_with, None)
         owner = create(cluster, job)
         held.go_with(owner)
+        create(cluster, objects.package(naming, owner))
         _rehearse(
             cluster,
             objects.secret(naming, CLIENT, {}, owner),
@@ -243,6 +254,8 @@ def _try(cluster: Cluster, settings: Kubernetes) -> None:
         except PodError as error:
             of_image = any(reason in str(error) for reason in IMAGE)
             advice = "; correct `image`, `pull_policy` or `pull_secrets` of the testbed" if of_image else ""
+            if "container image-" in str(error):
+                advice = f"; {NEEDS}"
             raise PodError(f"the client pod does not come up: {error}{advice}") from error
         annotated = {"metadata": {"annotations": {POKED: ""}}}
         call(cluster.core.patch_namespaced_pod, name, cluster.namespace, annotated, dry_run="All")
@@ -263,12 +276,14 @@ def _rehearse(cluster: Cluster, *bodies: Any) -> None:
 def _everywhere(cluster: Cluster, settings: Kubernetes, naming: Naming) -> bool:
     """Whether pods may ask for nodes without deployments of any namespace, which a quota may forbid. None is made.
 
+    The cluster makes the pods of Jobs, and says in events alone, and late, why it may not; here it says so at once.
+
     Raises:
         RefusedError: What keeps them from being made at all.
     """
 
     def refusal(*, everywhere: bool) -> RefusedError | None:
-        job = objects.job(naming, settings, settings.start_time, everywhere=everywhere)
+        job = objects.client_job(naming, settings, settings.start_time, everywhere=everywhere)
         assert job.spec
         pod = V1Pod(metadata=naming.meta(f"{naming.prefix}-src1"), spec=job.spec.template.spec)
         try:

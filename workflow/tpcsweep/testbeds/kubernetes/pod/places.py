@@ -6,6 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+PACKAGE = Path("/etc/tpcsweep/package/tpcsweep.zip")
+"""What Python imports this package from, whatever the image has: the archive of a ConfigMap."""
 CREDENTIALS = Path("/etc/tpcsweep/credentials")
 """The deployment's Secret: files of `tpcsweep.xrootd.credentials`."""
 CONFIGURATION = Path("/etc/tpcsweep/configuration")
