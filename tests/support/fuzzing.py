@@ -22,12 +22,14 @@ from hypothesis import strategies as st
 from kubernetes.client import ApiClient
 from tpcsweep.configuration import bounds, checks, units
 from tpcsweep.configuration.imports import Axis, Column, Import
-from tpcsweep.configuration.kubernetes import Kubernetes, Pair, Paths, Placement
+from tpcsweep.configuration.kubernetes import Kubernetes, Pair, Paths
 from tpcsweep.configuration.loading import Configuration, Run, load, wanted
 from tpcsweep.configuration.parameters import Parameters, quantity
 from tpcsweep.configuration.physics import Estimate, Physics
+from tpcsweep.configuration.placements import Redirector, Side
 from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.configuration.question import Question
+from tpcsweep.configuration.resources import Resources
 from tpcsweep.configuration.sides import DATASET, side
 from tpcsweep.configuration.sweep import Measurement, Sweep
 from tpcsweep.configuration.testbeds import Netns, Simulation
@@ -128,7 +130,9 @@ _MODELS = (
     Kubernetes,
     Paths,
     Pair,
-    Placement,
+    Side,
+    Redirector,
+    Resources,
     Simulation,
 )
 KEYS = sorted(

@@ -402,7 +402,10 @@ OF_NODES = "as pods in the network of their nodes (host_network) cannot set thei
         ),
         (
             with_pairs("nodes", {"rtt": 1, "sorce": {}}),
-            ["paths.pairs[0].sorce: given an unknown key, allowed: source? one of rtt, source, destination"],
+            [
+                "paths.pairs[0].sorce: given an unknown key, allowed: source? one of rtt, bandwidth, mtu, source, "
+                "destination, client"
+            ],
         ),
         ({"bandwidth": "1 ms"}, ["bandwidth: given '1 ms', allowed: "]),
         (
