@@ -281,8 +281,12 @@ class Kubernetes(Settings):
     def serves(self, pair: Pair, wanted: DeploymentParameters) -> bool:
         """Whether a deployment can have one of `pairs`."""
         if self.paths.kind == "netem":
-            return wanted.bandwidth <= pair.bandwidth and wanted.mtu == pair.mtu
+            return wanted.bandwidth <= (pair.bandwidth or 0) and wanted.mtu == pair.mtu
         return (pair.rtt, pair.bandwidth, pair.mtu) == (wanted.rtt, wanted.bandwidth, wanted.mtu)
+
+    def on(self, pair: Pair) -> Kubernetes:
+        """Give the settings of a deployment on one of `pairs`: its client is the pair's."""
+        return self.model_copy(update={"client": pair.client})
 
     def defaults(self, given: Given = MappingProxyType({})) -> dict[str, Value]:
         """Give the parameters that a sweep leaves out: those of the first path that has an RTT asked for."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the pods of a kubernetes testbed run, what they may use there, and by what address and port they are asked for."""
+"""Where the pods of a kubernetes testbed run, what they may use there, and by what address they are asked for."""
 
 from __future__ import annotations
 
@@ -95,9 +95,9 @@ class Origin(Strict):
         description="what it is asked for by: with host_network an address of its node, with networks one with prefix "
         "length; null: its pod's",
     )
-    port: Annotated[int | None, bounds.FIRST_PORT] = Field(
+    port: Annotated[int | None, replace(bounds.FIRST_PORT, null="one that is free")] = Field(
         default=None,
-        description="with host_network: XRootD's port, the first of five that follow each other; null: one that is free",
+        description="with host_network: XRootD's port, the first of five in a row; null: one that is free",
     )
 
 
@@ -159,7 +159,7 @@ def over(below: Some, above: Strict) -> Some:
 
 
 def spots(side: Side, origins: int, *, host_network: bool) -> list[Spot]:
-    """Give where the servers of a side go, with so many origins: the redirector first, where there are several. Pure."""
+    """Give where the servers of a side go, with so many origins: first the redirector of several. Pure."""
     servers: list[Origin] = [side.redirector] if origins > 1 else []
     servers += [side.origins[n] if n < len(side.origins) else Origin() for n in range(origins)]
     said = [server.port for _, server in servers_of(side) if server.port]
@@ -259,10 +259,9 @@ def _clashes(side: Side) -> Iterator[Fault]:
             yield (*another, "port"), str(wanted), allowed
 
 
-def selectors(side: Side) -> list[dict[str, str]]:
-    """The node selectors of a side's servers: origins of which nothing is said have their side's."""
-    origins = side.origins or (Origin(),)
-    return [_selector(side, server) for server in (side.redirector, *origins)]
+def placements(side: Side) -> list[Placement]:
+    """The placements that servers of a side can have: origins of which nothing is said have their side's. Pure."""
+    return [_placed(side, server) for server in (side.redirector, *(side.origins or (Origin(),)))]
 
 
 def _selector(side: Side, server: Origin) -> dict[str, str]:

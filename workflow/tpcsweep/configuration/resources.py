@@ -35,7 +35,7 @@ def parse(text: str) -> Decimal | None:
         return None
     number, suffix = Decimal(parts["number"]), parts["suffix"]
     if suffix.endswith("i"):
-        return number * 1024 ** (_BINARY.index(suffix[0]) + 1)
+        return number * Decimal(1024) ** (_BINARY.index(suffix[0]) + 1)
     return number.scaleb(_SUFFIXES[suffix])
 
 

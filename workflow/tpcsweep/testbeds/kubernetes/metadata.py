@@ -13,6 +13,8 @@ from typing import Any
 
 from kubernetes.client import V1Job, V1ObjectMeta, V1OwnerReference, V1Pod
 
+POD = "tpcsweep.testbeds.kubernetes.pod"
+"""The package of what runs in pods."""
 DEPLOYMENT = "tpcsweep/deployment"
 """The label whose value is a deployment's identifier."""
 ROLE = "tpcsweep/role"

@@ -15,17 +15,19 @@ from typing import Any
 from kubernetes import client as k8s
 from pydantic import ValidationError
 
-from tpcsweep.configuration.kubernetes import Kubernetes, Placement
+from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.parameters import DeploymentParameters
+from tpcsweep.configuration.placements import Placement, Side, Spot
 from tpcsweep.configuration.problems import Problem, key, quoted
-from tpcsweep.testbeds.kubernetes.metadata import DEPLOYMENT, SIDE, Naming
+from tpcsweep.configuration.resources import Resources
+from tpcsweep.testbeds.kubernetes import sizes
+from tpcsweep.testbeds.kubernetes.metadata import DEPLOYMENT, POD, SIDE, Naming
 from tpcsweep.testbeds.kubernetes.pod import places
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.xrootd import servers as xrootd
 
 USER = 10940
 """User and group of all processes, as in the image."""
-POD = "tpcsweep.testbeds.kubernetes.pod"
 AS_USER = (
     *("/usr/bin/setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"),
     *("--inh-caps=+net_admin", "--ambient-caps=+net_admin"),
@@ -33,9 +35,6 @@ AS_USER = (
 """A command becomes that user and keeps NET_ADMIN for what it starts, as no container can be told to by Kubernetes."""
 SMALL_CPU, SMALL_MEMORY = "10m", "32Mi"
 """What is requested where little is to be requested."""
-AGENT = ("250m", "128Mi")
-"""CPU and memory of agents and of the hub."""
-REDIRECTOR = ("1", "512Mi")
 SERVER_MEMORY = 1 << 30
 """Memory of a server beside its files, bytes."""
 STATE_SIZE = "64Mi"
@@ -52,7 +51,8 @@ SECRETS: Mapping[str, Callable[[str], bool]] = {
     "servers": lambda name: not name.startswith("user"),
 }
 """Which credentials the client has in a Secret, and which the servers."""
-PORTS = (xrootd.PORT, xrootd.CMSD_PORT, places.AGENT_PORT, places.PROBE_PORT)
+_PLACED = ("source", "destination", "client")
+PORTS = (xrootd.PORT, xrootd.CMSD_PORT, *places.Beside())
 """Of a server's pod, all TCP: the only ones by which pods of a deployment talk to each other."""
 NOBODY = xrootd.LOOPBACK
 """The name server of all pods, at which nobody listens.
@@ -64,17 +64,19 @@ peers' as it starts: for ten seconds where a name server is asked that the netwo
 
 def unfit(settings: Kubernetes) -> Iterator[Problem]:
     """Give what a testbed passes through to pods and no pod can have, as far as Python's client knows."""
-    sides = [
-        (("paths", "pairs", index, side), placement)
+    given: list[tuple[tuple[str | int, ...], Any]] = [((name,), getattr(settings, name)) for name in _PLACED]
+    given += [
+        (("paths", "pairs", index, name), getattr(pair, name))
         for index, pair in enumerate(settings.paths.pairs)
-        for side, placement in pair.sides
+        for name in _PLACED
     ]
-    for place, placed in [*sides, (("client",), settings.client)]:
+    given += [((*place, "redirector"), side.redirector) for place, side in given if isinstance(side, Side)]
+    for place, placed in given:
         try:
             k8s.V1PodSpec(
                 containers=[],
-                affinity=placed.affinity or None,  # type: ignore[arg-type]
-                tolerations=list(placed.tolerations) or None,  # type: ignore[arg-type]
+                affinity=placed.affinity or None,
+                tolerations=list(placed.tolerations) or None,
             )
         except ValidationError as error:
             for detail in error.errors():
@@ -87,13 +89,14 @@ def job(naming: Naming, settings: Kubernetes, deadline: float, *, everywhere: bo
     `everywhere` is explained by `apart`.
     """
     placed = settings.client
-    annotations = {**placed.annotations, **attachment(placed, 0)}
+    address = placed.addresses[0] if placed.addresses else None
+    annotations = {**placed.annotations, **attachment(placed.network, address)}
     kept = apart(naming, placed, everywhere=everywhere)
-    client = (f"{settings.client_cores:g}", str(settings.client_memory))
+    client = {"cpu": f"{settings.client_cores:g}", "memory": str(settings.client_memory)}
     hub = ["hub", f"{settings.start_time:g}", f"{settings.orphan_time:g}"]
     containers = [
         _container("client", settings, ["client"], client, placed.resources),
-        _container("hub", settings, hub, AGENT),
+        _container("hub", settings, hub, sizes.HUB, placed.agent),
     ]
     return k8s.V1Job(
         metadata=naming.meta(naming.prefix),
@@ -112,29 +115,31 @@ def job(naming: Naming, settings: Kubernetes, deadline: float, *, everywhere: bo
 def server_pod(
     naming: Naming,
     settings: Kubernetes,
-    placed: Placement,
+    spot: Spot,
     server: xrootd.Server,
-    number: int,
     wanted: DeploymentParameters,
+    streams: int,
     owner: k8s.V1Job,
     *,
     everywhere: bool = True,
 ) -> k8s.V1Pod:
-    """The pod of a server: its own container, and the agent's.
+    """The pod of a server at its spot: its own container, and the agent's.
 
-    `number` is its place among its side's addresses; `everywhere` is explained by `apart`.
+    `streams` is the most that a cell has; `everywhere` is explained by `apart`.
     """
-    origin = server.role == "server"
+    origin, placed, ports = server.role == "server", spot.placed, server.ports
     side = server.name[:3]
-    cores = None if wanted.cores is None else f"{wanted.cores / wanted.origins:.3f}"
-    limits = (cores, str(settings.memory + SERVER_MEMORY)) if origin else REDIRECTOR
-    command = ["servers", server.name, server.role, wanted.xrootd, *server.programs]
+    limits = _of_origin(wanted, spot.memory) if origin else sizes.redirector(streams)
+    command = ["servers", server.name, server.role, wanted.xrootd, str(ports.cmsd), *server.programs]
     files = [_mount("files", places.FILES)]
     servers = _container("servers", settings, command, limits, placed.resources, files)
-    servers.ports = [k8s.V1ContainerPort(container_port=port) for port in PORTS]
+    listening = (ports.server, ports.cmsd, *places.beside(ports))
+    servers.ports = [k8s.V1ContainerPort(container_port=port) for port in listening]
+    watching = ["agent", *([str(spot.port)] if spot.port else [])]
+    of_agent = sizes.agent(wanted, streams)
     emulates = settings.paths.kind == "netem" and origin
-    agent = _container("agent", settings, ["agent"], AGENT, mounts=files, emulates=emulates)
-    volumes = [*_volumes(naming, "servers"), _in_memory("files", str(settings.memory))]
+    agent = _container("agent", settings, watching, of_agent, placed.agent, files, emulates=emulates)
+    volumes = [*_volumes(naming, "servers"), _in_memory("files", str(spot.memory))]
     kept = apart(naming, placed, everywhere=everywhere)
     spec = _pod_spec(settings, placed, kept, [servers, agent], volumes)
     assert spec.security_context
@@ -148,7 +153,7 @@ def server_pod(
         )
         spec.topology_spread_constraints = [spread]
     name, role = f"{naming.prefix}-{server.name}", "origin" if origin else "redirector"
-    annotations = {**placed.annotations, **attachment(placed, number)}
+    annotations = {**placed.annotations, **attachment(spot.network, spot.address)}
     return k8s.V1Pod(metadata=naming.meta(name, owner, role, side, annotations), spec=spec)
 
 
@@ -189,15 +194,15 @@ def sysctls(settings: Kubernetes, wanted: DeploymentParameters) -> list[k8s.V1Sy
     return [k8s.V1Sysctl(name=name, value=value) for name, value in values.items()] or None
 
 
-def attachment(placed: Placement, number: int) -> dict[str, str]:
+def attachment(network: str | None, address: str | None) -> dict[str, str]:
     """The annotation by which Multus attaches a pod to a network, with its address."""
-    if placed.network is None:
+    if network is None:
         return {}
-    namespace, _, name = placed.network.rpartition("/")
-    network: dict[str, Any] = {"name": name, "interface": NETWORK, "ips": [placed.addresses[number]]}
+    namespace, _, name = network.rpartition("/")
+    attached: dict[str, Any] = {"name": name, "interface": NETWORK, "ips": [address]}
     if namespace:
-        network["namespace"] = namespace
-    return {NETWORKS: json.dumps([network])}
+        attached["namespace"] = namespace
+    return {NETWORKS: json.dumps([attached])}
 
 
 def apart(naming: Naming, placed: Placement, *, everywhere: bool) -> k8s.V1Affinity:
@@ -259,19 +264,17 @@ def _container(
     name: str,
     settings: Kubernetes,
     command: Sequence[str],
-    limits: tuple[str | None, str],
-    extended: Mapping[str, str] | None = None,
+    limits: Mapping[str, str],
+    given: Resources,
     mounts: Sequence[k8s.V1VolumeMount] = (),
     *,
     emulates: bool = False,
 ) -> k8s.V1Container:
-    """A container of any pod; `command` is a module of `pod` and its arguments.
+    """A container of any pod; `command` is a module of `pod` and its arguments, and what is `given` replaces `limits`.
 
     One that `emulates` begins as root, with the rights to become another user and to keep NET_ADMIN, for AS_USER.
     """
-    cpu, memory = limits
-    limited = {"memory": memory, **({"cpu": cpu} if cpu else {}), **(extended or {})}
-    little = {"cpu": SMALL_CPU, "memory": SMALL_MEMORY, **(extended or {})}
+    little = None if settings.qos == "guaranteed" else {"cpu": SMALL_CPU, "memory": SMALL_MEMORY}
     added = ["NET_ADMIN", "SETGID", "SETUID"] if emulates else None
     run = ["/usr/bin/python3", "-m", f"{POD}.{command[0]}", *command[1:]]
     return k8s.V1Container(
@@ -279,9 +282,7 @@ def _container(
         image=settings.image,
         image_pull_policy=settings.pull_policy,
         command=[*AS_USER, *run] if emulates else run,
-        resources=k8s.V1ResourceRequirements(
-            limits=limited, requests=limited if settings.qos == "guaranteed" else little
-        ),
+        resources=k8s.V1ResourceRequirements.from_dict(given.over(limits, little)),
         volume_mounts=[
             _mount("state", places.STATE),
             # XRootD writes there, whatever it is told.
@@ -299,6 +300,12 @@ def _container(
             capabilities=k8s.V1Capabilities(drop=["ALL"], add=added),
         ),
     )
+
+
+def _of_origin(wanted: DeploymentParameters, memory: int) -> dict[str, str]:
+    """The limits of an origin: its share of the cores, and memory for its files and itself."""
+    cores = {} if wanted.cores is None else {"cpu": f"{wanted.cores / wanted.origins:.3f}"}
+    return {"memory": str(memory + SERVER_MEMORY), **cores}
 
 
 def _volumes(naming: Naming, of: str) -> list[k8s.V1Volume]:
