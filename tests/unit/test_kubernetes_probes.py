@@ -9,7 +9,6 @@ import socket
 from collections.abc import AsyncIterator
 
 import pytest
-from tpcsweep.testbeds.kubernetes.pod import network, probes
 from tpcsweep.testbeds.kubernetes.pod.probes import Probes
 
 HOST = "127.0.0.1"
