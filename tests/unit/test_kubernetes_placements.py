@@ -26,14 +26,14 @@ SUFFIXES = ["", *"numkMGTPE", *(f"{prefix}i" for prefix in "KMGTPE")]
 HOST = {"host_network": True, "tcp_buffer": "4 MiB"}
 
 
-def testbed(pair: dict[str, Any], kind: str = "nodes", **changes: Any) -> Kubernetes:
+def settings(pair: dict[str, Any], kind: str = "nodes", **changes: Any) -> Kubernetes:
     content = {"kind": "kubernetes", "image": "a/b", "bandwidth": 1, "paths": {"kind": kind, "pairs": [pair]}}
     return Kubernetes.model_validate({**content, **changes})
 
 
 def refused(pair: dict[str, Any], kind: str = "nodes", **changes: Any) -> list[str]:
     with pytest.raises(ValidationError) as error:
-        testbed(pair, kind, **changes)
+        settings(pair, kind, **changes)
     return [str(problem) for problem in from_pydantic(error.value, Kubernetes)]
 
 
@@ -152,7 +152,7 @@ def test_no_two_servers_of_a_side_want_a_port_twice(
     explicit = [port for port in (redirector, *ports) if port]
     clash = any(abs(one - another) < BLOCK for one, another in itertools.combinations(explicit, 2))
     try:
-        made = testbed({"rtt": 1, "source": said}, **HOST)
+        made = settings({"rtt": 1, "source": said}, **HOST)
     except ValidationError:
         assert clash
         return
@@ -175,7 +175,7 @@ def test_a_port_is_refused_where_servers_may_be_on_one_node_and_not_where_they_c
         "8100 to 8104, those of origins[0]: they may be on one node, and XRootD listens at all addresses of that"
     )
     placed = [{**origin, "node_selector": node} for origin, node in zip(origins, nodes, strict=True)]
-    assert testbed({"rtt": 1, "source": {"origins": placed}}, **HOST)
+    assert settings({"rtt": 1, "source": {"origins": placed}}, **HOST)
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_origins_of_attached_networks_have_one_of_their_own_each() -> None:
         origins = [{"network": f"vlan{n}", "address": f"10.{number}.{n}.1/24"} for n in (1, 2)]
         return {"network": "wan", "origins": origins, **more}
 
-    made = testbed({"rtt": 1, "source": side(1), "destination": side(2)}, "networks")
+    made = settings({"rtt": 1, "source": side(1), "destination": side(2)}, "networks")
     found = [(spot.network, spot.address) for spot in spots(made.pairs[0].source, 2, host_network=False)[1:]]
     assert found == [("vlan1", "10.1.1.1/24"), ("vlan2", "10.1.2.1/24")]
     twice = refused({"rtt": 1, "source": side(1), "destination": side(1)}, "networks")
@@ -239,9 +239,9 @@ def test_origins_of_attached_networks_have_one_of_their_own_each() -> None:
 
 def test_pairs_of_the_same_nodes_share_a_lock_whoever_names_the_node() -> None:
     node = {"kubernetes.io/hostname": "a"}
-    by_side = testbed({"rtt": 1, "source": {"node_selector": node}}).pairs[0]
-    by_origin = testbed({"rtt": 1, "source": {"origins": [{"node_selector": node}]}}).pairs[0]
-    by_testbed = testbed({"rtt": 1}, source={"node_selector": node}).pairs[0]
+    by_side = settings({"rtt": 1, "source": {"node_selector": node}}).pairs[0]
+    by_origin = settings({"rtt": 1, "source": {"origins": [{"node_selector": node}]}}).pairs[0]
+    by_testbed = settings({"rtt": 1}, source={"node_selector": node}).pairs[0]
     assert locks(by_side) & locks(by_origin) & locks(by_testbed)
 
 
