@@ -32,7 +32,7 @@ FIRST = 21_000
 def folder(tmp_path: Path) -> Path:
     """One that the servers' user may look into."""
     for above in (tmp_path, *tmp_path.parents[:3]):
-        if above != Path("/tmp"):  # noqa: S108
+        if above != Path("/tmp"):
             above.chmod(0o755)
     return tmp_path
 
