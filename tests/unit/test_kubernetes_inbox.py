@@ -95,11 +95,10 @@ def test_events_keep_their_order_though_a_file_takes_long_to_go(monkeypatch: pyt
     assert said[-1] == {"gone": CLIENT}
 
 
-def test_an_agent_tells_of_copies_as_their_server_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_tells_of_copies_as_their_server_does() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
         free.bind((monitoring.LOOPBACK, 0))
         port = free.getsockname()[1]
-    monkeypatch.setattr(monitoring, "MONITOR_PORT", port)
 
     async def told() -> list[bytes]:
         lines: list[bytes] = []
@@ -110,7 +109,7 @@ def test_an_agent_tells_of_copies_as_their_server_does(monkeypatch: pytest.Monke
                 lines.append(line)
                 heard.set()
 
-        with telling_copies(Writer()), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:  # type: ignore[arg-type]
+        with telling_copies(Writer(), port), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:  # type: ignore[arg-type]
             server.sendto(datagram(RECORD), (monitoring.LOOPBACK, port))
             await asyncio.wait_for(heard.wait(), 60)
         return lines

@@ -15,13 +15,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kubernetes.client import ApiClient, V1Job, V1ObjectMeta
-from tpcsweep.configuration.kubernetes import Kubernetes, Placement
+from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.parameters import DeploymentParameters
+from tpcsweep.configuration.placements import Placement, spots
+from tpcsweep.configuration.resources import near
 from tpcsweep.paths import Path as NetworkPath
 from tpcsweep.testbeds.kubernetes import objects
 from tpcsweep.testbeds.kubernetes.api import ClusterError
 from tpcsweep.testbeds.kubernetes.metadata import Naming
-from tpcsweep.testbeds.kubernetes.pod import able
+from tpcsweep.testbeds.kubernetes.pod import able, places
 from tpcsweep.testbeds.kubernetes.pod.network import commands, share
 from tpcsweep.testbeds.kubernetes.testbed import agreed, locks
 from tpcsweep.xrootd import servers as xrootd
@@ -48,16 +50,28 @@ def settings(**changes: Any) -> Kubernetes:
 
 
 def pod(of: Kubernetes, origins: int = 2, **parameters: Any) -> Any:
-    wanted = DeploymentParameters(origins=origins, **parameters)
-    addresses = ["10.0.0.2", "10.0.0.3"][:origins]
-    _, servers = xrootd.side("src", "10.0.0.1", addresses, Path("/f"), Path("/r"))
-    return made_of(of, servers[0], 1, wanted)["spec"]["template"]
+    """That of the first origin of a source side."""
+    return pods(of, 1, origins=origins, **parameters)[-origins]
 
 
-def made_of(of: Kubernetes, server: xrootd.Server, number: int, wanted: DeploymentParameters) -> Any:
-    """The Job of a server of the source."""
-    made = objects.server_job(NAMING, of, of.paths.pairs[0].source, server, number, wanted, OWNER, 1234.5)
-    return ApiClient().sanitize_for_serialization(made)
+def pods(of: Kubernetes, streams: int, **parameters: Any) -> list[Any]:
+    """Those of a source side, the redirector's first where there is one."""
+    return [made["spec"]["template"] for made in made_of(of, streams, DeploymentParameters(**parameters))]
+
+
+def made_of(of: Kubernetes, streams: int, wanted: DeploymentParameters) -> list[Any]:
+    """The Jobs of the servers of a source side."""
+    spotted = spots(of.pairs[0].source, wanted.origins, host_network=of.host_network)
+    addresses = [f"10.0.0.{2 + number}" for number in range(wanted.origins)]
+    ports = [places.block(spot.port) for spot in spotted]
+    redirector, origins = xrootd.side("src", "10.0.0.1", addresses, Path("/f"), Path("/r"), ports)
+    servers = [*([redirector] if redirector else []), *origins]
+    return [
+        ApiClient().sanitize_for_serialization(
+            objects.server_job(NAMING, of, spot, server, wanted, streams, OWNER, 1234.5)
+        )
+        for spot, server in zip(spotted, servers, strict=True)
+    ]
 
 
 def container(made: dict[str, Any], name: str) -> dict[str, Any]:
@@ -74,8 +88,8 @@ def test_each_origin_gets_its_share_of_the_cores() -> None:
 
 def test_a_server_is_told_which_release_it_is() -> None:
     command = container(pod(settings(), xrootd="5.8.1"), "servers")["command"]
-    assert command[3:] == ["src1", "server", "5.8.1", "cmsd", "xrootd"]
-    assert container(pod(settings(), origins=1), "servers")["command"][5:] == ["system", "xrootd"]
+    assert command[3:] == ["src1", "server", "5.8.1", "1213", "cmsd", "xrootd"]
+    assert container(pod(settings(), origins=1), "servers")["command"][5:] == ["system", "1213", "xrootd"]
 
 
 def test_servers_of_different_images_are_no_deployment() -> None:
@@ -104,7 +118,7 @@ def test_limits_are_within_a_fifth_of_requests_where_a_cluster_wants_that() -> N
 @given(st.integers(1, 10**6), st.integers(1, 2**50))
 def test_requests_are_the_least_from_which_limits_are_within_a_fifth(millicores: int, memory: int) -> None:
     limits = {"cpu": f"{millicores}m", "memory": str(memory), "example.com/vf": "1"}
-    requests = objects.near(limits)
+    requests = near(limits)
     assert requests["example.com/vf"] == "1"
     for asked, most in ((int(requests["cpu"][:-1]), millicores), (int(requests["memory"]), memory)):
         assert asked <= most <= 1.2 * asked
@@ -282,17 +296,17 @@ def test_the_affinity_of_a_placement_is_kept() -> None:
 
 
 def test_redirectors_and_clients_have_the_annotations_and_devices_of_their_placements() -> None:
-    given = {"annotations": {"example.com/queue": "fast"}, "resources": {"example.com/vf": "1"}}
+    given = {
+        "annotations": {"example.com/queue": "fast"},
+        "resources": {"limits": {"example.com/vf": 1}},
+    }
     sides = [
         {"network": "wan", "addresses": [f"10.9.{side}.{host}/24" for host in (1, 2, 3)], **given}
         for side in range(3)
     ]
     pair = {"rtt": 60, "source": sides[0], "destination": sides[1]}
     of = settings(paths={"kind": "networks", "pairs": [pair]}, client=sides[2])
-    redirector, _ = xrootd.side("src", "10.9.0.1", ["10.9.0.2", "10.9.0.3"], Path("/f"), Path("/r"))
-    assert redirector is not None
-    wanted = DeploymentParameters(origins=2)
-    server = made_of(of, redirector, 0, wanted)["spec"]["template"]
+    server = pods(of, 1, origins=2)[0]
     for each, name, address in (
         (server, "servers", "10.9.0.1/24"),
         (client_pod(of), "client", "10.9.2.1/24"),
@@ -344,3 +358,65 @@ def test_what_no_pod_can_have_is_said_with_its_key() -> None:
     )
     [problem] = objects.unfit(settings(client={"affinity": {"nodeAffinity": 5}}))
     assert str(problem).startswith("client.affinity.nodeAffinity")
+
+
+# --- what pods request and are limited to
+
+
+def resources(made: dict[str, Any], name: str) -> dict[str, Any]:
+    return dict(container(made, name)["resources"])
+
+
+def test_what_a_pair_says_of_pods_replaces_what_the_testbed_says() -> None:
+    far = {
+        "rtt": 20,
+        "source": {
+            "tolerations": [{"key": "mine", "operator": "Exists"}],
+            "redirector": {"resources": {"limits": {"cpu": 3}}, "annotations": {"of": "redirector"}},
+            "agent": {"limits": {"memory": "1Gi"}},
+            "memory": "8 GiB",
+        },
+        "client": {"resources": {"limits": {"cpu": 12}}},
+    }
+    of = settings(
+        qos="burstable",
+        source={
+            "annotations": {"of": "side"},
+            "tolerations": [{"key": "all", "operator": "Exists"}],
+            "resources": {"requests": {"cpu": "500m"}, "limits": {"memory": "16Gi", "example.com/vf": 1}},
+        },
+        client={"resources": {"requests": {"cpu": 1}}, "annotations": {"of": "client"}},
+        paths={"kind": "nodes", "pairs": [far]},
+    )
+    redirector, origin, _ = pods(of, 1, origins=2, cores=4)
+    assert resources(origin, "servers") == {
+        "limits": {"cpu": "2.000", "memory": "16Gi", "example.com/vf": "1"},
+        "requests": {"cpu": "500m", "memory": objects.SMALL_MEMORY, "example.com/vf": "1"},
+    }
+    limits = resources(redirector, "servers")["limits"]
+    assert limits == {"cpu": "3", "memory": "512Mi", "example.com/vf": "1"}
+    assert resources(origin, "agent")["limits"]["memory"] == "1Gi"
+    notes = [made["metadata"]["annotations"]["of"] for made in (redirector, origin)]
+    assert notes == ["redirector", "side"]
+    for made in (redirector, origin):
+        assert [each["key"] for each in made["spec"]["tolerations"]] == ["mine"]
+    sizes = {each["name"]: each.get("emptyDir", {}).get("sizeLimit") for each in origin["spec"]["volumes"]}
+    assert sizes["files"] == str(8 * 2**30)
+    made = client_pod(of.on(of.pairs[0]))
+    assert made["metadata"]["annotations"]["of"] == "client"
+    assert resources(made, "client")["limits"]["cpu"] == "12"
+    assert resources(made, "client")["requests"]["cpu"] == objects.SMALL_CPU  # the pair's resources, whole
+
+
+def test_servers_on_the_network_of_their_node_have_ports_of_their_own() -> None:
+    side = {"redirector": {"port": 8085}, "origins": [{}, {"address": "10.1.0.1", "port": 9000}, {}]}
+    paths = {"kind": "nodes", "pairs": [{"rtt": 1, "source": side}]}
+    of = settings(host_network=True, tcp_buffer="4 MiB", paths=paths)
+    made = pods(of, 1, origins=3)
+    listening = [[port["containerPort"] for port in container(pod, "servers")["ports"]] for pod in made]
+    assert [ports[0] for ports in listening] == [8085, 8080, 9000, 8090]
+    everything = [port for ports in listening for port in ports]
+    assert len(set(everything)) == len(everything)
+    assert container(made[2], "agent")["command"][-1] == "9000"
+    assert container(made[0], "servers")["command"][6] == "8086"
+    assert all(pod["spec"]["hostNetwork"] for pod in made)

@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from tpcsweep.configuration import bounds, yaml_file
 from tpcsweep.configuration.imports import Import
-from tpcsweep.configuration.parameters import CONDITIONS, WORD, AnyText, Text
+from tpcsweep.configuration.parameters import CONDITIONS, WORD, AnyText, Text, chosen
 from tpcsweep.configuration.problems import (
     ConfigurationError,
     Problem,
@@ -212,7 +212,7 @@ def load(config: Mapping[str, Any], root: Path) -> Configuration:
     raise_any(problems)
     assert sweep and asked and testbed and settings
     with within(sweep.shown):
-        grid = expand(asked, settings.defaults())
+        grid = expand(asked, settings.defaults(chosen(asked.parameters)))
     return Configuration(
         name=sweep.name,
         sweep=asked,

@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from tpcsweep.configuration.parameters import DeploymentParameters, Strict, Value
 
+Given = Mapping[str, Value | tuple[Value, ...]]
+"""What a sweep says of parameters: values, and those of axes."""
 PathRule = Annotated[
     Literal["measure", "strict"],
     Field(
@@ -40,6 +44,6 @@ class Settings(Strict):
         """
         return {}
 
-    def defaults(self) -> dict[str, Value]:
-        """Give the parameters that a sweep leaves out, where the testbed says what they are."""
+    def defaults(self, _given: Given = MappingProxyType({})) -> dict[str, Value]:
+        """Give the parameters that a sweep leaves out, by those that it gives, where the testbed says what they are."""
         return {}

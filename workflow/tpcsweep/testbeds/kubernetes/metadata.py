@@ -13,6 +13,10 @@ from typing import Any
 
 from kubernetes.client import V1Job, V1ObjectMeta, V1OwnerReference, V1Pod
 
+PYTHON = "/usr/bin/python3"
+"""What runs it there."""
+POD = "tpcsweep.testbeds.kubernetes.pod"
+"""The package of what runs in pods."""
 DEPLOYMENT = "tpcsweep/deployment"
 """The label whose value is a deployment's identifier."""
 ROLE = "tpcsweep/role"

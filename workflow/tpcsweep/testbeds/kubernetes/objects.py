@@ -14,47 +14,35 @@ from __future__ import annotations
 import base64
 import inspect
 import json
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from decimal import Decimal
-from types import MappingProxyType
 from typing import Any
 
 from kubernetes import client as k8s
-from kubernetes.utils.quantity import parse_quantity
 from pydantic import ValidationError
 
-from tpcsweep.configuration.kubernetes import Kubernetes, Placement
+from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.parameters import DeploymentParameters
+from tpcsweep.configuration.placements import Placement, Side, Spot
 from tpcsweep.configuration.problems import Problem, key, quoted
-from tpcsweep.testbeds.kubernetes import archive
-from tpcsweep.testbeds.kubernetes.metadata import DEPLOYMENT, SIDE, Naming
+from tpcsweep.configuration.resources import Resources
+from tpcsweep.testbeds.kubernetes import archive, sizes
+from tpcsweep.testbeds.kubernetes.metadata import DEPLOYMENT, POD, PYTHON, SIDE, Naming
 from tpcsweep.testbeds.kubernetes.pod import able, places
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.xrootd import servers as xrootd
 
 USER = 10940
 """User and group of all processes, as in the image."""
-PYTHON = "/usr/bin/python3"
-POD = "tpcsweep.testbeds.kubernetes.pod"
 AS_USER = (
     *("/usr/bin/setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"),
     *("--inh-caps=+net_admin", "--ambient-caps=+net_admin"),
 )
 """A command becomes that user and keeps NET_ADMIN for what it starts, as no container can be told to by Kubernetes."""
-SMALL_CPU, SMALL_MEMORY = "10m", "32Mi"
-"""What is requested where little is to be requested."""
-AGENT = ("250m", "128Mi")
-"""CPU and memory of agents and of the hub."""
-REDIRECTOR = ("750m", "512Mi")
-"""With its agent a core, as much as shared clusters let idle."""
 SERVER_MEMORY = 1 << 30
 """Memory of a server beside its files, bytes."""
 PACKAGE = "package"
 OF_CLIENT = (CLIENT, "hub")
 """Containers of the client's pod; all others are of servers."""
-WITHIN = Decimal("1.2")
-"""How many times the requests limits may be, where a cluster wants them near each other."""
 STATE_SIZE = "64Mi"
 FINISHED_SECONDS = 30
 """How long a Job that has ended stays, so that it can be seen why."""
@@ -69,7 +57,8 @@ SECRETS: Mapping[str, Callable[[str], bool]] = {
     "servers": lambda name: not name.startswith("user"),
 }
 """Which credentials the client has in a Secret, and which the servers."""
-PORTS = (xrootd.PORT, xrootd.CMSD_PORT, places.AGENT_PORT, places.PROBE_PORT)
+_PLACED = ("source", "destination", "client")
+PORTS = (xrootd.PORT, xrootd.CMSD_PORT, *places.Beside())
 """Of a server's pod, all TCP: the only ones by which pods of a deployment talk to each other."""
 NOBODY = xrootd.LOOPBACK
 """The name server of all pods, at which nobody listens.
@@ -81,17 +70,19 @@ peers' as it starts: for ten seconds where a name server is asked that the netwo
 
 def unfit(settings: Kubernetes) -> Iterator[Problem]:
     """Give what a testbed passes through to pods and no pod can have, as far as Python's client knows."""
-    sides = [
-        (("paths", "pairs", index, side), placement)
+    given: list[tuple[tuple[str | int, ...], Any]] = [((name,), getattr(settings, name)) for name in _PLACED]
+    given += [
+        (("paths", "pairs", index, name), getattr(pair, name))
         for index, pair in enumerate(settings.paths.pairs)
-        for side, placement in pair.sides
+        for name in _PLACED
     ]
-    for place, placed in [*sides, (("client",), settings.client)]:
+    given += [((*place, "redirector"), side.redirector) for place, side in given if isinstance(side, Side)]
+    for place, placed in given:
         try:
             k8s.V1PodSpec(
                 containers=[],
-                affinity=placed.affinity or None,  # type: ignore[arg-type]
-                tolerations=list(placed.tolerations) or None,  # type: ignore[arg-type]
+                affinity=placed.affinity or None,
+                tolerations=list(placed.tolerations) or None,
             )
         except ValidationError as error:
             for detail in error.errors():
@@ -106,13 +97,14 @@ def client_job(
     `everywhere` is explained by `apart`.
     """
     placed = settings.client
-    annotations = {**placed.annotations, **attachment(placed, 0)}
+    address = placed.addresses[0] if placed.addresses else None
+    annotations = {**placed.annotations, **attachment(placed.network, address)}
     kept = apart(naming, placed, everywhere=everywhere)
-    client = (f"{settings.client_cores:g}", str(settings.client_memory))
+    client = {"cpu": f"{settings.client_cores:g}", "memory": str(settings.client_memory)}
     hub = ["hub", f"{settings.start_time:g}", f"{settings.orphan_time:g}"]
     containers = [
         _container("client", settings, ["client"], client, placed.resources),
-        _container("hub", settings, hub, AGENT),
+        _container("hub", settings, hub, sizes.HUB, placed.agent),
     ]
     spec = _pod_spec(settings, placed, kept, containers, _volumes(naming, "client"))
     pod = naming.meta("", role="client", annotations=annotations)
@@ -125,30 +117,34 @@ def client_job(
 def server_job(
     naming: Naming,
     settings: Kubernetes,
-    placed: Placement,
+    spot: Spot,
     server: xrootd.Server,
-    number: int,
     wanted: DeploymentParameters,
+    streams: int,
     owner: k8s.V1Job,
     deadline: float,
     *,
     everywhere: bool = True,
 ) -> k8s.V1Job:
-    """The Job of a server; its pod has the servers' container, and the agent's. It ends after `deadline` seconds.
+    """The Job of a server at its spot; its pod has the servers' container, and the agent's.
 
-    `number` is its place among its side's addresses; `everywhere` is explained by `apart`.
+    It ends after `deadline` seconds.
+
+    `streams` is the most that a cell has; `everywhere` is explained by `apart`.
     """
-    origin = server.role == "server"
+    origin, placed, ports = server.role == "server", spot.placed, server.ports
     side = server.name[:3]
-    cores = None if wanted.cores is None else f"{wanted.cores / wanted.origins:.3f}"
-    limits = (cores, str(settings.memory + SERVER_MEMORY)) if origin else REDIRECTOR
-    command = ["servers", server.name, server.role, wanted.xrootd, *server.programs]
+    limits = _of_origin(wanted, spot.memory) if origin else sizes.redirector(streams)
+    command = ["servers", server.name, server.role, wanted.xrootd, str(ports.cmsd), *server.programs]
     files = [_mount("files", places.FILES)]
     servers = _container("servers", settings, command, limits, placed.resources, files)
-    servers.ports = [k8s.V1ContainerPort(container_port=port) for port in PORTS]
+    listening = (ports.server, ports.cmsd, *places.beside(ports))
+    servers.ports = [k8s.V1ContainerPort(container_port=port) for port in listening]
+    watching = ["agent", *([str(spot.port)] if spot.port else [])]
+    of_agent = sizes.agent(wanted, streams)
     emulates = settings.paths.kind == "netem" and origin
-    agent = _container("agent", settings, ["agent"], AGENT, mounts=files, emulates=emulates)
-    volumes = [*_volumes(naming, "servers"), _in_memory("files", str(settings.memory))]
+    agent = _container("agent", settings, watching, of_agent, placed.agent, files, emulates=emulates)
+    volumes = [*_volumes(naming, "servers"), _in_memory("files", str(spot.memory))]
     kept = apart(naming, placed, everywhere=everywhere)
     spec = _pod_spec(settings, placed, kept, [servers, agent], volumes)
     assert spec.security_context
@@ -162,7 +158,7 @@ def server_job(
         )
         spec.topology_spread_constraints = [spread]
     name, role = f"{naming.prefix}-{server.name}", "origin" if origin else "redirector"
-    annotations = {**placed.annotations, **attachment(placed, number)}
+    annotations = {**placed.annotations, **attachment(spot.network, spot.address)}
     pod = naming.meta("", role=role, side=side, annotations=annotations)
     return _job(naming.meta(name, owner), pod, spec, deadline)
 
@@ -211,15 +207,15 @@ def sysctls(settings: Kubernetes, wanted: DeploymentParameters) -> list[k8s.V1Sy
     return [k8s.V1Sysctl(name=name, value=value) for name, value in values.items()] or None
 
 
-def attachment(placed: Placement, number: int) -> dict[str, str]:
+def attachment(network: str | None, address: str | None) -> dict[str, str]:
     """The annotation by which Multus attaches a pod to a network, with its address."""
-    if placed.network is None:
+    if network is None:
         return {}
-    namespace, _, name = placed.network.rpartition("/")
-    network: dict[str, Any] = {"name": name, "interface": NETWORK, "ips": [placed.addresses[number]]}
+    namespace, _, name = network.rpartition("/")
+    attached: dict[str, Any] = {"name": name, "interface": NETWORK, "ips": [address]}
     if namespace:
-        network["namespace"] = namespace
-    return {NETWORKS: json.dumps([network])}
+        attached["namespace"] = namespace
+    return {NETWORKS: json.dumps([attached])}
 
 
 def apart(naming: Naming, placed: Placement, *, everywhere: bool) -> k8s.V1Affinity:
@@ -251,16 +247,6 @@ def image_of(container: str, settings: Kubernetes) -> str:
     return settings.image if container in OF_CLIENT else settings.server_image or settings.image
 
 
-def near(limits: Mapping[str, str]) -> dict[str, str]:
-    """The least that may be requested where limits must be within 20 % of requests: of CPU and memory, rounded up."""
-    smallest = {"cpu": (Decimal("0.001"), "m"), "memory": (Decimal(1), "")}
-    requests = dict(limits)
-    for name, (unit, suffix) in smallest.items():
-        if name in limits:
-            requests[name] = f"{math.ceil(parse_quantity(limits[name]) / unit / WITHIN)}{suffix}"
-    return requests
-
-
 def checks(settings: Kubernetes) -> list[k8s.V1Container]:
     """Containers that look at each image, and end badly where it lacks what its pods need: for a trial's pod."""
     programs = [] if settings.releases else ["xrootd", "cmsd"]
@@ -272,7 +258,7 @@ def checks(settings: Kubernetes) -> list[k8s.V1Container]:
             image=image,
             image_pull_policy=settings.pull_policy,
             command=[PYTHON, "-c", inspect.getsource(able), *programs],
-            resources=_resources(settings, AGENT),
+            resources=_resources(settings, sizes.HUB, Resources()),
             termination_message_policy="FallbackToLogsOnError",
             security_context=_contained(),
         )
@@ -328,13 +314,13 @@ def _container(
     name: str,
     settings: Kubernetes,
     command: Sequence[str],
-    limits: tuple[str | None, str],
-    extended: Mapping[str, str] | None = None,
+    limits: Mapping[str, str],
+    given: Resources,
     mounts: Sequence[k8s.V1VolumeMount] = (),
     *,
     emulates: bool = False,
 ) -> k8s.V1Container:
-    """A container of any pod; `command` is a module of `pod` and its arguments.
+    """A container of any pod; `command` is a module of `pod` and its arguments, and what is `given` replaces `limits`.
 
     One that `emulates` begins as root, with the rights to become another user and to keep NET_ADMIN, for AS_USER.
     """
@@ -346,7 +332,7 @@ def _container(
         image_pull_policy=settings.pull_policy,
         command=[*AS_USER, *run] if emulates else run,
         env=[k8s.V1EnvVar(name="PYTHONPATH", value=str(places.PACKAGE))],
-        resources=_resources(settings, limits, extended or {}),
+        resources=_resources(settings, limits, given),
         volume_mounts=[
             _mount(PACKAGE, places.PACKAGE.parent, read_only=True),
             _mount("state", places.STATE),
@@ -362,13 +348,9 @@ def _container(
 
 
 def _resources(
-    settings: Kubernetes, limits: tuple[str | None, str], extended: Mapping[str, str] = MappingProxyType({})
+    settings: Kubernetes, limits: Mapping[str, str], given: Resources
 ) -> k8s.V1ResourceRequirements:
-    cpu, memory = limits
-    limited = {"memory": memory, **({"cpu": cpu} if cpu else {}), **extended}
-    little = {"cpu": SMALL_CPU, "memory": SMALL_MEMORY, **extended}
-    requests = {"guaranteed": limited, "near": near(limited), "burstable": little}
-    return k8s.V1ResourceRequirements(limits=limited, requests=requests[settings.qos])
+    return k8s.V1ResourceRequirements.model_validate(given.over(limits, settings.qos))
 
 
 def _contained(*, emulates: bool = False) -> k8s.V1SecurityContext:
@@ -380,6 +362,12 @@ def _contained(*, emulates: bool = False) -> k8s.V1SecurityContext:
         read_only_root_filesystem=True,
         capabilities=k8s.V1Capabilities(drop=["ALL"], add=added),
     )
+
+
+def _of_origin(wanted: DeploymentParameters, memory: int) -> dict[str, str]:
+    """The limits of an origin: its share of the cores, and memory for its files and itself."""
+    cores = {} if wanted.cores is None else {"cpu": f"{wanted.cores / wanted.origins:.3f}"}
+    return {"memory": str(memory + SERVER_MEMORY), **cores}
 
 
 def _volumes(naming: Naming, of: str) -> list[k8s.V1Volume]:

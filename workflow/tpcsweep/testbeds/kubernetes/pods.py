@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from kubernetes.client import V1Pod
 
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair
 from tpcsweep.configuration.parameters import DeploymentParameters
+from tpcsweep.configuration.placements import spots
 from tpcsweep.testbeds.kubernetes import objects
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call, create
 from tpcsweep.testbeds.kubernetes.faults import spec_of
@@ -54,17 +55,20 @@ class Pods:
     """The pods of one deployment."""
 
     def __init__(
-        self, place: Place, settings: Kubernetes, wanted: DeploymentParameters, deadline: float
+        self, place: Place, settings: Kubernetes, wanted: DeploymentParameters, streams: int, deadline: float
     ) -> None:
         """Make the Jobs, which end after `deadline` seconds, and all that can be made before pods have addresses.
 
-        Raises ClusterError.
+        `streams` is the most that a cell has. Raises ClusterError.
         """
         self._cluster = place.cluster
         self._settings = settings
         self._wanted = wanted
         self._naming = place.naming
-        self._placed = {"src": place.pair.source, "dst": place.pair.destination}
+        self._spots = {
+            name: spots(side, wanted.origins, host_network=settings.host_network)
+            for name, side in (("src", place.pair.source), ("dst", place.pair.destination))
+        }
         self._before = self._cluster.requests
         self.began = time.monotonic()
         """When the first of them was asked for."""
@@ -77,13 +81,13 @@ class Pods:
         bodies: list[Any] = [
             make(self._naming, self._owner) for make in (objects.package, objects.network_policy)
         ]
-        for side, placed in self._placed.items():
+        for side, places_of_side in self._spots.items():
             bodies += [
                 objects.server_job(
-                    *(self._naming, settings, placed, server, number, wanted, self._owner, deadline),
+                    *(self._naming, settings, spot, server, wanted, streams, self._owner, deadline),
                     everywhere=everywhere,
                 )
-                for number, server in enumerate(self._blank(side).servers)
+                for spot, server in zip(places_of_side, self._blank(side).servers, strict=True)
             ]
         self._create(bodies)
         self.by_name: dict[str, V1Pod] = {}
@@ -96,10 +100,10 @@ class Pods:
         Raises:
             ClusterError: What keeps them from running.
         """
-        count = 1 + sum(len(self._blank(side).servers) for side in self._placed)
+        count = 1 + sum(map(len, self._spots.values()))
         running = self.watch.running(count, self._settings.start_time).values()
         self.by_name = {_name(pod, self._naming): pod for pod in running}
-        self.sides = {side: self._with(side, self._addresses(side)) for side in self._placed}
+        self.sides = {side: self._with(side, self._addresses(side)) for side in self._spots}
         self._fill()
 
     @property
@@ -153,19 +157,22 @@ class Pods:
             list(pool.map(partial(create, self._cluster), bodies))
 
     def _addresses(self, side: str) -> list[str]:
-        """Those of an attached network, or those of the pods."""
-        blank = self._blank(side).servers
-        attached = [address.partition("/")[0] for address in self._placed[side].addresses]
-        return (attached or [address_of(self.by_name[server.name]) for server in blank])[: len(blank)]
+        """Those that the testbed's file gives, or those of the pods."""
+        servers = zip(self._spots[side], self._blank(side).servers, strict=True)
+        return [
+            spot.address.partition("/")[0] if spot.address else address_of(self.by_name[server.name])
+            for spot, server in servers
+        ]
 
     def _blank(self, side: str) -> Side:
         """A side's servers before they have addresses."""
-        return self._with(side, [side] * (self._wanted.origins + (self._wanted.origins > 1)))
+        return self._with(side, [side] * len(self._spots[side]))
 
     def _with(self, side: str, addresses: list[str]) -> Side:
         """A side's servers at these addresses, the redirector's first, where there is one."""
         origins = addresses[-self._wanted.origins :]
-        return Side(*xrootd.side(side, addresses[0], origins, places.STATE, places.FILES))
+        ports = [places.block(spot.port) for spot in self._spots[side]]
+        return Side(*xrootd.side(side, addresses[0], origins, places.STATE, places.FILES, ports))
 
     def _fill(self) -> None:
         addresses = {server.address for server in self.servers} | set(map(address_of, self.by_name.values()))
@@ -173,13 +180,19 @@ class Pods:
         configuration = {places.COMPLETE: ""}
         for server in self.servers:
             configuration[f"{server.name}.cfg"] = xrootd.configuration(
-                server, places.PRIVATE, authorization=self._wanted.authorization
+                self._introduced(server), places.PRIVATE, authorization=self._wanted.authorization
             )
         bodies: list[Any] = [objects.config_map(self._naming, configuration, self._owner)]
         for of, theirs in objects.SECRETS.items():
             content = {name: files[name] for name in files if theirs(name)}
             bodies.append(objects.secret(self._naming, of, content, self._owner))
         self._create(bodies)
+
+    def _introduced(self, server: xrootd.Server) -> xrootd.Server:
+        """An origin on its node's network gets to its redirector by way of its agent (`pod.introducing`)."""
+        if server.role == "manager" or not (server.manager and self._settings.host_network):
+            return server
+        return replace(server, manager=f"{xrootd.LOOPBACK}:{server.ports.cmsd}")
 
     def _save_log(self, logs: Path, pod: V1Pod, container: str) -> None:
         """What a container has said, without the tokens that servers log."""

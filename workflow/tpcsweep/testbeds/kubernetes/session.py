@@ -22,7 +22,7 @@ from websocket import WebSocketException
 
 from tpcsweep.broken import BrokenError
 from tpcsweep.testbeds.kubernetes.api import REFUSED_SECONDS, Cluster, ClusterError, refusal
-from tpcsweep.testbeds.kubernetes.objects import POD, PYTHON
+from tpcsweep.testbeds.kubernetes.metadata import POD, PYTHON
 
 ANSWER_SECONDS = 90.0
 PAUSE = 0.5

@@ -12,7 +12,7 @@ import json
 import math
 import random
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -20,8 +20,9 @@ from kubernetes.client import V1Pod, VersionApi
 
 from tpcsweep.broken import BROKEN, BrokenError, FaultError
 from tpcsweep.client.handle import ClientError
-from tpcsweep.configuration.kubernetes import Kubernetes, Pair, Placement
+from tpcsweep.configuration.kubernetes import Kubernetes, Pair
 from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.placements import Placement, placements
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.linux import signals
 from tpcsweep.measure import cell
@@ -35,9 +36,10 @@ from tpcsweep.testbeds.kubernetes.limits import CELL_MARGIN
 from tpcsweep.testbeds.kubernetes.metadata import Naming, name_of, node_of
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.testbeds.kubernetes.pod.network import share
+from tpcsweep.testbeds.kubernetes.pod.places import beside
 from tpcsweep.testbeds.kubernetes.pods import POKED, Place, Pods, address_of
 from tpcsweep.testbeds.kubernetes.session import Session, SessionError
-from tpcsweep.testbeds.kubernetes.site import Inbox, Site, WatchedClient
+from tpcsweep.testbeds.kubernetes.site import Inbox, Side, Site, WatchedClient
 from tpcsweep.testbeds.kubernetes.verify import Measured, verify
 from tpcsweep.testbeds.kubernetes.watch import OccupiedError, PodError, PodWatch
 
@@ -154,7 +156,7 @@ def placed(settings: Kubernetes, request: Request, turn: int = 0) -> Iterator[Pl
     In another `turn` another pair comes first.
     """
     cluster = api.connect(settings)
-    pairs = [pair for pair in settings.paths.pairs if pair.rtt in (None, request.parameters.rtt)]
+    pairs = settings.serving(request.parameters)
     pairs = [*pairs[turn % len(pairs) :], *pairs[: turn % len(pairs)]]
     naming = Naming.new(request.sweep, request.deployment)
     with leases.first_free(
@@ -189,7 +191,7 @@ def running(place: Place, settings: Kubernetes, request: Request) -> Iterator[Po
         undo.callback(signals.ignore)
         deadline = settings.start_time + request.seconds + DEADLINE_MARGIN
         deadline = min(deadline, settings.time_limit or deadline)
-        pods = Pods(place, settings, request.parameters, deadline)
+        pods = Pods(place, settings.on(place.pair), request.parameters, request.streams, deadline)
         undo.callback(pods.close, request.logs)
         undo.callback(signals.ignore)
         pods.run()
@@ -207,7 +209,7 @@ def locks(pair: Pair) -> set[str]:
     def nodes(placed: Placement) -> str:
         return json.dumps([placed.node_selector, placed.affinity.get("nodeAffinity")], sort_keys=True)
 
-    return {leases.name_for(nodes(placed)) for placed in (pair.source, pair.destination)}
+    return {leases.name_for(nodes(placed)) for _, side in pair.sides for placed in placements(side)}
 
 
 def agreed(releases: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -302,13 +304,18 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
     """From pods that run to servers that deliver: agents, path, servers, client."""
     wanted, sides = request.parameters, pods.sides
     ran = time.monotonic()
-    agents = {server.name: address_of(pods.by_name[server.name]) for server in pods.servers}
+    agents = {
+        server.name: f"{address_of(pods.by_name[server.name])}:{beside(server.ports).agent}"
+        for server in pods.servers
+    }
     with pods.poked():
         described = {
             CLIENT: session.ask(
                 "connect", servers=agents, destinations=sides["dst"].names, tools=list(request.tools)
             )
         }
+    if settings.host_network:
+        _introduce(session, sides.values())
     for side, other in OTHERS:
         described |= session.tell(sides[side].names, "describe", peers=sides[other].addresses)
     _require_congestion_control(described, wanted.congestion_control)
@@ -333,6 +340,7 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
         WatchedClient(session, inbox),
         sides,
         machines={name: description["boot"] for name, description in described.items()},
+        networks={name: described[name]["network"] for side in sides.values() for name in side.names},
         provenance={},
         rtt_idle=measured.rtt.median,
         bandwidth_found=measured.bandwidth,
@@ -348,6 +356,17 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
     }
     site.provenance = _provenance(pods, described, release, emulated, measured, seconds)
     return site
+
+
+def _introduce(session: Session, sides: Iterable[Side]) -> None:
+    """Have servers on the network of their nodes take their addresses; origins get known to redirectors by them.
+
+    Raises SessionError where a node does not have an address.
+    """
+    for server in itertools.chain.from_iterable(side.servers for side in sides):
+        session.tell([server.name], "own", address=server.address)
+        if server.role == "server" and server.manager:
+            session.tell([server.name], "introduce", address=server.address, redirector=server.manager)
 
 
 def _require_congestion_control(described: Mapping[str, Any], wanted: str) -> None:
