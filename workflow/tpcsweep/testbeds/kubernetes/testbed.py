@@ -359,6 +359,10 @@ def _provenance(
     return {
         **first["src"]["machine"],
         "host": nodes[pods.sides["src"].names[0]],
+        "nodes": {
+            side: ", ".join(sorted({nodes[name] for name in pods.sides[end].names}))
+            for side, end in (("source", "src"), ("destination", "dst"))
+        },
         "software": described[CLIENT]["software"],
         "xrootd": release,
         "path": {"measured": measured.to_dict(), "mtu_bytes": measured.mtu, **emulated},
