@@ -485,7 +485,7 @@ def _on_kubernetes(configuration: Configuration, parameters: Parameters) -> None
         addresses = [str(ip_address("10.0.0.2") + number) for number in range(parameters.origins)]
         redirector, origins = xrootd.side(name, "10.0.0.1", addresses, Path("/f"), Path("/r"))
         servers = [*([redirector] if redirector else []), *origins]
-        pairs = [pair for pair in settings.paths.pairs if pair.rtt in (None, parameters.rtt)]
+        pairs = [pair for pair in settings.paths.given if pair.rtt in (None, parameters.rtt)]
         placed = pairs[0].source if name == "src" else pairs[0].destination
         made += [
             objects.server_pod(naming, settings, placed, server, number, parameters, owner)

@@ -80,12 +80,8 @@ class Hardware:
                 f"Confounded: each setting was measured on one of the {count} pairs alone, so that what axes seem to "
                 f"do may be hardware. {ADVICE}"
             )
-        alone = (
-            f" Confounded with parameters are {len(self.confounded)} of {count} pairs: they share no setting with another."
-            if self.confounded
-            else ""
-        )
-        return f"{_of_spread(self.spread)}{alone}"
+        alone = f" Confounded: {len(self.confounded)} of {count} pairs, which share no setting with another."
+        return _of_spread(self.spread) + (alone if self.confounded else "")
 
 
 def _of_spread(spread: Spread | None) -> str:
@@ -98,8 +94,8 @@ def _of_spread(spread: Spread | None) -> str:
     chance = "p < 0.001" if spread.p < 0.001 else f"p = {spread.p:.2g}"
     if spread.p < 1 - CONFIDENCE:
         return (
-            f"Pairs of nodes differ ({chance}): by {size}, the standard deviation of the pairs, with a {CONFIDENCE:.0%} "
-            f"interval of {low} to {high}."
+            f"Pairs of nodes differ ({chance}): their standard deviation is {size}, with a {CONFIDENCE:.0%} interval "
+            f"of {low} to {high}."
         )
     return (
         f"No difference between pairs of nodes was found ({chance}): their standard deviation may be up to {high} "
@@ -115,7 +111,7 @@ def hardware(summary: xr.Dataset) -> Hardware:
     """
     also = (SOURCE, DESTINATION, "provenance")
     rows = observations(summary, untrusted=graded(FLAGS, "invalid"), also=also)
-    known = (rows["reason"] == "") & (rows["throughput"] > 0) & (rows[SOURCE].fillna("") != "")
+    known = (rows["reason"] == "") & (rows["throughput"] > 0) & (rows[SOURCE].astype(object).fillna("") != "")
     rows = rows[known]
     parameters = [name for name in rows if name in Parameters.model_fields]
     setting = rows.groupby(parameters, dropna=False, sort=False).ngroup()
@@ -170,8 +166,8 @@ def estimate(
     fit = _fit(effects, group, of, pairs, np.ones(len(cells)))
     if rest is not None and fit.freedom:
         # Deployments of few cells are known less well.
-        chance = max(0.0, fit.error - rest * np.mean(1 / cells))
-        fit = _fit(effects, group, of, pairs, 1 / np.maximum(chance + rest / cells, _SMALLEST))
+        chance = max(0.0, fit.error - rest * float(np.mean(1 / cells)))
+        fit = _fit(effects, group, of, pairs, 1 / (chance + rest / cells + _SMALLEST))
     comparable = fit.inverse.diagonal() > 0
     table["with"] = fit.members
     table.loc[comparable, "ratio"] = np.exp(fit.effects[comparable])
@@ -202,7 +198,7 @@ def _deployments(
     count, label = csgraph.connected_components(design.T @ design, directed=False)
     freedom = len(values) - (settings + deployments - count)
     left = float(np.sum((values - design @ solution) ** 2))
-    return solution[settings:], label[settings:], left / freedom if freedom else None
+    return solution[settings:], label[settings:].astype(np.intp), left / freedom if freedom else None
 
 
 class _Fit(NamedTuple):
@@ -229,8 +225,9 @@ def _fit(values: Floats, group: Integers, pair: Integers, pairs: int, weight: Fl
     known = np.zeros((len(values), pairs + 1))  # the pairs' columns and that of the values
     known[np.arange(len(values)), pair] = 1
     known[:, pairs] = values
-    share = sparse.csr_matrix((weight, (group, np.arange(len(values)))))
-    means = (share @ known) / np.asarray(share.sum(axis=1))
+    sums = np.zeros((group.max() + 1, pairs + 1))
+    np.add.at(sums, group, weight[:, None] * known)
+    means = sums / np.maximum(np.bincount(group, weight), _SMALLEST)[:, None]
     known = np.sqrt(weight)[:, None] * (known - means[group])
     design, seen = known[:, :pairs], known[:, pairs]
     normal = design.T @ design
@@ -267,4 +264,5 @@ def _spread(fit: _Fit) -> Spread | None:
 
     tail = (1 - CONFIDENCE) / 2
     ratios = (ratio(1.0), ratio(known.ppf(1 - tail)), ratio(known.ppf(tail)))
-    return Spread(*(float(np.sqrt(value * fit.error)) for value in ratios), float(known.sf(quotient(0))))
+    value, low, high = (float(np.sqrt(one * fit.error)) for one in ratios)
+    return Spread(value, low, high, float(known.sf(quotient(0))))

@@ -11,11 +11,11 @@ from dataclasses import replace
 from ipaddress import ip_interface
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from tpcsweep.configuration import bounds
-from tpcsweep.configuration.parameters import AnyText, Strict, Value, Word
-from tpcsweep.configuration.problems import Fault, fault, refuse
+from tpcsweep.configuration.parameters import AnyText, Strict, Value, Word, tag
+from tpcsweep.configuration.problems import LIST_TAG, VALUE_TAG, Fault, fault, refuse
 from tpcsweep.configuration.settings import PathRule, Settings
 from tpcsweep.configuration.units import RATE, RTT, show
 from tpcsweep.paths.plan import LARGEST
@@ -98,15 +98,38 @@ class Pair(Strict):
         return ("source", self.source), ("destination", self.destination)
 
 
+def _all(text: object) -> object:
+    if text != "all":
+        raise fault("all, or a list of pairs", repr(text))
+    return text
+
+
 class Paths(Strict):
     """Where the paths between source and destination come from."""
 
     kind: Literal["nodes", "networks", "netem"] = Field(
         description="nodes: real paths between nodes; networks: attached networks; netem: emulated in the pods"
     )
-    pairs: tuple[Pair, ...] = Field(
-        min_length=1, description="the paths; disjoint ones are used side by side"
+    pairs: Annotated[
+        Annotated[Literal["all"], BeforeValidator(_all), Tag(VALUE_TAG)]
+        | Annotated[tuple[Pair, ...], Field(min_length=1), Tag(LIST_TAG)],
+        Discriminator(tag),
+    ] = Field(
+        description="the paths, of which disjoint ones are used side by side; all: as many as the nodes make that "
+        "`each` selects, no node in two of them",
     )
+    each: Pair | None = Field(
+        default=None,
+        description="pairs: all: the RTT of every pair, and labels by which both sides' nodes are found",
+    )
+
+    @property
+    def given(self) -> tuple[Pair, ...]:
+        """The pairs as they are given; of `pairs: all` what each of them is made of."""
+        if self.pairs == "all":
+            assert self.each is not None
+            return (self.each,)
+        return self.pairs
 
     @model_validator(mode="after")
     def _fit_their_kind(self) -> Paths:
@@ -114,9 +137,24 @@ class Paths(Strict):
         return self
 
     def _faults(self) -> Iterator[Fault]:
+        if self.pairs != "all":
+            if self.each is not None:
+                yield ("each",), "a pair", "nothing without pairs: all"
+        elif self.each is None:
+            yield (
+                ("each",),
+                "nothing",
+                "what each pair has, such as {rtt: 0 ms, source: {…}, destination: {…}}",
+            )
+            return
+        elif self.kind == "networks":
+            yield ("pairs",), "all", "a list: paths of kind networks have addresses that are each pair's own"
+            return
+        else:
+            yield from _rules_for_nodes(self.each)
         first: dict[str, int] = {}
-        for index, pair in enumerate(self.pairs):
-            place = ("pairs", index)
+        for index, pair in enumerate(self.given):
+            place = ("each",) if self.pairs == "all" else ("pairs", index)
             if self.kind == "netem" and pair.rtt is not None:
                 allowed = "nothing: paths of kind netem have the RTT that a sweep asks for"
                 yield (*place, "rtt"), show(pair.rtt, RTT), allowed
@@ -130,6 +168,14 @@ class Paths(Strict):
             same = first.setdefault(json.dumps(pair.model_dump(mode="json"), sort_keys=True), index)
             if same != index:
                 yield place, f"the same as pairs[{same}]", "each pair once"
+
+
+def _rules_for_nodes(each: Pair) -> Iterator[Fault]:
+    """Ways of choosing nodes by which none can be found."""
+    for side, placement in each.sides:
+        if "nodeAffinity" in placement.affinity:
+            allowed = "nothing: with pairs: all nodes are found by node_selector"
+            yield ("each", side, "affinity", "nodeAffinity"), "rules", allowed
 
 
 def _network(place: tuple[str | int, ...], pair: Pair) -> Iterator[Fault]:
@@ -236,11 +282,17 @@ class Kubernetes(Settings):
         if len(controls) > 1:
             yield ("congestion_controls",), _list(controls), f"the one that the nodes use, {cannot}"
 
+    @property
+    def has_alternatives(self) -> bool:
+        """Whether a deployment may have one pair or another: several have its RTT."""
+        rtts = [pair.rtt for pair in self.paths.given]
+        return self.paths.pairs == "all" or len(set(rtts)) < len(rtts)
+
     def defaults(self) -> dict[str, Value]:
         """Give the parameters that a sweep leaves out: those of the first path, where it is a real one."""
         values: dict[str, Value] = {"mtu": self.mtu, "congestion_control": self.congestion_controls[0]}
         if self.paths.kind != "netem":
-            values |= {"rtt": self.paths.pairs[0].rtt, "bandwidth": self.bandwidth}
+            values |= {"rtt": self.paths.given[0].rtt, "bandwidth": self.bandwidth}
         if self.tcp_buffer is not None:
             values["tcp_buffer"] = self.tcp_buffer
         return values

@@ -29,8 +29,8 @@ from tpcsweep.configuration.problems import (
     within,
 )
 from tpcsweep.configuration.question import Question
-from tpcsweep.configuration.sides import Side, side
 from tpcsweep.configuration.scale import Factor
+from tpcsweep.configuration.sides import Side, side
 from tpcsweep.configuration.sweep import Cell, Grid, Sweep, expand
 from tpcsweep.configuration.testbeds import KINDS, Testbed
 from tpcsweep.files import is_file

@@ -44,7 +44,7 @@ def hardware(summary: xr.Dataset, found: Hardware) -> Figure:
     axes.grid(visible=True, axis="x", alpha=0.3)
     notes = [
         found.summary(),
-        f"Settings apart; in brackets deployments. Bars: {CONFIDENCE:.0%} intervals (Student's t), each pair's for itself.",
+        f"Settings apart. In brackets: deployments. Bars: {CONFIDENCE:.0%} intervals (Student's t), each for itself.",
     ]
     if not named:
         notes.append(f"{len(known)} pairs, in the order of the table.")

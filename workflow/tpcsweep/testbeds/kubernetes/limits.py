@@ -40,13 +40,13 @@ def _share(bandwidth: float, origins: int) -> str | None:
 def _real(testbed: Kubernetes, file: str) -> list[Rule]:
     """Paths of kind nodes and networks: those that exist, as they are."""
     paths = testbed.paths
-    rtts = list(dict.fromkeys(pair.rtt for pair in paths.pairs if pair.rtt is not None))
+    rtts = list(dict.fromkeys(pair.rtt for pair in paths.given if pair.rtt is not None))
     known = ", ".join(show(rtt, RTT) for rtt in rtts)
     bandwidth = show(testbed.bandwidth, RATE)
 
     def origins(count: int, rtt: float) -> str | None:
         # Any pair of this RTT may be the one that is free.
-        for index, pair in enumerate(paths.pairs):
+        for index, pair in enumerate(paths.given):
             for side in ("source", "destination"):
                 addresses = len(getattr(pair, side).addresses)
                 most = max(1, addresses - 1)

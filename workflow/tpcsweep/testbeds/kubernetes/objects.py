@@ -64,9 +64,10 @@ peers' as it starts: for ten seconds where a name server is asked that the netwo
 
 def unfit(settings: Kubernetes) -> Iterator[Problem]:
     """Give what a testbed passes through to pods and no pod can have, as far as Python's client knows."""
+    paths = settings.paths
     sides = [
-        (("paths", "pairs", index, side), placement)
-        for index, pair in enumerate(settings.paths.pairs)
+        (("paths", *(("each",) if paths.pairs == "all" else ("pairs", index)), side), placement)
+        for index, pair in enumerate(paths.given)
         for side, placement in pair.sides
     ]
     for place, placed in [*sides, (("client",), settings.client)]:
