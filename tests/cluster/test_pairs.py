@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pairs that are found by a selector, on four nodes of which two have slower links: used side by side, and told apart."""
+"""Pairs that are found by a selector, on four nodes of which two have slower links: used side by side, told apart."""
 
 from __future__ import annotations
 
 import datetime
+import itertools
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -91,7 +92,7 @@ def test_two_pairs_are_used_side_by_side(measured: ClusterSweep) -> None:
     assert min(begin for begin, _ in slow) < max(end for _, end in fast)
     for of in (fast, slow):  # and each for one deployment at a time
         of.sort()
-        assert all(end <= begin for (_, end), (begin, _) in zip(of, of[1:], strict=False))
+        assert all(end <= begin for (_, end), (begin, _) in itertools.pairwise(of))
 
 
 def test_the_dataset_has_the_nodes_and_their_effect_is_found(measured: ClusterSweep) -> None:

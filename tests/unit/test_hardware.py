@@ -141,7 +141,7 @@ def test_where_nodes_do_nothing_an_effect_is_seldom_found() -> None:
 
 
 def test_cells_of_one_deployment_are_no_evidence_of_their_own() -> None:
-    """A deployment that is off is one observation, however many cells it has: taken each, they would speak for a pair."""
+    """A deployment that is off is one observation, however many cells it has: taken singly they would accuse a pair."""
     found = []
     for seed in range(40):
         summary = made([0.0] * 3, anywhere(np.random.default_rng(seed), 3), seed, 4, (0.1, 0.001))

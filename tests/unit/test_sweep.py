@@ -17,7 +17,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from tpcsweep.configuration.loading import Configuration, Run, wanted
-from tpcsweep.configuration.parameters import CELL, DEPLOYMENT, Parameters
+from tpcsweep.configuration.parameters import CELL, DEPLOYMENT, Parameters, Value
 from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.configuration.sweep import ONLY_DEPLOYMENT, Grid, Sweep, expand, expected_seconds
 from tpcsweep.configuration.testbeds import Netns
