@@ -20,6 +20,8 @@ from tests.support.workflow import ROOT
 
 NODES_RIGHT = ROOT / "config/kubernetes/nodes.yaml"
 FAST, SLOW = ("n1", "n2"), ("n3", "n4")
+RATES = [RATE / 5] * 2 + [RATE / 20] * 2
+"""Gbit/s of the nodes' links: the path is what binds two deployments at a time, on a machine with much else to do too."""
 NEAR = {"node_selector": {"site": "near"}}
 
 
@@ -27,9 +29,8 @@ NEAR = {"node_selector": {"site": "near"}}
 def four(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Space]:
     """The namespace of an account with the shipped rights and no other."""
     folder = tmp_path_factory.mktemp("four")
-    slow = RATE / 2
     with (
-        local.cluster(folder, 4, rtt=[0.0] * 4, bandwidth=[RATE, RATE, slow, slow]) as started,
+        local.cluster(folder, 4, rtt=[0.0] * 4, bandwidth=RATES) as started,
         sweeps.account(started.kubeconfig, "tpcsweep-pairs", folder) as account,
     ):
         yield account
@@ -39,12 +40,14 @@ def four(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Space]:
 def measured(four: Space, tmp_path_factory: pytest.TempPathFactory) -> ClusterSweep:
     """One setting of each kind in four deployments, two at a time; before, without the right to list nodes."""
     each = {"rtt": "0 ms", "source": NEAR, "destination": NEAR}
-    settings = local_testbed(four.name, paths={"kind": "nodes", "pairs": "all", "each": each})
+    paths = {"kind": "nodes", "pairs": "all", "each": each}
+    settings = local_testbed(four.name, bandwidth=RATES[0], paths=paths)
     del settings["client"]
     sweep = four.sweep(
         tmp_path_factory.mktemp("measured"),
         settings,
-        parameters={**ONE, "streams": [1, 2]},
+        measurement={"min_time": "3 s", "max_time": "20 s", "precision": "50 %"},
+        parameters={**ONE, "file_size": "1 MiB", "streams": [1, 2]},
         repetitions=4,
         repeat="deployments",
         again=0,
@@ -105,4 +108,5 @@ def test_the_dataset_has_the_nodes_and_their_effect_is_found(measured: ClusterSw
     assert found.confounded == []
     pairs = found.pairs.set_index("pair")
     assert pairs.loc["n1 → n2", "ratio"] > 1.1 > 0.9 > pairs.loc["n3 → n4", "ratio"]
+    assert pairs["deployments"].sum() == 4
     assert (measured.results / "figures/hardware.csv").exists()
