@@ -21,7 +21,7 @@ from tests.support.workflow import ROOT
 NODES_RIGHT = ROOT / "config/kubernetes/nodes.yaml"
 FAST, SLOW = ("n1", "n2"), ("n3", "n4")
 RATES = [RATE / 5] * 2 + [RATE / 20] * 2
-"""Gbit/s of the nodes' links: the path is what binds two deployments at a time, on a machine with much else to do too."""
+"""Gbit/s of the nodes' links: paths are what binds, two deployments at a time, on a busy machine too."""
 NEAR = {"node_selector": {"site": "near"}}
 
 
