@@ -423,6 +423,42 @@ OF_NODES = "as pods in the network of their nodes (host_network) cannot set thei
             ["paths.pairs[2]: given the same as pairs[0], allowed: each pair once"],
         ),
         (
+            {"paths": {"kind": "nodes", "pairs": "al"}},
+            ["paths.pairs: given 'al', allowed: all, or a list of pairs"],
+        ),
+        (
+            {"paths": {"kind": "nodes", "pairs": "all"}},
+            [
+                "paths.each: given nothing, allowed: what each pair has, such as "
+                "{rtt: 0 ms, source: {…}, destination: {…}}"
+            ],
+        ),
+        (
+            {
+                "paths": {
+                    "kind": "nodes",
+                    "pairs": "all",
+                    "each": {"source": {"affinity": {"nodeAffinity": {}}}},
+                }
+            },
+            [
+                "paths.each.source.affinity.nodeAffinity: given rules, "
+                "allowed: nothing: with pairs: all nodes are found by node_selector",
+                "paths.each.rtt: given nothing, allowed: the RTT of the path, which those of kind nodes need",
+            ],
+        ),
+        (
+            {"paths": {"kind": "nodes", "pairs": [{"rtt": 1}], "each": {"rtt": 1}}},
+            ["paths.each: given a pair, allowed: nothing without pairs: all"],
+        ),
+        (
+            {"paths": {"kind": "networks", "pairs": "all", "each": {"rtt": 1}}},
+            [
+                "paths.pairs: given all, "
+                "allowed: a list: paths of kind networks have addresses that are each pair's own"
+            ],
+        ),
+        (
             {"client": {"network": "wan"}},
             ["client.network: given 'wan', allowed: nothing: paths are of kind nodes"],
         ),

@@ -286,7 +286,8 @@ def cached(name: str, inputs: Iterable[Path], make: Callable[[Path], None], also
                 for old in made[:-KEPT]:
                     with contextlib.suppress(BlockingIOError):
                         os.close(hold(old, fcntl.LOCK_EX | fcntl.LOCK_NB))
-                        shutil.rmtree(old)
+                        # Out of its place first: half of it, left by one that is killed, would be taken for the whole.
+                        shutil.rmtree(old.rename(home / f"{name}.{old.name}"))
             finally:
                 shutil.rmtree(beside, ignore_errors=True)
     return target

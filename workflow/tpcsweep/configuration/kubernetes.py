@@ -12,12 +12,12 @@ from ipaddress import IPv4Interface
 from types import MappingProxyType
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from tpcsweep.configuration import bounds
-from tpcsweep.configuration.parameters import AnyText, DeploymentParameters, Strict, Value, Word
+from tpcsweep.configuration.parameters import AnyText, DeploymentParameters, Strict, Value, Word, tag
 from tpcsweep.configuration.placements import Placement, Side, faults, needless, over, servers_of
-from tpcsweep.configuration.problems import Fault, fault, refuse
+from tpcsweep.configuration.problems import LIST_TAG, VALUE_TAG, Fault, fault, refuse
 from tpcsweep.configuration.settings import Given, PathRule, Settings
 from tpcsweep.configuration.units import RATE, RTT, show
 from tpcsweep.paths.plan import LARGEST
@@ -69,15 +69,42 @@ class Pair(Strict):
         return ("source", self.source), ("destination", self.destination)
 
 
+def _all(text: object) -> object:
+    if text != "all":
+        raise fault("all, or a list of pairs", repr(text))
+    return text
+
+
 class Paths(Strict):
     """Where the paths between source and destination come from."""
 
     kind: Literal["nodes", "networks", "netem"] = Field(
         description="nodes: real paths between nodes; networks: attached networks; netem: emulated in the pods"
     )
-    pairs: tuple[Pair, ...] = Field(
-        min_length=1, description="the paths; disjoint ones are used side by side"
+    pairs: Annotated[
+        Annotated[Literal["all"], BeforeValidator(_all), Tag(VALUE_TAG)]
+        | Annotated[tuple[Pair, ...], Field(min_length=1), Tag(LIST_TAG)],
+        Discriminator(tag),
+    ] = Field(
+        description="the paths, of which disjoint ones are used side by side; all: as many as the nodes make that "
+        "`each` selects, no node in two of them",
     )
+    each: Pair | None = Field(
+        default=None,
+        description="pairs: all: the RTT of every pair, and labels by which both sides' nodes are found",
+    )
+
+    @property
+    def given(self) -> tuple[Pair, ...]:
+        """The pairs as they are given; of `pairs: all` what each of them is made of."""
+        if self.pairs == "all":
+            assert self.each is not None
+            return (self.each,)
+        return self.pairs
+
+    def place(self, index: int) -> tuple[str | int, ...]:
+        """Where one of those that are given stands."""
+        return ("each",) if self.pairs == "all" else ("pairs", index)
 
     @model_validator(mode="after")
     def _fit_their_kind(self) -> Paths:
@@ -85,9 +112,24 @@ class Paths(Strict):
         return self
 
     def _faults(self) -> Iterator[Fault]:
+        if self.pairs != "all":
+            if self.each is not None:
+                yield ("each",), "a pair", "nothing without pairs: all"
+        elif self.each is None:
+            yield (
+                ("each",),
+                "nothing",
+                "what each pair has, such as {rtt: 0 ms, source: {…}, destination: {…}}",
+            )
+            return
+        elif self.kind == "networks":
+            yield ("pairs",), "all", "a list: paths of kind networks have addresses that are each pair's own"
+            return
+        else:
+            yield from _rules_for_nodes(self.each)
         first: dict[str, int] = {}
-        for index, pair in enumerate(self.pairs):
-            place = ("pairs", index)
+        for index, pair in enumerate(self.given):
+            place = self.place(index)
             if self.kind == "netem" and pair.rtt is not None:
                 allowed = "nothing: paths of kind netem have the RTT that a sweep asks for"
                 yield (*place, "rtt"), show(pair.rtt, RTT), allowed
@@ -102,6 +144,14 @@ class Paths(Strict):
             same = first.setdefault(json.dumps(pair.model_dump(mode="json"), sort_keys=True), index)
             if same != index:
                 yield place, f"the same as pairs[{same}]", "each pair once"
+
+
+def _rules_for_nodes(each: Pair) -> Iterator[Fault]:
+    """Ways of choosing nodes by which none can be found."""
+    for side, placement in each.sides:
+        if "nodeAffinity" in placement.affinity:
+            allowed = "nothing: with pairs: all nodes are found by node_selector"
+            yield ("each", side, "affinity", "nodeAffinity"), "rules", allowed
 
 
 def _network(place: tuple[str | int, ...], pair: Pair) -> Iterator[Fault]:
@@ -239,8 +289,8 @@ class Kubernetes(Settings):
     def _of_pods(self) -> Iterator[Fault]:
         """What pairs, or the testbed for all of them, say of pods: each once, where it is said."""
         found: dict[tuple[str | int, ...], tuple[str, str]] = {}
-        for index, (given, pair) in enumerate(zip(self.paths.pairs, self.pairs, strict=True)):
-            place = ("paths", "pairs", index)
+        for index, (given, pair) in enumerate(zip(self.paths.given, self.pairs, strict=True)):
+            place = ("paths", *self.paths.place(index))
             if self.paths.kind == "netem" and given.bandwidth is not None and given.bandwidth > LARGEST:
                 found[*place, "bandwidth"] = show(given.bandwidth, RATE), _EMULATED
             for name in ("source", "destination", "client"):
@@ -267,7 +317,7 @@ class Kubernetes(Settings):
     @cached_property
     def pairs(self) -> tuple[Pair, ...]:
         """The pairs with all that they leave to the testbed: of a side and of the client key by key."""
-        return tuple(map(self._whole, self.paths.pairs))
+        return tuple(map(self._whole, self.paths.given))
 
     def _whole(self, pair: Pair) -> Pair:
         sides = {name: over(getattr(self, name), side) for name, side in pair.sides}
@@ -282,6 +332,12 @@ class Kubernetes(Settings):
                 },
             }
         )
+
+    @property
+    def has_alternatives(self) -> bool:
+        """Whether a deployment may have one pair or another: several are of the same figures."""
+        figures = [(pair.rtt, pair.bandwidth, pair.mtu) for pair in self.pairs]
+        return self.paths.pairs == "all" or len(set(figures)) < len(figures)
 
     def serving(self, wanted: DeploymentParameters) -> list[Pair]:
         """The pairs that a deployment can have: of its RTT, bandwidth and MTU, or that make these."""

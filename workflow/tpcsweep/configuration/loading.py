@@ -29,8 +29,9 @@ from tpcsweep.configuration.problems import (
     within,
 )
 from tpcsweep.configuration.question import Question
+from tpcsweep.configuration.scale import Factor
 from tpcsweep.configuration.sides import Side, side
-from tpcsweep.configuration.sweep import Cell, Factor, Grid, Sweep, expand
+from tpcsweep.configuration.sweep import Cell, Grid, Sweep, expand
 from tpcsweep.configuration.testbeds import KINDS, Testbed
 from tpcsweep.files import is_file
 from tpcsweep.flags import FLAGS
@@ -160,8 +161,10 @@ class Configuration:
 
     @property
     def notebooks(self) -> dict[str, dict[str, str]]:
-        """The notebooks that the sweep has in its report, each with the axes for its places."""
-        return self.sweep.notebooks.places if self.measures else {}
+        """The notebooks in the report beside those of all, each with the axes for its places."""
+        if not self.measures:
+            return {}
+        return {**self.sweep.notebooks.places, **({"hardware": {}} if self.testbed.has_alternatives else {})}
 
     @property
     def product(self) -> Path:

@@ -33,6 +33,11 @@ class Settings(Strict):
     """Time that a cell takes beside its measuring."""
 
     @property
+    def has_alternatives(self) -> bool:
+        """Whether some deployments may be measured on this hardware or on that."""
+        return False
+
+    @property
     def identity(self) -> dict[str, str]:
         """What of it a cell is measured under, beside its name: nothing where cells say what was found."""
         return {}

@@ -11,7 +11,7 @@ from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.placements import most_origins
-from tpcsweep.configuration.problems import Problem, suggest
+from tpcsweep.configuration.problems import Problem, key, suggest
 from tpcsweep.configuration.resources import CPU, amount_of
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.configuration.units import CORES, DURATION, RATE, RTT, SIZE, Dimension, show
@@ -79,7 +79,8 @@ def _origins(testbed: Kubernetes, file: str) -> Rule:
             for name, side in pair.sides:
                 bound = most_origins(side, testbed.paths.kind)
                 if bound and pair.rtt in (None, rtt) and count > bound[0]:
-                    return f"at most {bound[0]}: paths.pairs[{index}].{name} in {file} has {bound[1]}"
+                    where = key(("paths", *testbed.paths.place(index), name))
+                    return f"at most {bound[0]}: {where} in {file} has {bound[1]}"
         return None
 
     return Rule(("origins", "rtt"), allowed)

@@ -72,8 +72,8 @@ def unfit(settings: Kubernetes) -> Iterator[Problem]:
     """Give what a testbed passes through to pods and no pod can have, as far as Python's client knows."""
     given: list[tuple[tuple[str | int, ...], Any]] = [((name,), getattr(settings, name)) for name in _PLACED]
     given += [
-        (("paths", "pairs", index, name), getattr(pair, name))
-        for index, pair in enumerate(settings.paths.pairs)
+        (("paths", *settings.paths.place(index), name), getattr(pair, name))
+        for index, pair in enumerate(settings.paths.given)
         for name in _PLACED
     ]
     given += [((*place, "redirector"), side.redirector) for place, side in given if isinstance(side, Side)]

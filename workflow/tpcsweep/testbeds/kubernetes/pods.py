@@ -49,6 +49,14 @@ class Place:
     naming: Naming
     everywhere: bool
     """Whether its nodes are kept from deployments of all namespaces, or of this one alone."""
+    among: int
+    """How many pairs it was chosen from."""
+
+    @property
+    def chosen(self) -> str:
+        """Say which pair it is of those that were found."""
+        source, destination = (placed.node_selector[objects.NODE] for _, placed in self.pair.sides)
+        return f" on {source} and {destination}, one of {self.among} pairs of nodes"
 
 
 class Pods:

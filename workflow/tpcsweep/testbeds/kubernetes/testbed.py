@@ -29,7 +29,7 @@ from tpcsweep.measure import cell
 from tpcsweep.paths import Path, PathError
 from tpcsweep.paths.plan import describe_limit
 from tpcsweep.testbeds import Request, TeardownError
-from tpcsweep.testbeds.kubernetes import api, leases, objects, state
+from tpcsweep.testbeds.kubernetes import api, leases, nodes, objects, state
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError, call, create
 from tpcsweep.testbeds.kubernetes.faults import IMAGE
 from tpcsweep.testbeds.kubernetes.limits import CELL_MARGIN
@@ -62,13 +62,14 @@ def require(settings: Kubernetes) -> None:
 
     Raises:
         ClusterError: What keeps every deployment from coming up, and what to do about it: pods cannot be as the
-            testbed says, the cluster cannot be found or reached, the namespace is missing, a right is lacking, or the
-            image does not run within `start_time`, or does not answer.
+            testbed says, the cluster cannot be found or reached, the namespace is missing, a right is lacking, the
+            nodes make no pair, or the image does not run within `start_time`, or does not answer.
         TeardownError: The trial does not go.
     """
     if unfit := [str(problem) for problem in objects.unfit(settings)]:
         raise ClusterError("\n".join(unfit))
     cluster = api.connect(settings)
+    nodes.pairs_of(cluster, settings)
     try:
         _try(cluster, settings)
     except ClusterError as error:
@@ -134,7 +135,8 @@ def standing(settings: Kubernetes, request: Request) -> Iterator[tuple[Place, Po
         with contextlib.ExitStack() as undo:
             place = undo.enter_context(placed(settings, request, turn))
             if not turn:
-                request.stage(f"deploying {request.deployment}{'' if place.everywhere else SHARED}")
+                where = place.chosen if settings.paths.pairs == "all" else ""
+                request.stage(f"deploying {request.deployment}{where}{'' if place.everywhere else SHARED}")
             try:
                 pods = undo.enter_context(running(place, settings, request))
             except OccupiedError as error:
@@ -153,11 +155,12 @@ def standing(settings: Kubernetes, request: Request) -> Iterator[tuple[Place, Po
 def placed(settings: Kubernetes, request: Request, turn: int = 0) -> Iterator[Place]:
     """Hold the Leases of the first pair that is free, without what dead owners left, for the length of a `with`.
 
-    In another `turn` another pair comes first.
+    Which comes first is the request's affair, and in another `turn` it is another one.
     """
     cluster = api.connect(settings)
-    pairs = settings.serving(request.parameters)
-    pairs = [*pairs[turn % len(pairs) :], *pairs[: turn % len(pairs)]]
+    pairs = [pair for pair in nodes.pairs_of(cluster, settings) if settings.serves(pair, request.parameters)]
+    first = (request.turn + turn) % len(pairs)
+    pairs = [*pairs[first:], *pairs[:first]]
     naming = Naming.new(request.sweep, request.deployment)
     with leases.first_free(
         cluster,
@@ -168,7 +171,8 @@ def placed(settings: Kubernetes, request: Request, turn: int = 0) -> Iterator[Pl
         for leftover in state.leftovers(cluster):
             request.stage(f"removing what is left of {leftover}")
             state.teardown(cluster, leftover.identifier)
-        yield Place(cluster, pairs[held.index], held, naming, _everywhere(cluster, settings, naming))
+        everywhere = _everywhere(cluster, settings, naming)
+        yield Place(cluster, pairs[held.index], held, naming, everywhere, len(pairs))
 
 
 @contextlib.contextmanager
@@ -389,10 +393,14 @@ def _provenance(
 ) -> dict[str, Any]:
     """The fields that every testbed has, of the first origin of a side where they are one machine's, and our own."""
     first = {side: described[pods.sides[side].names[0]] for side in pods.sides}
-    nodes = {name: node_of(pod) for name, pod in pods.by_name.items()}
+    hosts = {name: node_of(pod) for name, pod in pods.by_name.items()}
     return {
         **first["src"]["machine"],
-        "host": nodes[pods.sides["src"].names[0]],
+        "host": hosts[pods.sides["src"].names[0]],
+        "nodes": {
+            side: ", ".join(sorted({hosts[name] for name in pods.sides[end].names}))
+            for side, end in (("source", "src"), ("destination", "dst"))
+        },
         "software": described[CLIENT]["software"],
         "xrootd": release,
         "path": {"measured": measured.to_dict(), "mtu_bytes": measured.mtu, **emulated},
@@ -405,7 +413,7 @@ def _provenance(
         "kubernetes": {
             "pods": {name: _describe(pod) for name, pod in sorted(pods.by_name.items())},
             "machines": {
-                name: {**description["machine"], "host": nodes[name]}
+                name: {**description["machine"], "host": hosts[name]}
                 for name, description in sorted(described.items())
             },
         },
