@@ -250,11 +250,6 @@ def test_a_dataset_without_a_good_cell_is_refused() -> None:
         observe(ds.assign(throughput=ds.throughput * np.nan))
 
 
-def test_without_intervals_every_cell_weighs_the_same() -> None:
-    ds = measured(MODELS["lu"], TRUTHS["lu"][0], {"streams": STREAMS})[["throughput"]]
-    assert len(set(observe(ds).error)) == 1
-
-
 @given(st.lists(st.floats(0, 1e4), min_size=1, max_size=60, unique=True))
 @settings(max_examples=50)
 def test_classes_hold_what_is_near_and_nothing_else(values: list[float]) -> None:

@@ -9,17 +9,20 @@ from typing import Any
 
 import nbformat
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from bs4 import BeautifulSoup
 from matplotlib.figure import Figure
 from tpcsweep.figures import models as draw
-from tpcsweep.models import MODELS, Observations, choose, fit, observe, saved
-from tpcsweep.models.choice import Fold, cross_validate, leave_out
+from tpcsweep.models import MODELS, Observations, choose, fit, fit_hybrid, observe, saved
+from tpcsweep.models.choice import Fold, _losses, _scores, cross_validate, leave_out
+from tpcsweep.models.learned import LEARNED
 
 from tests.support.made_up import RTT, STREAMS, TRUTHS, measured
 from tests.support.pictures import hues, pixels
 
+PROCESS = {"gaussian_process": LEARNED["gaussian_process"]}
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "models.ipynb"
 
 
@@ -34,7 +37,7 @@ def made(name: str, **more: Any) -> Observations:
 def scored(observations: Observations, *names: str) -> Any:
     models = {name: MODELS[name] for name in names}
     fits = {name: fit(model, observations, resamples=0) for name, model in models.items()}
-    return choose(models, observations, fits)
+    return choose(models, observations, fits, learned=PROCESS)
 
 
 @pytest.mark.parametrize("truth", ["window", "lu", "rao_sigmoid"])
@@ -149,21 +152,25 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     observations = observe(ds)
     models = {name: MODELS[name] for name in ("window", "lu", "constant")}
     fits = {name: fit(model, observations, resamples=20) for name, model in models.items()}
-    saved.write(folder / "models.json", observations.label, fits, choose(models, observations, fits))
+    saved.write(
+        folder / "models.json", observations.label, fits, choose(models, observations, fits, learned=PROCESS)
+    )
     return folder
 
 
 def test_what_was_saved_predicts(kept: Path) -> None:
     content = saved.read(kept / "models.json", MODELS)
-    assert content.best.name == "window"
-    found = content.best.predict(xr.Dataset(coords={"streams": [3], "rtt": [30.0]})).squeeze()
+    best = content.best(observe(xr.load_dataset(kept / "dataset.nc")))
+    assert best is content.formula
+    assert best.name == "window"
+    found = best.predict(xr.Dataset(coords={"streams": [3], "rtt": [30.0]})).squeeze()
     assert float(found.throughput_low) < float(found.throughput) < float(found.throughput_high)
     assert [path.name for path in kept.glob(".*")] == []
 
 
 def test_a_file_of_another_format_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "models.json").write_text('{"format": 0}')
-    with pytest.raises(saved.SavedError, match=r"models\.json: no fits of format 3.*snakemake models"):
+    with pytest.raises(saved.SavedError, match=r"models\.json: no fits of format 4.*snakemake models"):
         saved.read(tmp_path / "models.json", MODELS)
 
 
@@ -175,6 +182,61 @@ def test_fits_of_a_formula_that_has_changed_since_are_refused(kept: Path, tmp_pa
         saved.read(tmp_path / "models.json", MODELS)
 
 
+def waves(height: float) -> Observations:
+    """What a formula says, times a wave along the RTT that no formula has."""
+    values, _, fixed = TRUTHS["window"]
+    axes = {"rtt": np.geomspace(2, 160, 10), "streams": STREAMS[::3]}
+    ds = measured(MODELS["window"], values, axes, fixed=fixed, noise=0.02)
+    more = 1 + height * np.sin(1.5 * np.log(ds.rtt))
+    return observe(ds.map(lambda variable: variable * more, keep_attrs=True))
+
+
+@pytest.mark.parametrize(("height", "learns"), [(0.0, False), (0.6, True)])
+def test_what_learns_the_cells_is_taken_where_no_formula_is_as_good(
+    tmp_path: Path, height: float, learns: bool
+) -> None:
+    observations = waves(height)
+    fits = {name: fit(MODELS[name], observations, resamples=5) for name in ("window", "constant")}
+    learned = {"table": LEARNED["table"]}
+    choice = choose({name: MODELS[name] for name in fits}, observations, fits, learned=learned)
+    assert choice.formula == "window"
+    assert choice.best == ("table" if learns else "window")
+    saved.write(tmp_path / "models.json", observations.label, fits, choice)
+    best = saved.read(tmp_path / "models.json", MODELS).best(observations)
+    assert best.name == choice.best
+    # The file and the cells are all that it takes.
+    assert np.abs(best.estimate(observations.frame) / observations.throughput - 1).max() < 0.3
+
+
+def test_a_hybrid_has_what_its_formula_misses_and_goes_on_as_that() -> None:
+    observations = waves(0.6)
+    found = fit_hybrid(observations)
+    inside = observations.frame
+    off = [np.abs(one.estimate(inside) - observations.throughput).mean() for one in (found, found.formula)]
+    assert off[0] < 0.3 * off[1]
+    far = pd.DataFrame({"rtt": [1e5], "streams": [1.0]})
+    assert 0.4 < found.estimate(far)[0] / found.formula.estimate(far)[0] < 2.5
+    low, high = np.percentile(found.draws(inside), [2.5, 97.5], axis=0)
+    assert np.mean((low <= observations.throughput) & (observations.throughput <= high)) > 0.9
+
+
+def test_what_shares_cells_is_drawn_together() -> None:
+    """Leaving the same cells out by another name makes no difference surer than it is."""
+    generator = np.random.default_rng(0)
+    rows = np.arange(40)
+    base = pd.DataFrame({"row": rows, "measured": 0.0, "fitted": "all"})
+    off = np.abs(generator.standard_normal(40))
+    one = base.assign(model="one", predicted=off)
+    other = base.assign(model="other", predicted=generator.permutation(off) + 0.05)
+    units = pd.Series(rows // 5)
+    found = []
+    for kinds in (1, 50):
+        table = pd.concat([both.assign(kind=str(kind)) for kind in range(kinds) for both in (one, other)])
+        found.append(_scores(_losses(table, units), {}, 0)[["model", "score", "tied"]])
+    pd.testing.assert_frame_equal(*found)
+    assert found[0]["tied"].all()
+
+
 def texts(figure: Figure) -> str:
     return " ".join(figure.get_suptitle().split())
 
@@ -182,7 +244,7 @@ def texts(figure: Figure) -> str:
 def test_figures_show_every_cell_and_say_what_they_are(kept: Path) -> None:
     content = saved.read(kept / "models.json", MODELS)
     observations = observe(xr.load_dataset(kept / "dataset.nc"))
-    fits = draw.fitted(observations, content.best)
+    fits = draw.fitted(observations, content.formula)
     assert "measured on netns" in texts(fits)
     assert len(fits.axes) == 2
     points = [c for axes in fits.axes for c in axes.containers]
@@ -207,7 +269,7 @@ def test_what_is_not_determined_has_no_number() -> None:
 def test_the_surface_needs_no_network_and_two_axes(kept: Path) -> None:
     content = saved.read(kept / "models.json", MODELS)
     observations = observe(xr.load_dataset(kept / "dataset.nc"))
-    surface = draw.interactive_surface(observations, content.best)
+    surface = draw.interactive_surface(observations, content.formula)
     assert surface is not None
     page = surface.to_html(full_html=False, include_plotlyjs=True)
     scripts = BeautifulSoup(page, "html.parser").find_all("script")
@@ -216,7 +278,7 @@ def test_the_surface_needs_no_network_and_two_axes(kept: Path) -> None:
     assert len(page) < 6e6
     assert len(surface.layout.updatemenus[0].buttons) == 2
     one = observe(measured(MODELS["lu"], TRUTHS["lu"][0], {"streams": STREAMS}))
-    assert draw.interactive_surface(one, content.best) is None
+    assert draw.interactive_surface(one, content.formula) is None
 
 
 def test_the_notebook_runs_on_its_own_and_has_no_outputs(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:

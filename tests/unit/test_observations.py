@@ -19,7 +19,7 @@ from tpcsweep.dataset import STATUS
 from tpcsweep.dataset.labels import MASKS, about_flags
 from tpcsweep.dataset.observations import observations
 from tpcsweep.flags import FLAGS
-from tpcsweep.models import observe
+from tpcsweep.models import Observations, observe
 
 from tests.support import synthetic
 
@@ -133,3 +133,48 @@ def test_a_folded_sweep_has_a_row_for_each_cell(tmp_path: Path) -> None:
         cell = summary.sel({name: row[name] for name in axes})
         assert np.isclose(row["throughput"], cell["throughput"], equal_nan=True)
         assert row["rtt"] == cell["rtt"]
+
+
+def test_runs_are_told_apart_by_pauses_and_machines() -> None:
+    ds = made((1, 4, 1))
+    days = ["2026-01-01T22", "2026-01-02T01", "2026-01-02T09", "2026-01-02T10"]
+    hosts = ['{"host": "one"}', '{"host": "two"}']
+    ds["started"] = AXES, np.array(days, "datetime64[ns]").reshape(1, 4, 1)
+    ds["provenance"] = AXES, np.reshape([0, 0, 0, 1], (1, 4, 1))
+    ds["provenance_record"] = "record", hosts[:1]
+    assert observations(made((1, 4, 1)))["run"].tolist() == [0] * 4
+    # Midnight ends no run.
+    assert observations(ds)["run"].tolist() == [0, 0, 1, 1]
+    ds = ds.drop_dims("record").assign(provenance_record=("record", hosts))
+    assert observations(ds)["run"].tolist() == [0, 0, 1, 2]
+    # What says it itself is believed.
+    assert observations(ds.assign(run=(AXES, np.full((1, 4, 1), 7.0))))["run"].tolist() == [0] * 4
+
+
+def share(found: Observations) -> np.ndarray:
+    """Errors as shares of what was measured, without the floor that is the same for all."""
+    floor = 0.05 * np.median(found.throughput)
+    return np.asarray(np.sqrt(found.error**2 - floor**2) / found.level)
+
+
+@given(st.floats(0.02, 0.4), st.sampled_from([4, 8]))
+@settings(max_examples=10)
+def test_without_intervals_errors_are_a_share_that_repetitions_tell(spread: float, repetitions: int) -> None:
+    level = np.geomspace(0.1, 10, 12)[None, :, None]
+    noise = np.random.default_rng(0).standard_normal((1, 12, repetitions))
+    ds = xr.Dataset({"throughput": (AXES, level * (1 + spread * np.maximum(noise, -2)))})
+    found = observe(ds.assign_coords(rtt=[1], streams=range(12), repetition=range(repetitions)))
+    assert np.allclose(share(found), max(spread, 0.05), rtol=0.6)
+    # The error of the fastest is not that of the slowest.
+    assert found.error[-1] > 20 * spread * found.error[0]
+    # And where nothing is repeated it is a share too.
+    once = observe(ds.isel(repetition=[0]).assign_coords(rtt=[1], streams=range(12), repetition=[1]))
+    assert np.allclose(share(once), 0.2)
+
+
+def test_runs_that_measured_other_cells_are_not_compared() -> None:
+    ds = made((2, 3, 2))
+    by_rtt = np.broadcast_to(np.arange(2)[:, None, None], (2, 3, 2))
+    assert observe(ds.assign(run=(AXES, by_rtt))).runs is None
+    by_repetition = np.broadcast_to(np.arange(2), (2, 3, 2))
+    assert observe(ds.assign(run=(AXES, by_repetition))).runs is not None

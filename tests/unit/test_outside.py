@@ -20,6 +20,7 @@ from tpcsweep.configuration.imports import Import
 from tpcsweep.configuration.loading import ConfigurationError, load
 from tpcsweep.dataset import Folded
 from tpcsweep.importing import outside
+from tpcsweep.models import observe
 from tpcsweep.variables import SUMMARY
 
 from tests.support.workflow import ROOT
@@ -117,9 +118,20 @@ def test_parquet_is_the_same(tmp_path: Path) -> None:
     xr.testing.assert_equal(csv.drop_vars("provenance_record"), parquet.drop_vars("provenance_record"))
 
 
+def test_the_run_of_each_measurement_is_kept(tmp_path: Path) -> None:
+    rows = TABLE.splitlines()
+    table = "\n".join(f"{row},{'run' if not at else at % 2 + 1}" for at, row in enumerate(rows))
+    (tmp_path / "runs.csv").write_text(table)
+    variables = SETTINGS["variables"] | {"run": {"column": "run"}}
+    settings = Import.model_validate(SETTINGS | {"variables": variables})
+    summary = outside.bring(settings, tmp_path / "runs.csv", "spring").summary
+    assert "run" not in summary.dims
+    assert sorted(observe(summary).frame["run"]) == [0, 0, 1, 1, 1]
+
+
 def test_an_axis_that_is_no_parameter_has_words(tmp_path: Path) -> None:
-    summary = brought(tmp_path, axes={"run": {"column": "n"}}).summary
-    assert summary.run.values.tolist() == ["8", "1"]
+    summary = brought(tmp_path, axes={"site": {"column": "n"}}).summary
+    assert summary.site.values.tolist() == ["8", "1"]
 
 
 @pytest.mark.parametrize(

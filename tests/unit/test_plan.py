@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.configuration.question import KNOBS
 from tpcsweep.figures.plan import plan as draw
 from tpcsweep.models import MODELS, Fit, Observations, fit, observe
+from tpcsweep.models.learned import LEARNED
 from tpcsweep.models.places import Domain, Predictor
 from tpcsweep.models.saved import FORMAT, Saved
 from tpcsweep.planning.candidates import candidates, ladder
@@ -48,6 +49,7 @@ class Known(Predictor):
     spread: float = 0.2
     domain: Domain = field(default=DOMAIN, kw_only=True)
     name = "known"
+    about = "what is known"
 
     def estimate(self, points: Any) -> NDArray[np.float64]:
         limits = [points[name] * share for name, share in (("cores", 1.0), ("origins", 3.0))]
@@ -285,7 +287,11 @@ def observations(tmp_path_factory: pytest.TempPathFactory) -> Observations:
 
 def saved(observations: Observations) -> Saved:
     one = fit(MODELS["window"], observations, resamples=40)
-    return Saved("sweep demo, measured on netns", {"window": one}, {"best": "window", "problems": []})
+    return Saved(
+        "sweep demo, measured on netns",
+        {"window": one},
+        {"best": "window", "formula": "window", "problems": []},
+    )
 
 
 def test_a_real_fit_gives_the_streams_that_the_cells_need(observations: Observations) -> None:
@@ -316,8 +322,25 @@ def test_the_fit_of_all_cells_is_taken_where_all_have_the_words(observations: Ob
     every = saved(observations)
     found, label = chosen(every, observations, {"endpoint": "redirector", "rtt": 20.0})
     assert isinstance(found, Fit)
-    assert found is every.best
+    assert found is every.formula
     assert label == every.label
+
+
+@pytest.mark.parametrize("best", LEARNED)
+def test_a_plan_by_what_learns_the_cells_tells_words_apart(observations: Observations, best: str) -> None:
+    every = saved(observations)
+    found, label = chosen(
+        replace(every, choice={**every.choice, "best": best}), observations, {"tool": "curl"}
+    )
+    assert (found.name, label) == (best, every.label)
+    answer = plan(found, "500 Mbit/s", 0.8, rtt="20 ms", tool="curl")
+    assert answer.model == best
+    assert answer.cheapest is not None
+    cells = observations.frame.query("rtt == 20 and tool == 'curl'")
+    enough = cells[cells["throughput"] >= 0.5]["streams"].min()
+    assert answer.cheapest["streams"] <= enough + 1
+    with pytest.raises(ConfigurationError, match="tool: given nothing"):
+        plan(found, "500 Mbit/s", 0.8, rtt="20 ms")
 
 
 def test_lists_of_the_command_line_are_read() -> None:
@@ -359,7 +382,7 @@ def test_the_notebook_runs_on_its_own_and_has_no_outputs(
     demo = tmp_path / "results" / "demo"
     dataset.write(dataset.fold(synthetic.write_sweep(tmp_path / "cells", axes), axes), demo / "dataset.nc")
     one = fit(MODELS["window"], observe(xr.load_dataset(demo / "dataset.nc")), resamples=20)
-    choice = {"best": "window", "problems": []}
+    choice = {"best": "window", "formula": "window", "problems": []}
     content = {"format": FORMAT, "label": "made up", "fits": {"window": one.to_dict()}, "choice": choice}
     (demo / "models.json").write_text(json.dumps(content))
     (tmp_path / "notebooks").mkdir()

@@ -91,6 +91,9 @@ SUMMARY = {
     "transfers": Variable("1", "transfers that ended well"),
     "transfers_failed": Variable("1", "transfers that failed"),
     "attempts": Variable("1", "how often the cell was measured; the measurement with fewer warnings is kept"),
+    "run": Variable(
+        "1", "which run of the measurements, by its number: what one has in common differs in the next"
+    ),
     "xrootd_transfers": Variable("1", "third-party copies that ended well by XRootD's own monitoring"),
     "xrootd_share": Variable(
         "1", "bytes of the transfers that ended well by XRootD's own monitoring, over those in their files"

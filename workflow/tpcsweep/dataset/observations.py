@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
@@ -14,8 +16,14 @@ from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset.labels import STATUS, masks_of
 from tpcsweep.flags import FLAGS
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 CONFIDENCE = 0.95
 """That of the intervals of a dataset without the attribute `measurement_confidence`."""
+
+APART = np.timedelta64(6, "h")
+"""Cells between whose starts nobody measured for so long are of different runs: of other days, mostly."""
 
 NOT_MEASURED, FAILED, WITHOUT = "not measured", "failed", "without throughput"
 """Reasons not to use a cell, besides its flags."""
@@ -27,9 +35,9 @@ def observations(
     """Give a row for each cell of the grid and each repetition, measured or not, in the order of the dimensions.
 
     Columns are all parameters (axes, fixed ones, `repetition`), `throughput` and its standard error `error` in
-    Gbit/s, each of `flags.FLAGS` as a boolean, what `also` names, and `reason`: why the cell cannot be used, in one
-    word or two; empty where it can. The error is the one that the cell's confidence interval stands for; NaN without
-    an interval.
+    Gbit/s, each of `flags.FLAGS` as a boolean, `run` (see `runs_of`), what `also` names, and `reason`: why the cell
+    cannot be used, in one word or two; empty where it can. The error is the one that the cell's confidence interval
+    stands for; NaN without an interval.
 
     Args:
         summary: a dataset with `throughput`. Without `status` all its cells went well, without `flags` none has any.
@@ -37,13 +45,15 @@ def observations(
         also: more variables that are wanted as columns; NaN where the dataset has none of the name.
     """
     also = tuple(also)
-    names = ("throughput", "throughput_low", "throughput_high", "status", "flags", *also)
+    own = ("throughput_low", "throughput_high", "status", "flags", "run", "started", "provenance")
+    names = dict.fromkeys(("throughput", *own, *also))
     cells = summary[[name for name in names if name in summary]]
     if REPETITION not in cells.dims:
         numbered = cells if REPETITION in cells.coords else cells.assign_coords({REPETITION: 1})
         cells = numbered.expand_dims(REPETITION)
     rows = cells.to_dataframe(dim_order=list(cells["throughput"].dims)).reset_index()
-    rows = rows.assign(**{name: np.nan for name in (*names[:3], *also) if name not in rows})
+    interval = ("throughput", "throughput_low", "throughput_high")
+    rows = rows.assign(**{name: np.nan for name in (*interval, *also) if name not in rows})
     confidence = float(summary.attrs.get("measurement_confidence", CONFIDENCE))
     half = (rows["throughput_high"] - rows["throughput_low"]) / 2
     rows["error"] = half / ndtri((1 + confidence) / 2)
@@ -58,5 +68,32 @@ def observations(
         **{flag: rows[flag] for flag in untrusted},
     }
     rows["reason"] = np.select(list(reasons.values()), list(reasons), "")
-    unwanted = {"throughput_low", "throughput_high", "status", "flags"} - set(also)
-    return rows.drop(columns=unwanted, errors="ignore")
+    numbers = runs_of(rows, _machines(summary))
+    return rows.drop(columns=set(own) - set(also), errors="ignore").assign(run=numbers)
+
+
+def runs_of(rows: pd.DataFrame, machines: Sequence[str] = ()) -> NDArray[np.int64]:
+    """Number the runs of measurements from 0: what they have in common, nobody set.
+
+    Runs are those of the variable `run`. Without it they are told apart by the machine, and by pauses of `APART` or
+    more between the starts of cells. Rows of which neither is known are one run.
+
+    Args:
+        rows: with `run`, or else `started` and `provenance`.
+        machines: the host of each record of provenance.
+    """
+    if "run" in rows and rows["run"].notna().any():
+        return np.asarray(pd.factorize(rows["run"], sort=True, use_na_sentinel=False)[0])
+    if "started" not in rows or not machines:
+        return np.zeros(len(rows), np.int64)
+    started = rows["started"].sort_values()  # NaT last, and never after a pause
+    days = (started.diff() >= APART).cumsum().reindex(rows.index)
+    hosts = rows["provenance"].map(dict(enumerate(machines)))
+    key = days.astype(str) + "/" + hosts.fillna(machines[0])
+    return np.asarray(pd.factorize(key, sort=True)[0])
+
+
+def _machines(summary: xr.Dataset) -> list[str]:
+    """The host of each record of provenance."""
+    records = summary["provenance_record"].values.tolist() if "provenance_record" in summary else []
+    return [str(json.loads(record).get("host", "")) for record in records]

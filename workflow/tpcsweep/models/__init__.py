@@ -10,8 +10,10 @@ from tpcsweep.models.base import Model
 from tpcsweep.models.baseline import fit_process
 from tpcsweep.models.choice import choose
 from tpcsweep.models.fit import Fit, fit
+from tpcsweep.models.hybrid import fit_hybrid
 from tpcsweep.models.observations import Observations, observe
 from tpcsweep.models.places import Predictor
+from tpcsweep.models.table import fit_table
 
 __all__ = [
     "MODELS",
@@ -21,7 +23,9 @@ __all__ = [
     "Predictor",
     "choose",
     "fit",
+    "fit_hybrid",
     "fit_process",
+    "fit_table",
     "observe",
 ]
 

@@ -16,6 +16,7 @@ from tpcsweep.extras import require
 from tpcsweep.models.base import Floats, Points
 from tpcsweep.models.observations import Observations
 from tpcsweep.models.places import Domain, Predictor, levels
+from tpcsweep.models.runs import new_run
 from tpcsweep.models.scatter import Scatter
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Features:
             # 1 ms, stream or byte: where counts begin; below 1 (cores) nothing, as these are never 0.
             offsets[name] = 1.0 if finite.min(initial=1.0) == 0 else 0.0
             limits[name] = 2 * float(finite.max(initial=1.0))
-            logs = _logarithms(values, offsets[name], limits[name])
+            logs = logarithms(values, offsets[name], limits[name])
             centres[name] = (float(logs.mean()), float(logs.std()) or 1.0)
         return cls(offsets, limits, centres, observations.words)
 
@@ -57,7 +58,7 @@ class Features:
         """Give points × features."""
         columns = []
         for name, (middle, spread) in self.centres.items():
-            logs = _logarithms(np.asarray(points[name], float), self.offsets[name], self.limits[name])
+            logs = logarithms(np.asarray(points[name], float), self.offsets[name], self.limits[name])
             columns.append((logs - middle) / spread)
         for name, words in self.words.items():
             values = np.asarray(points[name]).astype(str)
@@ -65,7 +66,8 @@ class Features:
         return np.column_stack(columns)
 
 
-def _logarithms(values: Floats, offset: float, limit: float) -> Floats:
+def logarithms(values: Floats, offset: float, limit: float) -> Floats:
+    """Take logarithms with an offset, and no limit as a number."""
     return np.log(np.maximum(np.where(np.isfinite(values), values, limit) + offset, 1e-12))
 
 
@@ -82,6 +84,7 @@ class GaussianProcess(Predictor):
     scatter: Scatter
     """Of single measurements, each from the surface without its point, in deviations that the process gives them."""
     name = NAME
+    about = "Gaussian process over the axes, which knows no physics"
 
     def surface(self, points: Points | pd.DataFrame) -> tuple[Floats, Floats]:
         """Give mean and standard deviation of the surface itself, Gbit/s: without a measurement's noise."""
@@ -165,6 +168,7 @@ def fit_process(observations: Observations, *, seed: int = 0) -> GaussianProcess
     middle, spread = _without_each(last, outputs)
     inner = np.sqrt(np.maximum(spread**2 - noise**2 - errors**2, 0.0))
     off = (observations.throughput[row] - middle[place]) / np.hypot(inner, single)[place]
+    off = off * new_run(off, observations.take(row))
     scatter = Scatter.of(off, np.maximum(middle, 0.0)[place], len(held) - 1)
     return GaussianProcess(last, features, noise, single, scatter, domain=Domain.of(observations))
 

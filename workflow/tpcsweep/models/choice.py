@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
 from tpcsweep.models.base import Floats, Model, plain
-from tpcsweep.models.baseline import NAME as PROCESS
-from tpcsweep.models.baseline import fit_process
 from tpcsweep.models.fit import Fit, fit
+from tpcsweep.models.learned import LEARNED, Learner
+from tpcsweep.models.least_squares import units_of
 from tpcsweep.models.observations import Observations
 
 if TYPE_CHECKING:
@@ -58,6 +58,9 @@ class Choice:
     """A row for each model and way of fitting, best first: score (Gbit/s), of best, tied, aicc, bic, skill."""
     predictions: pd.DataFrame
     """A row for each cell left out: model, fitted, kind, held, row, inside, measured, predicted."""
+    best: str = ""
+    """What to predict with, of what was fitted to all cells at once: the first of the formula, of `LEARNED` in their
+    order, that cannot be told from what predicted best; empty where nothing could be left out."""
     problems: tuple[str, ...] = ()
 
     @property
@@ -66,18 +69,20 @@ class Choice:
         return str(self.scores["model"].iloc[0]) if len(self.scores) else ""
 
     @property
-    def best(self) -> str:
-        """The name of the best model that was fitted to all cells at once, and so predicts new settings."""
-        for model, fitted in zip(self.scores.get("model", ()), self.scores.get("fitted", ()), strict=True):
-            if fitted == POOLED and model != PROCESS:
-                return str(model)
-        return ""
+    def formula(self) -> str:
+        """The name of the best formula that was fitted to all cells at once, and so predicts new settings."""
+        return next((name for name in self._pooled if name not in LEARNED), "")
+
+    @property
+    def _pooled(self) -> list[str]:
+        return [] if self.scores.empty else self.scores.query("fitted == @POOLED")["model"].tolist()
 
     def to_dict(self) -> dict[str, Any]:
         """Give the tables as JSON has them, without the single predictions."""
         return {
             "winner": self.winner,
             "best": self.best,
+            "formula": self.formula,
             "scores": plain(self.scores.to_dict("records")),
             "errors": plain(self.errors.to_dict("records")),
             "problems": list(self.problems),
@@ -85,28 +90,35 @@ class Choice:
 
 
 def choose(
-    models: Mapping[str, Model], observations: Observations, fits: Mapping[str, Fit], *, seed: int = 0
+    models: Mapping[str, Model],
+    observations: Observations,
+    fits: Mapping[str, Fit],
+    *,
+    learned: Mapping[str, Learner] = LEARNED,
+    seed: int = 0,
 ) -> Choice:
-    """Cross-validate every model and the Gaussian process.
+    """Cross-validate every model, and what learns the cells.
 
     The score is the mean absolute error (Gbit/s) of the cells left out, averaged over the kinds: RTT values, stream
     values, deployments. A model is `tied` with the best if the difference of their errors is not other than zero
-    by a bootstrap over folds (95 %). `skill` is 1 - score / score of the constant: at or below zero there is no
+    by a bootstrap over deployments (95 %), each with its cells' errors of all kinds: folds of two kinds share cells,
+    and are not drawn one without the other. `skill` is 1 - score / score of the constant: at or below zero there is no
     support for the model in the data. AICc and BIC are those of `fits`, of the models to all observations.
     """
     folds = leave_out(observations)
     if not folds:
         nothing = pd.DataFrame()
-        return Choice(nothing, nothing, nothing, ("no axis has enough values to leave one out",))
+        return Choice(nothing, nothing, nothing, "", ("no axis has enough values to leave one out",))
     tables, problems = [], []
-    for name, fitted, fitter in _candidates(models, observations, seed):
+    for name, fitted, fitter in _candidates(models, learned, observations, seed):
         table, failed = cross_validate(fitter, observations, folds)
         tables.append(table.assign(model=name, fitted=fitted))
         if failed:
             problems.append(f"{name} ({fitted}) could not be fitted without {', '.join(failed)}")
     predictions = pd.concat(tables, ignore_index=True)
     errors = _errors(predictions, float(observations.throughput.max()))
-    return Choice(errors, _scores(predictions, fits, seed), predictions, tuple(problems))
+    losses = _losses(predictions, units_of(observations))
+    return Choice(errors, _scores(losses, fits, seed), predictions, _best(losses, seed), tuple(problems))
 
 
 def leave_out(observations: Observations) -> list[Fold]:
@@ -211,9 +223,9 @@ class GroupedFit:
 
 
 def _candidates(
-    models: Mapping[str, Model], observations: Observations, seed: int
+    models: Mapping[str, Model], learned: Mapping[str, Learner], observations: Observations, seed: int
 ) -> Iterator[tuple[str, str, Fitter]]:
-    """Give name, way of fitting and what fits, for every model and the Gaussian process."""
+    """Give name, way of fitting and what fits, for every model and all that learns."""
     for model in models.values():
         yield model.name, POOLED, partial(fit, model, resamples=0, seed=seed)
         apart = tuple(name for name in observations.axes if name not in model.axes)
@@ -221,7 +233,8 @@ def _candidates(
             cells = observations.frame.groupby([observations.classes(name) for name in apart]).size()
             if cells.max() > len(model.parameters) + 1:  # as one value is left out of a setting
                 yield model.name, GROUPED, partial(GroupedFit, model, apart, seed)
-    yield PROCESS, POOLED, partial(fit_process, seed=seed)
+    for name, learner in learned.items():
+        yield name, POOLED, partial(learner, seed=seed)
 
 
 def _errors(predictions: pd.DataFrame, largest: float) -> pd.DataFrame:
@@ -243,36 +256,51 @@ def _root_mean_square(values: pd.Series) -> float:
     return math.sqrt(float((values**2).mean()))
 
 
-def _scores(predictions: pd.DataFrame, fits: Mapping[str, Fit], seed: int) -> pd.DataFrame:
+def _losses(predictions: pd.DataFrame, units: pd.Series) -> pd.DataFrame:
+    """Give the part of each unit (columns) in the score of each candidate (rows); NaN where it could not predict."""
+    off = (predictions["predicted"] - predictions["measured"]).abs()
+    first = predictions[["model", "fitted"]].eq(predictions[["model", "fitted"]].iloc[0]).all(axis=1)
+    cells = predictions[first]["kind"].value_counts()
+    share = predictions["kind"].map(1 / cells / len(cells))
+    table = predictions.assign(loss=off * share, unit=units.to_numpy()[predictions["row"]])
+    # The sum is NaN where any part is, unlike that of pandas.
+    by_unit = table.groupby(["model", "fitted", "unit"], sort=False)["loss"].agg(
+        lambda some: np.sum(some.to_numpy())
+    )
+    return by_unit.unstack("unit", sort=False)
+
+
+def _scores(losses: pd.DataFrame, fits: Mapping[str, Fit], seed: int) -> pd.DataFrame:
     """Score every candidate; one that could not predict some cell has no score."""
-    off = predictions.assign(off=(predictions["predicted"] - predictions["measured"]).abs())
-    # Mean absolute error by candidate (rows) and fold (columns), folds weighted by their cells within a kind.
-    # The mean is NaN where any error is, unlike that of pandas.
-    columns = ["kind", "held"]
-    candidates = off.groupby(["model", "fitted", *columns], sort=False)["off"]
-    by_fold = candidates.agg(lambda errors: np.mean(errors.to_numpy())).unstack(columns, sort=False)
-    first = off[["model", "fitted"]].eq(off[["model", "fitted"]].iloc[0]).all(axis=1)
-    cells = off[first].groupby(columns, sort=False).size()
-    weights = cells / cells.groupby("kind").transform("sum") / cells.index.get_level_values("kind").nunique()
-    by_fold = by_fold.loc[:, weights.index].dropna(how="all")
-    scores = (by_fold * weights).sum(axis=1, skipna=False).sort_values()
-    best = by_fold.loc[scores.index[0]]
-    generator = np.random.default_rng(seed)
-    drawn = generator.integers(0, len(weights), (_DRAWS, len(weights)))
+    scores = losses.sum(axis=1, skipna=False).sort_values()
     table = []
     for (model, fitted), score in scores.items():
-        gap = ((by_fold.loc[(model, fitted)] - best) * weights).to_numpy()
-        differences = gap[drawn].sum(axis=1)
         pooled = fits.get(model) if fitted == POOLED else None
         table.append(
             {
                 "model": model,
                 "fitted": fitted,
                 "score": score,
-                "tied": bool(np.isfinite(score) and np.quantile(differences, 0.025) <= 0),
+                "tied": _tied(losses.loc[(model, fitted)], losses.loc[scores.index[0]], seed),
                 "skill": 1 - score / scores.get(("constant", POOLED), math.nan),
                 "aicc": pooled.aicc if pooled else math.nan,
                 "bic": pooled.bic if pooled else math.nan,
             }
         )
     return pd.DataFrame(table)
+
+
+def _tied(losses: pd.Series, least: pd.Series, seed: int) -> bool:
+    """Whether resamples of the units may have the score of one candidate at or below the least."""
+    gap = (losses - least).to_numpy()
+    drawn = np.random.default_rng(seed).integers(0, len(gap), (_DRAWS, len(gap)))
+    return bool(np.isfinite(gap).all() and np.quantile(gap[drawn].sum(axis=1), 0.025) <= 0)
+
+
+def _best(losses: pd.DataFrame, seed: int) -> str:
+    """The first that cannot be told from the best, of what was fitted to all cells: a formula knows limits."""
+    pooled = losses.xs(POOLED, level="fitted")
+    scores = pooled.sum(axis=1, skipna=False).dropna().sort_values()
+    formulas = [name for name in scores.index if name not in LEARNED]
+    order = [*formulas[:1], *(name for name in LEARNED if name in scores.index)]
+    return next((name for name in order if _tied(pooled.loc[name], pooled.loc[scores.index[0]], seed)), "")

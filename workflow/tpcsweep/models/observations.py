@@ -26,13 +26,15 @@ deployed anew, differ by about as much, and no model is exact. Nor for less than
 of all cells."""
 
 NO_INTERVAL = 0.2
-"""The error of an observation without interval, as a share of the median throughput of all cells: the same for all,
-so that noise does not choose its own weight."""
+"""The share of the throughput of its point that an observation without interval may be off, where no point has
+repetitions that would tell."""
 
 NEAR = 0.1
 """Values of an axis with more than `MANY` of them are one class when they differ by no more than this share."""
 
 MANY = 12
+
+_MOST = 0.5  # share of the points
 
 
 class NothingMeasuredError(ValueError):
@@ -44,7 +46,7 @@ class Observations:
     """Measured cells, as columns."""
 
     frame: pd.DataFrame
-    """A row for each cell and repetition: axes, fixed parameters, throughput, error, deployment, point, flags."""
+    """A row for each cell and repetition: axes, fixed parameters, throughput, error, deployment, point, run, flags."""
     axes: tuple[str, ...]
     """Names of the parameters with several values, in the dataset's order; `repetition` is none of them."""
     label: str = ""
@@ -82,8 +84,17 @@ class Observations:
 
     @cached_property
     def level(self) -> Floats:
-        """Throughput in Gbit/s of which the floor of each error is a share; infinite for errors that are fixed."""
+        """Mean throughput of each row's point in Gbit/s, of which the floor of its error is a share."""
         return np.asarray(self.frame["level"], float)
+
+    @property
+    def runs(self) -> NDArray[np.int64] | None:
+        """The number of each row's run, where there are several and most points were measured in more than one.
+
+        Else nobody can tell what differs from run to run from what was set: None.
+        """
+        repeated = self.frame.groupby("point")["run"].nunique() > 1
+        return self.frame["run"].to_numpy(np.int64) if repeated.mean() > _MOST else None
 
     def error_at(self, estimate: Floats) -> Floats:
         """Standard errors in Gbit/s whose floor is a share of what is estimated, where that is more than `level`.
@@ -91,8 +102,7 @@ class Observations:
         A cell that stalled at a hundredth of what its neighbours reach has the smallest interval of all. By its own
         throughput alone it would outweigh them; by this no residual is larger than 1/FLOOR.
         """
-        level = np.minimum(self.level, 1e150)  # infinity less itself would be no number
-        floor = FLOOR**2 * (np.maximum(estimate, level) ** 2 - level**2)
+        floor = FLOOR**2 * (np.maximum(estimate, self.level) ** 2 - self.level**2)
         return np.asarray(np.sqrt(self.error**2 + floor))
 
     def classes(self, name: str) -> pd.Series:
@@ -170,10 +180,33 @@ def _key(columns: dict[str, pd.Series], index: pd.Index) -> pd.Series:
 
 
 def _errors(frame: pd.DataFrame) -> tuple[Floats, Floats]:
-    """Standard errors in Gbit/s, and the levels of which their floors are a share: infinite for a fixed error."""
+    """Standard errors in Gbit/s, and the levels of which their floors are a share.
+
+    The share that repetitions tell is of what was measured alone: an error that grew with the estimate would reward
+    estimates that are too high.
+    """
     throughput, error = frame["throughput"], frame["error"].to_numpy()
     typical = float(throughput.median()) or float(throughput.max()) or 1.0
     level = throughput.groupby(frame["point"]).transform("mean").to_numpy()
-    with_floor = np.sqrt(error**2 + (FLOOR * level) ** 2 + (FLOOR * typical) ** 2)
     known = np.isfinite(error)
-    return np.where(known, with_floor, NO_INTERVAL * typical), np.where(known, level, np.inf)
+    share = np.full(len(frame), FLOOR)
+    if not known.all():
+        share[~known] = max(_of_repetitions(frame), FLOOR)
+    with_floor = np.sqrt(np.where(known, error, 0.0) ** 2 + (share * level) ** 2 + (FLOOR * typical) ** 2)
+    return with_floor, level
+
+
+def _of_repetitions(frame: pd.DataFrame) -> float:
+    """The standard deviation of repetitions in one run, as a share of their mean; `NO_INTERVAL` without any.
+
+    It is pooled over the points by the median, which no stalled cell moves, and widened to what it would be of a
+    variance (Wilson and Hilferty's median of χ²).
+    """
+    groups = frame.groupby(["point", "run"])["throughput"]
+    about = groups.agg(["mean", "var", "size"])
+    about = about[(about["size"] > 1) & (about["mean"] > 0)]
+    if about.empty:
+        return NO_INTERVAL
+    freedom = about["size"] - 1
+    squares = about["var"] / about["mean"] ** 2 / (1 - 2 / (9 * freedom)) ** 3
+    return float(np.sqrt(squares.median()))

@@ -101,7 +101,7 @@ class Domain:
 
 @dataclass(frozen=True, kw_only=True)
 class Predictor(ABC):
-    """What has been fitted and can predict: a `Fit` of any model, or the Gaussian process."""
+    """What has been fitted and can predict: a `Fit` of any model, or one of `learned.LEARNED`."""
 
     domain: Domain
     problems: tuple[str, ...] = ()
@@ -111,6 +111,11 @@ class Predictor(ABC):
     @abstractmethod
     def name(self) -> str:
         """What figures and tables call it."""
+
+    @property
+    @abstractmethod
+    def about(self) -> str:
+        """What it is, in a line or a few, for people."""
 
     @abstractmethod
     def estimate(self, points: Points | pd.DataFrame) -> Floats:

@@ -13,8 +13,11 @@ from tpcsweep.files import write_json
 from tpcsweep.models.base import Model
 from tpcsweep.models.choice import Choice
 from tpcsweep.models.fit import Fit
+from tpcsweep.models.learned import LEARNED
+from tpcsweep.models.observations import Observations
+from tpcsweep.models.places import Predictor
 
-FORMAT = 3
+FORMAT = 4
 
 
 class SavedError(ValueError):
@@ -32,16 +35,29 @@ class Saved:
     """What `Choice.to_dict` gave."""
 
     @property
-    def best(self) -> Fit:
-        """The fit that predicted left-out cells best, of those to all cells at once.
+    def formula(self) -> Fit:
+        """The fit of the formula that predicted left-out cells best, of those to all cells at once.
 
         Raises:
             SavedError: where no model could be fitted, or nothing could be left out to choose one.
         """
-        name = self.choice["best"]
+        name = self.choice["formula"]
         if name not in self.fits or not self.fits[name].ok:
             raise SavedError(f"{self.label}: no model was chosen: {'; '.join(self.choice['problems'])}")
         return self.fits[name]
+
+    def best(self, observations: Observations) -> Predictor:
+        """Give what predicted left-out cells best: a fit, or what learns the cells anew.
+
+        Args:
+            observations: those that the fits are of.
+
+        Raises:
+            SavedError: as `formula`.
+            MissingExtraError: without the extra `models`, where the best needs it.
+        """
+        learner = LEARNED.get(self.choice["best"])
+        return self.formula if learner is None else learner(observations)
 
 
 def write(path: str | Path, label: str, fits: Mapping[str, Fit], choice: Choice) -> None:

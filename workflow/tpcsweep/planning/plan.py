@@ -196,10 +196,10 @@ def plan(
     )
 
 
-def chosen(saved: Saved, observations: Observations, given: Given) -> tuple[Fit, str]:
-    """Give the chosen fit, and what it is of.
+def chosen(saved: Saved, observations: Observations, given: Given) -> tuple[Predictor, str]:
+    """Give the chosen model, and what it is of.
 
-    It is fitted anew to the cells with the words that are given, if not all have them: models tell no words apart.
+    A formula is fitted anew to the cells with the words that are given, if not all have them: it tells no words apart.
 
     Raises:
         ConfigurationError: for a word that no cell has.
@@ -216,10 +216,11 @@ def chosen(saved: Saved, observations: Observations, given: Given) -> tuple[Fit,
         rows &= (values == word).to_numpy()
     if problems:
         raise ConfigurationError(problems)
-    if rows.all():
-        return saved.best, label
+    best = saved.best(observations)
+    if rows.all() or not isinstance(best, Fit):
+        return best, label
     words = ", ".join(f"{name} {word}" for name, word in given.items() if isinstance(word, str))
-    return fit(saved.best.model, observations.take(rows)), f"{label}, {words} alone"
+    return fit(best.model, observations.take(rows)), f"{label}, {words} alone"
 
 
 def asked(**content: object) -> Question:

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lookup table: what was measured comes back, lines lie between, and holes are filled."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tpcsweep.models import MODELS, fit_table, observe
+
+from tests.support.made_up import RTT, STREAMS, TRUTHS, measured
+
+
+def grid(values: np.ndarray) -> xr.Dataset:
+    axes = {"tool": ["curl", "davix"], "rtt": [1.0, 10.0, 100.0], "streams": [1, 4, 16]}
+    content = xr.DataArray(values, axes, tuple(axes))
+    return content.to_dataset(name="throughput").expand_dims(repetition=[1])
+
+
+@given(st.integers(0, 1000))
+@settings(max_examples=8, deadline=None)
+def test_what_was_measured_comes_back_and_between_it_lie_lines(seed: int) -> None:
+    ds = grid(np.exp(np.random.default_rng(seed).normal(size=(2, 3, 3))))
+    found = fit_table(observe(ds)).predict(ds.drop_vars("throughput"))
+    assert np.allclose(found.throughput, ds.throughput.isel(repetition=0))
+    between = xr.Dataset(coords={"tool": ["davix"], "rtt": [10**0.5], "streams": [4]})
+    ends = ds.throughput.sel(tool="davix", streams=4, rtt=[1.0, 10.0])
+    assert np.allclose(fit_table(observe(ds)).predict(between).throughput, np.sqrt(ends.prod()))
+    # Beyond the ends it stays as it is there, and says so.
+    beyond = fit_table(observe(ds)).predict(between.assign_coords(rtt=[1000.0]))
+    assert np.allclose(beyond.throughput, ds.throughput.sel(tool="davix", streams=4, rtt=100.0))
+    assert beyond.extrapolated.all()
+
+
+def test_a_hole_has_what_lies_on_the_lines_through_it() -> None:
+    rates = np.array([1.0, 2.0])[:, None, None] * np.exp(np.arange(3.0))[None, :, None] * np.ones(3)
+    holes = rates.copy()
+    holes[0, 1, 1] = holes[1, 0, :] = np.nan
+    found = fit_table(observe(grid(holes))).predict(grid(rates).drop_vars("throughput")).throughput
+    assert found.values[0, 1, 1] == pytest.approx(rates[0, 1, 1])
+    assert found.values[1, 0] == pytest.approx(rates[1, 1])  # at an edge: as its neighbour
+
+
+def test_its_intervals_hold_measurements_of_points_that_were_left_out() -> None:
+    values, _, fixed = TRUTHS["window"]
+    axes = {"rtt": RTT, "streams": STREAMS}
+    inside = []
+    for seed in range(6):
+        first, second = (
+            measured(MODELS["window"], values, axes, fixed=fixed, noise=0.08, repetitions=3, seed=one)
+            for one in (seed, seed + 100)
+        )
+        found = fit_table(observe(first)).predict(second)
+        rates = second.throughput
+        inside.append(((rates >= found.throughput_low) & (rates <= found.throughput_high)).mean())
+    assert np.mean(inside) >= 0.93
+
+
+def test_what_is_too_little_or_too_sparse_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least three points"):
+        fit_table(observe(grid(np.ones((2, 3, 3))).isel(tool=0, rtt=0, streams=[0, 1])))

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A lookup table: the medians of what was measured, and straight lines between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+from scipy.interpolate import RegularGridInterpolator
+
+from tpcsweep.models.base import Floats, Points
+from tpcsweep.models.baseline import Features, logarithms
+from tpcsweep.models.observations import Observations
+from tpcsweep.models.places import Domain, Predictor, levels
+from tpcsweep.models.runs import new_run
+from tpcsweep.models.scatter import Scatter, log_ratio
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+NAME = "table"
+
+_MOST = 100_000  # places; a larger grid holds next to nothing in each
+_PARTS = 8  # of the points, each left out in turn
+_SMALLEST = 1e-9  # Gbit/s
+
+
+@dataclass(frozen=True)
+class Table(Predictor):
+    """Throughput over the grid of the axes, linear between its places in logarithms, constant beyond them."""
+
+    features: Features
+    places: Mapping[str, Floats]
+    """Of each axis of numbers with several values, ascending, as logarithms."""
+    words: Mapping[str, tuple[str, ...]]
+    rates: Floats
+    """log(throughput in Gbit/s): words × places, in their order."""
+    scatter: Scatter
+    """Of single measurements about what the table says without their points."""
+    medians: Scatter
+    """Of the medians of points."""
+    name = NAME
+    about = "Lookup table: medians of the cells, and straight lines between them"
+
+    def estimate(self, points: Points | pd.DataFrame) -> Floats:
+        columns = self.domain.filled(points, (*self.places, *self.words))
+        return np.exp(_looked_up(columns, self.features, self.places, self.words, self.rates))
+
+    def uncertainty(self, points: Points | pd.DataFrame, confidence: float = 0.95) -> tuple[Floats, Floats]:
+        tail = (1 - confidence) / 2
+        middle = self.estimate(points)
+        low, high = np.exp(self.medians.residuals(np.array([tail, 1 - tail]), middle))
+        return middle * low, middle * high
+
+    def draws(self, points: Points | pd.DataFrame, count: int = 200, seed: int = 0) -> Floats:
+        middle = self.estimate(points)
+        return np.asarray(middle * np.exp(self.scatter.residuals(levels(count, seed), middle)))
+
+
+def fit_table(observations: Observations, *, seed: int = 0) -> Table:
+    """Make a table of the medians of points.
+
+    A place of the grid that was not measured has the mean of what lines along each axis say there, those between
+    measured places first. How far measurements lie from the table is seen where an eighth of the points is left out.
+
+    Raises:
+        ValueError: for observations of fewer than three points, and a grid of more than 100,000 places.
+    """
+    features = Features.of(observations)
+    points = np.asarray(pd.factorize(observations.frame["point"])[0])
+    count = int(points.max()) + 1
+    if count < 3:
+        raise ValueError("a table needs at least three points")
+    part = np.random.default_rng(seed).permutation(count) % min(_PARTS, count)
+    estimate = np.empty(len(observations))
+    for at in range(int(part.max()) + 1):
+        out = part[points] == at
+        grid = _grid(observations.take(~out), features)
+        estimate[out] = np.exp(_looked_up(observations.take(out).frame, features, *grid))
+    off = log_ratio(observations.throughput, estimate)
+    rows = pd.DataFrame({"off": off, "estimate": estimate}).groupby(points).median()
+    freedom = count - 1
+    return Table(
+        features,
+        *_grid(observations, features),
+        Scatter.of(off * new_run(off, observations), estimate, freedom),
+        Scatter.of(rows["off"].to_numpy(), rows["estimate"].to_numpy(), freedom),
+        domain=Domain.of(observations),
+    )
+
+
+def _grid(
+    observations: Observations, features: Features
+) -> tuple[dict[str, Floats], dict[str, tuple[str, ...]], Floats]:
+    """Places of each axis, words of each, and the logarithm of the throughput at all of them."""
+    words = {name: tuple(sorted(set(observations.frame[name].astype(str)))) for name in features.words}
+    places: dict[str, Floats] = {}
+    index: list[NDArray[np.int64]] = [
+        np.searchsorted(values, observations.frame[name].astype(str)) for name, values in words.items()
+    ]
+    for name in features.centres:
+        at = pd.Series(_logarithms(observations.frame, name, features))
+        classes = observations.classes(name).reset_index(drop=True)
+        if classes.nunique() > 1:
+            middles = at.groupby(classes).median()
+            places[name] = middles.to_numpy(float)
+            index.append(np.searchsorted(middles.index.to_numpy(), classes))
+    shape = [len(values) for values in (*words.values(), *places.values())]
+    if np.prod(shape, dtype=float) > _MOST:
+        raise ValueError(f"a table of {np.prod(shape, dtype=float):.0f} places")
+    rates = np.full(shape, np.nan)
+    logs = pd.Series(np.log(np.maximum(observations.throughput, _SMALLEST)))
+    for key, value in logs.groupby(list(index)).median().items() if index else [((), logs.median())]:
+        rates[key] = value
+    return places, words, _filled(rates, list(places.values()), len(words))
+
+
+def _filled(rates: Floats, places: Sequence[Floats], words: int) -> Floats:
+    """Fill the holes of a grid whose first axes are words."""
+    while np.isnan(rates).any():
+        for beyond in (False, True):
+            lines = [_along(rates, words + axis, at, beyond=beyond) for axis, at in enumerate(places)]
+            guesses = _mean(np.array(lines), 0) if lines else rates
+            if (np.isnan(rates) & np.isfinite(guesses)).any():
+                break
+        else:  # nothing was measured with these words
+            guesses = np.broadcast_to(_mean(rates, tuple(range(words)), keepdims=True), rates.shape)
+            if np.isnan(guesses[np.isnan(rates)]).all():
+                guesses = np.full(rates.shape, np.nanmean(rates))
+        rates = np.where(np.isnan(rates), guesses, rates)
+    return rates
+
+
+def _along(rates: Floats, axis: int, at: Floats, *, beyond: bool) -> Floats:
+    """Interpolate along an axis; constant beyond the ends where that is wanted, else NaN."""
+
+    def line(values: Floats) -> Floats:
+        known = np.isfinite(values)
+        if known.sum() < 2 - beyond:
+            return np.full(len(values), np.nan)
+        ends = {} if beyond else {"left": np.nan, "right": np.nan}
+        return np.asarray(np.interp(at, at[known], values[known], **ends))
+
+    return np.apply_along_axis(line, axis, rates)
+
+
+def _mean(values: Floats, axis: int | tuple[int, ...], *, keepdims: bool = False) -> Floats:
+    """The mean of what is known; NaN where nothing is."""
+    known = np.isfinite(values)
+    count = known.sum(axis=axis, keepdims=keepdims)
+    total = np.where(known, values, 0.0).sum(axis=axis, keepdims=keepdims)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def _looked_up(
+    points: Points | pd.DataFrame,
+    features: Features,
+    places: Mapping[str, Floats],
+    words: Mapping[str, tuple[str, ...]],
+    rates: Floats,
+) -> Floats:
+    """Interpolate between places; a word that is not in the table has the mean of all."""
+    at = [np.clip(_logarithms(points, name, features), line[0], line[-1]) for name, line in places.items()]
+    length = len(next(iter(np.asarray(points[name]) for name in points), []))
+    found = np.empty(length)
+    index = [
+        pd.Categorical(np.asarray(points[name]).astype(str), values).codes for name, values in words.items()
+    ]
+    keys = pd.Series(list(zip(*index, strict=True)) if index else [()] * length)
+    for key, rows in keys.groupby(keys).indices.items() if length else ():
+        part = rates
+        for place, code in reversed(list(enumerate(key))):
+            part = part.mean(axis=place) if code < 0 else part.take(code, axis=place)
+        inside = np.column_stack([line[rows] for line in at]) if at else None
+        found[rows] = (
+            part if inside is None else RegularGridInterpolator(tuple(places.values()), part)(inside)
+        )
+    return found
+
+
+def _logarithms(points: Points | pd.DataFrame, name: str, features: Features) -> Floats:
+    return logarithms(np.asarray(points[name], float), features.offsets[name], features.limits[name])
