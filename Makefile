@@ -12,15 +12,15 @@ SEED := 0
 
 define REPORT
 import pathlib, yaml, tpcsweep.configuration.loading as c
-report = c.load(yaml.safe_load(open("config/config.yaml")), pathlib.Path()).folder / "report.html"
-print(report if report.exists() else "")
+folder = c.load(yaml.safe_load(open("config/config.yaml")), pathlib.Path()).folder
+print(*(folder / name for name in ("index.html", "report.html") if (folder / name).exists()), sep="\n")
 endef
 export REPORT
 
 .PHONY: sweep help setup setup-test test test-fast test-real test-debians test-machine test-on test-cluster campaign campaign-cluster coverage cluster docs fuzz lint lock
 .DELETE_ON_ERROR:
 
-sweep: setup ## set up what is needed, run the configured sweep, print where its report is
+sweep: setup ## set up what is needed, run the configured sweep, print where its page and its report are
 	@$(BIN)/snakemake; ended=$$?; $(BIN)/python -c "$$REPORT"; exit $$ended
 
 help: ## list the targets

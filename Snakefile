@@ -70,6 +70,7 @@ except (ConfigurationError, ResultsError) as error:
 
 RESULTS = str(SETTINGS.folder)
 DATASET = f"{RESULTS}/dataset.nc"
+INDEX = f"{RESULTS}/index.html"
 MODELS = f"{RESULTS}/models.json"
 INTERNALS = Internals(workflow)
 JOBS = Jobs(SETTINGS, INTERNALS.force)
@@ -88,6 +89,7 @@ rule all:
     default_target: True
     input:
         str(SETTINGS.product),
+        INDEX if SETTINGS.comparison is None else [],
     # Without a message Snakemake names every cell's file, of 10⁵ too.
     message:
         f"{SETTINGS.product} is there"
@@ -141,6 +143,7 @@ include: "workflow/rules/figures.smk"
 include: "workflow/rules/compare.smk"
 include: "workflow/rules/export.smk"
 include: "workflow/rules/claims.smk"
+include: "workflow/rules/page.smk"
 include: "workflow/rules/models.smk"
 include: "workflow/rules/calibrate.smk"
 include: "workflow/rules/plan.smk"

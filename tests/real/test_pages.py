@@ -71,6 +71,12 @@ def test_the_report_shows_text_and_runs_none(brought: Path, tmp_path: Path) -> N
     assert {row["tool"] for row in table} == {HOSTILE, "'" + TOOLS[1], TOOLS[2]}
 
 
+def test_the_first_page_and_the_list_show_text_and_run_none(brought: Path, tmp_path: Path) -> None:
+    for page in (brought / "index.html", brought.parent / "index.html"):
+        assert not is_owned(page, tmp_path)
+    assert HOSTILE in elements(brought / "index.html", tmp_path).get_text()
+
+
 @pytest.mark.parametrize("notebook", ["surface", "limits", "claims"])
 def test_notebooks_show_text_and_run_none(brought: Path, tmp_path: Path, notebook: str) -> None:
     assert not is_owned(brought / "notebooks" / f"{notebook}.html", tmp_path)

@@ -92,3 +92,31 @@ def opened(report: Path, folder: Path) -> tuple[str, dict[str, Any]]:
     [told] = elements(report, folder, OPENED).select("#seen")
     menu, results = json.loads(told.get_text())
     return menu, {Path(result["path"]).name: result for result in results}
+
+
+FRAMED = """
+addEventListener("load", () => {
+  const frame = document.createElement("iframe");
+  frame.style = "width: WIDEpx; height: 800px; border: 0";
+  frame.addEventListener("load", () => setTimeout(() => {
+    const seen = document.body.appendChild(document.createElement("pre"));
+    seen.id = "seen";
+    seen.textContent = JSON.stringify((SCRIPT)(frame.contentDocument, frame.contentWindow));
+  }, 1000));
+  frame.srcdoc = document.getElementById("framed").textContent.replaceAll("<|/script", "</" + "script");
+  document.body.append(frame);
+});
+"""
+"""Shows a page as wide as a phone, which a window of Chromium's cannot be."""
+
+
+def framed(page: Path, folder: Path, wide: int, script: str, *arguments: str) -> Any:
+    """What a function of a page's document and window gives, which is so many pixels wide."""
+    text = page.read_text().replace("</script", "<|/script")
+    copy = folder / f"framed-{page.name}"
+    around = FRAMED.replace("WIDE", str(wide)).replace("SCRIPT", script)
+    copy.write_text(
+        f'<!doctype html><body><script type="text/plain" id="framed">{text}</script><script>{around}</script>'
+    )
+    [told] = BeautifulSoup(browse(copy, folder, "--dump-dom", *arguments), "html.parser").select("#seen")
+    return json.loads(told.get_text())

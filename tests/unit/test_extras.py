@@ -22,7 +22,7 @@ from tpcsweep.studies.terena2005 import simulation
 
 from tests.support.workflow import ROOT
 
-MODULES = {"kubernetes": ("kubernetes",), "models": ("sklearn", "plotly"), "parquet": ("pyarrow",)}
+MODULES = {"kubernetes": ("kubernetes",), "models": ("sklearn",), "parquet": ("pyarrow",)}
 
 
 @pytest.fixture

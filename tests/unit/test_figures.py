@@ -367,7 +367,7 @@ def code_of(name: str) -> list[nbformat.NotebookNode]:
             AXES,
             {"throughput_heatmap", "throughput_surface", "throughput_lines", "goodput_series", "cpu"},
         ),
-        ("limits", "demo", AXES, {"limits", "limits_throughput"}),
+        ("limits", "demo", AXES, {"limits"}),
         (
             "curves",
             "netem-limit",

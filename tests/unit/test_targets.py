@@ -188,6 +188,19 @@ def test_a_key_that_nothing_reads_is_named(
 
 
 @pytest.mark.parametrize(
+    ("key", "allowed"),
+    [
+        ("sweep", "what is measured, and source, or base and new, say what there is"),
+        ("file", "data from elsewhere, with source=NAME, and published figures"),
+    ],
+)
+def test_a_dataset_from_elsewhere_comes_without_a_sweep_and_without_a_table(key: str, allowed: str) -> None:
+    surface = load({"sweep": "demo", "testbed": "netns", "source": "examples/surface.nc"}, ROOT)
+    [problem] = unread({key: "demo", "source": "examples/surface.nc"}, asked("claims"), surface, again=False)
+    assert str(problem) == f"--config: {key}: given demo, allowed: nothing here, as it is for {allowed}"
+
+
+@pytest.mark.parametrize(
     ("key", "target"),
     [
         ("rtt", "plan"),

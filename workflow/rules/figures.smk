@@ -44,7 +44,6 @@ use rule surface as limits with:
     output:
         limits=in_report(f"{RESULTS}/figures/limits.png", "Figures", "limits", "limits"),
         svg=f"{RESULTS}/figures/limits.svg",
-        throughput=pictures(f"{RESULTS}/figures", "limits_throughput"),
         notebook=f"{RESULTS}/notebooks/limits.ipynb",
     log:
         f"{RESULTS}/logs/limits.log",

@@ -15,6 +15,7 @@ if SETTINGS.source is not None:
             f"{RESULTS}/logs/import.log",
         params:
             # Where they change, the same file is read anew.
-            settings=digest(SETTINGS.source.settings.model_dump(mode="json")),
+            settings=SETTINGS.source.settings
+            and digest(SETTINGS.source.settings.model_dump(mode="json")),
         script:
             "../scripts/import_data.py"

@@ -97,7 +97,7 @@ EXTRAS: Mapping[str, Extra] = MappingProxyType(
             "globus-url-copy and globus-gridftp-server", _programs("globus-url-copy", "globus-gridftp-server")
         ),
         "kubernetes": Extra("the Python package kubernetes", _modules("kubernetes")),
-        "models": Extra("scikit-learn and plotly", _modules("sklearn", "plotly")),
+        "models": Extra("scikit-learn", _modules("sklearn")),
         "ns3": Extra("g++ and ns-3 (libns3-dev)", _ns3),
         "parquet": Extra("pyarrow", _modules("pyarrow")),
         "xrootd": Extra("what building XRootD from source takes (cmake, ninja, g++ and libraries)", _xrootd),

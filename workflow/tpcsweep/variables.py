@@ -175,5 +175,21 @@ LIMITS = {
 }
 """What may bind a cell. docs/limits.md has the rules."""
 
+LIMIT_NAMES = {
+    "bandwidth": "the path's bandwidth",
+    "cpu_source": "the source's CPU",
+    "cpu_destination": "the destination's CPU",
+    "client": "the client's CPU",
+    "disk": "the disk",
+    "window": "TCP's window",
+    "slow_start": "slow start",
+    "path_queue": "a queue of the path",
+    "loss": "random loss",
+    "server": "the server's ceiling",
+    "machine": "the machine",
+    "none_found": "nothing that is looked for",
+}
+"""For legends and sentences: what binds."""
+
 CPU_LIMITS = frozenset({"cpu_source", "cpu_destination", "client", "machine"})
 """Limits of which the machine's own speed is a factor: a quota is CPU time, and a slow CPU does less in it."""

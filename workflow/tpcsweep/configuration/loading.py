@@ -30,7 +30,7 @@ from tpcsweep.configuration.problems import (
 )
 from tpcsweep.configuration.question import Question
 from tpcsweep.configuration.scale import Factor
-from tpcsweep.configuration.sides import Side, side
+from tpcsweep.configuration.sides import DATASET, SUFFIX, Side, side
 from tpcsweep.configuration.sweep import Cell, Grid, Sweep, expand
 from tpcsweep.configuration.testbeds import KINDS, Testbed
 from tpcsweep.files import is_file
@@ -38,7 +38,8 @@ from tpcsweep.flags import FLAGS
 
 __all__ = ["Configuration", "ConfigurationError", "Run", "load", "wanted"]
 
-_DATA = ("sweep", "testbed", "results", "source", "file", "only")
+_DATA = ("sweep", "testbed", "results", "only")
+_DATA_ELSEWHERE = ("results", "source", "file")
 
 FORMAT = 1
 """The version of a cell's specification. Another one makes every cell stale."""
@@ -48,6 +49,8 @@ CONFIG_FILE = "config/config.yaml or --config"
 
 LONGEST_NAME = 200
 """Bytes of a name that is made of what people write; a file system takes 255."""
+
+_LISTED = 8  # files that an error lists
 
 Part = TypeVar("Part")
 Model = TypeVar("Model", bound=BaseModel)
@@ -61,8 +64,8 @@ class Run(Question):
     results: Text = Field(default="results", description="folder for results")
     source: AnyText | None = Field(
         default=None,
-        description="data from elsewhere, to be used in place of the sweep's: "
-        "name of a file in config/imports, or a path that ends in .yaml",
+        description="data from elsewhere, to be used in place of the sweep's: a dataset, by a path that ends in .nc; "
+        "or name of a file in config/imports, or a path that ends in .yaml",
     )
     file: AnyText | None = Field(
         default=None, description="the source's CSV or Parquet file, if not the one that it names"
@@ -109,7 +112,8 @@ class Run(Question):
     @property
     def data(self) -> dict[str, str]:
         """What says which data there are: for another Snakemake that is to have the same."""
-        return {name: value for name in _DATA if (value := getattr(self, name)) is not None}
+        names = _DATA if self.source is None else _DATA_ELSEWHERE
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
 @dataclass(frozen=True)
@@ -117,7 +121,8 @@ class Source:
     """Data from elsewhere: how they are read, and the file that they are in."""
 
     name: str
-    settings: Import
+    settings: Import | None
+    """None of a dataset, which says itself what it is."""
     file: Path
 
 
@@ -337,6 +342,8 @@ def _on_base(file: _File, root: Path, above: tuple[str, ...] = ()) -> dict[str, 
 def _source(run: Run, root: Path) -> Source | None:
     if run.source is None:
         return None
+    if run.source.endswith(SUFFIX):
+        return Source(_dataset_name(run.source, root), None, Path(run.source))
     read = _read("source", run.source, root, folder="imports")
     settings = _validated(Import, read.content, read.shown)
     # A sweep of that name would be written to the same folder.
@@ -348,6 +355,22 @@ def _source(run: Run, root: Path) -> Source | None:
         where = read.shown if run.file is None and file is not None else CONFIG_FILE
         raise refused("file", given, "the path of a CSV or Parquet file, as in --config file=PATH", where)
     return Source(read.name, settings, Path(file))
+
+
+def _dataset_name(source: str, root: Path) -> str:
+    """What results of a dataset are named by: its file; of one in a folder of results, which are all alike, that."""
+    path = root / source
+    if not is_file(path):
+        near = sorted(file.name for file in path.parent.glob(f"*{SUFFIX}")) if path.parent.is_dir() else []
+        allowed = (
+            f"the path of a dataset that is there; {path.parent} has {', '.join(near[:_LISTED]) or 'none'}"
+        )
+        raise refused("source", quoted(source), allowed, CONFIG_FILE)
+    name = path.name if path.name != DATASET else f"{path.resolve().parent.name}{SUFFIX}"
+    if not re.fullmatch(WORD, name) or len(name) > LONGEST_NAME:
+        allowed = f"a file name of at most {LONGEST_NAME} letters, digits, '.', '_' and '-'"
+        raise refused("source", quoted(source), allowed, CONFIG_FILE)
+    return name
 
 
 def _sides(run: Run, root: Path) -> tuple[Side, Side] | None:

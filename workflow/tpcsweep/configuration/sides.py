@@ -15,6 +15,8 @@ from tpcsweep.configuration.units import UnitError, parse
 from tpcsweep.files import is_file
 
 DATASET = "dataset.nc"
+SUFFIX = ".nc"
+"""What the paths of datasets end in, where a name may stand too."""
 
 LONGEST_NAME = 100
 """Bytes of a side's part of file names; a file system takes 255 for both together."""
@@ -46,7 +48,9 @@ def side(key: str, text: str, results: Path) -> Side:
         ConfigurationError: for a dataset that is not there, and values that are none of their parameter.
     """
     where, _, choice = text.partition(":")
-    dataset = Path(where) if where.endswith(".nc") else results / where / DATASET
+    dataset = results / where / DATASET
+    if where.endswith(SUFFIX) and not is_file(dataset):
+        dataset = Path(where)
     if not is_file(dataset):
         known = suggest(where, sorted(file.parent.name for file in results.glob(f"*/{DATASET}")))
         allowed = f"{known} with a dataset in {results}, or the path of a file that ends in .nc"

@@ -23,7 +23,6 @@ from tpcsweep.figures.labels import (
     rate_label,
     tick_labels,
     title_of,
-    words,
     wrapped,
 )
 from tpcsweep.figures.panels import (
@@ -37,7 +36,7 @@ from tpcsweep.figures.panels import (
     present,
     styled,
 )
-from tpcsweep.variables import LIMITS
+from tpcsweep.variables import LIMIT_NAMES, LIMITS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -113,7 +112,7 @@ def limits(summary: xr.Dataset) -> Figure:
             for (row, column), text in np.ndenumerate(_rounded(grid.plane("throughput", where))):
                 axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=8)
     occurring = [name for at, name in enumerate(_NAMES) if bool((grid.cells["limit"] == at).any())]
-    handles: list[Any] = [Patch(color=LIMIT_COLOURS[name], label=words(name)) for name in occurring]
+    handles: list[Any] = [Patch(color=LIMIT_COLOURS[name], label=LIMIT_NAMES[name]) for name in occurring]
     if bool(grid.cells["differ"].any()):
         label = "repetitions differ: the most frequent"
         handles.append(Patch(facecolor="white", edgecolor="black", hatch="....", label=label))

@@ -62,9 +62,11 @@ def unread(
         "error": ("adaptive" in targets.names, "snakemake adaptive alone"),
         "scale": (targets.of_figures, "published figures alone, as in snakemake chep2024_fig4"),
         "file": (
-            configuration.source is not None or targets.of_figures,
+            targets.of_figures
+            or (configuration.source is not None and configuration.source.settings is not None),
             "data from elsewhere, with source=NAME, and published figures",
         ),
+        "sweep": (configuration.measures, "what is measured, and source, or base and new, say what there is"),
         "fail_below": (configuration.comparison is not None, "comparisons, with base=NAME new=NAME"),
         "again": (again, "runs that end with a report, as snakemake without a target"),
     }

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The first page in Chromium: its map, its cells, by mouse and keyboard, on a phone, in the dark, and the surface."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tpcsweep import dataset
+from tpcsweep.pages.content import Beside, content
+from tpcsweep.pages.rendering import page
+
+from tests.support.browser import framed
+from tests.support.large import large
+from tests.support.synthetic import FOUR_AXES, write_sweep
+
+pytestmark = pytest.mark.real
+
+KEYS = """(page, window) => {
+  const press = (element, key) => element.dispatchEvent(new window.KeyboardEvent("keydown", { key, bubbles: true }));
+  const heading = () => page.querySelector("#cell h3").textContent;
+  const first = page.querySelector("td[tabindex='0']"), begun = heading();
+  first.focus();
+  press(first, "ArrowRight");
+  press(page.activeElement, "ArrowDown");
+  const at = [page.activeElement.dataset.x, page.activeElement.dataset.y], said = page.activeElement.ariaLabel;
+  press(page.activeElement, "Enter");
+  const panel = page.activeElement.id, opened = heading();
+  const command = page.querySelector("#cell pre").textContent;
+  const line = page.querySelector("#cell svg .line").getAttribute("d");
+  press(page.activeElement, "Escape");
+  return { begun, from: [first.dataset.x, first.dataset.y], at, said, panel, opened, command, line,
+    back: [page.activeElement.dataset.x, page.activeElement.dataset.y] };
+}"""
+LAYOUT = """(page, window) => {
+  const style = window.getComputedStyle(page.body);
+  return { wide: page.scrollingElement.scrollWidth, ink: style.color, paper: style.backgroundColor,
+    cells: page.querySelectorAll("td[data-x]").length };
+}"""
+SHOWN = """(page, window) => {
+  page.querySelectorAll(".findings button")[0].click();
+  return page.querySelectorAll("td.shown").length;
+}"""
+SURFACE = """(page, window) => {
+  page.getElementById("draw").click();
+  return { library: typeof window.Plotly, shown: !page.getElementById("surface").hidden };
+}"""
+DARK = "--blink-settings=preferredColorScheme=0"
+
+
+@pytest.fixture(scope="module")
+def first_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("first")
+    axes = {**FOUR_AXES, "repetition": [1]}
+    folded = dataset.fold(write_sweep(folder, axes, failed=[{"rtt": 50.0, "streams": 8, "cores": 2.0}]), axes)
+    cells = [("origins=1", f"place={at}") for at in range(folded.summary.throughput.size)]
+    beside = Beside(cells=cells, folder="results/demo", command="snakemake")
+    file = folder / "index.html"
+    file.write_text(page(content(folded.summary, folded.samples, folded.transfers, beside)))
+    return file
+
+
+def test_arrows_move_enter_opens_and_escape_returns(first_page: Path, tmp_path: Path) -> None:
+    seen = framed(first_page, tmp_path, 1200, KEYS)
+    assert (seen["from"], seen["at"]) == (["0", "3"], ["1", "2"])
+    assert "RTT 50 ms, streams 2" in seen["said"] and "Gbit/s" in seen["said"]
+    assert seen["panel"] == "cell" and seen["opened"].endswith("RTT 50 ms, streams 2") != seen["begun"]
+    assert seen["command"].startswith("rm -f results/demo/cells/origins=1/place=")
+    assert seen["line"].startswith("M") and seen["back"] == seen["at"]
+
+
+def test_nothing_is_wider_than_a_phone(first_page: Path, tmp_path: Path) -> None:
+    seen = framed(first_page, tmp_path, 390, LAYOUT)
+    assert seen["wide"] <= 390
+    assert seen["cells"] == 16
+
+
+def test_it_is_dark_for_who_asks(first_page: Path, tmp_path: Path) -> None:
+    def light(colour: str) -> int:
+        return sum(int(part) for part in colour.strip("rgb()").split(","))
+
+    bright, dark = (framed(first_page, tmp_path, 1200, LAYOUT, *how) for how in ((), (DARK,)))
+    assert light(bright["paper"]) > 600 > 200 > light(bright["ink"])
+    assert light(dark["ink"]) > 600 > 200 > light(dark["paper"])
+
+
+def test_the_cells_of_a_sentence_are_shown(first_page: Path, tmp_path: Path) -> None:
+    assert framed(first_page, tmp_path, 1200, SHOWN) == 1
+
+
+def test_the_surface_is_drawn_when_it_is_asked_for(first_page: Path, tmp_path: Path) -> None:
+    assert framed(first_page, tmp_path, 1200, SURFACE) == {"library": "object", "shown": True}
+
+
+def test_ten_thousand_cells_are_shown(tmp_path: Path) -> None:
+    file = tmp_path / "index.html"
+    file.write_text(page(content(*large(tmp_path), Beside())))
+    assert framed(file, tmp_path, 1200, LAYOUT)["cells"] == 10_000

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Datasets from elsewhere: what becomes of earlier ones, what their results are called, and what is refused."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import netCDF4
+import numpy as np
+import pytest
+import xarray as xr
+from tpcsweep import dataset, figures
+from tpcsweep.configuration.loading import Configuration, ConfigurationError, load
+from tpcsweep.dataset import tables
+from tpcsweep.importing.datasets import bring
+from tpcsweep.variables import SAMPLES, SUMMARY, TRANSFERS
+
+from tests.support.synthetic import FOUR_AXES, write_sweep
+from tests.support.workflow import ROOT
+
+EARLIER = ROOT / "examples/surface.nc"
+
+
+def loaded(source: Path | str, root: Path = ROOT) -> Configuration:
+    return load({"sweep": "demo", "testbed": "netns", "source": str(source)}, root)
+
+
+@pytest.fixture
+def current(tmp_path: Path) -> Path:
+    """A dataset of this version."""
+    axes = {**FOUR_AXES, "repetition": [1]}
+    file = tmp_path / "mine" / "dataset.nc"
+    dataset.write(dataset.fold(write_sweep(tmp_path, axes), axes), file)
+    return file
+
+
+def test_results_are_called_by_the_file_and_by_its_folder_where_all_are_called_alike(current: Path) -> None:
+    assert str(loaded("examples/surface.nc").folder) == "results/surface.nc"
+    assert str(loaded(current).folder) == "results/mine.nc"
+    assert not loaded(current).measures
+    assert loaded(current).run.data == {"results": "results", "source": str(current)}
+
+
+def test_a_file_that_is_not_there_is_named_with_those_that_are() -> None:
+    with pytest.raises(ConfigurationError) as error:
+        loaded("examples/surfaces.nc")
+    [line] = str(error.value).splitlines()
+    assert "source: given 'examples/surfaces.nc', allowed: the path of a dataset that is there" in line
+    assert line.endswith("examples has surface.nc")
+    with pytest.raises(ConfigurationError, match="nowhere has none"):
+        loaded("nowhere/a.nc")
+
+
+def test_a_name_that_is_no_word_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a b.nc").touch()
+    with pytest.raises(ConfigurationError, match="a file name of at most"):
+        loaded(tmp_path / "a b.nc")
+
+
+def test_a_comparison_takes_what_was_brought_by_the_name_of_its_results(tmp_path: Path) -> None:
+    (tmp_path / "surface.nc").mkdir()
+    (tmp_path / "surface.nc/dataset.nc").touch()
+    config = {"sweep": "demo", "testbed": "netns", "results": str(tmp_path), "base": "surface.nc:cores=0.2"}
+    base, new = load({**config, "new": f"{EARLIER}:cores=0.4"}, ROOT).needed_comparison()
+    assert (base.dataset, new.dataset) == (tmp_path / "surface.nc/dataset.nc", EARLIER)
+
+
+def test_a_dataset_of_this_version_stays_as_it_is(current: Path, tmp_path: Path) -> None:
+    bring(current, tmp_path / "brought.nc")
+    for group in (None, "samples", "transfer_times"):
+        with (
+            xr.open_dataset(current, group=group) as was,
+            xr.open_dataset(tmp_path / "brought.nc", group=group) as now,
+        ):
+            assert now.drop_attrs(deep=False).identical(was.drop_attrs(deep=False))
+            assert now.attrs.get("history", "").endswith(was.attrs.get("history", ""))
+
+
+def test_an_earlier_one_gets_what_it_lacks_and_keeps_what_it_has(tmp_path: Path) -> None:
+    bring(EARLIER, tmp_path / "brought.nc")
+    groups = {None: SUMMARY, "samples": SAMPLES, "transfer_times": TRANSFERS}
+    for group, variables in groups.items():
+        with (
+            xr.open_dataset(EARLIER, group=group) as was,
+            xr.open_dataset(tmp_path / "brought.nc", group=group) as now,
+        ):
+            assert set(variables) <= set(now.data_vars)
+            assert now[list(was.data_vars)].drop_attrs(deep=False).identical(was.drop_attrs(deep=False))
+    summary = xr.load_dataset(tmp_path / "brought.nc")
+    assert set(np.unique(summary.limit.values)) == {""}
+    assert summary.attrs["history"].splitlines()[0].endswith("copied from surface.nc")
+
+
+def test_of_an_earlier_one_the_same_is_made(tmp_path: Path) -> None:
+    bring(EARLIER, tmp_path / "brought.nc")
+    summary = xr.load_dataset(tmp_path / "brought.nc")
+    transfers = xr.load_dataset(tmp_path / "brought.nc", group="transfer_times")
+    fastest = tables.fastest(summary, transfers)
+    assert fastest is not None
+    rows = tables.of_cell(transfers, fastest)
+    cell = summary.throughput.stack(at=summary.throughput.dims).isel(at=fastest)
+    at = transfers.isel(transfer=transfers.cell.values == fastest)
+    for axis in ("origins", "cores", "rtt", "streams"):
+        assert set(at[axis].values) == {cell[axis].item()}
+    assert len(rows) == at.sizes["transfer"] + 2
+    assert (at.total == at.end - at.start).all()
+    for stream in np.unique(at.stream):
+        of = at.isel(transfer=at.stream.values == stream).sortby("start")
+        assert of.number.values.tolist() == list(range(of.sizes["transfer"]))
+    assert figures.limits(summary).texts
+
+
+def test_what_is_no_dataset_of_ours_is_refused_in_plain_words(tmp_path: Path) -> None:
+    other, text, output = tmp_path / "other.nc", tmp_path / "text.nc", tmp_path / "output.nc"
+    xr.Dataset({"throughput": ("x", [1.0])}).to_netcdf(other)
+    text.write_text("a,b\n")
+    with pytest.raises(
+        ConfigurationError, match=r"given a file without throughput_low, .* the group samples"
+    ):
+        bring(other, output)
+    with pytest.raises(
+        ConfigurationError, match=r"text.nc: source: given a file that cannot be read: .* NetCDF 4"
+    ):
+        bring(text, output)
+    shutil.copy(EARLIER, other)
+    with netCDF4.Dataset(other, "a") as dataset_file:
+        dataset_file.delncattr("testbed_kind")
+    with pytest.raises(
+        ConfigurationError, match=r"without the attribute testbed_kind, allowed: a dataset of tpcsweep"
+    ):
+        bring(other, output)
+    assert not output.exists()

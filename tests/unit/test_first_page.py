@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The first page: its sentences are true of the data, its text stays text, and it bears 10⁴ cells."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from bs4 import BeautifulSoup
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tpcsweep import dataset
+from tpcsweep.configuration.loading import load
+from tpcsweep.dataset import STATUS, Folded, flagged, masks_of
+from tpcsweep.flags import FLAGS
+from tpcsweep.pages import making
+from tpcsweep.pages.content import Beside, content
+from tpcsweep.pages.findings import findings
+from tpcsweep.pages.rendering import as_json, overview, page
+from tpcsweep.variables import LIMIT_NAMES, LIMITS
+
+from tests.support.large import large
+from tests.support.synthetic import write_sweep
+from tests.support.workflow import ROOT
+
+AXES = {"cores": [1.0, 2.0], "rtt": [5.0, 50.0], "streams": [1, 2, 4], "repetition": [1]}
+CELLS = 12
+HOSTILE = "</script><script>document.body.id='owned'</script><img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="module")
+def folded(tmp_path_factory: pytest.TempPathFactory) -> Folded:
+    return dataset.fold(write_sweep(tmp_path_factory.mktemp("cells"), AXES), AXES)
+
+
+def shown(folded: Folded, summary: xr.Dataset | None = None, beside: Beside | None = None) -> str:
+    summary = folded.summary if summary is None else summary
+    return page(content(summary, folded.samples, folded.transfers, beside or Beside()))
+
+
+@settings(max_examples=40)
+@given(data=st.data())
+def test_every_sentence_is_true_of_the_data(folded: Folded, data: st.DataObject) -> None:
+    def drawn(values: st.SearchStrategy[object]) -> np.ndarray:
+        return np.array(data.draw(st.lists(values, min_size=CELLS, max_size=CELLS)))
+
+    summary = folded.summary.copy(deep=True)
+    shape = summary.throughput.shape
+    masks = masks_of(summary)
+    summary["throughput"][:] = drawn(st.floats(0.001, 2)).reshape(shape)
+    summary["status"][:] = drawn(st.sampled_from([0, 1, 1, 1, 2])).reshape(shape)
+    some = [0, 0, 0, masks["not_steady"], masks["files_missing"], masks["wide_interval"]]
+    summary["flags"][:] = drawn(st.sampled_from(some)).reshape(shape)
+    summary["limit"][:] = drawn(st.sampled_from(["", "window", "cpu_destination"])).reshape(shape)
+    told = findings(summary)
+
+    rates, limits = summary.throughput.values.ravel(), summary.limit.values.ravel()
+    streams = np.broadcast_to(summary.streams.values[None, None, :, None], shape).ravel()
+    cores = np.broadcast_to(summary.cores.values[:, None, None, None], shape).ravel()
+    status = summary.status.values.ravel()
+    trusted = (status == STATUS.index("ok")) & ~flagged(summary, "files_missing").values.ravel()
+    for found in told:
+        cells, text = list(found.cells), found.text
+        if text.startswith("The highest"):
+            assert rates[cells[0]] == rates[trusted].max()
+            assert f"{rates[cells[0]]:.3g} Gbit/s" in text
+        if binds := re.match(
+            r"With (\d) cores? (.*) binds every cell(?: from (\d) streams on)? \((\d+) cells\)", text
+        ):
+            of, limit, least, count = binds.groups()
+            held = trusted & (limits != "") & (cores == float(of)) & (streams >= int(least or 0))
+            assert cells == np.flatnonzero(held).tolist() and len(cells) == int(count)
+            assert {LIMIT_NAMES[name] for name in limits[held]} == {limit}
+        if often := re.match(r"With (\d) cores? (.*) binds most often: (\d+) of (\d+) cells", text):
+            of, limit, count, every = often.groups()
+            judged = trusted & (limits != "") & (cores == float(of))
+            named = np.array([LIMIT_NAMES.get(name, "") for name in limits]) == limit
+            assert cells == np.flatnonzero(judged & named).tolist()
+            assert (len(cells), judged.sum()) == (int(count), int(every)) and 2 * len(cells) >= int(every)
+        if pairs := re.match(
+            r"With 4 streams instead of 1 .* of (\d+) pairs .* \((\S+) to (\S+) times\)", text
+        ):
+            first, last = rates.reshape(shape)[:, :, 0].ravel(), rates.reshape(shape)[:, :, -1].ravel()
+            both = trusted.reshape(shape)[:, :, 0].ravel() & trusted.reshape(shape)[:, :, -1].ravel()
+            ratios = (last / first)[both]
+            assert (
+                len(ratios),
+                f"{float(f'{ratios.min():.2g}'):g}",
+                f"{float(f'{ratios.max():.2g}'):g}",
+            ) == (
+                int(pairs[1]),
+                pairs[2],
+                pairs[3],
+            )
+        if "carry a warning" in text:
+            loud = (summary.flags.values.ravel() & (masks["not_steady"] | masks["files_missing"])) > 0
+            assert cells == np.flatnonzero(loud & (status > 0)).tolist()
+        if text.endswith("cells failed."):
+            assert cells == np.flatnonzero(status == STATUS.index("failed")).tolist()
+        if text.endswith("were not measured."):
+            assert cells == np.flatnonzero(status == STATUS.index("not_measured")).tolist()
+    assert bool(trusted.any()) == any(found.text.startswith("The highest") for found in told)
+
+
+def test_what_binds_from_some_streams_on_is_said(folded: Folded) -> None:
+    summary = folded.summary.copy(deep=True)
+    summary["limit"][:] = "window"
+    summary["limit"].loc[{"cores": 1.0, "streams": [2, 4]}] = "cpu_destination"
+    told = [found.text for found in findings(summary)]
+    assert "With 1 core the destination's CPU binds every cell from 2 streams on (4 cells)." in told
+    assert "With 2 cores TCP's window binds every cell (6 cells)." in told
+
+
+def test_nothing_measured_is_said_too(folded: Folded) -> None:
+    summary = folded.summary.copy(deep=True)
+    summary["status"][:] = 0
+    summary["throughput"][:] = np.nan
+    assert [found.text for found in findings(summary)] == ["12 of 12 cells were not measured."]
+    assert "not measured" in shown(folded, summary)
+
+
+@given(st.lists(st.text() | st.integers() | st.none(), max_size=5))
+def test_no_text_ends_the_script_that_it_is_in(values: object) -> None:
+    text = str(as_json(values))
+    assert json.loads(text) == values
+    assert not set(text) & set("<>&\u2028\u2029")
+
+
+def test_text_of_data_stays_text_and_nothing_is_loaded(folded: Folded) -> None:
+    summary = folded.summary.copy(deep=True).assign_attrs(sweep=HOSTILE, host=HOSTILE, testbed=HOSTILE)
+    summary["message"][:] = HOSTILE
+    claim = {"published": HOSTILE, "source": HOSTILE, "verdict": "holds", "reason": HOSTILE}
+    html = shown(
+        folded,
+        summary,
+        Beside(claims=[claim], folder=HOSTILE, command=HOSTILE, cells=[(HOSTILE, "x")] * CELLS),
+    )
+    soup = BeautifulSoup(html, "html.parser")
+    assert soup.find("img") is None
+    assert len(soup.find_all("script")) == 3
+    assert not soup.select("[src], link")
+    assert soup.h1 is not None and soup.h1.get_text() == HOSTILE
+    listed = overview([{"folder": HOSTILE, "page": True, "problem": HOSTILE, "line": ""}])
+    assert BeautifulSoup(listed, "html.parser").find(["img", "script"]) is None
+
+
+def test_a_series_is_kept_as_means(folded: Folded) -> None:
+    made = content(folded.summary, folded.samples, folded.transfers, Beside())["data"]["series"]
+    levels = np.frombuffer(base64.b64decode(made["bytes"]), np.uint8).reshape(CELLS, made["points"])
+    goodput = folded.samples.goodput.values.reshape(CELLS, -1)
+    assert made["points"] == goodput.shape[1]
+    again = levels / 254 * np.array(made["top"])[:, None]
+    assert np.nanmax(np.abs(again - goodput)) <= np.nanmax(goodput) / 254
+
+
+def test_each_cell_has_its_own_path(tmp_path: Path) -> None:
+    demo = load({"sweep": "demo", "testbed": "netns", "results": str(tmp_path)}, ROOT)
+    paths = list(making._paths(demo))
+    for cell, path in zip(demo.grid.cells, paths, strict=True):
+        assert "/".join(path) == cell.path
+
+
+def test_limits_have_names_for_people_and_each_a_different_one() -> None:
+    assert set(LIMIT_NAMES) == set(LIMITS)
+    assert len(set(LIMIT_NAMES.values())) == len(LIMITS)
+    assert not any("_" in name for name in LIMIT_NAMES.values())
+
+
+def test_all_sweeps_are_listed_those_that_cannot_be_read_too(folded: Folded, tmp_path: Path) -> None:
+    dataset.write(folded, tmp_path / "whole/dataset.nc")
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged/dataset.nc").write_text("no dataset")
+    listed = {entry["folder"]: entry for entry in making.entries(tmp_path)}
+    assert listed["whole"]["count"] == CELLS and listed["whole"]["line"]
+    assert "cannot be read" in listed["damaged"]["problem"]
+    seen = BeautifulSoup(overview(list(listed.values())), "html.parser").get_text()
+    assert f"complete: {CELLS} cells" in seen and "snakemake page" in seen
+
+
+def test_a_page_of_many_cells_stays_small(tmp_path: Path) -> None:
+    html = page(content(*large(tmp_path), Beside(cells=[("rtt=100", "streams=100/repetition=1")] * 10_000)))
+    assert len(html.encode()) < 10e6
+
+
+def test_every_flag_that_occurs_is_counted(folded: Folded) -> None:
+    summary = folded.summary.copy(deep=True)
+    summary["flags"][:] = sum(masks_of(summary).values())
+    doubts = content(summary, folded.samples, folded.transfers, Beside())["doubts"]
+    assert [doubt["count"] for doubt in doubts] == [CELLS] * len(FLAGS)
+    assert [doubt["grade"] for doubt in doubts] == sorted(
+        (flag.grade for flag in FLAGS.values()), key=["invalid", "warning", "note"].index
+    )

@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The content of a sweep's page as plain values: what is said, and the cells in columns, as small as they can be. Pure.
+
+Numbers have four digits. Of very many cells the series are coarser and fewer transfers are listed, so that a page of
+10⁴ cells has less than 10 MB; the dataset has everything.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from tpcsweep.configuration.sweep import REPETITION
+from tpcsweep.dataset import STATUS, describe, flagged, masks_of
+from tpcsweep.dataset.labels import how_made
+from tpcsweep.figures.grid import place
+from tpcsweep.figures.labels import value_text, words
+from tpcsweep.figures.maps import LIMIT_COLOURS
+from tpcsweep.flags import FLAGS, GRADES
+from tpcsweep.pages.findings import findings
+from tpcsweep.variables import LIMIT_NAMES, LIMITS, SUMMARY
+
+SERIES_BYTES = 1_500_000
+"""Of all cells' series together, before they are text."""
+_FINEST, _COARSEST = 160, 24
+"""Points of a cell's series: no more than a chart has room for, and none at all where there is room for less."""
+MOST_TRANSFERS = 40_000
+"""Of all cells together."""
+_LEVELS = 254
+"""Of a point, a byte; the one above is a gap."""
+_SHOWN = (
+    *("duration", "warmup", "source_cpu", "destination_cpu", "client_cpu", "machine_cpu"),
+    *("retransmits", "path_drops", "rtt_idle", "rtt_loaded", "transfers", "transfers_failed"),
+)
+"""Figures of a cell beside its throughput, where any cell has them."""
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What lies beside a page, and how its cells are measured again; nothing of a dataset from elsewhere."""
+
+    files: Sequence[tuple[str, str]] = ()
+    """Path from the page's folder and what it is, of what can be looked at or downloaded."""
+    cells: Sequence[tuple[str, str]] = ()
+    """Of each place of the flattened grid the paths that name its deployment, and the cell in it; empty without."""
+    folder: str = ""
+    """The results, as a command names them."""
+    command: str = ""
+    """What measures cells that are not there."""
+    claims: Sequence[Mapping[str, Any]] = field(default_factory=list)
+    """As claims.json has them."""
+    models: Mapping[str, Any] = field(default_factory=dict)
+    """The choice, as models.json has it."""
+
+
+def content(
+    summary: xr.Dataset, samples: xr.Dataset, transfers: xr.Dataset, beside: Beside
+) -> dict[str, Any]:
+    """Give all that a page shows of a dataset."""
+    return {
+        "about": about(summary),
+        "findings": [{"text": found.text, "cells": list(found.cells)} for found in findings(summary)],
+        "doubts": _doubts(summary),
+        "claims": _claims(beside.claims),
+        "models": _models(beside.models),
+        "files": [{"path": path, "what": what} for path, what in beside.files],
+        "data": {
+            **_grid(summary),
+            "flags": [
+                {
+                    "mask": mask,
+                    "grade": FLAGS[flag].grade,
+                    "words": FLAGS[flag].words,
+                    "meaning": FLAGS[flag].meaning,
+                }
+                for flag, mask in masks_of(summary).items()
+                if flag in FLAGS
+            ],
+            "limits": [[LIMIT_NAMES[name], meaning, LIMIT_COLOURS[name]] for name, meaning in LIMITS.items()],
+            "cells": _columns(summary),
+            "series": _series(summary, samples),
+            "transfers": _transfers(transfers, summary["throughput"].size),
+            "again": _again(beside),
+        },
+    }
+
+
+def about(summary: xr.Dataset) -> dict[str, Any]:
+    """Say what was measured where and when, and how many cells there are of each status."""
+    told = summary.attrs
+    status = summary["status"].values
+    flags = {flag: flagged(summary, flag) for flag in FLAGS}
+    doubtful = (
+        sum((flags[flag] for flag in FLAGS if FLAGS[flag].grade != "note"), xr.zeros_like(summary["flags"]))
+        > 0
+    )
+    measured = int((status != 0).sum())
+    return {
+        "name": str(told["sweep"]),
+        "title": str(told["title"]),
+        "made": how_made(summary),
+        "simulated": told["testbed_kind"] == "simulation",
+        "from": str(told["measured_from"]),
+        "until": str(told["measured_until"]),
+        "facts": [
+            [name, str(told[name])]
+            for name in ("host", "cpu", "kernel", "software", "commit")
+            if told.get(name)
+        ],
+        "comment": str(told.get("comment", "")),
+        "references": str(told.get("references", "")),
+        "count": int(status.size),
+        "ok": int((status == STATUS.index("ok")).sum()),
+        "failed": int((status == STATUS.index("failed")).sum()),
+        "missing": int((status == STATUS.index("not_measured")).sum()),
+        "flagged": int((doubtful.values & (status != 0)).sum()),
+        "measured": measured,
+    }
+
+
+def sparkline(summary: xr.Dataset) -> list[float | None]:
+    """Give the mean throughput at each value of the first axis of the map, Gbit/s; None where there is none."""
+    ok = summary["throughput"].where(summary["status"] == STATUS.index("ok"))
+    axis = place(summary[["throughput"]]).x
+    if axis is None:
+        return []
+    values = ok.transpose(axis, ...).values.reshape(summary.sizes[axis], -1)
+    known = np.isfinite(values).sum(axis=1)
+    means = np.nansum(values, axis=1) / np.maximum(known, 1)
+    return [short(mean) if count else None for mean, count in zip(means, known, strict=True)]
+
+
+def short(value: float) -> float | None:
+    """A number with four digits, whole where it is; None of what is none."""
+    if not np.isfinite(value):
+        return None
+    rounded = float(f"{value:.4g}")
+    return int(rounded) if rounded.is_integer() else rounded
+
+
+def _grid(summary: xr.Dataset) -> dict[str, Any]:
+    """The axes in the order of the flattened grid, and which of them begin as x and y."""
+    dimensions = [str(name) for name in summary["throughput"].dims]
+    places = place(summary[["throughput"]].isel({REPETITION: 0}, missing_dims="ignore", drop=True))
+    return {
+        "axes": [
+            {
+                "label": words(name),
+                "about": describe(name).long_name,
+                "repetition": name == REPETITION,
+                "values": [value_text(name, value) for value in summary[name].values.tolist()],
+            }
+            for name in dimensions
+        ],
+        "x": -1 if places.x is None else dimensions.index(places.x),
+        "y": -1 if places.y is None else dimensions.index(places.y),
+    }
+
+
+def _columns(summary: xr.Dataset) -> dict[str, Any]:
+    names = list(LIMITS)
+    messages = summary["message"].values.ravel()
+    shown = {name: _numbers(summary[name]) for name in _SHOWN if name in summary}
+    ok = (summary["status"] == STATUS.index("ok")).values
+    return {
+        **{
+            key: _numbers(summary[name].where(ok))
+            for key, name in (("value", "throughput"), ("low", "throughput_low"), ("high", "throughput_high"))
+        },
+        "status": summary["status"].values.ravel().tolist(),
+        "flags": summary["flags"].values.ravel().tolist(),
+        "limit": [names.index(limit) if limit in names else -1 for limit in summary["limit"].values.ravel()],
+        "message": {str(at): str(text) for at, text in enumerate(messages) if text},
+        "figures": [
+            {"name": SUMMARY[name].long_name, "units": SUMMARY[name].units.replace("1", ""), "values": values}
+            for name, values in shown.items()
+            if any(value is not None for value in values)
+        ],
+    }
+
+
+def _numbers(values: xr.DataArray) -> list[float | None]:
+    return [short(value) for value in values.values.ravel().tolist()]
+
+
+def _series(summary: xr.Dataset, samples: xr.Dataset) -> dict[str, Any] | None:
+    """The goodput of every cell in bytes, means over equal times, from nothing to the cell's own highest."""
+    cells, times = summary["throughput"].size, samples.sizes.get("time", 0)
+    points = min(_FINEST, times, SERIES_BYTES // max(cells, 1))
+    if points < min(_COARSEST, max(times, 1)) or not times:
+        return None
+    goodput = samples["goodput"]
+    taken = np.full((cells, points), np.nan, np.float32)
+    every = times / points
+    flat = goodput.transpose(*summary["throughput"].dims, "time")
+    # A part of the grid at a time: all samples of many cells are more than a page's share of memory.
+    rows = iter(range(cells))
+    for first in range(summary["throughput"].shape[0]):
+        for series in np.asarray(flat.isel({flat.dims[0]: first}).values).reshape(-1, times):
+            taken[next(rows)] = _means(series, points)
+    top = np.nanmax(np.where(np.isfinite(taken), taken, 0), axis=1)
+    with np.errstate(invalid="ignore"):
+        levels = np.rint(taken / np.where(top > 0, top, 1)[:, None] * _LEVELS)
+    coded = np.where(np.isfinite(levels), levels, _LEVELS + 1).clip(0, _LEVELS + 1).astype(np.uint8)
+    step = float(samples["time"].values[-1]) / times * every
+    return {
+        "points": points,
+        "step": short(step),
+        "top": [short(value) for value in top.tolist()],
+        "bytes": base64.b64encode(coded.tobytes()).decode(),
+    }
+
+
+def _means(series: NDArray[Any], points: int) -> NDArray[Any]:
+    """Means over equal parts of a series; NaN where a part has nothing."""
+    edges = np.linspace(0, len(series), points + 1).round().astype(int)[:-1]
+    known = np.isfinite(series)
+    sums, counts = np.add.reduceat(np.where(known, series, 0), edges), np.add.reduceat(known, edges)
+    return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+
+
+def _transfers(transfers: xr.Dataset, cells: int) -> dict[str, Any]:
+    """The first transfers of each cell in the order of their starts, and how many there are of it."""
+    cell = transfers["cell"].values.astype(np.int64)
+    start = transfers["start"].values
+    order = np.lexsort((start, cell))
+    counts = np.bincount(cell, minlength=cells) if len(cell) else np.zeros(cells, np.int64)
+    most = max(2, MOST_TRANSFERS // max(int((counts > 0).sum()), 1))
+    rank = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+    kept = order[rank < most]
+    texts = transfers["message"].values[kept]
+    return {
+        "counts": counts.tolist(),
+        "most": most,
+        "stream": transfers["stream"].values[kept].astype(int).tolist(),
+        "start": [short(value) for value in start[kept].tolist()],
+        "end": [short(value) for value in transfers["end"].values[kept].tolist()],
+        "rate": [short(value) for value in transfers["rate"].values[kept].tolist()],
+        "ok": transfers["ok"].values[kept].astype(int).tolist(),
+        "message": {str(at): str(text) for at, text in enumerate(texts) if text},
+    }
+
+
+def _doubts(summary: xr.Dataset) -> list[dict[str, Any]]:
+    """Each flag that occurs, the worst first, with how many cells carry it."""
+    counts = {flag: int(flagged(summary, flag).sum()) for flag in FLAGS}
+    return [
+        {
+            "grade": FLAGS[flag].grade,
+            "words": FLAGS[flag].words,
+            "meaning": FLAGS[flag].meaning,
+            "count": counts[flag],
+        }
+        for grade in reversed(GRADES)
+        for flag in FLAGS
+        if FLAGS[flag].grade == grade and counts[flag]
+    ]
+
+
+def _claims(claims: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    names = ("published", "source", "verdict", "reason")
+    return [{name: str(claim.get(name) or "") for name in names} for claim in claims]
+
+
+def _models(choice: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Models by their error on cells left out, the best first; each model once."""
+    best: dict[str, Mapping[str, Any]] = {}
+    for score in choice.get("scores", ()):
+        best.setdefault(score["model"], score)
+    return [
+        {
+            "name": words(name),
+            "fitted": "to all cells at once" if score["fitted"] == "all" else "to each deployment",
+            "error": score["score"],
+            "skill": score["skill"],
+        }
+        for name, score in best.items()
+    ]
+
+
+def _again(beside: Beside) -> dict[str, Any] | None:
+    if not beside.cells:
+        return None
+    deployments = list(dict.fromkeys(deployment for deployment, _ in beside.cells))
+    place_of = {deployment: at for at, deployment in enumerate(deployments)}
+    return {
+        "folder": beside.folder,
+        "command": beside.command,
+        "deployments": deployments,
+        "deployment": [place_of[deployment] for deployment, _ in beside.cells],
+        "cell": [cell for _, cell in beside.cells],
+    }
