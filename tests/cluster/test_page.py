@@ -3,19 +3,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import signal
 import subprocess
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 import yaml
 
 from tests.cluster import local
+from tests.cluster.local.prometheus import ADDRESS
 from tests.cluster.reports import check_results
 from tests.cluster.sweeps import LONGEST
 from tests.support.workflow import ROOT, wait_until
@@ -27,7 +31,10 @@ BLOCKS = {
 }
 """What is to be typed, by the headings of the page."""
 AS_THE_CHECKOUT = """
-mount --bind "$CHECKOUT/.venv" "$COPY/.venv" && mount --bind "$COPY" "$CHECKOUT" && cd "$CHECKOUT" && exec "$@"
+mount --bind "$CHECKOUT/.venv" "$COPY/.venv"
+mount --rbind "$COPY" "$CHECKOUT"
+cd "$CHECKOUT"
+exec "$@"
 """
 """Where a `.venv` says that it is there is the copy, for a command and in a mount namespace of its own."""
 FEWER = {"cores": [0.5], "streams": [1, 4]}
@@ -68,6 +75,17 @@ class Clone:
 
     def shown(self, output: str) -> str:
         return self.file(output).read_text()
+
+
+def asked(query: str) -> dict[str, float]:
+    """What Prometheus answers, by its labels."""
+    url = f"http://{ADDRESS}/api/v1/query?{urlencode({'query': query})}"
+    with urllib.request.urlopen(url, timeout=LONGEST) as answer:
+        found = json.load(answer)["data"]["result"]
+    return {
+        " ".join(f"{name}={value}" for name, value in sorted(each["metric"].items())): float(each["value"][1])
+        for each in found
+    }
 
 
 def _end(typed: subprocess.Popen[bytes]) -> None:
@@ -115,12 +133,28 @@ def test_the_cluster_says_first_which_go_it_needs_and_which_is_there(clone: Clon
     )
 
 
-def test_the_page_ends_in_a_surface(clone: Clone, tmp_path: Path) -> None:
-    (sweep,), (question,) = BLOCKS["The sweep"], BLOCKS["The surface"]
-    shown = clone.type(sweep + question, "sweep")
+def test_the_page_ends_in_a_surface_and_a_prometheus_has_seen_it(clone: Clone, tmp_path: Path) -> None:
+    (sweep,), (watch, ask), (question,) = (
+        BLOCKS[each] for each in ("The sweep", "While it runs", "The surface")
+    )
+    with clone.terminal(watch, "prometheus") as prometheus:
+        try:
+            wait_until(
+                lambda: ADDRESS in clone.shown("prometheus") or prometheus.poll() is not None, "it answers"
+            )
+            shown = clone.type(sweep + question + ask, "sweep")
+            ended = sum(asked("last_over_time(tpcsweep_transfers_total[1h])").values())
+            cells = asked("count by (streams, rtt) (count_over_time(tpcsweep_cell_info[1h]))")
+        finally:
+            _end(prometheus)
     table = re.findall(r"^(\d+) +(\d\.\d+)$", shown, re.MULTILINE)  # what the question prints: streams, rate
     assert [streams for streams, _ in table] == ["1", "4"], shown
     assert all(0 < float(rate) < 1.2 * local.RATE for _, rate in table), shown
+    (most,) = re.findall(r"^\{\} => (\S+) @", shown, re.MULTILINE)
+    assert 0 < float(most) < 1.5e9 * local.RATE, shown  # scrapes are late where the machine is busy
+    assert ended > 0
+    assert cells.keys() <= {f"rtt={rtt} streams={streams}" for rtt in (0, 20) for streams in (1, 4)}
+    assert cells
     results = clone.folder / "results/local@local"
     check_results(results, 4, tmp_path)
     assert (results / "figures/throughput_heatmap.png").stat().st_size

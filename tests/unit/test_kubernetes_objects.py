@@ -125,6 +125,23 @@ def test_pods_of_a_deployment_talk_to_each_other_by_their_servers_ports_and_to_n
     assert container(pod(settings()), "servers")["ports"] == listed
 
 
+def test_metrics_are_for_everybody_where_the_testbed_says_so_and_for_nobody_else() -> None:
+    plain, asked = client_pod(settings()), client_pod(settings(metrics=True))
+    marks = {"prometheus.io/scrape": "true", "prometheus.io/port": "8445", "prometheus.io/path": "/metrics"}
+    assert not marks.keys() & plain["metadata"]["annotations"].keys()
+    assert asked["metadata"]["annotations"].items() >= marks.items()
+    assert "metrics" not in container(plain, "hub")["command"]
+    assert container(asked, "hub")["command"][-1] == "metrics"
+    own = client_pod(settings(metrics=True, client={"annotations": {"prometheus.io/scrape": "false"}}))
+    assert own["metadata"]["annotations"]["prometheus.io/scrape"] == "false"
+    shut, let = (
+        ApiClient().sanitize_for_serialization(objects.network_policy(NAMING, OWNER, metrics=metrics))["spec"]
+        for metrics in (False, True)
+    )
+    shut["ingress"].append({"ports": [{"port": 8445, "protocol": "TCP"}]})
+    assert let == shut
+
+
 def test_no_pod_asks_a_name_server() -> None:
     made = ApiClient().sanitize_for_serialization(objects.job(NAMING, settings(), 1))
     for spec in (made["spec"]["template"]["spec"], pod(settings())["spec"]):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a cluster of this machine needs is said before anything is set up, by programs in place of Go and of the user."""
+"""What a cluster of this machine needs is said before anything is set up: by programs in place of Go and of `id`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from tests.support.workflow import ROOT
 
 NEEDS = ROOT / "tests/cluster/local/needs.sh"
 MODULE = (NEEDS.parent / "go/go.mod").read_text()
-WANTED = f"cluster: Kubernetes {MODULE.split('k8s.io/kubernetes ')[1].split()[0]} is compiled by Go 1.24 or later"
+WANTED = (
+    f"cluster: Kubernetes {MODULE.split('k8s.io/kubernetes ')[1].split()[0]} is compiled by Go 1.24 or later"
+)
 
 
 def asked(machine: Path, go: str | None, user: int = 0) -> subprocess.CompletedProcess[str]:

@@ -46,9 +46,6 @@ GONE = 12
 EVICT = 5
 """Seconds after which the pods of such a node are evicted."""
 
-CONGESTION_CONTROL = "cubic"
-"""Of pods that ask for no other."""
-
 GROUP = 5
 """As many nodes that are played have the same label `group`."""
 
@@ -284,9 +281,7 @@ def network(node: Node, mtu: int) -> dict[str, Any]:
         "ipam": addresses,
     }
     ports = {"type": "portmap", "capabilities": {"portMappings": True}}
-    # Else pods have this machine's own, and no testbed's file would fit all machines. What a pod asks for itself wins.
-    control = {"type": "tuning", "sysctl": {"net.ipv4.tcp_congestion_control": CONGESTION_CONTROL}}
-    return {"cniVersion": "0.4.0", "name": "pods", "plugins": [bridge, ports, control]}
+    return {"cniVersion": "0.4.0", "name": "pods", "plugins": [bridge, ports]}
 
 
 def kubelet(node: Node, group: str) -> dict[str, Any]:

@@ -202,6 +202,11 @@ class Kubernetes(Settings):
     client_memory: Annotated[int, bounds.CLIENT_MEMORY] = Field(
         default=2 * 2**30, description="memory of the client pod"
     )
+    metrics: bool = Field(
+        default=False,
+        strict=True,
+        description="everybody may ask the client pod for metrics of the cell that runs (Prometheus)",
+    )
     start_time: Annotated[float, bounds.START_TIME] = Field(
         default=300.0, description="longest time from creating pods to their running, pulling images included"
     )

@@ -74,7 +74,7 @@ class Pods:
         )
         place.held.go_with(self._owner)
         self.watch = PodWatch(self._cluster, self._naming)
-        bodies: list[Any] = [objects.network_policy(self._naming, self._owner)]
+        bodies: list[Any] = [objects.network_policy(self._naming, self._owner, metrics=settings.metrics)]
         for side, placed in self._placed.items():
             bodies += [
                 objects.server_pod(

@@ -222,6 +222,8 @@ class Site:
     rtt_idle: float
     bandwidth_found: float | None
     path_slow: bool
+    whose: Mapping[str, str] | None = None
+    """What metrics are labelled with; None where nobody may ask for any."""
     folders: tuple[str, str] = (str(FOLDER), str(FOLDER))
 
     @property

@@ -20,6 +20,8 @@ from kubernetes.client import V1Pod, VersionApi
 from tpcsweep.broken import BROKEN, BrokenError, FaultError
 from tpcsweep.client.handle import ClientError
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair, Placement
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.sweep import path_text
 from tpcsweep.linux import signals
 from tpcsweep.measure import cell
 from tpcsweep.paths import Path, PathError
@@ -96,7 +98,7 @@ def deployed(settings: Kubernetes, request: Request) -> Iterator[Site]:
             raise
 
 
-def measure(site: Site, *asked: Any) -> dict[str, Any]:
+def measure(site: Site, wanted: Parameters, *asked: Any) -> dict[str, Any]:
     """Measure a cell as `measure.cell.measure` does, unless the cluster takes away what it is measured on.
 
     An eviction or a node that is gone says nothing of a cell, which then has not failed: it is yet to be measured.
@@ -105,7 +107,11 @@ def measure(site: Site, *asked: Any) -> dict[str, Any]:
         FaultError: What the cluster has taken away in the midst of the cell.
         BrokenError: Where the deployment was broken before anything was measured.
     """
-    result = cell.measure(site, *asked)
+    if site.whose is not None:
+        parameters = {name: path_text(value) for name, value in wanted.model_dump().items()}
+        told = {"deployment": site.provenance["deployment"], **parameters}
+        site.session.ask("cell", whose=site.whose, cell=told)
+    result = cell.measure(site, wanted, *asked)
     if BROKEN in result["flags"] and site.inbox.taken_away():
         raise FaultError(result["message"])
     return result
@@ -322,6 +328,7 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
         rtt_idle=measured.rtt.median,
         bandwidth_found=measured.bandwidth,
         path_slow=measured.slow,
+        whose={"sweep": request.sweep, "testbed": request.testbed} if settings.metrics else None,
     )
     site.ready()
     inbox.check()
