@@ -26,7 +26,7 @@ from tests.cluster.local import ClusterError
 
 ADDRESS = "127.0.0.1:19090"
 """Where it answers: Debian's own service would have 9090."""
-INTERVAL = "1s"
+INTERVAL = "2s"
 """Between scrapes: a cell takes seconds."""
 POLL = 0.5
 TARGETS = "targets.json"
