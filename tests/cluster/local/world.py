@@ -118,7 +118,7 @@ class World:
             commands.run(["ip", "netns", "add", node.name])
             commands.batch(["ip", "-n", node.name], ["link set lo up"])
             commands.run([*inside(node), "sysctl", "-qw", "net.ipv4.ip_forward=1"])
-            path = paths.Path(rtt=node.rtt, bandwidth=node.bandwidth, mtu=self.settings.mtu)
+            path = self.settings.path(node)
             ends = (HUB, f"{node.gateway}/30"), (node.name, f"{node.address}/30")
             self.links.append(paths.connect(path, *ends, commands, STATE))
             link, name = paths.INTERFACE, f"to-{node.name}"
