@@ -100,6 +100,7 @@ class Settings:
     nodes: list[Node] = field(default_factory=list)
     images: str = ""  # the folder with them unpacked
     programs: str = ""
+    multus: str = ""  # the folder with it, where pods can be attached to networks
     mtu: int = 9000
     port: int = 0
 
