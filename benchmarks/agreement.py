@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 from tpcsweep.comparing.comparison import compare
 from tpcsweep.configuration.sides import shown
