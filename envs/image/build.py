@@ -6,7 +6,7 @@
 Debian packages come by mmdebstrap, Python packages by pip, releases of XRootD beside Debian's from the cache that
 sweeps on this machine take theirs from; the result is an archive in OCI layout, as
 `ctr images import` takes it. The layers that take long to make are kept in a cache, by the hash of what they
-are made of; the last ones, with this repository in them, are made each time. What is unpacked lies in memory, in
+are made of; the last ones, such as that with this repository, are made each time. What is unpacked lies in memory, in
 a mount namespace of its own: it is gone with its processes, however those end.
 
 One line is printed: the name and the digest of the manifest, which says what is in the image to the byte.
@@ -36,8 +36,7 @@ from typing import IO, Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-PACKAGE = ROOT / "workflow/tpcsweep"
-sys.path.insert(0, str(PACKAGE.parent))
+sys.path.insert(0, str(ROOT / "workflow"))
 from tpcsweep.files import replacing  # noqa: E402 — not installed for Debian's Python
 from tpcsweep.xrootd.obtaining import obtain  # noqa: E402
 from tpcsweep.xrootd.releases import IN_IMAGE, LOADER, RECORD, SYSTEM, Release, ReleaseError  # noqa: E402
@@ -55,7 +54,6 @@ USER = 10940
 WORK = "/media"
 """Where the private mount namespaces have their memory: empty on every Debian, and reachable for apt's user."""
 LAYER = "application/vnd.oci.image.layer.v1.tar"
-SITE_PACKAGES = "usr/lib/python3/dist-packages"
 HOME = "opt/tpcsweep"
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 PROGRAMS = {
@@ -191,7 +189,7 @@ def build(out: Path, target: str, name: str, releases: Iterable[str] = ()) -> st
         layers.append(_venv_layer(*layers))
     layers += [_release_layer(*release) for release in sorted(beside.items())]
     debian = layers[0]
-    layers.append(_layer(package_files(debian), "tpcsweep for Debian's Python", "dev"))
+    layers.append(_layer({}, "where devices are mounted", "dev"))
     if target == "workflow":
         layers.append(_layer(repository_files(debian), "the repository"))
         environment |= WORKFLOW_ENVIRONMENT | {"TPCSWEEP_COMMIT": _commit()}
@@ -317,16 +315,6 @@ def _architecture() -> str:
 
 
 # Layers that are made each time
-
-
-def package_files(debian: Layer) -> dict[str, File]:
-    """The package for Debian's Python, with byte code: paths inside the image, and what is there."""
-    files = {
-        f"{SITE_PACKAGES}/tpcsweep/{path.relative_to(PACKAGE)}": File(path.read_bytes())
-        for path in PACKAGE.rglob("*")
-        if path.suffix in (".py", ".c") or path.name == "py.typed"
-    }
-    return files | byte_code(files, debian)
 
 
 def repository_files(debian: Layer) -> dict[str, File]:

@@ -158,10 +158,16 @@ def space(kubeconfig: Path, name: str, security: str = "restricted") -> Iterator
 
 
 @contextlib.contextmanager
-def account(kubeconfig: Path, name: str, folder: Path) -> Iterator[Space]:
-    """A namespace with the shipped Role and its account; sweeps have a token of that and no other credentials."""
+def account(kubeconfig: Path, name: str, folder: Path, built_in: str = "") -> Iterator[Space]:
+    """A namespace with the shipped Role and its account; sweeps have a token of that and no other credentials.
+
+    Instead of that Role the account may have one that is `built_in`.
+    """
     with space(kubeconfig, name) as made:
-        utils.create_from_yaml(made.api, str(RIGHTS), namespace=name)
+        if built_in:
+            bind(made, built_in)
+        else:
+            utils.create_from_yaml(made.api, str(RIGHTS), namespace=name)
         asked = client.V1TokenRequestSpec(audiences=[], expiration_seconds=DAY)
         token = made.core.create_namespaced_service_account_token(
             ACCOUNT, name, client.AuthenticationV1TokenRequest(spec=asked)
@@ -173,3 +179,15 @@ def account(kubeconfig: Path, name: str, folder: Path) -> Iterator[Space]:
         file = folder / "account.kubeconfig"
         file.write_text(yaml.safe_dump(content))
         yield Space(name, file, made.core, made.api)
+
+
+def bind(made: Space, role: str) -> None:
+    """Make an account of the same name as the shipped one that has a ClusterRole in its namespace, and nothing else."""
+    meta = client.V1ObjectMeta(name=ACCOUNT)
+    made.core.create_namespaced_service_account(made.name, client.V1ServiceAccount(metadata=meta))
+    bound = client.V1RoleBinding(
+        metadata=meta,
+        role_ref=client.V1RoleRef(api_group="rbac.authorization.k8s.io", kind="ClusterRole", name=role),
+        subjects=[client.RbacV1Subject(kind="ServiceAccount", name=ACCOUNT, namespace=made.name)],
+    )
+    client.RbacAuthorizationV1Api(made.api).create_namespaced_role_binding(made.name, bound)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import datetime
+import itertools
 import json
 import os
 import secrets
@@ -35,6 +36,7 @@ from tests.cluster import local
 from tests.cluster.relay import Relay
 
 ROOT = Path(__file__).parents[2]
+PARTS_OF_RULES = ("apiGroups", "resources", "verbs")
 LONG = 60.0
 """Seconds for what takes a moment, on a machine that has much else to do."""
 
@@ -244,6 +246,26 @@ def test_missing_rights(
 
 
 # Calling it
+
+
+def test_the_shipped_rights_are_within_the_built_in_role_edit(control_plane: local.Cluster) -> None:
+    def rights(rules: list[dict[str, Any]]) -> set[tuple[str, str, str]]:
+        return {
+            right
+            for rule in rules
+            for right in itertools.product(*(rule.get(part, []) for part in PARTS_OF_RULES))
+        }
+
+    documents = yaml.safe_load_all((ROOT / "config/kubernetes/rbac.yaml").read_text())
+    shipped = rights([rule for document in documents for rule in document.get("rules", [])])
+
+    def lacking() -> set[tuple[str, str, str]]:
+        return shipped - rights(
+            json.loads(control_plane.kubectl("get", "clusterrole", "edit", "-o", "json"))["rules"]
+        )
+
+    assert shipped
+    until(lambda: not lacking())  # a controller puts it together from others
 
 
 def test_quota(cluster: Cluster) -> None:

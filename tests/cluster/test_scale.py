@@ -26,6 +26,7 @@ from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.linux import signals
 from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.kubernetes import api, leases, state, testbed, watch
+from tpcsweep.testbeds.kubernetes.api import ClusterError
 from tpcsweep.testbeds.kubernetes.metadata import DEPLOYMENT, SELECTOR, SIDE, Naming, node_of
 from tpcsweep.testbeds.kubernetes.watch import PodError
 
@@ -108,12 +109,16 @@ class Deployment:
     seconds: dict[str, float] = field(default_factory=dict)
     identifier: str = ""
     sides: dict[str, str] = field(default_factory=dict)
-    """Labels of the nodes of both sides."""
+    """Labels of the nodes of both sides, where pairs are groups of nodes."""
+    among: int = 0
+    """How many pairs there were to choose from."""
 
     def run(self, up: Callable[[], None] = lambda: None) -> None:
         """Deploy, call `up`, and tear down, as a sweep does."""
         wanted = DeploymentParameters(rtt=20, origins=1 + (self.number % 10 == 0))
-        request = Request("a sweep", f"n={self.number}", wanted, [], 60, self.folder, self.stages.append)
+        request = Request(
+            "a sweep", f"n={self.number}", wanted, [], 60, self.folder, self.stages.append, turn=self.number
+        )
         began = time.monotonic()
         with testbed.placed(self.settings, request) as place:
 
@@ -123,10 +128,12 @@ class Deployment:
 
             saw("placed")
             self.identifier = place.naming.identifier
-            self.sides = {
-                "src": place.pair.source.node_selector["group"],
-                "dst": place.pair.destination.node_selector["group"],
-            }
+            self.among = place.among
+            if self.settings.paths.pairs != "all":
+                self.sides = {
+                    "src": place.pair.source.node_selector["group"],
+                    "dst": place.pair.destination.node_selector["group"],
+                }
             with testbed.running(place, self.settings, request) as pods:
                 with pods.poked():
                     saw("running")
@@ -186,6 +193,44 @@ def test_more_at_a_time_than_there_is_room_for(own: Space, tmp_path: Path) -> No
     assert own.left() == {}
     for one in everybody:
         check_modesty(one, alone)
+
+
+def test_all_nodes_make_pairs_and_each_deployment_gets_one_of_its_own(
+    nodes: local.Cluster, own: Space, tmp_path: Path
+) -> None:
+    """As many deployments at a time as there is room for with PAIRS of explicit groups, on pairs of all nodes."""
+    content = (ROOT / "config/kubernetes/nodes.yaml").read_text()
+    allowed = tmp_path / "nodes.yaml"
+    allowed.write_text(content.replace("namespace: NAMESPACE", f"namespace: {own.name}"))
+    every = {"node_selector": {"type": "kwok"}}
+    each = {"rtt": 20, "source": every, "destination": every}
+    found = settings(own, paths={"kind": "nodes", "pairs": "all", "each": each})
+    with pytest.raises(ClusterError, match=r"config/kubernetes/nodes\.yaml gives the right"):
+        Deployment(found, 0, tmp_path).run()
+    nodes.kubectl("apply", "-f", str(allowed))
+    everybody = [Deployment(found, number, tmp_path) for number in range(OWNERS)]
+    full, leave = threading.Barrier(OWNERS + 1, timeout=LONGEST), threading.Event()
+
+    def stay() -> None:
+        full.wait()
+        assert leave.wait(LONGEST)
+
+    with ThreadPoolExecutor(OWNERS) as pool, contextlib.ExitStack() as undo:
+        undo.callback(leave.set)
+        all_up = [pool.submit(one.run, stay) for one in everybody]
+        with contextlib.suppress(threading.BrokenBarrierError):
+            full.wait()
+        assert [repr(error) for error in raised(all_up)] == []
+        pods = own.core.list_namespaced_pod(own.name, label_selector=SELECTOR).items
+        on: dict[str, set[str]] = {}
+        for pod in pods:
+            on.setdefault(node_of(pod), set()).add(pod.metadata.labels[DEPLOYMENT])
+        assert [node for node, of in on.items() if len(of) > 1] == []
+        assert len(on) == 2 * OWNERS  # with its client beside the source each has two
+        leave.set()
+    assert [repr(error) for error in raised(all_up)] == []
+    assert {one.among for one in everybody} == {NODES // 2}
+    assert own.left() == {}
 
 
 def test_a_node_that_two_users_call_by_two_names_has_one_deployment_at_a_time(

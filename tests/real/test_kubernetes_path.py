@@ -11,6 +11,7 @@ import pytest
 from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.paths import Path, PathError
 from tpcsweep.testbeds.kubernetes import verify as module
+from tpcsweep.testbeds.kubernetes.pod.places import Beside
 from tpcsweep.testbeds.kubernetes.verify import Measured, verify
 
 from tests.support.agents import TCP_BUFFER, played
@@ -77,5 +78,6 @@ def test_a_path_is_left_empty(tmp_path: File) -> None:
     wanted = DeploymentParameters(rtt=20, bandwidth=0.05)
     with played(path, tmp_path) as (session, ends, _), module.probed(session, ends):  # type: ignore[arg-type]
         module._rate(session, wanted, ends, 20.0)  # type: ignore[arg-type]
-        [(found, _mtu)] = session.tell(["src1"], "round_trips", address=ends[0][1].address, count=5).values()
+        there = {"address": ends[0][1].address, "port": Beside().probe}
+        [(found, _mtu)] = session.tell(["src1"], "round_trips", **there, count=5).values()
         assert min(found) < 21

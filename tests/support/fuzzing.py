@@ -22,12 +22,14 @@ from hypothesis import strategies as st
 from kubernetes.client import ApiClient
 from tpcsweep.configuration import bounds, checks, units
 from tpcsweep.configuration.imports import Axis, Column, Import
-from tpcsweep.configuration.kubernetes import Kubernetes, Pair, Paths, Placement
+from tpcsweep.configuration.kubernetes import Kubernetes, Pair, Paths
 from tpcsweep.configuration.loading import Configuration, Run, load, wanted
 from tpcsweep.configuration.parameters import Parameters, quantity
 from tpcsweep.configuration.physics import Estimate, Physics
+from tpcsweep.configuration.placements import Redirector, Side, spots
 from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.configuration.question import Question
+from tpcsweep.configuration.resources import Resources
 from tpcsweep.configuration.sides import DATASET, side
 from tpcsweep.configuration.sweep import Measurement, Sweep
 from tpcsweep.configuration.testbeds import Netns, Simulation
@@ -37,6 +39,7 @@ from tpcsweep.paths import plan as paths
 from tpcsweep.planning.plan import asked
 from tpcsweep.testbeds.kubernetes import objects
 from tpcsweep.testbeds.kubernetes.metadata import Naming
+from tpcsweep.testbeds.kubernetes.pod import places
 from tpcsweep.testbeds.kubernetes.pod.network import commands, share
 from tpcsweep.testbeds.netns import limits as netns
 from tpcsweep.testbeds.netns import topology
@@ -131,7 +134,9 @@ _MODELS = (
     Kubernetes,
     Paths,
     Pair,
-    Placement,
+    Side,
+    Redirector,
+    Resources,
     Simulation,
 )
 KEYS = sorted(
@@ -482,17 +487,25 @@ def _on_kubernetes(configuration: Configuration, parameters: Parameters) -> None
     if unfit := list(objects.unfit(settings)):
         raise ConfigurationError([replace(problem, file=configuration.testbed_file) for problem in unfit])
     naming = Naming("abc123", configuration.name, "x")
-    owner = objects.job(naming, settings, settings.start_time + configuration.sweep.measurement.bounds[1])
+    deadline = settings.start_time + configuration.sweep.measurement.bounds[1]
+    owner = objects.client_job(naming, settings, deadline)
     made = [owner]
     for name in ("src", "dst"):
         addresses = [str(ip_address("10.0.0.2") + number) for number in range(parameters.origins)]
-        redirector, origins = xrootd.side(name, "10.0.0.1", addresses, Path("/f"), Path("/r"))
+        pair = settings.serving(parameters)[0]
+        placed = spots(
+            pair.source if name == "src" else pair.destination,
+            parameters.origins,
+            host_network=settings.host_network,
+        )
+        ports = [places.block(spot.port) for spot in placed]
+        redirector, origins = xrootd.side(name, "10.0.0.1", addresses, Path("/f"), Path("/r"), ports)
         servers = [*([redirector] if redirector else []), *origins]
-        pairs = [pair for pair in settings.paths.pairs if pair.rtt in (None, parameters.rtt)]
-        placed = pairs[0].source if name == "src" else pairs[0].destination
         made += [
-            objects.server_pod(naming, settings, placed, server, number, parameters, owner)
-            for number, server in enumerate(servers)
+            objects.server_job(
+                naming, settings, spot, server, parameters, parameters.streams, owner, deadline
+            )
+            for spot, server in zip(placed, servers, strict=True)
         ]
     assert ApiClient().sanitize_for_serialization(made)
     if settings.paths.kind == "netem":

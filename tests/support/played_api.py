@@ -21,7 +21,7 @@ from kubernetes.client import Configuration
 from tpcsweep.testbeds.kubernetes.api import Cluster
 
 REASONS = {403: "Forbidden", 404: "NotFound", 409: "Conflict"}
-COLLECTIONS = {"configmaps", "jobs", "leases", "networkpolicies", "pods", "secrets"}
+COLLECTIONS = {"configmaps", "jobs", "leases", "networkpolicies", "nodes", "pods", "secrets"}
 GROUPS = {"leases": "apis/coordination.k8s.io/v1", "jobs": "apis/batch/v1"}
 NAMESPACE = "default"
 
@@ -187,6 +187,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _path(kind: str, name: str) -> str:
+    if kind == "nodes":
+        return f"/api/v1/nodes/{name}"
     return f"/{GROUPS.get(kind, 'api/v1')}/namespaces/{NAMESPACE}/{kind}/{name}"
 
 

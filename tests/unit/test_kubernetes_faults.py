@@ -270,25 +270,30 @@ def test_progress_names_the_last_warning() -> None:
     )
 
 
+def job(**status: Any) -> V1Job:
+    return V1Job.from_dict({"metadata": {"name": "tpc-0a1b2c"}, "status": status})
+
+
 def test_jobs() -> None:
-    deadline = V1Job.from_dict(
-        {
-            "status": {
-                "conditions": [condition("Failed", "True", "DeadlineExceeded", "Job was active too long")]
-            }
-        }
-    )
-    fault = diagnose_job("tpc-0a1b2c", deadline)
-    assert fault == Fault("client", "Job tpc-0a1b2c: DeadlineExceeded: Job was active too long", final=True)
+    over = condition("Failed", "True", "DeadlineExceeded", "Job was active too long")
+    text = "Job tpc-0a1b2c: DeadlineExceeded: Job was active too long"
+    assert diagnose_job(job(conditions=[over])) == Fault("tpc-0a1b2c", text, final=True)
     quota = [event("FailedCreate", 'Error creating: pods "x" is forbidden: exceeded quota: q')]
-    refused = diagnose_job("tpc-0a1b2c", V1Job.from_dict({"status": {}}), quota)
+    refused = diagnose_job(job(), quota)
     assert refused is not None
     assert refused.final
     assert "exceeded quota: q" in refused.text
-    assert diagnose_job("tpc-0a1b2c", V1Job.from_dict({"status": {"active": 1}}), quota) is None
-    passing = diagnose_job("tpc-0a1b2c", None, [event("FailedCreate", "Internal error occurred: webhook")])
+    assert diagnose_job(job(active=1), quota) is None
+    passing = diagnose_job(job(), [event("FailedCreate", "Internal error occurred: webhook")])
     assert passing is not None
     assert not passing.final
+
+
+def test_a_job_adds_nothing_to_how_its_pod_has_ended() -> None:
+    failed = condition(
+        "Failed", "True", "BackoffLimitExceeded", "Job has reached the specified backoff limit"
+    )
+    assert diagnose_job(job(failed=1, conditions=[failed])) is None
 
 
 @pytest.mark.parametrize(

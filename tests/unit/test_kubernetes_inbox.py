@@ -5,14 +5,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import socket
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tpcsweep.broken import BROKEN, FaultError
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.measure.readings import MOST
 from tpcsweep.testbeds.kubernetes import testbed
+from tpcsweep.testbeds.kubernetes.limits import CELL_MARGIN
 from tpcsweep.testbeds.kubernetes.pod.agent import telling_copies
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT, Hub
 from tpcsweep.testbeds.kubernetes.site import Inbox
@@ -91,11 +95,10 @@ def test_events_keep_their_order_though_a_file_takes_long_to_go(monkeypatch: pyt
     assert said[-1] == {"gone": CLIENT}
 
 
-def test_an_agent_tells_of_copies_as_their_server_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_tells_of_copies_as_their_server_does() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
         free.bind((monitoring.LOOPBACK, 0))
         port = free.getsockname()[1]
-    monkeypatch.setattr(monitoring, "MONITOR_PORT", port)
 
     async def told() -> list[bytes]:
         lines: list[bytes] = []
@@ -106,7 +109,7 @@ def test_an_agent_tells_of_copies_as_their_server_does(monkeypatch: pytest.Monke
                 lines.append(line)
                 heard.set()
 
-        with telling_copies(Writer()), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:  # type: ignore[arg-type]
+        with telling_copies(Writer(), port), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:  # type: ignore[arg-type]
             server.sendto(datagram(RECORD), (monitoring.LOOPBACK, port))
             await asyncio.wait_for(heard.wait(), 60)
         return lines
@@ -136,20 +139,35 @@ def test_what_the_cluster_takes_away_costs_no_cell(
     heard = Inbox(lambda: fault, lambda: own)
     if said:
         heard.hear(said)
-    site: Any = SimpleNamespace(inbox=heard)
+    site: Any = SimpleNamespace(inbox=heard, until=math.inf)
     broken = {"status": "failed", "message": "why", "flags": [BROKEN]}
     monkeypatch.setattr(testbed.cell, "measure", lambda *_: broken)
     if taken_away:
         with pytest.raises(FaultError, match="why"):
-            testbed.measure(site, "parameters")
+            testbed.measure(site, Parameters(), Measurement())
     else:
-        assert testbed.measure(site, "parameters") == broken
+        assert testbed.measure(site, Parameters(), Measurement()) == broken
 
 
 def test_a_cell_that_is_whole_is_kept_though_something_breaks_behind_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    site: Any = SimpleNamespace(inbox=Inbox(lambda: EVICTED, lambda: False))
+    site: Any = SimpleNamespace(inbox=Inbox(lambda: EVICTED, lambda: False), until=math.inf)
     whole = {"status": "ok", "message": "", "flags": ["wide_interval"]}
     monkeypatch.setattr(testbed.cell, "measure", lambda *_: whole)
-    assert testbed.measure(site) == whole
+    assert testbed.measure(site, Parameters(), Measurement()) == whole
+
+
+def test_a_cell_that_may_not_end_in_time_is_left_to_another_deployment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    how = Measurement()
+    needed = how.bounds[1] + CELL_MARGIN
+    whole = {"status": "ok", "message": "", "flags": []}
+    monkeypatch.setattr(testbed.cell, "measure", lambda *_: whole)
+    monkeypatch.setattr(testbed.time, "monotonic", lambda: 1000.0)
+    site: Any = SimpleNamespace(inbox=Inbox(lambda: None, lambda: False), until=1000.0 + needed)
+    assert testbed.measure(site, Parameters(), how) == whole
+    site.until -= 1.0
+    with pytest.raises(FaultError, match="time_limit of the testbed"):
+        testbed.measure(site, Parameters(), how)

@@ -58,6 +58,13 @@ def networks(*counts: int) -> dict[str, Any]:
     return NODES | {"paths": {"kind": "networks", "pairs": pairs}}
 
 
+TWO = NODES | {
+    "paths": {
+        "kind": "nodes",
+        "pairs": [{"rtt": 0}, {"rtt": 20, "bandwidth": "1 Gbit/s", "mtu": 1500}],
+    }
+}
+"""Two paths of different bandwidth and MTU."""
 Loaded = Callable[..., Configuration]
 
 
@@ -93,6 +100,16 @@ def test_the_limits_of_every_kind_are_there_and_need_no_client_of_a_cluster() ->
     code = "import importlib, sys\n"
     code += "".join(f"importlib.import_module('tpcsweep.testbeds.{kind}.limits').check\n" for kind in KINDS)
     subprocess.run([sys.executable, "-c", code + "assert 'kubernetes' not in sys.modules"], check=True)
+
+
+def test_the_time_that_pods_may_run_is_enough_for_a_cell(loaded: Loaded) -> None:
+    longest = {"measurement": {"min_time": "10 s", "max_time": "4 min"}}
+    assert check(loaded({}, NODES | {"time_limit": "10 min"}, **longest)) == []
+    [problem] = check(loaded({}, NODES | {"time_limit": "9 min"}, **longest))
+    assert str(problem) == (
+        f"{FILE}: time_limit: given 9 min, allowed: at least 10 min: "
+        "start_time, the longest cell of the sweep, and 1 min"
+    )
 
 
 # --- what a sweep gets that leaves parameters out
@@ -244,6 +261,35 @@ PATHS = f"the paths in {FILE}"
             f"{FILE} has 3 of the addresses that more than one origin need, one for the redirector and one for each "
             "of them",
         ),
+        (
+            {"rtt": 0, "bandwidth": [1, 10]},
+            TWO,
+            "bandwidth[0]: given 1 Gbit/s with rtt 0 ms, allowed: 10 Gbit/s, as paths of this rtt have it "
+            f"(paths.pairs in {FILE})",
+        ),
+        (
+            {"rtt": 20, "mtu": [1500, 8900]},
+            TWO,
+            "mtu[1]: given 8900 B with rtt 20 ms, bandwidth 1 Gbit/s, allowed: 1500 B, as such paths have it "
+            f"({FILE})",
+        ),
+        (
+            {"origins": 3},
+            NODES | {"paths": {"kind": "nodes", "pairs": [{"rtt": 0, "destination": {"origins": [{}, {}]}}]}},
+            f"origins: given 3 with rtt 0 ms, allowed: at most 2: paths.pairs[0].destination in {FILE} has 2 origins",
+        ),
+        (
+            {"origins": [1, 2], "cores": [8]},
+            NODES | {"qos": "burstable", "source": {"resources": {"requests": {"cpu": 5}}}},
+            "cores[0]: given 8 with origins 2, allowed: at least 10, as each origin has its part of them, and "
+            f"requests 5 (resources in {FILE})",
+        ),
+        (
+            {"file_size": "64 MiB", "source_content": "random"},
+            NODES | {"source": {"memory": "16 MiB"}},
+            "file_size: given 64 MiB with source_content random, allowed: at most 16 MiB "
+            f"(memory of a source in {FILE})",
+        ),
         ({"tool": "gfal"}, NODES, f"tool: given gfal, allowed: gfal2? one of {', '.join(TOOLS)}"),
         (
             {"tool": "davix-put", "copy_mode": "push"},
@@ -288,6 +334,10 @@ def test_what_a_testbed_cannot_do(
         ({"origins": 1}, networks(2)),
         ({"origins": [1, 50], "cores": [64]}, NODES),
         ({"xrootd": ["system", "5.9.9"]}, NODES | {"releases": ["5.9.9"]}),
+        ({"rtt": 20, "bandwidth": 1, "mtu": 1500}, TWO),
+        ({"rtt": 20}, TWO),
+        ({"rtt": 0}, TWO),
+        ({}, TWO),
     ],
 )
 def test_what_a_testbed_can_do(loaded: Loaded, parameters: dict[str, Any], testbed: dict[str, Any]) -> None:
@@ -373,6 +423,42 @@ OF_NODES = "as pods in the network of their nodes (host_network) cannot set thei
             ["paths.pairs[2]: given the same as pairs[0], allowed: each pair once"],
         ),
         (
+            {"paths": {"kind": "nodes", "pairs": "al"}},
+            ["paths.pairs: given 'al', allowed: all, or a list of pairs"],
+        ),
+        (
+            {"paths": {"kind": "nodes", "pairs": "all"}},
+            [
+                "paths.each: given nothing, allowed: what each pair has, such as "
+                "{rtt: 0 ms, source: {…}, destination: {…}}"
+            ],
+        ),
+        (
+            {
+                "paths": {
+                    "kind": "nodes",
+                    "pairs": "all",
+                    "each": {"source": {"affinity": {"nodeAffinity": {}}}},
+                }
+            },
+            [
+                "paths.each.source.affinity.nodeAffinity: given rules, "
+                "allowed: nothing: with pairs: all nodes are found by node_selector",
+                "paths.each.rtt: given nothing, allowed: the RTT of the path, which those of kind nodes need",
+            ],
+        ),
+        (
+            {"paths": {"kind": "nodes", "pairs": [{"rtt": 1}], "each": {"rtt": 1}}},
+            ["paths.each: given a pair, allowed: nothing without pairs: all"],
+        ),
+        (
+            {"paths": {"kind": "networks", "pairs": "all", "each": {"rtt": 1}}},
+            [
+                "paths.pairs: given all, "
+                "allowed: a list: paths of kind networks have addresses that are each pair's own"
+            ],
+        ),
+        (
             {"client": {"network": "wan"}},
             ["client.network: given 'wan', allowed: nothing: paths are of kind nodes"],
         ),
@@ -402,7 +488,10 @@ OF_NODES = "as pods in the network of their nodes (host_network) cannot set thei
         ),
         (
             with_pairs("nodes", {"rtt": 1, "sorce": {}}),
-            ["paths.pairs[0].sorce: given an unknown key, allowed: source? one of rtt, source, destination"],
+            [
+                "paths.pairs[0].sorce: given an unknown key, allowed: source? one of rtt, bandwidth, mtu, source, "
+                "destination, client"
+            ],
         ),
         ({"bandwidth": "1 ms"}, ["bandwidth: given '1 ms', allowed: "]),
         (

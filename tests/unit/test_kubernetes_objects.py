@@ -3,19 +3,27 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from kubernetes.client import ApiClient, V1Job, V1ObjectMeta
-from tpcsweep.configuration.kubernetes import Kubernetes, Placement
+from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.parameters import DeploymentParameters
+from tpcsweep.configuration.placements import Placement, spots
+from tpcsweep.configuration.resources import near
 from tpcsweep.paths import Path as NetworkPath
 from tpcsweep.testbeds.kubernetes import objects
 from tpcsweep.testbeds.kubernetes.api import ClusterError
 from tpcsweep.testbeds.kubernetes.metadata import Naming
+from tpcsweep.testbeds.kubernetes.pod import able, places
 from tpcsweep.testbeds.kubernetes.pod.network import commands, share
 from tpcsweep.testbeds.kubernetes.testbed import agreed, locks
 from tpcsweep.xrootd import servers as xrootd
@@ -41,12 +49,29 @@ def settings(**changes: Any) -> Kubernetes:
     return Kubernetes.model_validate(content)
 
 
-def pod(of: Kubernetes, origins: int = 2, **parameters: Any) -> dict[str, Any]:
-    wanted = DeploymentParameters(origins=origins, **parameters)
-    addresses = ["10.0.0.2", "10.0.0.3"][:origins]
-    _, servers = xrootd.side("src", "10.0.0.1", addresses, Path("/f"), Path("/r"))
-    made = objects.server_pod(NAMING, of, of.paths.pairs[0].source, servers[0], 1, wanted, OWNER)
-    return dict(ApiClient().sanitize_for_serialization(made))
+def pod(of: Kubernetes, origins: int = 2, **parameters: Any) -> Any:
+    """That of the first origin of a source side."""
+    return pods(of, 1, origins=origins, **parameters)[-origins]
+
+
+def pods(of: Kubernetes, streams: int, **parameters: Any) -> list[Any]:
+    """Those of a source side, the redirector's first where there is one."""
+    return [made["spec"]["template"] for made in made_of(of, streams, DeploymentParameters(**parameters))]
+
+
+def made_of(of: Kubernetes, streams: int, wanted: DeploymentParameters) -> list[Any]:
+    """The Jobs of the servers of a source side."""
+    spotted = spots(of.pairs[0].source, wanted.origins, host_network=of.host_network)
+    addresses = [f"10.0.0.{2 + number}" for number in range(wanted.origins)]
+    ports = [places.block(spot.port) for spot in spotted]
+    redirector, origins = xrootd.side("src", "10.0.0.1", addresses, Path("/f"), Path("/r"), ports)
+    servers = [*([redirector] if redirector else []), *origins]
+    return [
+        ApiClient().sanitize_for_serialization(
+            objects.server_job(NAMING, of, spot, server, wanted, streams, OWNER, 1234.5)
+        )
+        for spot, server in zip(spotted, servers, strict=True)
+    ]
 
 
 def container(made: dict[str, Any], name: str) -> dict[str, Any]:
@@ -63,8 +88,8 @@ def test_each_origin_gets_its_share_of_the_cores() -> None:
 
 def test_a_server_is_told_which_release_it_is() -> None:
     command = container(pod(settings(), xrootd="5.8.1"), "servers")["command"]
-    assert command[3:] == ["src1", "server", "5.8.1", "cmsd", "xrootd"]
-    assert container(pod(settings(), origins=1), "servers")["command"][5:] == ["system", "xrootd"]
+    assert command[3:] == ["src1", "server", "5.8.1", "1213", "cmsd", "xrootd"]
+    assert container(pod(settings(), origins=1), "servers")["command"][5:] == ["system", "1213", "xrootd"]
 
 
 def test_servers_of_different_images_are_no_deployment() -> None:
@@ -82,6 +107,70 @@ def test_burstable_pods_request_little_of_what_they_may_use() -> None:
     assert resources["requests"]["cpu"] == objects.SMALL_CPU
 
 
+def test_limits_are_within_a_fifth_of_requests_where_a_cluster_wants_that() -> None:
+    resources = container(pod(settings(qos="near"), cores=3), "servers")["resources"]
+    assert resources == {
+        "limits": {"cpu": "1.500", "memory": str(5 << 30)},
+        "requests": {"cpu": "1250m", "memory": "4473924267"},
+    }
+
+
+@given(st.integers(1, 10**6), st.integers(1, 2**50))
+def test_requests_are_the_least_from_which_limits_are_within_a_fifth(millicores: int, memory: int) -> None:
+    limits = {"cpu": f"{millicores}m", "memory": str(memory), "example.com/vf": "1"}
+    requests = near(limits)
+    assert requests["example.com/vf"] == "1"
+    for asked, most in ((int(requests["cpu"][:-1]), millicores), (int(requests["memory"]), memory)):
+        assert asked <= most <= 1.2 * asked
+        assert most > 1.2 * (asked - 1) * (1 - 1e-12)
+
+
+def test_servers_and_their_agents_have_the_image_of_a_site_and_the_client_has_ours() -> None:
+    of = settings(server_image="example/site:1")
+    assert {each["image"] for each in pod(of)["spec"]["containers"]} == {"example/site:1"}
+    assert {each["image"] for each in client_pod(of)["spec"]["containers"]} == {"example/tpcsweep:1"}
+
+
+def test_every_container_imports_what_runs_in_it_from_what_its_pod_brings() -> None:
+    for spec in (pod(settings())["spec"], client_pod(settings())["spec"]):
+        [volume] = [each for each in spec["volumes"] if each["name"] == "package"]
+        assert volume["configMap"]["name"] == "tpc-abc123-package"
+        for each in spec["containers"]:
+            [mount] = [mount for mount in each["volumeMounts"] if mount["name"] == "package"]
+            [variable] = each["env"]
+            assert (variable["name"], Path(variable["value"]).parent) == (
+                "PYTHONPATH",
+                Path(mount["mountPath"]),
+            )
+
+
+def test_a_trial_looks_at_each_image_once() -> None:
+    assert [(each.image, each.command[3:]) for each in objects.checks(settings())] == [
+        ("example/tpcsweep:1", ["xrootd", "cmsd", "ip"])
+    ]
+    emulated = settings(
+        server_image="example/site:1", paths={"kind": "netem", "pairs": [{}]}, releases=["5.8.1"]
+    )
+    assert [(each.image, each.command[3:]) for each in objects.checks(emulated)] == [
+        ("example/tpcsweep:1", []),
+        ("example/site:1", ["ip", "tc", "setpriv"]),
+    ]
+
+
+def test_an_image_that_lacks_something_says_so_whatever_its_python_is() -> None:
+    source = Path(able.__file__).read_text()
+    ast.parse(source, feature_version=(3, 6))
+    assert able.lacking(["sh"], (3, 11)) == []
+    assert able.lacking(["sh", "no-such-program"], (3, 6, 8)) == [
+        "Python 3.11 or later (it has 3.6)",
+        "no-such-program",
+    ]
+    ended = subprocess.run(
+        [sys.executable, "-c", source, "none"], capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (1, "the image lacks none\n")
+
+
 def test_pods_are_within_the_restricted_security_standard() -> None:
     made = pod(settings())
     assert made["spec"]["securityContext"]["runAsNonRoot"]
@@ -95,14 +184,13 @@ def test_pods_are_within_the_restricted_security_standard() -> None:
         assert each["resources"]["limits"]["memory"]
 
 
-def test_everything_is_labelled_and_owned_by_the_job() -> None:
+def test_everything_is_labelled_and_owned_by_the_clients_job() -> None:
     secret = objects.secret(NAMING, "client", {"user.pem": b"x"}, OWNER)
+    made = [make(NAMING, OWNER) for make in (objects.package, objects.network_policy)]
+    _, [server] = xrootd.side("src", "10.0.0.1", ["10.0.0.1"], Path("/f"), Path("/r"))
     bodies = [
-        pod(settings()),
-        *(
-            ApiClient().sanitize_for_serialization(body)
-            for body in (secret, objects.config_map(NAMING, {}, OWNER), objects.network_policy(NAMING, OWNER))
-        ),
+        made_of(settings(), server, 0, DeploymentParameters()),
+        *map(ApiClient().sanitize_for_serialization, [secret, objects.config_map(NAMING, {}, OWNER), *made]),
     ]
     for body in bodies:
         assert body["metadata"]["labels"]["tpcsweep/deployment"] == "abc123"
@@ -126,17 +214,23 @@ def test_pods_of_a_deployment_talk_to_each_other_by_their_servers_ports_and_to_n
 
 
 def test_no_pod_asks_a_name_server() -> None:
-    made = ApiClient().sanitize_for_serialization(objects.job(NAMING, settings(), 1))
+    made = ApiClient().sanitize_for_serialization(objects.client_job(NAMING, settings(), 1))
     for spec in (made["spec"]["template"]["spec"], pod(settings())["spec"]):
         assert spec["dnsPolicy"] == "None"
         assert spec["dnsConfig"] == {"nameservers": ["127.0.0.1"]}
 
 
-def test_the_job_ends_by_itself_and_is_not_repeated() -> None:
-    made = ApiClient().sanitize_for_serialization(objects.job(NAMING, settings(), 1234.5))
-    assert made["spec"]["activeDeadlineSeconds"] == 1234
-    assert made["spec"]["backoffLimit"] == 0
-    assert made["spec"]["ttlSecondsAfterFinished"] == objects.FINISHED_SECONDS
+def test_jobs_end_by_themselves_and_no_pod_has_a_successor() -> None:
+    client = ApiClient().sanitize_for_serialization(objects.client_job(NAMING, settings(), 1234.5))
+    _, [server] = xrootd.side("src", "10.0.0.1", ["10.0.0.1"], Path("/f"), Path("/r"))
+    of_server = made_of(settings(), server, 0, DeploymentParameters())
+    for made in (client, of_server):
+        assert made["spec"]["activeDeadlineSeconds"] == 1234
+        assert made["spec"]["backoffLimit"] == 0
+        assert made["spec"]["podReplacementPolicy"] == "Failed"
+        assert made["spec"]["template"]["spec"]["restartPolicy"] == "Never"
+    assert client["spec"]["ttlSecondsAfterFinished"] == objects.FINISHED_SECONDS
+    assert of_server["metadata"]["name"] == "tpc-abc123-src1"
 
 
 def test_buffers_are_set_where_pods_may_and_congestion_control_where_it_is_not_the_nodes_own() -> None:
@@ -161,7 +255,9 @@ def test_an_attached_network_is_named_with_its_address() -> None:
 
 
 def client_pod(of: Kubernetes) -> dict[str, Any]:
-    return dict(ApiClient().sanitize_for_serialization(objects.job(NAMING, of, 60))["spec"]["template"])
+    return dict(
+        ApiClient().sanitize_for_serialization(objects.client_job(NAMING, of, 60))["spec"]["template"]
+    )
 
 
 def test_no_node_has_pods_of_two_deployments_whatever_it_is_chosen_by() -> None:
@@ -200,18 +296,17 @@ def test_the_affinity_of_a_placement_is_kept() -> None:
 
 
 def test_redirectors_and_clients_have_the_annotations_and_devices_of_their_placements() -> None:
-    given = {"annotations": {"example.com/queue": "fast"}, "resources": {"example.com/vf": "1"}}
+    given = {
+        "annotations": {"example.com/queue": "fast"},
+        "resources": {"limits": {"example.com/vf": 1}},
+    }
     sides = [
         {"network": "wan", "addresses": [f"10.9.{side}.{host}/24" for host in (1, 2, 3)], **given}
         for side in range(3)
     ]
     pair = {"rtt": 60, "source": sides[0], "destination": sides[1]}
     of = settings(paths={"kind": "networks", "pairs": [pair]}, client=sides[2])
-    redirector, _ = xrootd.side("src", "10.9.0.1", ["10.9.0.2", "10.9.0.3"], Path("/f"), Path("/r"))
-    assert redirector is not None
-    wanted = DeploymentParameters(origins=2)
-    made = objects.server_pod(NAMING, of, of.paths.pairs[0].source, redirector, 0, wanted, OWNER)
-    server = dict(ApiClient().sanitize_for_serialization(made))
+    server = pods(of, 1, origins=2)[0]
     for each, name, address in (
         (server, "servers", "10.9.0.1/24"),
         (client_pod(of), "client", "10.9.2.1/24"),
@@ -263,3 +358,65 @@ def test_what_no_pod_can_have_is_said_with_its_key() -> None:
     )
     [problem] = objects.unfit(settings(client={"affinity": {"nodeAffinity": 5}}))
     assert str(problem).startswith("client.affinity.nodeAffinity")
+
+
+# --- what pods request and are limited to
+
+
+def resources(made: dict[str, Any], name: str) -> dict[str, Any]:
+    return dict(container(made, name)["resources"])
+
+
+def test_what_a_pair_says_of_pods_replaces_what_the_testbed_says() -> None:
+    far = {
+        "rtt": 20,
+        "source": {
+            "tolerations": [{"key": "mine", "operator": "Exists"}],
+            "redirector": {"resources": {"limits": {"cpu": 3}}, "annotations": {"of": "redirector"}},
+            "agent": {"limits": {"memory": "1Gi"}},
+            "memory": "8 GiB",
+        },
+        "client": {"resources": {"limits": {"cpu": 12}}},
+    }
+    of = settings(
+        qos="burstable",
+        source={
+            "annotations": {"of": "side"},
+            "tolerations": [{"key": "all", "operator": "Exists"}],
+            "resources": {"requests": {"cpu": "500m"}, "limits": {"memory": "16Gi", "example.com/vf": 1}},
+        },
+        client={"resources": {"requests": {"cpu": 1}}, "annotations": {"of": "client"}},
+        paths={"kind": "nodes", "pairs": [far]},
+    )
+    redirector, origin, _ = pods(of, 1, origins=2, cores=4)
+    assert resources(origin, "servers") == {
+        "limits": {"cpu": "2.000", "memory": "16Gi", "example.com/vf": "1"},
+        "requests": {"cpu": "500m", "memory": objects.SMALL_MEMORY, "example.com/vf": "1"},
+    }
+    limits = resources(redirector, "servers")["limits"]
+    assert limits == {"cpu": "3", "memory": "512Mi", "example.com/vf": "1"}
+    assert resources(origin, "agent")["limits"]["memory"] == "1Gi"
+    notes = [made["metadata"]["annotations"]["of"] for made in (redirector, origin)]
+    assert notes == ["redirector", "side"]
+    for made in (redirector, origin):
+        assert [each["key"] for each in made["spec"]["tolerations"]] == ["mine"]
+    sizes = {each["name"]: each.get("emptyDir", {}).get("sizeLimit") for each in origin["spec"]["volumes"]}
+    assert sizes["files"] == str(8 * 2**30)
+    made = client_pod(of.on(of.pairs[0]))
+    assert made["metadata"]["annotations"]["of"] == "client"
+    assert resources(made, "client")["limits"]["cpu"] == "12"
+    assert resources(made, "client")["requests"]["cpu"] == objects.SMALL_CPU  # the pair's resources, whole
+
+
+def test_servers_on_the_network_of_their_node_have_ports_of_their_own() -> None:
+    side = {"redirector": {"port": 8085}, "origins": [{}, {"address": "10.1.0.1", "port": 9000}, {}]}
+    paths = {"kind": "nodes", "pairs": [{"rtt": 1, "source": side}]}
+    of = settings(host_network=True, tcp_buffer="4 MiB", paths=paths)
+    made = pods(of, 1, origins=3)
+    listening = [[port["containerPort"] for port in container(pod, "servers")["ports"]] for pod in made]
+    assert [ports[0] for ports in listening] == [8085, 8080, 9000, 8090]
+    everything = [port for ports in listening for port in ports]
+    assert len(set(everything)) == len(everything)
+    assert container(made[2], "agent")["command"][-1] == "9000"
+    assert container(made[0], "servers")["command"][6] == "8086"
+    assert all(pod["spec"]["hostNetwork"] for pod in made)

@@ -9,7 +9,6 @@ import socket
 from collections.abc import AsyncIterator
 
 import pytest
-from tpcsweep.testbeds.kubernetes.pod import network, probes
 from tpcsweep.testbeds.kubernetes.pod.probes import Probes
 
 HOST = "127.0.0.1"
@@ -17,36 +16,32 @@ WORD = "0123456789abcdef" * 2
 
 
 @pytest.fixture
-def port(monkeypatch: pytest.MonkeyPatch) -> int:
+def port() -> int:
     """A free one, for all agents."""
     with socket.socket() as free:
         free.bind((HOST, 0))
-        number = int(free.getsockname()[1])
-    for module in (network, probes):
-        monkeypatch.setattr(module, "PROBE_PORT", number)
-    return number
+        return int(free.getsockname()[1])
 
 
 @contextlib.asynccontextmanager
-async def opened() -> AsyncIterator[Probes]:
+async def opened(port: int) -> AsyncIterator[Probes]:
     """An agent's probes, open."""
-    made = Probes()
+    made = Probes(port)
     await made.verbs["open_probes"](word=WORD)
     yield made
     await made.verbs["close_probes"]()
 
 
-@pytest.mark.usefixtures("port")
-def test_agents_that_were_told_the_word_look_at_a_path() -> None:
+def test_agents_that_were_told_the_word_look_at_a_path(port: int) -> None:
     async def look() -> None:
-        async with opened() as made:
-            rtts, mtu = await made.verbs["round_trips"](address=HOST, count=3)
+        async with opened(port) as made:
+            rtts, mtu = await made.verbs["round_trips"](address=HOST, port=port, count=3)
             assert len(rtts) == 3
             assert all(0 <= rtt < 1000 for rtt in rtts)
             assert mtu > 1000
-            poured = await made.verbs["pour"](address=HOST, connections=2, seconds=0.3)
+            poured = await made.verbs["pour"](address=HOST, port=port, connections=2, seconds=0.3)
             assert poured["looks"]
-            assert await made.verbs["emptied"](address=HOST, rtt=1e4, seconds=60.0)
+            assert await made.verbs["emptied"](address=HOST, port=port, rtt=1e4, seconds=60.0)
 
     asyncio.run(look())
 
@@ -54,7 +49,7 @@ def test_agents_that_were_told_the_word_look_at_a_path() -> None:
 @pytest.mark.parametrize("said", [b"x" * len(WORD), b"x" * 5000, WORD[:-1].encode() + b"x"])
 def test_who_does_not_know_the_word_is_cut_off(port: int, said: bytes) -> None:
     async def intrude() -> None:
-        async with opened():
+        async with opened(port):
             reader, writer = await asyncio.open_connection(HOST, port)
             writer.write(said)
             with contextlib.suppress(ConnectionResetError):
@@ -67,7 +62,7 @@ def test_who_does_not_know_the_word_is_cut_off(port: int, said: bytes) -> None:
 @pytest.mark.parametrize("pieces", [[WORD], [WORD[:7], WORD[7:]], [WORD, "more"], [""]])
 def test_who_knows_it_is_heard_to_the_end(port: int, pieces: list[str]) -> None:
     async def tell() -> None:
-        async with opened():
+        async with opened(port):
             reader, writer = await asyncio.open_connection(HOST, port)
             for piece in pieces:
                 writer.write(piece.encode())
@@ -90,7 +85,7 @@ def test_the_port_is_open_while_a_path_is_looked_at_and_no_longer(port: int) -> 
     async def before_and_after() -> None:
         with pytest.raises(ConnectionRefusedError):
             await connect()
-        async with opened():
+        async with opened(port):
             await connect()
         with pytest.raises(ConnectionRefusedError):
             await connect()

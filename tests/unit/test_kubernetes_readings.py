@@ -12,7 +12,8 @@ from tpcsweep.testbeds.kubernetes.pod.places import Sample
 from tpcsweep.testbeds.kubernetes.site import combine
 
 MACHINES = {"src1": "a", "dst1": "a", "client": "b"}
-PARTS = (["src1"], ["dst1"], MACHINES)
+NETWORKS = {"src1": "a", "dst1": "b"}
+PARTS = (["src1"], ["dst1"], MACHINES, NETWORKS)
 
 
 def counting(times: list[float], rate: float, connections: int = 0) -> list[list[float | None]]:
@@ -66,6 +67,22 @@ def test_pods_of_one_machine_count_it_once() -> None:
     last = combine(samples, *PARTS, 0.1)[-1]
     assert np.isclose(last.machine_busy, 2 * 0.2)  # a and b, not three pods
     assert np.isclose(last.machine_total, 4 * 0.2)
+
+
+def test_origins_of_one_network_count_its_interface_and_connections_once() -> None:
+    times = [0.0, 0.1, 0.2]
+    machines = {"src1": "a", "src2": "a", "dst1": "b", "dst2": "b", "client": "c"}
+    samples = {name: counting(times, 1.0, connections=2) for name in machines}
+    sides = ["src1", "src2"], ["dst1", "dst2"]
+    shared, apart = (
+        combine(samples, *sides, machines, networks, 0.1)[-1]
+        for networks in ({name: name[:3] for name in machines}, {name: name for name in machines})
+    )
+    for field in ("source_bytes", "wire_bytes", "connections", "busy"):
+        assert np.isclose(getattr(apart, field), 2 * getattr(shared, field)), field
+    assert np.isclose(shared.payload, 2 * 0.2)  # files are each origin's own
+    assert len(shared.source_cpu) == 2
+    assert shared.rtt_loaded == apart.rtt_loaded == 5.0
 
 
 def test_states_are_means_over_connections_and_nan_without_any() -> None:

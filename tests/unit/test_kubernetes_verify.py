@@ -266,7 +266,10 @@ class Played:
                 "mss": MSS,
                 "header": HEADER,
             },
-            "arriving": [[at - behind, *rest] for at, *rest in self._flow.counts],
+            "arriving": {
+                "counts": [[at - behind, *rest] for at, *rest in self._flow.counts],
+                "interface": to[0],
+            },
             "emptied": True,
         }
         return lambda: {name: answers[verb]}

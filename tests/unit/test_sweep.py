@@ -17,7 +17,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from tpcsweep.configuration.loading import Configuration, Run, wanted
-from tpcsweep.configuration.parameters import CELL, DEPLOYMENT, Parameters
+from tpcsweep.configuration.parameters import CELL, DEPLOYMENT, Parameters, Value
 from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.configuration.sweep import ONLY_DEPLOYMENT, Grid, Sweep, expand, expected_seconds
 from tpcsweep.configuration.testbeds import Netns
@@ -97,11 +97,14 @@ def test_excluded_cells_are_left_out_and_included_ones_added(
     assert Counter(tuple(c.axes[n] for n in names) for c in found.cells) == Counter(expected)
 
 
-@given(axes(), st.integers(1, 3), st.integers(0, 100))
+REPEAT = st.sampled_from(["cells", "deployments"])
+
+
+@given(axes(), st.integers(1, 3), st.integers(0, 100), REPEAT)
 def test_deployments_and_groups_partition_the_cells(
-    values: dict[str, Any], repetitions: int, seed: int
+    values: dict[str, Any], repetitions: int, seed: int, repeat: str
 ) -> None:
-    found = grid(values, repetitions=repetitions, seed=seed)
+    found = grid(values, repetitions=repetitions, seed=seed, repeat=repeat)
     held = [cell for cells in found.deployments.values() for cell in cells]
     assert Counter(held) == Counter(found.cells)
     for path, cells in found.deployments.items():
@@ -113,9 +116,9 @@ def test_deployments_and_groups_partition_the_cells(
     assert Counter(in_groups) == Counter(paths(found))
 
 
-@given(axes(), st.integers(1, 2))
-def test_paths_name_cells(values: dict[str, Any], repetitions: int) -> None:
-    found = grid(values, repetitions=repetitions)
+@given(axes(), st.integers(1, 2), REPEAT)
+def test_paths_name_cells(values: dict[str, Any], repetitions: int, repeat: str) -> None:
+    found = grid(values, repetitions=repetitions, repeat=repeat)
     assert len(set(paths(found))) == len(found.cells)
     assert len({path.casefold() for path in paths(found)}) == len(found.cells)
     for cell in found.cells:
@@ -123,7 +126,7 @@ def test_paths_name_cells(values: dict[str, Any], repetitions: int) -> None:
         assert "//" not in cell.path
         assert found.by_path[cell.path] is cell
         named = dict(part.split("=") for part in cell.path.split("/"))
-        only = {"deployment"} if cell.deployment.path == ONLY_DEPLOYMENT else set()
+        only = {"deployment"} if repeat == "deployments" or not cell.deployment.values else set()
         assert set(named) == {*values, "repetition"} | only
         assert list(named)[-1] == "repetition"
 
@@ -174,6 +177,30 @@ def test_the_order_does_not_depend_on_the_process() -> None:
         for seed in ("0", "1")
     }
     assert len(outputs) == 1
+
+
+@given(axes(), st.integers(1, 4), st.integers(0, 100))
+def test_repetitions_may_be_deployments_of_their_own(
+    values: dict[str, Any], repetitions: int, seed: int
+) -> None:
+    once = grid(values, repetitions=repetitions, seed=seed)
+    found = grid(values, repetitions=repetitions, seed=seed, repeat="deployments")
+    assert [cell.axes for cell in found.cells] == [cell.axes for cell in once.cells]
+    assert len(found.deployments) == repetitions * len(once.deployments)
+    assert all(len({cell.repetition for cell in cells}) == 1 for cells in found.deployments.values())
+    # Of as many places as there are repetitions each has one of its own; and all places are chosen alike.
+    assert sorted(found.turns.values()) == list(range(len(found.deployments)))
+    places: dict[tuple[Value, ...], list[int]] = {}
+    for path, cells in found.deployments.items():
+        places.setdefault(tuple(cells[0].deployment.values.values()), []).append(
+            found.turns[path] % repetitions
+        )
+    assert all(sorted(chosen) == list(range(repetitions)) for chosen in places.values())
+
+
+def test_the_seed_shuffles_the_turns() -> None:
+    orders = {tuple(grid({"rtt": list(range(1, 11))}, seed=seed).turns.items()) for seed in range(5)}
+    assert len(orders) == 5
 
 
 def test_the_seed_shuffles() -> None:

@@ -38,7 +38,7 @@ PAUSE = "localhost/pause:1"
 RELEASE = "5.8.1"
 """Of XRootD, beside Debian 12's own in the testbed's image: unpacked from Debian 13 in seconds."""
 KEPT = 4
-"""How many of each are kept, beside those in use: the testbed's image changes with every change of the package."""
+"""How many of each are kept, beside those in use."""
 
 VERSION = {"gitVersion": KUBERNETES, "gitMajor": "1", "gitMinor": "34", "gitTreeState": "clean"}
 LINK = " ".join(
@@ -145,9 +145,7 @@ def _image(out: Path, target: str, name: str, *more: str) -> None:
 
 
 def _site_inputs() -> list[Path]:
-    lists = [IMAGES / name for name in ("debian.txt", "dpkg.cfg", "finish.sh")]
-    package = sorted((ROOT / "workflow" / "tpcsweep").rglob("*"))
-    return lists + [path for path in package if path.is_file() and "__pycache__" not in path.parts]
+    return [IMAGES / name for name in ("debian.txt", "dpkg.cfg", "finish.sh")]
 
 
 def pack(out: Path, name: str, layer: bytes, config: dict[str, object]) -> None:
@@ -288,7 +286,8 @@ def cached(name: str, inputs: Iterable[Path], make: Callable[[Path], None], also
                 for old in made[:-KEPT]:
                     with contextlib.suppress(BlockingIOError):
                         os.close(hold(old, fcntl.LOCK_EX | fcntl.LOCK_NB))
-                        shutil.rmtree(old)
+                        # Out of its place first: half of it, left by one that is killed, would be taken for the whole.
+                        shutil.rmtree(old.rename(home / f"{name}.{old.name}"))
             finally:
                 shutil.rmtree(beside, ignore_errors=True)
     return target

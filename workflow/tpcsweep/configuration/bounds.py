@@ -63,6 +63,12 @@ EMULATED = Quantity(
 MEMORY = Quantity(SIZE, at_least=2**20, at_most=2**60, why="a small file; what sizes of 64 bits can say")
 CLIENT_CORES = Quantity(CORES, at_least=0.01, at_most=1024, why="what cgroups can give; more than a host has")
 CLIENT_MEMORY = Quantity(SIZE, at_least=2**28, at_most=2**44, why="the client alone; more than a host has")
+FIRST_PORT = Quantity(
+    COUNT,
+    at_least=1024,
+    at_most=32_763,
+    why="pods are not root; from 32768 on are the ports of connections that a node opens itself",
+)
 START_TIME = Quantity(
     DURATION,
     at_least=1,
@@ -71,6 +77,12 @@ START_TIME = Quantity(
 )
 ORPHAN_TIME = Quantity(
     DURATION, at_least=10, at_most=24 * HOUR, why="a slow API; what blocks a cluster's nodes"
+)
+TIME_LIMIT = Quantity(
+    DURATION,
+    at_least=300,
+    at_most=30 * 24 * HOUR,
+    why="a deployment comes up and measures a cell; no cluster's limit",
 )
 DRAWS = Quantity(COUNT, at_least=20, at_most=10_000, why="an interval; minutes of computing")
 

@@ -24,7 +24,9 @@ _DIMENSIONS = {
     "1": FRACTION,
 }
 """The dimension of a variable, by its unit in the dataset."""
-_DATASET = "status flags message started provenance provenance_record record repetition"
+_DATASET = (
+    "status flags message started provenance provenance_record record repetition source_node destination_node"
+)
 _GROUPS = "time origin transfer stream start end ok"
 _TAKEN = {*SUMMARY, *SAMPLES, *ORIGIN_SAMPLES, *_DATASET.split(), *_GROUPS.split()}
 _BOUNDS = ("throughput_low", "throughput_high")

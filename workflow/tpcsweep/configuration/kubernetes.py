@@ -6,17 +6,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import replace
-from ipaddress import ip_interface
-from typing import Annotated, Any, ClassVar, Literal
+from functools import cached_property
+from ipaddress import IPv4Interface
+from types import MappingProxyType
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from tpcsweep.configuration import bounds
-from tpcsweep.configuration.parameters import AnyText, Strict, Value, Word
-from tpcsweep.configuration.problems import Fault, fault, refuse
-from tpcsweep.configuration.settings import PathRule, Settings
+from tpcsweep.configuration.parameters import AnyText, DeploymentParameters, Strict, Value, Word, tag
+from tpcsweep.configuration.placements import Placement, Side, faults, needless, over, servers_of
+from tpcsweep.configuration.problems import LIST_TAG, VALUE_TAG, Fault, fault, refuse
+from tpcsweep.configuration.settings import Given, PathRule, Settings
 from tpcsweep.configuration.units import RATE, RTT, show
 from tpcsweep.paths.plan import LARGEST
 
@@ -33,17 +35,7 @@ def _image(text: str) -> str:
     return text
 
 
-def _address(text: str) -> str:
-    with suppress(ValueError):
-        if "/" in text:
-            ip_interface(text)
-            return text
-    raise fault("an address with prefix length, such as 10.1.0.1/24")
-
-
-Address = Annotated[AnyText, AfterValidator(_address)]
-"""An IP address with its prefix length."""
-
+_EMULATED = f"at most {show(LARGEST, RATE)}, what emulators of paths are asked for"
 Label = Annotated[AnyText, Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
 """A name as Kubernetes has it for namespaces (RFC 1123)."""
 Subdomain = Annotated[AnyText, Field(pattern=r"^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$")]
@@ -54,48 +46,33 @@ def _list(values: Iterable[str]) -> str:
     return ", ".join(values) or "nothing"
 
 
-class Placement(Strict):
-    """Where pods run, and what they need there: passed through to their specifications."""
-
-    node_selector: dict[str, str] = Field(default_factory=dict, description="labels that a node must have")
-    affinity: dict[str, Any] = Field(
-        default_factory=dict, description="affinity, as in a pod's specification"
-    )
-    tolerations: tuple[dict[str, Any], ...] = Field(
-        default=(), description="tolerations, as in a pod's specification"
-    )
-    annotations: dict[str, str] = Field(default_factory=dict, description="annotations of the pods")
-    resources: dict[str, str] = Field(
-        default_factory=dict, description="extended resources of each pod, such as those of SR-IOV devices"
-    )
-    network: AnyText | None = Field(
-        default=None, description="paths of kind networks: the network attachment (Multus)"
-    )
-    addresses: tuple[Address, ...] = Field(
-        default=(),
-        description="paths of kind networks: addresses with prefix length, of the redirector and of each origin",
-    )
-
-    def without_network(self, place: tuple[str | int, ...], why: str) -> Iterator[Fault]:
-        """Give faults where a network is given though there is none, which `why` says."""
-        if self.network is not None:
-            yield (*place, "network"), repr(self.network), f"nothing: {why}"
-        if self.addresses:
-            yield (*place, "addresses"), _list(self.addresses), f"nothing: {why}"
-
-
 class Pair(Strict):
     """A path: where the source is, where the destination is, and the RTT between them."""
 
     rtt: Annotated[float | None, replace(bounds.ROUND_TRIP, null="whatever is asked for")] = Field(
         default=None, description="RTT of the path; left out with netem, which makes any"
     )
-    source: Placement = Field(default_factory=Placement, description="pods of the source side")
-    destination: Placement = Field(default_factory=Placement, description="pods of the destination side")
+    bandwidth: Annotated[float | None, replace(bounds.BANDWIDTH, null="the testbed's")] = Field(
+        default=None, description="bandwidth of the path; null: the testbed's"
+    )
+    mtu: Annotated[int | None, replace(bounds.MTU, null="the testbed's")] = Field(
+        default=None, description="MTU of the path; null: the testbed's"
+    )
+    source: Side = Field(default_factory=Side, description="pods of the source side")
+    destination: Side = Field(default_factory=Side, description="pods of the destination side")
+    client: Placement = Field(
+        default_factory=Placement, description="the client pod, where it differs from the testbed's"
+    )
 
     @property
-    def sides(self) -> tuple[tuple[str, Placement], ...]:
+    def sides(self) -> tuple[tuple[str, Side], ...]:
         return ("source", self.source), ("destination", self.destination)
+
+
+def _all(text: object) -> object:
+    if text != "all":
+        raise fault("all, or a list of pairs", repr(text))
+    return text
 
 
 class Paths(Strict):
@@ -104,9 +81,30 @@ class Paths(Strict):
     kind: Literal["nodes", "networks", "netem"] = Field(
         description="nodes: real paths between nodes; networks: attached networks; netem: emulated in the pods"
     )
-    pairs: tuple[Pair, ...] = Field(
-        min_length=1, description="the paths; disjoint ones are used side by side"
+    pairs: Annotated[
+        Annotated[Literal["all"], BeforeValidator(_all), Tag(VALUE_TAG)]
+        | Annotated[tuple[Pair, ...], Field(min_length=1), Tag(LIST_TAG)],
+        Discriminator(tag),
+    ] = Field(
+        description="the paths, of which disjoint ones are used side by side; all: as many as the nodes make that "
+        "`each` selects, no node in two of them",
     )
+    each: Pair | None = Field(
+        default=None,
+        description="pairs: all: the RTT of every pair, and labels by which both sides' nodes are found",
+    )
+
+    @property
+    def given(self) -> tuple[Pair, ...]:
+        """The pairs as they are given; of `pairs: all` what each of them is made of."""
+        if self.pairs == "all":
+            assert self.each is not None
+            return (self.each,)
+        return self.pairs
+
+    def place(self, index: int) -> tuple[str | int, ...]:
+        """Where one of those that are given stands."""
+        return ("each",) if self.pairs == "all" else ("pairs", index)
 
     @model_validator(mode="after")
     def _fit_their_kind(self) -> Paths:
@@ -114,14 +112,30 @@ class Paths(Strict):
         return self
 
     def _faults(self) -> Iterator[Fault]:
+        if self.pairs != "all":
+            if self.each is not None:
+                yield ("each",), "a pair", "nothing without pairs: all"
+        elif self.each is None:
+            yield (
+                ("each",),
+                "nothing",
+                "what each pair has, such as {rtt: 0 ms, source: {…}, destination: {…}}",
+            )
+            return
+        elif self.kind == "networks":
+            yield ("pairs",), "all", "a list: paths of kind networks have addresses that are each pair's own"
+            return
+        else:
+            yield from _rules_for_nodes(self.each)
         first: dict[str, int] = {}
-        for index, pair in enumerate(self.pairs):
-            place = ("pairs", index)
+        for index, pair in enumerate(self.given):
+            place = self.place(index)
             if self.kind == "netem" and pair.rtt is not None:
                 allowed = "nothing: paths of kind netem have the RTT that a sweep asks for"
                 yield (*place, "rtt"), show(pair.rtt, RTT), allowed
             if self.kind != "netem" and pair.rtt is None:
                 yield (*place, "rtt"), "nothing", f"the RTT of the path, which those of kind {self.kind} need"
+            yield from pair.client.without_network((*place, "client"), "it stands with the testbed's client")
             if self.kind == "networks":
                 yield from _network(place, pair)
             else:
@@ -132,6 +146,14 @@ class Paths(Strict):
                 yield place, f"the same as pairs[{same}]", "each pair once"
 
 
+def _rules_for_nodes(each: Pair) -> Iterator[Fault]:
+    """Ways of choosing nodes by which none can be found."""
+    for side, placement in each.sides:
+        if "nodeAffinity" in placement.affinity:
+            allowed = "nothing: with pairs: all nodes are found by node_selector"
+            yield ("each", side, "affinity", "nodeAffinity"), "rules", allowed
+
+
 def _network(place: tuple[str | int, ...], pair: Pair) -> Iterator[Fault]:
     """What a pair of kind networks lacks on either side, and addresses that it has twice."""
     held = []
@@ -139,14 +161,23 @@ def _network(place: tuple[str | int, ...], pair: Pair) -> Iterator[Fault]:
         if not placement.network:
             allowed = "the name of a network attachment, which paths of kind networks need on both sides"
             yield (*place, side, "network"), "nothing", allowed
-        if not placement.addresses:
+        if not (placement.addresses or placement.origins):
             allowed = "one address for one origin, or one for the redirector and one for each origin"
             yield (*place, side, "addresses"), "nothing", allowed
-        for index, address in enumerate(placement.addresses):
-            host = ip_interface(address).ip
+        for key, address in _addresses(placement):
+            host = IPv4Interface(address).ip
             if host in held:
-                yield (*place, side, "addresses", index), f"{host} again", "each address of a pair once"
+                yield (*place, side, *key), f"{host} again", "each address of a pair once"
             held.append(host)
+
+
+def _addresses(side: Side) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """All addresses that are given on a side, with their places."""
+    for index, address in enumerate(side.addresses):
+        yield ("addresses", index), address
+    for place, server in servers_of(side):
+        if server.address is not None:
+            yield (*place, "address"), server.address
 
 
 class Kubernetes(Settings):
@@ -163,6 +194,10 @@ class Kubernetes(Settings):
     )
     image: Annotated[str, AfterValidator(_image)] = Field(
         strict=True, description="image of all pods, best by digest"
+    )
+    server_image: Annotated[str, AfterValidator(_image), Field(strict=True)] | None = Field(
+        default=None,
+        description="image of servers, of any make that has XRootD, Python 3.11 and iproute2; null: that of all pods",
     )
     pull_policy: Literal["Always", "IfNotPresent", "Never"] = Field(
         default="IfNotPresent", description="when nodes pull the image"
@@ -190,17 +225,28 @@ class Kubernetes(Settings):
     memory: Annotated[int, bounds.MEMORY] = Field(
         default=4 * 2**30, description="memory for files of each origin"
     )
-    qos: Literal["guaranteed", "burstable"] = Field(
+    qos: Literal["guaranteed", "near", "burstable"] = Field(
         default="guaranteed",
-        description="guaranteed: origins request the cores they are limited to; burstable: they request little",
+        description="guaranteed: pods request what they are limited to; near: five sixths, so that limits are "
+        "20 % above requests; burstable: little, or what resources say",
     )
-    host_network: bool = Field(default=False, strict=True, description="pods use the network of their nodes")
+    host_network: bool = Field(
+        default=False,
+        strict=True,
+        description="pods use the network of their nodes; each server has ports of its own there",
+    )
     client: Placement = Field(default_factory=Placement, description="the client pod")
     client_cores: Annotated[float, bounds.CLIENT_CORES] = Field(
-        default=2.0, description="CPU cores of the client pod"
+        default=2.0, description="CPU cores of the client pod, unless its resources say otherwise"
     )
     client_memory: Annotated[int, bounds.CLIENT_MEMORY] = Field(
-        default=2 * 2**30, description="memory of the client pod"
+        default=2 * 2**30, description="memory of the client pod, unless its resources say otherwise"
+    )
+    source: Side = Field(
+        default_factory=Side, description="pods of source sides: what pairs do not say themselves"
+    )
+    destination: Side = Field(
+        default_factory=Side, description="pods of destination sides: what pairs do not say themselves"
     )
     start_time: Annotated[float, bounds.START_TIME] = Field(
         default=300.0, description="longest time from creating pods to their running, pulling images included"
@@ -210,6 +256,10 @@ class Kubernetes(Settings):
         description="time after which the cluster removes what nobody comes for any more; out of reach for half of it, "
         "a deployment counts as broken",
     )
+    time_limit: Annotated[float | None, replace(bounds.TIME_LIMIT, null="none")] = Field(
+        default=None,
+        description="longest time that pods may run; cells that do not fit are measured in another deployment",
+    )
 
     @model_validator(mode="after")
     def _agree(self) -> Kubernetes:
@@ -218,13 +268,13 @@ class Kubernetes(Settings):
 
     def _faults(self) -> Iterator[Fault]:
         kind, controls = self.paths.kind, self.congestion_controls
+        yield from self._of_pods()
         if len(set(controls)) < len(controls):
             yield ("congestion_controls",), _list(controls), "each name once"
         if kind != "networks":
             yield from self.client.without_network(("client",), f"paths are of kind {kind}")
         if kind == "netem" and self.bandwidth > LARGEST:
-            allowed = f"at most {show(LARGEST, RATE)}, what emulators of paths are asked for"
-            yield ("bandwidth",), show(self.bandwidth, RATE), allowed
+            yield ("bandwidth",), show(self.bandwidth, RATE), _EMULATED
         if not self.host_network:
             return
         if kind != "nodes":
@@ -236,11 +286,81 @@ class Kubernetes(Settings):
         if len(controls) > 1:
             yield ("congestion_controls",), _list(controls), f"the one that the nodes use, {cannot}"
 
-    def defaults(self) -> dict[str, Value]:
-        """Give the parameters that a sweep leaves out: those of the first path, where it is a real one."""
-        values: dict[str, Value] = {"mtu": self.mtu, "congestion_control": self.congestion_controls[0]}
+    def _of_pods(self) -> Iterator[Fault]:
+        """What pairs, or the testbed for all of them, say of pods: each once, where it is said."""
+        found: dict[tuple[str | int, ...], tuple[str, str]] = {}
+        for index, (given, pair) in enumerate(zip(self.paths.given, self.pairs, strict=True)):
+            place = ("paths", *self.paths.place(index))
+            if self.paths.kind == "netem" and given.bandwidth is not None and given.bandwidth > LARGEST:
+                found[*place, "bandwidth"] = show(given.bandwidth, RATE), _EMULATED
+            for name in ("source", "destination", "client"):
+                said = getattr(given, name).model_fields_set
+                for key, value, allowed in self._of_placement(getattr(pair, name)):
+                    where = (*place, name) if key[0] in said else (name,)
+                    found.setdefault((*where, *key), (value, allowed))
+        for name in ("source", "destination"):
+            side: Side = getattr(self, name)
+            for own in sorted({"network", "addresses", "origins"} & side.model_fields_set):
+                found[name, own] = "what is a pair's own", "nothing: it stands with each of paths.pairs"
+        yield from ((place, *words) for place, words in found.items())
+
+    def _of_placement(self, placed: Placement) -> Iterator[Fault]:
+        kind = self.paths.kind
+        if isinstance(placed, Side):
+            yield from faults(placed, kind, host_network=self.host_network)
+        if self.qos == "guaranteed":
+            yield from needless(placed)
+            if isinstance(placed, Side):
+                for place, value, allowed in needless(placed.redirector):
+                    yield ("redirector", *place), value, allowed
+
+    @cached_property
+    def pairs(self) -> tuple[Pair, ...]:
+        """The pairs with all that they leave to the testbed: of a side and of the client key by key."""
+        return tuple(map(self._whole, self.paths.given))
+
+    def _whole(self, pair: Pair) -> Pair:
+        sides = {name: over(getattr(self, name), side) for name, side in pair.sides}
+        return pair.model_copy(
+            update={
+                "bandwidth": self.bandwidth if pair.bandwidth is None else pair.bandwidth,
+                "mtu": self.mtu if pair.mtu is None else pair.mtu,
+                "client": over(self.client, pair.client),
+                **{
+                    name: side.model_copy(update={"memory": side.memory or self.memory})
+                    for name, side in sides.items()
+                },
+            }
+        )
+
+    @property
+    def has_alternatives(self) -> bool:
+        """Whether a deployment may have one pair or another: several are of the same figures."""
+        figures = [(pair.rtt, pair.bandwidth, pair.mtu) for pair in self.pairs]
+        return self.paths.pairs == "all" or len(set(figures)) < len(figures)
+
+    def serving(self, wanted: DeploymentParameters) -> list[Pair]:
+        """The pairs that a deployment can have: of its RTT, bandwidth and MTU, or that make these."""
+        return [pair for pair in self.pairs if self.serves(pair, wanted)]
+
+    def serves(self, pair: Pair, wanted: DeploymentParameters) -> bool:
+        """Whether a deployment can have one of `pairs`."""
+        if self.paths.kind == "netem":
+            return wanted.bandwidth <= (pair.bandwidth or 0) and wanted.mtu == pair.mtu
+        return (pair.rtt, pair.bandwidth, pair.mtu) == (wanted.rtt, wanted.bandwidth, wanted.mtu)
+
+    def on(self, pair: Pair) -> Kubernetes:
+        """Give the settings of a deployment on one of `pairs`: its client is the pair's."""
+        return self.model_copy(update={"client": pair.client})
+
+    def defaults(self, given: Given = MappingProxyType({})) -> dict[str, Value]:
+        """Give the parameters that a sweep leaves out: those of the first path that has an RTT asked for."""
+        rtts = given.get("rtt")
+        asked = rtts if isinstance(rtts, tuple) else (rtts,)
+        first = next((pair for pair in self.pairs if pair.rtt in asked), self.pairs[0])
+        values: dict[str, Value] = {"mtu": first.mtu, "congestion_control": self.congestion_controls[0]}
         if self.paths.kind != "netem":
-            values |= {"rtt": self.paths.pairs[0].rtt, "bandwidth": self.bandwidth}
+            values |= {"rtt": first.rtt, "bandwidth": first.bandwidth}
         if self.tcp_buffer is not None:
             values["tcp_buffer"] = self.tcp_buffer
         return values

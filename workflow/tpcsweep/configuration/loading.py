@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from tpcsweep.configuration import bounds, yaml_file
 from tpcsweep.configuration.imports import Import
-from tpcsweep.configuration.parameters import CONDITIONS, WORD, AnyText, Text
+from tpcsweep.configuration.parameters import CONDITIONS, WORD, AnyText, Text, chosen
 from tpcsweep.configuration.problems import (
     ConfigurationError,
     Problem,
@@ -29,8 +29,9 @@ from tpcsweep.configuration.problems import (
     within,
 )
 from tpcsweep.configuration.question import Question
+from tpcsweep.configuration.scale import Factor
 from tpcsweep.configuration.sides import DATASET, SUFFIX, Side, side
-from tpcsweep.configuration.sweep import Cell, Factor, Grid, Sweep, expand
+from tpcsweep.configuration.sweep import Cell, Grid, Sweep, expand
 from tpcsweep.configuration.testbeds import KINDS, Testbed
 from tpcsweep.files import is_file
 from tpcsweep.flags import FLAGS
@@ -165,8 +166,10 @@ class Configuration:
 
     @property
     def notebooks(self) -> dict[str, dict[str, str]]:
-        """The notebooks that the sweep has in its report, each with the axes for its places."""
-        return self.sweep.notebooks.places if self.measures else {}
+        """The notebooks in the report beside those of all, each with the axes for its places."""
+        if not self.measures:
+            return {}
+        return {**self.sweep.notebooks.places, **({"hardware": {}} if self.testbed.has_alternatives else {})}
 
     @property
     def product(self) -> Path:
@@ -217,7 +220,7 @@ def load(config: Mapping[str, Any], root: Path) -> Configuration:
     raise_any(problems)
     assert sweep and asked and testbed and settings
     with within(sweep.shown):
-        grid = expand(asked, settings.defaults())
+        grid = expand(asked, settings.defaults(chosen(asked.parameters)))
     return Configuration(
         name=sweep.name,
         sweep=asked,

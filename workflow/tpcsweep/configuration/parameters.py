@@ -147,7 +147,8 @@ def _unique(values: list[Hashable]) -> tuple[Hashable, ...]:
     return tuple(values)
 
 
-def _tag(value: object) -> str:
+def tag(value: object) -> str:
+    """Say which of a union of one value and a list something is."""
     return LIST_TAG if isinstance(value, list | tuple) else VALUE_TAG
 
 
@@ -163,7 +164,7 @@ def _selection(name: str, doc: str, *, defaults: bool) -> type[Strict]:
             AfterValidator(_unique),
         ]
         either = Annotated[
-            Annotated[single, Tag(VALUE_TAG)] | Annotated[several, Tag(LIST_TAG)], Discriminator(_tag)
+            Annotated[single, Tag(VALUE_TAG)] | Annotated[several, Tag(LIST_TAG)], Discriminator(tag)
         ]
         # A factory keeps the default out of the schema where leaving a parameter out means any value.
         default = {"default": info.default} if defaults else {"default_factory": lambda: None}

@@ -146,7 +146,8 @@ def from_pydantic(error: ValidationError, model: type[BaseModel]) -> list[Proble
 def _problem(detail: Mapping[str, Any], schema: Mapping[str, Any]) -> Problem:
     kind, place, context = detail["type"], detail["loc"], detail.get("ctx", {})
     if kind == "extra_forbidden":
-        known = _keys(schema, place[:-1], schema.get("$defs", {})) or []
+        inside = [part for part in place[:-1] if part not in (VALUE_TAG, LIST_TAG)]
+        known = _keys(schema, inside, schema.get("$defs", {})) or []
         return Problem(key(place), "an unknown key", suggest(str(place[-1]), known))
     if kind == "missing":
         return Problem(key(place), "nothing", "this key is needed")
@@ -161,8 +162,9 @@ def _keys(
     """The keys that a JSON schema knows at a place, None where it knows of no mapping there."""
     if "$ref" in schema:
         return _keys(definitions[schema["$ref"].rpartition("/")[2]], place, definitions)
-    if "anyOf" in schema:  # a model or null
-        return _keys(schema["anyOf"][0], place, definitions)
+    if alternatives := schema.get("anyOf") or schema.get("oneOf"):  # a model or null; one value or a list
+        found = (_keys(alternative, place, definitions) for alternative in alternatives)
+        return next((names for names in found if names is not None), None)
     if not place:
         return list(schema["properties"]) if "properties" in schema else None
     head, *rest = place

@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from tpcsweep.configuration.parameters import DeploymentParameters, Strict, Value
 
+Given = Mapping[str, Value | tuple[Value, ...]]
+"""What a sweep says of parameters: values, and those of axes."""
 PathRule = Annotated[
     Literal["measure", "strict"],
     Field(
@@ -29,6 +33,11 @@ class Settings(Strict):
     """Time that a cell takes beside its measuring."""
 
     @property
+    def has_alternatives(self) -> bool:
+        """Whether some deployments may be measured on this hardware or on that."""
+        return False
+
+    @property
     def identity(self) -> dict[str, str]:
         """What of it a cell is measured under, beside its name: nothing where cells say what was found."""
         return {}
@@ -40,6 +49,6 @@ class Settings(Strict):
         """
         return {}
 
-    def defaults(self) -> dict[str, Value]:
-        """Give the parameters that a sweep leaves out, where the testbed says what they are."""
+    def defaults(self, _given: Given = MappingProxyType({})) -> dict[str, Value]:
+        """Give the parameters that a sweep leaves out, by those that it gives, where the testbed says what they are."""
         return {}

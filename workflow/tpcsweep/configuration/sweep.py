@@ -6,15 +6,13 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from functools import cached_property
 from types import MappingProxyType
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from tpcsweep.configuration.bounds import (
     CELLS,
@@ -40,6 +38,7 @@ from tpcsweep.configuration.parameters import (
     show_value,
 )
 from tpcsweep.configuration.problems import Problem, fault, raise_any, refuse
+from tpcsweep.configuration.scale import Scale
 from tpcsweep.configuration.units import DURATION, canonical, show
 
 ONLY_DEPLOYMENT = "deployment=only"
@@ -49,8 +48,6 @@ REPETITION = "repetition"
 
 Values = Mapping[str, tuple[Value, ...]]
 """Values of some parameters, in base units."""
-
-_ONE_OVER = r"1/[1-9][0-9]{0,6}"
 
 
 class Measurement(Strict):
@@ -159,34 +156,6 @@ class Notebooks(Strict):
                 yield Problem(f"notebooks.{name}.{place}", axis, allowed)
 
 
-def _factor(text: object) -> object:
-    if not isinstance(text, str) or not re.fullmatch(_ONE_OVER, text):
-        raise fault("one over a whole number, such as 1/200", repr(text))
-    return text
-
-
-Factor = Annotated[str, BeforeValidator(_factor), Field(json_schema_extra={"pattern": f"^{_ONE_OVER}$"})]
-"""What bandwidths, cores, files and buffers are multiplied by: 1/200."""
-
-
-class Scale(Strict):
-    """How a sweep was made of a published one; `tpcsweep.published.scaling` writes it."""
-
-    by: Factor = Field(description="what bandwidths, cores, files and buffers were multiplied by")
-    notes: tuple[str, ...] = Field(
-        default=(), description="what the sweep has not, or has otherwise than by the factor"
-    )
-
-    @property
-    def factor(self) -> Fraction:
-        return Fraction(self.by)
-
-    @property
-    def attributes(self) -> dict[str, str]:
-        """What a dataset's attributes say of it."""
-        return {"scale": self.by, **({"scale_notes": "; ".join(self.notes)} if self.notes else {})}
-
-
 class Sweep(Strict):
     """A named grid: axes with values, fixed parameters, how to measure."""
 
@@ -205,8 +174,14 @@ class Sweep(Strict):
         description="cells to add: given values of some axes, with all values of the other axes",
     )
     repetitions: Annotated[int, CELLS] = Field(default=1, description="how often each cell is measured")
+    repeat: Literal["cells", "deployments"] = Field(
+        default="cells",
+        description="what is repeated: cells, in one deployment, or deployments with all their cells, so that "
+        "repetitions differ in whatever deployments differ in, such as their nodes",
+    )
     seed: Annotated[int, SEED] = Field(
-        default=0, description="shuffles the order of deployments and of the cells in each"
+        default=0,
+        description="shuffles the order of deployments and of the cells in each, and the pairs that deployments go to",
     )
     max_cells: Annotated[int, CELLS] = Field(
         default=10_000, description="more cells than this, before exclude, are taken for an accident"
@@ -324,6 +299,20 @@ class Grid:
         order = sorted(self.deployments, key=self._shuffled)
         return {path: rank for rank, path in enumerate(order, start=1)}
 
+    @cached_property
+    def turns(self) -> Mapping[str, int]:
+        """A number for each deployment, from 0 on, in another shuffled order; repetitions of one are neighbours in it.
+
+        Where deployments have several places to choose from, the one of this number, counted around, comes first: then
+        all places are chosen alike, and repetitions of a setting choose different ones.
+        """
+
+        def key(path: str) -> tuple[bytes, int]:
+            first = self._held[path][0]
+            return self._shuffled(*map(str, first.deployment.values.items())), first.repetition
+
+        return {path: turn for turn, path in enumerate(sorted(self._held, key=key))}
+
     def _shuffled(self, *names: str) -> bytes:
         """A key to sort by. A name's key is its own, so that a new value leaves the order of the others alone."""
         return hashlib.sha256("\n".join((str(self.sweep.seed), *names)).encode()).digest()
@@ -378,7 +367,7 @@ def expand(sweep: Sweep, defaults: Mapping[str, Value] = MappingProxyType({})) -
     if includes:
         places = [{value: place for place, value in enumerate(values)} for values in merged.values()]
         ordered = sorted(points, key=lambda point: [at[v] for at, v in zip(places, point, strict=True)])
-    cells = tuple(_cells(ordered, tuple(axes), others, sweep.repetitions))
+    cells = tuple(_cells(ordered, tuple(axes), others, sweep))
     return Grid(sweep, MappingProxyType(merged | {REPETITION: tuple(range(1, sweep.repetitions + 1))}), cells)
 
 
@@ -466,28 +455,36 @@ def _without(axes: Values, excludes: Sequence[Values]) -> dict[tuple[Value, ...]
 
 
 def _cells(
-    points: Iterable[tuple[Value, ...]], names: Sequence[str], defaults: Parameters, repetitions: int
+    points: Iterable[tuple[Value, ...]], names: Sequence[str], defaults: Parameters, sweep: Sweep
 ) -> Iterator[Cell]:
     split = sum(name in DEPLOYMENT for name in names)
-    deployments: dict[tuple[Value, ...], Point] = {}
+    deployments: dict[tuple[Value, ...], list[Point]] = {}
     settings: dict[tuple[Value, ...], tuple[Point, list[str]]] = {}
     for values in points:
         ours, theirs = values[:split], values[split:]
         if ours not in deployments:
-            deployments[ours] = _point(names[:split], ours, ONLY_DEPLOYMENT)
+            deployments[ours] = _repeated(_point(names[:split], ours), sweep)
         if theirs not in settings:
-            setting = _point(names[split:], theirs, "")
+            setting = _point(names[split:], theirs)
             prefix = f"{setting.path}/" if setting.path else ""
-            settings[theirs] = setting, [f"{prefix}{REPETITION}={n}" for n in range(1, repetitions + 1)]
+            settings[theirs] = setting, [f"{prefix}{REPETITION}={n}" for n in range(1, sweep.repetitions + 1)]
         setting, paths = settings[theirs]
-        for repetition, path in enumerate(paths, start=1):
-            yield Cell(defaults, deployments[ours], setting, repetition, path)
+        for repetition, (deployment, path) in enumerate(zip(deployments[ours], paths, strict=True), start=1):
+            yield Cell(defaults, deployment, setting, repetition, path)
 
 
-def _point(names: Sequence[str], values: Sequence[Value], empty: str) -> Point:
+def _repeated(deployment: Point, sweep: Sweep) -> list[Point]:
+    """The deployment of each repetition: always the same, or each one of its own."""
+    prefix = f"{deployment.path}/" if deployment.path else ""
+    if sweep.repeat == "cells":
+        return [replace(deployment, path=deployment.path or ONLY_DEPLOYMENT)] * sweep.repetitions
+    return [replace(deployment, path=f"{prefix}deployment={n}") for n in range(1, sweep.repetitions + 1)]
+
+
+def _point(names: Sequence[str], values: Sequence[Value]) -> Point:
     named = dict(zip(names, values, strict=True))
     path = "/".join(f"{name}={path_text(value)}" for name, value in named.items())
-    return Point(path or empty, MappingProxyType(named))
+    return Point(path, MappingProxyType(named))
 
 
 def path_text(value: Value) -> str:

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path as FilePath
+from types import MappingProxyType
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
@@ -17,7 +18,7 @@ from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.parameters import AnyText, DeploymentParameters, Strict, Text, Value, Word
 from tpcsweep.configuration.physics import Physics
 from tpcsweep.configuration.problems import Fault, fault, refuse
-from tpcsweep.configuration.settings import PathRule, Settings
+from tpcsweep.configuration.settings import Given, PathRule, Settings
 from tpcsweep.linux.quotas import FEWEST_CORES, PERIOD, quota
 from tpcsweep.xrootd.releases import RECOMMENDED, SYSTEM
 
@@ -98,7 +99,7 @@ class Netns(Settings):
         period = quota(max(wanted.cores / wanted.origins, FEWEST_CORES)).period
         return {} if period == PERIOD else {"cpu_period": period}
 
-    def defaults(self) -> dict[str, Value]:
+    def defaults(self, _given: Given = MappingProxyType({})) -> dict[str, Value]:
         """Give the release that sweeps have that name none: not the system's, which may crash."""
         return {"xrootd": RECOMMENDED}
 

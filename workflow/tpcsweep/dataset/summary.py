@@ -133,12 +133,23 @@ class Summary:
             name: (self._axes, values.reshape(self._shape), (about | _ATTRIBUTES)[name])
             for name, values in variables.items()
         }
+        for side, names in self._nodes().items():
+            words = {"long_name": f"node of the {side}'s origins, or several; empty where it is not known"}
+            content[f"{side}_node"] = (self._axes, names[self.provenance].reshape(self._shape), words)
         content["provenance_record"] = (
             "record",
             np.array([record.decode() for record in self.records], dtype=object),
             {"long_name": "where and with what cells were measured, as found, in JSON"},
         )
         return xr.Dataset(content, coordinates, attributes)
+
+    def _nodes(self) -> dict[str, NDArray[np.object_]]:
+        """Give the node of each side by record; the last one, which -1 chooses, stands for none."""
+        records = [orjson.loads(record).get("nodes") or {} for record in self.records]
+        return {
+            side: np.array([*(record.get(side, "") for record in records), ""], dtype=object)
+            for side in ("source", "destination")
+        }
 
     def about(self, spec: Mapping[str, Any]) -> dict[str, Any]:
         """Give attributes that say what was measured, where and when; `spec` is what all specifications share."""

@@ -7,6 +7,7 @@ averaged with their spread shown, and what a reader should know of a cell (faile
 
 from tpcsweep.figures.comparisons import forest, ratios
 from tpcsweep.figures.cpu_use import cpu
+from tpcsweep.figures.hardware import hardware
 from tpcsweep.figures.line_plots import lines
 from tpcsweep.figures.maps import heatmap, limits
 from tpcsweep.figures.panels import MARKS, save
@@ -19,6 +20,7 @@ __all__ = [
     "MARKS",
     "cpu",
     "forest",
+    "hardware",
     "heatmap",
     "limits",
     "lines",

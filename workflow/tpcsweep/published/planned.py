@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tpcsweep.configuration.checks import check
 from tpcsweep.configuration.loading import Configuration, load
+from tpcsweep.configuration.parameters import chosen
 from tpcsweep.configuration.problems import ConfigurationError, Problem, within
 from tpcsweep.configuration.sweep import expand
 from tpcsweep.published.base import PublishedFigure
@@ -35,7 +36,7 @@ def planned(figure: PublishedFigure, results: Path, testbed: str | None, scale: 
         name=name,
         sweep=smaller,
         sweep_file=str(results / "sweeps" / f"{name}.yaml"),
-        grid=expand(smaller, configuration.testbed.defaults()),
+        grid=expand(smaller, configuration.testbed.defaults(chosen(smaller.parameters))),
     )
 
 

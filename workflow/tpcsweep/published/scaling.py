@@ -14,7 +14,8 @@ from typing import Any
 
 from tpcsweep.configuration.parameters import Parameters, Value, chosen, show_value
 from tpcsweep.configuration.problems import ConfigurationError, Problem
-from tpcsweep.configuration.sweep import Scale, Sweep
+from tpcsweep.configuration.scale import Scale
+from tpcsweep.configuration.sweep import Sweep
 
 RATES = ("bandwidth", "cores")
 SIZES = ("file_size", "tcp_buffer")

@@ -226,6 +226,7 @@ class _Job:
             seconds=len(tasks) * (longest + CELL_MARGIN),
             logs=logs,
             stage=self.shown.stage,
+            turn=configuration.grid.turns[deployment],
         )
 
     def measure(self) -> str:

@@ -37,6 +37,8 @@ class Request:
     """The most streams that a cell has."""
     arriving: int = 0
     """Bytes of the files that arrive in memory at a time, the most that a cell has."""
+    turn: int = 0
+    """Which of a testbed's places comes first where there are several, counted around."""
 
 
 class TeardownError(Exception):

@@ -24,7 +24,7 @@ from urllib.parse import urljoin, urlsplit
 
 from tpcsweep.tools.base import Credentials, Transfer, Worker
 from tpcsweep.tools.curl import CAVEATS
-from tpcsweep.tools.lines import Answers, command, ordered
+from tpcsweep.tools.lines import PACKAGE, Answers, command, ordered
 
 PATIENCE = 90.0
 """Seconds without a byte after which a server is given up. XRootD itself gives up a copy that stands still after 60
@@ -44,6 +44,10 @@ class Native(Worker):
     name = "native"
     encryptions = ("tls", "none")
     authorizations = ("macaroons", "none")
+
+    def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
+        """Give the usual one, and where the package is: its Python need not have it installed."""
+        return {**super().environment(credentials, folder), "PYTHONPATH": str(PACKAGE)}
 
     def worker(self, credentials: Credentials) -> list[str]:
         return command(sys.executable, "native", str(credentials.folder), credentials.authorization)

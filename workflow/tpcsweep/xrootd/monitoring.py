@@ -97,12 +97,12 @@ def clock() -> Callable[[float], float]:
 class Monitor:
     """Receives what servers send to their own loopbacks; what has come is fetched by `copies`."""
 
-    def __init__(self, sockets: Iterable[socket.socket]) -> None:
-        """Take a UDP socket in the network of each server; `close` closes them."""
+    def __init__(self, sockets: Iterable[socket.socket], port: int | None = None) -> None:
+        """Take a UDP socket in the network of each server, for the usual port or another; `close` closes them."""
         self._sockets = list(sockets)
         for each in self._sockets:
             each.setblocking(False)
-            each.bind((LOOPBACK, MONITOR_PORT))
+            each.bind((LOOPBACK, port or MONITOR_PORT))
 
     def copies(self) -> list[Copy]:
         """Give the copies whose records have come since the last call; raises ValueError for what is no record."""

@@ -7,6 +7,7 @@ import http.client
 import socket
 import ssl
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from tpcsweep.xrootd import servers as xrootd
 
@@ -20,24 +21,24 @@ def context(credentials: Path) -> ssl.SSLContext:
     return tls
 
 
-def get(address: str, tls: ssl.SSLContext, plain: socket.socket) -> tuple[int, str]:
-    """Get the ready file over an unconnected socket, which is closed.
+def get(place: str, tls: ssl.SSLContext, plain: socket.socket) -> tuple[int, str]:
+    """Get the ready file from an address and port over an unconnected socket, which is closed.
 
     Returns:
-        The status, or 0 without an answer, and the host in the Location of a redirection.
+        The status, or 0 without an answer, and address and port in the Location of a redirection.
 
     Raises:
         ssl.SSLCertVerificationError: for a wrong certificate, which waiting does not heal.
     """
     plain.settimeout(SECONDS)
-    connection = http.client.HTTPSConnection(address, xrootd.PORT)
+    address, _, port = place.partition(":")
+    connection = http.client.HTTPSConnection(address, int(port))
     try:
-        plain.connect((address, xrootd.PORT))
+        plain.connect((address, int(port)))
         connection.sock = tls.wrap_socket(plain, server_hostname=address)
         connection.request("GET", f"{xrootd.EXPORT}/{xrootd.READY_FILE}")
         answer = connection.getresponse()
-        host = answer.getheader("Location", "").partition("://")[2].partition("/")[0].partition(":")[0]
-        return answer.status, host
+        return answer.status, urlsplit(answer.getheader("Location", "")).netloc
     except ssl.SSLCertVerificationError:
         raise
     except (OSError, http.client.HTTPException):

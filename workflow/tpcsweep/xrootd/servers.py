@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from tpcsweep.xrootd.releases import Release, ReleaseError, number
 
@@ -46,6 +46,20 @@ which on Linux 6.18 may never begin: such a connection stays at 64 KiB per RTT. 
 _SECRET = re.compile(r"(authz=|Bearer(?:%20|\s)+)[^\s&\"']+", re.IGNORECASE)
 
 
+class Ports(NamedTuple):
+    """By which a server is reached, at all addresses of its network: XRootD listens at all (XrdInet.cc, `Bind`)."""
+
+    server: int = PORT
+    cmsd: int = CMSD_PORT
+    """A redirector's."""
+    monitor: int = MONITOR_PORT
+    """UDP, of whoever hears its monitoring."""
+
+
+USUAL = Ports()
+"""Those of a server that has a network of its own."""
+
+
 @dataclass(frozen=True)
 class Server:
     """One node of a side: an origin, or the redirector in front of several."""
@@ -55,16 +69,22 @@ class Server:
     role: Literal["manager", "server"]
     """A redirector is a manager, an origin a server."""
     manager: str | None
-    """Address of the side's redirector; None for an origin that stands alone."""
+    """Address and port of the side's redirector; None for an origin that stands alone."""
     folder: Path
     """Its own folder, writable by it: admin path, pid files, logs."""
     root: Path
     """Where its files are. All origins of a side share it, as the redirector assumes."""
+    ports: Ports = USUAL
+
+    @property
+    def place(self) -> str:
+        """Address and port, which a redirector sends to: servers that share a network differ in either."""
+        return f"{self.address}:{self.ports.server}"
 
     @property
     def url(self) -> str:
         """The https URL of its exported tree, without a slash at the end."""
-        return f"https://{self.address}:{PORT}{EXPORT}"
+        return f"https://{self.place}{EXPORT}"
 
     @property
     def programs(self) -> tuple[str, ...]:
@@ -73,18 +93,23 @@ class Server:
 
 
 def side(
-    name: str, entry: str, addresses: Sequence[str], folder: Path, root: Path
+    name: str, entry: str, addresses: Sequence[str], folder: Path, root: Path, ports: Sequence[Ports] = ()
 ) -> tuple[Server | None, tuple[Server, ...]]:
     """Give the redirector, at `entry`, and the origins of one side; there is no redirector for one origin.
 
-    The name is what the servers' names begin with, the folder is where each gets one of its own.
+    The name is what the servers' names begin with, the folder is where each gets one of its own. Their ports are the
+    usual ones, or those given, the redirector's first where there is one.
     """
-    manager = entry if len(addresses) > 1 else None
+    ports = ports or [USUAL] * (len(addresses) + 1)
+    of_origins = ports[-len(addresses) :]
+    manager = f"{entry}:{ports[0].cmsd}" if len(addresses) > 1 else None
     origins = tuple(
-        Server(f"{name}{n}", address, "server", manager, folder / f"{name}{n}", root)
-        for n, address in enumerate(addresses, start=1)
+        Server(f"{name}{n}", address, "server", manager, folder / f"{name}{n}", root, theirs)
+        for n, (address, theirs) in enumerate(zip(addresses, of_origins, strict=True), start=1)
     )
-    redirector = manager and Server(f"{name}m", entry, "manager", manager, folder / f"{name}m", root)
+    redirector = manager and Server(
+        f"{name}m", entry, "manager", manager, folder / f"{name}m", root, ports[0]
+    )
     return redirector or None, origins
 
 
@@ -97,9 +122,9 @@ def configuration(
     otherwise that protocol gives access to nothing. With `authorization` none everybody is let in.
     """
     asks = authorization != "none"
-    manager = [f"all.manager {server.manager}:{CMSD_PORT}"] if server.manager else []
+    manager = [f"all.manager {server.manager}"] if server.manager else []
     cluster = _MANAGER if server.role == "manager" else []
-    port = [f"if exec cmsd\nxrd.port {CMSD_PORT}\nfi"] if server.role == "manager" else []
+    port = [f"if exec cmsd\nxrd.port {server.ports.cmsd}\nfi"] if server.role == "manager" else []
     lines = [
         f"all.role {server.role}",
         *manager,
@@ -111,16 +136,16 @@ def configuration(
         *port,
         # cmsd must not see these: it would look for a file system object and give up.
         "if exec xrootd",
-        f"xrd.port {PORT}",
+        f"xrd.port {server.ports.server}",
         f"xrd.tls {credentials}/host.pem {credentials}/host.key",
         f"xrd.tlsca certdir {credentials}/ca",
-        f"xrd.protocol http:{PORT} libXrdHttp.so",
+        f"xrd.protocol http:{server.ports.server} libXrdHttp.so",
         "http.exthandler xrdtpc libXrdHttpTPC.so",
         "http.desthttps yes",
         "http.header2cgi Authorization authz",
         *(_macaroons(credentials) if asks else ()),
         "tpc.trace info error warning",
-        f"xrootd.mongstream tpc use flush 1s send json dflthdr {LOOPBACK}:{MONITOR_PORT}",
+        f"xrootd.mongstream tpc use flush 1s send json dflthdr {LOOPBACK}:{server.ports.monitor}",
         *([f"ofs.tpc pgm {' '.join(xrdcp)} --server"] if xrdcp else ()),
         *(_BELIEVED if xrdcp and asks else ()),
         "fi",

@@ -233,10 +233,11 @@ def create(cluster: Cluster, body: T) -> T:
             # All other names have the identifier of a Job that is there already, and nobody needs the right to read.
             if not isinstance(body, client.V1Job | client.V1Lease):
                 return body
-            present = cluster.verb("read", type(body))(name_of(body), cluster.namespace)
-            if deployment_of(present) != deployment_of(body):
-                raise
-            return present
+            named = f"metadata.name={name_of(body)}"
+            for present in cluster.verb("list", type(body))(cluster.namespace, field_selector=named).items:
+                if deployment_of(present) == deployment_of(body):
+                    return present
+            raise
 
     created: T = call(attempt)
     return created

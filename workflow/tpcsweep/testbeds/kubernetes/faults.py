@@ -105,19 +105,25 @@ def gone(pod: k8s.V1Pod) -> Fault:
     return Fault(name_of(pod), _deleted(pod, "was deleted"), final=True)
 
 
-def diagnose_job(name: str, job: k8s.V1Job | None, events: Iterable[k8s.CoreV1Event] = ()) -> Fault | None:
-    """What is wrong with the Job that makes the client pod; its pod has no name where it was never made."""
-    status = (job and job.status) or k8s.V1JobStatus()
-    for condition in status.conditions or []:
-        if condition.type in ("Failed", "FailureTarget") and _holds(condition):
+def diagnose_job(job: k8s.V1Job, events: Iterable[k8s.CoreV1Event] = ()) -> Fault | None:
+    """What is wrong with a Job that makes one pod, beside how that has ended; the pod has no name if never made."""
+    name = name_of(job)
+    for condition in (job.status and job.status.conditions) or []:
+        failed = condition.type in ("Failed", "FailureTarget") and _holds(condition)
+        if failed and condition.reason != "BackoffLimitExceeded":
             text = f"Job {name}: {condition.reason}: {one_line(condition.message)}"
-            return Fault("client", text, final=True)
+            return Fault(name, text, final=True)
     refused = [one_line(event.message) for event in events if event.reason == "FailedCreate"]
-    made = status.active or status.succeeded or status.failed  # its pod, in the end
-    if refused and not made:
+    if refused and not has_pod(job):
         # Quotas, PodSecurity and missing rights are all said to be "forbidden".
-        return Fault("client", f"Job {name}: FailedCreate: {refused[-1]}", final="forbidden" in refused[-1])
+        return Fault(name, f"Job {name}: FailedCreate: {refused[-1]}", final="forbidden" in refused[-1])
     return None
+
+
+def has_pod(job: k8s.V1Job) -> bool:
+    """Whether a Job has made its pod, whatever has become of it."""
+    status = job.status or k8s.V1JobStatus()
+    return bool(status.active or status.succeeded or status.failed)
 
 
 def requested(pod: k8s.V1Pod) -> list[str]:

@@ -3,16 +3,25 @@
 
 from __future__ import annotations
 
-from tpcsweep.configuration.checks import Rule, broken, everywhere
+from collections.abc import Collection
+from typing import Any
+
+from tpcsweep.configuration.checks import Rule, broken, everywhere, rounded
 from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.loading import Configuration
-from tpcsweep.configuration.problems import Problem, suggest
-from tpcsweep.configuration.units import RATE, RTT, SIZE, show
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.placements import most_origins
+from tpcsweep.configuration.problems import Problem, key, suggest
+from tpcsweep.configuration.resources import CPU, amount_of
+from tpcsweep.configuration.sweep import Measurement
+from tpcsweep.configuration.units import CORES, DURATION, RATE, RTT, SIZE, Dimension, show
 from tpcsweep.paths.plan import LARGEST_BANDWIDTH, SMALLEST_BANDWIDTH, SMALLEST_RTT
 from tpcsweep.testbeds.rules import at_most, emulated, enough_cores, one_of, served
 from tpcsweep.tools import TOOLS
 from tpcsweep.xrootd.releases import SYSTEM
 
+CELL_MARGIN = 60.0
+"""Seconds that a cell may take beside its measuring, and its deployment to go."""
 FEWEST_CORES = 0.01
 """Of a container: kubelet gives it 1 ms of each 100 ms at least, whatever it is limited to."""
 
@@ -21,13 +30,99 @@ def check(configuration: Configuration) -> list[Problem]:
     testbed, file = configuration.testbed, configuration.testbed_file
     assert isinstance(testbed, Kubernetes)
     if testbed.paths.kind == "netem":  # whatever netem makes on the network that is there
-        bandwidth = at_most("bandwidth", testbed.bandwidth, RATE, f" (bandwidth in {file})")
+        most = max(_known(pair.bandwidth) for pair in testbed.pairs)
+        bandwidth = at_most("bandwidth", most, RATE, f" (bandwidth in {file})")
         made = emulated(SMALLEST_RTT["netem"], LARGEST_BANDWIDTH["netem"])
         paths = [bandwidth, Rule(("bandwidth", "origins"), _share), *made]
     else:
         paths = _real(testbed, file)
-    memory = everywhere(testbed.memory, f"memory in {file}, of one origin")
-    return broken([*paths, *served(), *_servers(testbed, file), *memory], configuration)
+    rules = [*paths, _mtu(testbed, file), _origins(testbed, file), *served(), *_servers(testbed, file)]
+    rules += _memory(testbed, file)
+    return [*_time(testbed, file, configuration.sweep.measurement), *broken(rules, configuration)]
+
+
+def _time(testbed: Kubernetes, file: str, how: Measurement) -> list[Problem]:
+    """A deployment must have come up, and a cell ended, before its pods must be gone."""
+    least = testbed.start_time + how.bounds[1] + CELL_MARGIN
+    if testbed.time_limit is None or testbed.time_limit >= least:
+        return []
+    given, allowed = (show(time, DURATION) for time in (testbed.time_limit, least))
+    why = f"at least {allowed}: start_time, the longest cell of the sweep, and {show(CELL_MARGIN, DURATION)}"
+    return [Problem("time_limit", given, why, file)]
+
+
+def _memory(testbed: Kubernetes, file: str) -> list[Rule]:
+    """What arrives needs room at the destination, and what is sent at the source, where it is no hole."""
+    destination = min(_known(pair.destination.memory) for pair in testbed.pairs)
+    source = min(_known(pair.source.memory) for pair in testbed.pairs)
+
+    def sent(size: int, content: str) -> str | None:
+        fits = content != "random" or size <= source
+        return None if fits else f"at most {rounded(source)} (memory of a source in {file})"
+
+    return [
+        *everywhere(destination, f"memory in {file}, of one origin"),
+        Rule(("file_size", "source_content"), sent),
+    ]
+
+
+def _known(value: Any) -> Any:
+    """What a pair has of the testbed's where it says nothing (`Kubernetes.pairs`)."""
+    assert value is not None
+    return value
+
+
+def _origins(testbed: Kubernetes, file: str) -> Rule:
+    def allowed(count: int, rtt: float) -> str | None:
+        # Any pair of this RTT may be the one that is free.
+        for index, pair in enumerate(testbed.pairs):
+            for name, side in pair.sides:
+                bound = most_origins(side, testbed.paths.kind)
+                if bound and pair.rtt in (None, rtt) and count > bound[0]:
+                    where = key(("paths", *testbed.paths.place(index), name))
+                    return f"at most {bound[0]}: {where} in {file} has {bound[1]}"
+        return None
+
+    return Rule(("origins", "rtt"), allowed)
+
+
+def _mtu(testbed: Kubernetes, file: str) -> Rule:
+    """That of a pair that has the other figures, each of which is told by a rule of its own where no pair has it."""
+    all_of_them = list(dict.fromkeys(pair.mtu for pair in testbed.pairs))
+    if len(all_of_them) == 1:
+        return one_of("mtu", all_of_them, f"{show(_known(all_of_them[0]), SIZE)} (mtu in {file})")
+
+    def allowed(mtu: int, rtt: float, bandwidth: float) -> str | None:
+        fitting = Parameters(rtt=rtt, bandwidth=bandwidth)
+        able = {
+            _known(pair.mtu)
+            for pair in testbed.pairs
+            if testbed.serves(pair, fitting.model_copy(update={"mtu": pair.mtu}))
+        }
+        return None if mtu in able or not able else f"{_listed(able, SIZE)}, as such paths have it ({file})"
+
+    return Rule(("mtu", "rtt", "bandwidth"), allowed)
+
+
+def _bandwidth(testbed: Kubernetes, file: str) -> Rule:
+    """That of a pair of this RTT."""
+    all_of_them = list(dict.fromkeys(_known(pair.bandwidth) for pair in testbed.pairs))
+    if len(all_of_them) == 1:
+        text = f"{show(all_of_them[0], RATE)}, as the paths have it (bandwidth in {file})"
+        return one_of("bandwidth", all_of_them, text)
+
+    def allowed(bandwidth: float, rtt: float) -> str | None:
+        able = {_known(pair.bandwidth) for pair in testbed.pairs if pair.rtt == rtt}
+        told = bandwidth in able or not able
+        return (
+            None if told else f"{_listed(able, RATE)}, as paths of this rtt have it (paths.pairs in {file})"
+        )
+
+    return Rule(("bandwidth", "rtt"), allowed)
+
+
+def _listed(values: Collection[float], unit: Dimension) -> str:
+    return " or ".join(show(value, unit) for value in sorted(values))
 
 
 def _share(bandwidth: float, origins: int) -> str | None:
@@ -39,31 +134,15 @@ def _share(bandwidth: float, origins: int) -> str | None:
 
 def _real(testbed: Kubernetes, file: str) -> list[Rule]:
     """Paths of kind nodes and networks: those that exist, as they are."""
-    paths = testbed.paths
-    rtts = list(dict.fromkeys(pair.rtt for pair in paths.pairs if pair.rtt is not None))
+    kind = testbed.paths.kind
+    rtts = list(dict.fromkeys(pair.rtt for pair in testbed.pairs if pair.rtt is not None))
     known = ", ".join(show(rtt, RTT) for rtt in rtts)
-    bandwidth = show(testbed.bandwidth, RATE)
-
-    def origins(count: int, rtt: float) -> str | None:
-        # Any pair of this RTT may be the one that is free.
-        for index, pair in enumerate(paths.pairs):
-            for side in ("source", "destination"):
-                addresses = len(getattr(pair, side).addresses)
-                most = max(1, addresses - 1)
-                if pair.rtt == rtt and count > most:
-                    return (
-                        f"at most {most}: paths.pairs[{index}].{side} in {file} has {addresses} of the addresses "
-                        "that more than one origin need, one for the redirector and one for each of them"
-                    )
-        return None
-
-    rules = [
+    return [
         one_of("rtt", rtts, f"one of {known}, the paths in {file}"),
-        one_of("bandwidth", [testbed.bandwidth], f"{bandwidth}, as the paths have it (bandwidth in {file})"),
-        one_of("loss", [0], f"0 %: paths of kind {paths.kind} lose what they lose ({file})"),
-        one_of("queue_limit", [None], f"null: paths of kind {paths.kind} have queues of their own ({file})"),
+        _bandwidth(testbed, file),
+        one_of("loss", [0], f"0 %: paths of kind {kind} lose what they lose ({file})"),
+        one_of("queue_limit", [None], f"null: paths of kind {kind} have queues of their own ({file})"),
     ]
-    return [*rules, Rule(("origins", "rtt"), origins)] if paths.kind == "networks" else rules
 
 
 def _servers(testbed: Kubernetes, file: str) -> list[Rule]:
@@ -94,9 +173,19 @@ def _servers(testbed: Kubernetes, file: str) -> list[Rule]:
         Rule(("tool",), tool),
         Rule(("xrootd",), xrootd),
         one_of("layer", ["memory_to_memory"], "memory_to_memory: the files of pods are in memory"),
-        one_of("mtu", [testbed.mtu], f"{show(testbed.mtu, SIZE)} (mtu in {file})"),
+        *_requested(testbed, file),
     ]
     if testbed.tcp_buffer is not None:
         size = show(testbed.tcp_buffer, SIZE)
         rules.append(one_of("tcp_buffer", [testbed.tcp_buffer], f"{size} (tcp_buffer in {file})"))
     return [*rules, Rule(("congestion_control",), congestion_control)]
+
+
+def _requested(testbed: Kubernetes, file: str) -> list[Rule]:
+    """An origin is limited to its share of the cores, and no pod requests more than that."""
+    sides = [side for pair in testbed.pairs for _, side in pair.sides]
+    asked = [side.resources.requests[CPU] for side in sides if CPU in side.resources.requests]
+    if not asked:
+        return []
+    most = float(max(map(amount_of, asked)))
+    return [enough_cores(most, f"requests {show(most, CORES)} (resources in {file})")]

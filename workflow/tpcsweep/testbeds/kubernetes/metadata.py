@@ -13,6 +13,10 @@ from typing import Any
 
 from kubernetes.client import V1Job, V1ObjectMeta, V1OwnerReference, V1Pod
 
+PYTHON = "/usr/bin/python3"
+"""What runs it there."""
+POD = "tpcsweep.testbeds.kubernetes.pod"
+"""The package of what runs in pods."""
 DEPLOYMENT = "tpcsweep/deployment"
 """The label whose value is a deployment's identifier."""
 ROLE = "tpcsweep/role"
@@ -41,7 +45,7 @@ class Naming:
 
     @property
     def prefix(self) -> str:
-        """What all names begin with, and the Job's own."""
+        """What all names begin with, and that of the client's Job."""
         return f"tpc-{self.identifier}"
 
     def meta(
@@ -89,6 +93,11 @@ def meta_of(item: Any) -> V1ObjectMeta:
 
 def name_of(item: Any) -> str:
     return meta_of(item).name or ""
+
+
+def job_of(pod: V1Pod) -> str:
+    """The name of the Job that has made a pod."""
+    return next((each.name for each in meta_of(pod).owner_references or [] if each.kind == "Job"), "")
 
 
 def deployment_of(item: Any) -> str:

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The objects of a deployment, as typed objects of the Kubernetes API. Pure.
 
-Job tpc-<id> (its pod: client and hub) ── owns ── Secrets, ConfigMap, NetworkPolicy,
-pods tpc-<id>-src1 …, -srcm, -dst1 …, -dstm
+Job tpc-<id> (its pod: client and hub) ── owns ── Secrets, ConfigMaps, NetworkPolicy,
+Jobs tpc-<id>-src1 …, -srcm, -dst1 …, -dstm (of each one pod: servers and agent)
+
+Every pod has a Job of its own, which never gives it a successor: a deployment in which a server is younger than the
+others is not what was asked for. One Job with an index would do for servers that differ in nothing but their numbers;
+these have addresses and places of their own.
 """
 
 from __future__ import annotations
 
 import base64
+import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -15,29 +20,29 @@ from typing import Any
 from kubernetes import client as k8s
 from pydantic import ValidationError
 
-from tpcsweep.configuration.kubernetes import Kubernetes, Placement
+from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.parameters import DeploymentParameters
+from tpcsweep.configuration.placements import Placement, Side, Spot
 from tpcsweep.configuration.problems import Problem, key, quoted
-from tpcsweep.testbeds.kubernetes.metadata import DEPLOYMENT, SIDE, Naming
-from tpcsweep.testbeds.kubernetes.pod import places
+from tpcsweep.configuration.resources import Resources
+from tpcsweep.testbeds.kubernetes import archive, sizes
+from tpcsweep.testbeds.kubernetes.metadata import DEPLOYMENT, POD, PYTHON, SIDE, Naming
+from tpcsweep.testbeds.kubernetes.pod import able, places
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.xrootd import servers as xrootd
 
 USER = 10940
 """User and group of all processes, as in the image."""
-POD = "tpcsweep.testbeds.kubernetes.pod"
 AS_USER = (
     *("/usr/bin/setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"),
     *("--inh-caps=+net_admin", "--ambient-caps=+net_admin"),
 )
 """A command becomes that user and keeps NET_ADMIN for what it starts, as no container can be told to by Kubernetes."""
-SMALL_CPU, SMALL_MEMORY = "10m", "32Mi"
-"""What is requested where little is to be requested."""
-AGENT = ("250m", "128Mi")
-"""CPU and memory of agents and of the hub."""
-REDIRECTOR = ("1", "512Mi")
 SERVER_MEMORY = 1 << 30
 """Memory of a server beside its files, bytes."""
+PACKAGE = "package"
+OF_CLIENT = (CLIENT, "hub")
+"""Containers of the client's pod; all others are of servers."""
 STATE_SIZE = "64Mi"
 FINISHED_SECONDS = 30
 """How long a Job that has ended stays, so that it can be seen why."""
@@ -52,7 +57,8 @@ SECRETS: Mapping[str, Callable[[str], bool]] = {
     "servers": lambda name: not name.startswith("user"),
 }
 """Which credentials the client has in a Secret, and which the servers."""
-PORTS = (xrootd.PORT, xrootd.CMSD_PORT, places.AGENT_PORT, places.PROBE_PORT)
+_PLACED = ("source", "destination", "client")
+PORTS = (xrootd.PORT, xrootd.CMSD_PORT, *places.Beside())
 """Of a server's pod, all TCP: the only ones by which pods of a deployment talk to each other."""
 NOBODY = xrootd.LOOPBACK
 """The name server of all pods, at which nobody listens.
@@ -64,77 +70,81 @@ peers' as it starts: for ten seconds where a name server is asked that the netwo
 
 def unfit(settings: Kubernetes) -> Iterator[Problem]:
     """Give what a testbed passes through to pods and no pod can have, as far as Python's client knows."""
-    sides = [
-        (("paths", "pairs", index, side), placement)
-        for index, pair in enumerate(settings.paths.pairs)
-        for side, placement in pair.sides
+    given: list[tuple[tuple[str | int, ...], Any]] = [((name,), getattr(settings, name)) for name in _PLACED]
+    given += [
+        (("paths", *settings.paths.place(index), name), getattr(pair, name))
+        for index, pair in enumerate(settings.paths.given)
+        for name in _PLACED
     ]
-    for place, placed in [*sides, (("client",), settings.client)]:
+    given += [((*place, "redirector"), side.redirector) for place, side in given if isinstance(side, Side)]
+    for place, placed in given:
         try:
             k8s.V1PodSpec(
                 containers=[],
-                affinity=placed.affinity or None,  # type: ignore[arg-type]
-                tolerations=list(placed.tolerations) or None,  # type: ignore[arg-type]
+                affinity=placed.affinity or None,
+                tolerations=list(placed.tolerations) or None,
             )
         except ValidationError as error:
             for detail in error.errors():
                 yield Problem(key((*place, *detail["loc"])), quoted(detail["input"]), detail["msg"])
 
 
-def job(naming: Naming, settings: Kubernetes, deadline: float, *, everywhere: bool = True) -> k8s.V1Job:
+def client_job(
+    naming: Naming, settings: Kubernetes, deadline: float, *, everywhere: bool = True
+) -> k8s.V1Job:
     """The owner of everything else; its pod has the client and the hub. It ends after `deadline` seconds.
 
     `everywhere` is explained by `apart`.
     """
     placed = settings.client
-    annotations = {**placed.annotations, **attachment(placed, 0)}
+    address = placed.addresses[0] if placed.addresses else None
+    annotations = {**placed.annotations, **attachment(placed.network, address)}
     kept = apart(naming, placed, everywhere=everywhere)
-    client = (f"{settings.client_cores:g}", str(settings.client_memory))
+    client = {"cpu": f"{settings.client_cores:g}", "memory": str(settings.client_memory)}
     hub = ["hub", f"{settings.start_time:g}", f"{settings.orphan_time:g}"]
     containers = [
         _container("client", settings, ["client"], client, placed.resources),
-        _container("hub", settings, hub, AGENT),
+        _container("hub", settings, hub, sizes.HUB, placed.agent),
     ]
-    return k8s.V1Job(
-        metadata=naming.meta(naming.prefix),
-        spec=k8s.V1JobSpec(
-            backoff_limit=0,
-            active_deadline_seconds=round(deadline),
-            ttl_seconds_after_finished=FINISHED_SECONDS,
-            template=k8s.V1PodTemplateSpec(
-                metadata=naming.meta("", role="client", annotations=annotations),
-                spec=_pod_spec(settings, placed, kept, containers, _volumes(naming, "client")),
-            ),
-        ),
-    )
+    spec = _pod_spec(settings, placed, kept, containers, _volumes(naming, "client"))
+    pod = naming.meta("", role="client", annotations=annotations)
+    made = _job(naming.meta(naming.prefix), pod, spec, deadline)
+    assert made.spec
+    made.spec.ttl_seconds_after_finished = FINISHED_SECONDS
+    return made
 
 
-def server_pod(
+def server_job(
     naming: Naming,
     settings: Kubernetes,
-    placed: Placement,
+    spot: Spot,
     server: xrootd.Server,
-    number: int,
     wanted: DeploymentParameters,
+    streams: int,
     owner: k8s.V1Job,
+    deadline: float,
     *,
     everywhere: bool = True,
-) -> k8s.V1Pod:
-    """The pod of a server: its own container, and the agent's.
+) -> k8s.V1Job:
+    """The Job of a server at its spot; its pod has the servers' container, and the agent's.
 
-    `number` is its place among its side's addresses; `everywhere` is explained by `apart`.
+    It ends after `deadline` seconds.
+
+    `streams` is the most that a cell has; `everywhere` is explained by `apart`.
     """
-    origin = server.role == "server"
+    origin, placed, ports = server.role == "server", spot.placed, server.ports
     side = server.name[:3]
-    cores = None if wanted.cores is None else f"{wanted.cores / wanted.origins:.3f}"
-    limits = (cores, str(settings.memory + SERVER_MEMORY)) if origin else REDIRECTOR
-    command = ["servers", server.name, server.role, wanted.xrootd, *server.programs]
+    limits = _of_origin(wanted, spot.memory) if origin else sizes.redirector(streams)
+    command = ["servers", server.name, server.role, wanted.xrootd, str(ports.cmsd), *server.programs]
     files = [_mount("files", places.FILES)]
     servers = _container("servers", settings, command, limits, placed.resources, files)
-    servers.ports = [k8s.V1ContainerPort(container_port=port) for port in PORTS]
+    listening = (ports.server, ports.cmsd, *places.beside(ports))
+    servers.ports = [k8s.V1ContainerPort(container_port=port) for port in listening]
+    watching = ["agent", *([str(spot.port)] if spot.port else [])]
+    of_agent = sizes.agent(wanted, streams)
     emulates = settings.paths.kind == "netem" and origin
-    agent = _container("agent", settings, ["agent"], AGENT, mounts=files, emulates=emulates)
-    volumes = [*_volumes(naming, "servers"), _in_memory("files", str(settings.memory))]
+    agent = _container("agent", settings, watching, of_agent, placed.agent, files, emulates=emulates)
+    volumes = [*_volumes(naming, "servers"), _in_memory("files", str(spot.memory))]
     kept = apart(naming, placed, everywhere=everywhere)
     spec = _pod_spec(settings, placed, kept, [servers, agent], volumes)
     assert spec.security_context
@@ -148,8 +158,9 @@ def server_pod(
         )
         spec.topology_spread_constraints = [spread]
     name, role = f"{naming.prefix}-{server.name}", "origin" if origin else "redirector"
-    annotations = {**placed.annotations, **attachment(placed, number)}
-    return k8s.V1Pod(metadata=naming.meta(name, owner, role, side, annotations), spec=spec)
+    annotations = {**placed.annotations, **attachment(spot.network, spot.address)}
+    pod = naming.meta("", role=role, side=side, annotations=annotations)
+    return _job(naming.meta(name, owner), pod, spec, deadline)
 
 
 def secret(naming: Naming, of: str, files: Mapping[str, bytes], owner: k8s.V1Job) -> k8s.V1Secret:
@@ -161,6 +172,13 @@ def secret(naming: Naming, of: str, files: Mapping[str, bytes], owner: k8s.V1Job
 
 def config_map(naming: Naming, files: Mapping[str, str], owner: k8s.V1Job) -> k8s.V1ConfigMap:
     return k8s.V1ConfigMap(metadata=naming.meta(naming.prefix, owner), immutable=True, data=dict(files))
+
+
+def package(naming: Naming, owner: k8s.V1Job) -> k8s.V1ConfigMap:
+    """What pods run of this package."""
+    data: dict[str, Any] = {places.PACKAGE.name: base64.b64encode(archive.content()).decode()}
+    metadata = naming.meta(f"{naming.prefix}-{PACKAGE}", owner)
+    return k8s.V1ConfigMap(metadata=metadata, immutable=True, binary_data=data)
 
 
 def network_policy(naming: Naming, owner: k8s.V1Job) -> k8s.V1NetworkPolicy:
@@ -189,15 +207,15 @@ def sysctls(settings: Kubernetes, wanted: DeploymentParameters) -> list[k8s.V1Sy
     return [k8s.V1Sysctl(name=name, value=value) for name, value in values.items()] or None
 
 
-def attachment(placed: Placement, number: int) -> dict[str, str]:
+def attachment(network: str | None, address: str | None) -> dict[str, str]:
     """The annotation by which Multus attaches a pod to a network, with its address."""
-    if placed.network is None:
+    if network is None:
         return {}
-    namespace, _, name = placed.network.rpartition("/")
-    network: dict[str, Any] = {"name": name, "interface": NETWORK, "ips": [placed.addresses[number]]}
+    namespace, _, name = network.rpartition("/")
+    attached: dict[str, Any] = {"name": name, "interface": NETWORK, "ips": [address]}
     if namespace:
-        network["namespace"] = namespace
-    return {NETWORKS: json.dumps([network])}
+        attached["namespace"] = namespace
+    return {NETWORKS: json.dumps([attached])}
 
 
 def apart(naming: Naming, placed: Placement, *, everywhere: bool) -> k8s.V1Affinity:
@@ -222,6 +240,43 @@ def apart(naming: Naming, placed: Placement, *, everywhere: bool) -> k8s.V1Affin
     rules.required_during_scheduling_ignored_during_execution = [*given, term]
     affinity.pod_anti_affinity = rules
     return affinity
+
+
+def image_of(container: str, settings: Kubernetes) -> str:
+    """The image of a container, by its name."""
+    return settings.image if container in OF_CLIENT else settings.server_image or settings.image
+
+
+def checks(settings: Kubernetes) -> list[k8s.V1Container]:
+    """Containers that look at each image, and end badly where it lacks what its pods need: for a trial's pod."""
+    programs = [] if settings.releases else ["xrootd", "cmsd"]
+    programs += ["ip", *(["tc", "setpriv"] if settings.paths.kind == "netem" else [])]
+    needed: dict[str, list[str]] = {settings.image: [], image_of("servers", settings): programs}
+    return [
+        k8s.V1Container(
+            name=f"image-{number}",
+            image=image,
+            image_pull_policy=settings.pull_policy,
+            command=[PYTHON, "-c", inspect.getsource(able), *programs],
+            resources=_resources(settings, sizes.HUB, Resources()),
+            termination_message_policy="FallbackToLogsOnError",
+            security_context=_contained(),
+        )
+        for number, (image, programs) in enumerate(needed.items(), 1)
+    ]
+
+
+def _job(meta: k8s.V1ObjectMeta, pod: k8s.V1ObjectMeta, spec: k8s.V1PodSpec, deadline: float) -> k8s.V1Job:
+    """A Job of one pod, which has no successor: neither when it has ended, nor while it is being deleted."""
+    return k8s.V1Job(
+        metadata=meta,
+        spec=k8s.V1JobSpec(
+            backoff_limit=0,
+            pod_replacement_policy="Failed",
+            active_deadline_seconds=round(deadline),
+            template=k8s.V1PodTemplateSpec(metadata=pod, spec=spec),
+        ),
+    )
 
 
 def _pod_spec(
@@ -259,30 +314,27 @@ def _container(
     name: str,
     settings: Kubernetes,
     command: Sequence[str],
-    limits: tuple[str | None, str],
-    extended: Mapping[str, str] | None = None,
+    limits: Mapping[str, str],
+    given: Resources,
     mounts: Sequence[k8s.V1VolumeMount] = (),
     *,
     emulates: bool = False,
 ) -> k8s.V1Container:
-    """A container of any pod; `command` is a module of `pod` and its arguments.
+    """A container of any pod; `command` is a module of `pod` and its arguments, and what is `given` replaces `limits`.
 
     One that `emulates` begins as root, with the rights to become another user and to keep NET_ADMIN, for AS_USER.
     """
-    cpu, memory = limits
-    limited = {"memory": memory, **({"cpu": cpu} if cpu else {}), **(extended or {})}
-    little = {"cpu": SMALL_CPU, "memory": SMALL_MEMORY, **(extended or {})}
-    added = ["NET_ADMIN", "SETGID", "SETUID"] if emulates else None
-    run = ["/usr/bin/python3", "-m", f"{POD}.{command[0]}", *command[1:]]
+    module, *arguments = command
+    run = [PYTHON, "-m", f"{POD}.{module}", *arguments]
     return k8s.V1Container(
         name=name,
-        image=settings.image,
+        image=image_of(name, settings),
         image_pull_policy=settings.pull_policy,
         command=[*AS_USER, *run] if emulates else run,
-        resources=k8s.V1ResourceRequirements(
-            limits=limited, requests=limited if settings.qos == "guaranteed" else little
-        ),
+        env=[k8s.V1EnvVar(name="PYTHONPATH", value=str(places.PACKAGE))],
+        resources=_resources(settings, limits, given),
         volume_mounts=[
+            _mount(PACKAGE, places.PACKAGE.parent, read_only=True),
             _mount("state", places.STATE),
             # XRootD writes there, whatever it is told.
             k8s.V1VolumeMount(name="state", mount_path="/tmp", sub_path="tmp"),  # noqa: S108
@@ -291,14 +343,31 @@ def _container(
             *mounts,
         ],
         termination_message_policy="FallbackToLogsOnError",
-        security_context=k8s.V1SecurityContext(
-            run_as_user=0 if emulates else None,
-            run_as_non_root=False if emulates else None,
-            allow_privilege_escalation=False,
-            read_only_root_filesystem=True,
-            capabilities=k8s.V1Capabilities(drop=["ALL"], add=added),
-        ),
+        security_context=_contained(emulates=emulates),
     )
+
+
+def _resources(
+    settings: Kubernetes, limits: Mapping[str, str], given: Resources
+) -> k8s.V1ResourceRequirements:
+    return k8s.V1ResourceRequirements.model_validate(given.over(limits, settings.qos))
+
+
+def _contained(*, emulates: bool = False) -> k8s.V1SecurityContext:
+    added = ["NET_ADMIN", "SETGID", "SETUID"] if emulates else None
+    return k8s.V1SecurityContext(
+        run_as_user=0 if emulates else None,
+        run_as_non_root=False if emulates else None,
+        allow_privilege_escalation=False,
+        read_only_root_filesystem=True,
+        capabilities=k8s.V1Capabilities(drop=["ALL"], add=added),
+    )
+
+
+def _of_origin(wanted: DeploymentParameters, memory: int) -> dict[str, str]:
+    """The limits of an origin: its share of the cores, and memory for its files and itself."""
+    cores = {} if wanted.cores is None else {"cpu": f"{wanted.cores / wanted.origins:.3f}"}
+    return {"memory": str(memory + SERVER_MEMORY), **cores}
 
 
 def _volumes(naming: Naming, of: str) -> list[k8s.V1Volume]:
@@ -308,7 +377,9 @@ def _volumes(naming: Naming, of: str) -> list[k8s.V1Volume]:
     """
     secret = k8s.V1SecretVolumeSource(secret_name=f"{naming.prefix}-{of}", optional=True, default_mode=0o440)
     configuration = k8s.V1ConfigMapVolumeSource(name=naming.prefix, optional=True)
+    code = k8s.V1ConfigMapVolumeSource(name=f"{naming.prefix}-{PACKAGE}")
     return [
+        k8s.V1Volume(name=PACKAGE, config_map=code),
         _in_memory("state", STATE_SIZE),
         k8s.V1Volume(name="credentials", secret=secret),
         k8s.V1Volume(name="configuration", config_map=configuration),

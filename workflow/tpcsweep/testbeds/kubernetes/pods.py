@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,12 @@ from kubernetes.client import V1Pod
 
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair
 from tpcsweep.configuration.parameters import DeploymentParameters
+from tpcsweep.configuration.placements import spots
 from tpcsweep.testbeds.kubernetes import objects
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, call, create
 from tpcsweep.testbeds.kubernetes.faults import spec_of
 from tpcsweep.testbeds.kubernetes.leases import Leases
-from tpcsweep.testbeds.kubernetes.metadata import ROLE, Naming, meta_of, name_of
+from tpcsweep.testbeds.kubernetes.metadata import Naming, job_of, name_of
 from tpcsweep.testbeds.kubernetes.pod import places
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.testbeds.kubernetes.site import Side
@@ -48,39 +49,53 @@ class Place:
     naming: Naming
     everywhere: bool
     """Whether its nodes are kept from deployments of all namespaces, or of this one alone."""
+    among: int
+    """How many pairs it was chosen from."""
+
+    @property
+    def chosen(self) -> str:
+        """Say which pair it is of those that were found."""
+        source, destination = (placed.node_selector[objects.NODE] for _, placed in self.pair.sides)
+        return f" on {source} and {destination}, one of {self.among} pairs of nodes"
 
 
 class Pods:
     """The pods of one deployment."""
 
     def __init__(
-        self, place: Place, settings: Kubernetes, wanted: DeploymentParameters, deadline: float
+        self, place: Place, settings: Kubernetes, wanted: DeploymentParameters, streams: int, deadline: float
     ) -> None:
-        """Make the Job, which ends after `deadline` seconds, and all that can be made before pods have addresses.
+        """Make the Jobs, which end after `deadline` seconds, and all that can be made before pods have addresses.
 
-        Raises ClusterError.
+        `streams` is the most that a cell has. Raises ClusterError.
         """
         self._cluster = place.cluster
         self._settings = settings
         self._wanted = wanted
         self._naming = place.naming
-        self._placed = {"src": place.pair.source, "dst": place.pair.destination}
+        self._spots = {
+            name: spots(side, wanted.origins, host_network=settings.host_network)
+            for name, side in (("src", place.pair.source), ("dst", place.pair.destination))
+        }
         self._before = self._cluster.requests
         self.began = time.monotonic()
         """When the first of them was asked for."""
         everywhere = place.everywhere
         self._owner = create(
-            self._cluster, objects.job(self._naming, settings, deadline, everywhere=everywhere)
+            self._cluster, objects.client_job(self._naming, settings, deadline, everywhere=everywhere)
         )
         place.held.go_with(self._owner)
         self.watch = PodWatch(self._cluster, self._naming)
-        bodies: list[Any] = [objects.network_policy(self._naming, self._owner)]
-        for side, placed in self._placed.items():
+        bodies: list[Any] = [
+            make(self._naming, self._owner) for make in (objects.package, objects.network_policy)
+        ]
+        for side, places_of_side in self._spots.items():
             bodies += [
-                objects.server_pod(
-                    self._naming, settings, placed, server, number, wanted, self._owner, everywhere=everywhere
+                objects.server_job(
+                    *(self._naming, settings, spot, server, wanted, streams, self._owner, deadline),
+                    everywhere=everywhere,
                 )
-                for number, server in enumerate(self._blank(side).servers)
+                for spot, server in zip(places_of_side, self._blank(side).servers, strict=True)
             ]
         self._create(bodies)
         self.by_name: dict[str, V1Pod] = {}
@@ -93,10 +108,10 @@ class Pods:
         Raises:
             ClusterError: What keeps them from running.
         """
-        count = 1 + sum(len(self._blank(side).servers) for side in self._placed)
+        count = 1 + sum(map(len, self._spots.values()))
         running = self.watch.running(count, self._settings.start_time).values()
         self.by_name = {_name(pod, self._naming): pod for pod in running}
-        self.sides = {side: self._with(side, self._addresses(side)) for side in self._placed}
+        self.sides = {side: self._with(side, self._addresses(side)) for side in self._spots}
         self._fill()
 
     @property
@@ -150,19 +165,22 @@ class Pods:
             list(pool.map(partial(create, self._cluster), bodies))
 
     def _addresses(self, side: str) -> list[str]:
-        """Those of an attached network, or those of the pods."""
-        blank = self._blank(side).servers
-        attached = [address.partition("/")[0] for address in self._placed[side].addresses]
-        return (attached or [address_of(self.by_name[server.name]) for server in blank])[: len(blank)]
+        """Those that the testbed's file gives, or those of the pods."""
+        servers = zip(self._spots[side], self._blank(side).servers, strict=True)
+        return [
+            spot.address.partition("/")[0] if spot.address else address_of(self.by_name[server.name])
+            for spot, server in servers
+        ]
 
     def _blank(self, side: str) -> Side:
         """A side's servers before they have addresses."""
-        return self._with(side, [side] * (self._wanted.origins + (self._wanted.origins > 1)))
+        return self._with(side, [side] * len(self._spots[side]))
 
     def _with(self, side: str, addresses: list[str]) -> Side:
         """A side's servers at these addresses, the redirector's first, where there is one."""
         origins = addresses[-self._wanted.origins :]
-        return Side(*xrootd.side(side, addresses[0], origins, places.STATE, places.FILES))
+        ports = [places.block(spot.port) for spot in self._spots[side]]
+        return Side(*xrootd.side(side, addresses[0], origins, places.STATE, places.FILES, ports))
 
     def _fill(self) -> None:
         addresses = {server.address for server in self.servers} | set(map(address_of, self.by_name.values()))
@@ -170,13 +188,19 @@ class Pods:
         configuration = {places.COMPLETE: ""}
         for server in self.servers:
             configuration[f"{server.name}.cfg"] = xrootd.configuration(
-                server, places.PRIVATE, authorization=self._wanted.authorization
+                self._introduced(server), places.PRIVATE, authorization=self._wanted.authorization
             )
         bodies: list[Any] = [objects.config_map(self._naming, configuration, self._owner)]
         for of, theirs in objects.SECRETS.items():
             content = {name: files[name] for name in files if theirs(name)}
             bodies.append(objects.secret(self._naming, of, content, self._owner))
         self._create(bodies)
+
+    def _introduced(self, server: xrootd.Server) -> xrootd.Server:
+        """An origin on its node's network gets to its redirector by way of its agent (`pod.introducing`)."""
+        if server.role == "manager" or not (server.manager and self._settings.host_network):
+            return server
+        return replace(server, manager=f"{xrootd.LOOPBACK}:{server.ports.cmsd}")
 
     def _save_log(self, logs: Path, pod: V1Pod, container: str) -> None:
         """What a container has said, without the tokens that servers log."""
@@ -197,9 +221,8 @@ def address_of(pod: V1Pod) -> str:
 
 
 def _name(pod: V1Pod, naming: Naming) -> str:
-    """The name of a pod's server; the Job makes up the name of the client's pod."""
-    role = (meta_of(pod).labels or {}).get(ROLE)
-    return CLIENT if role == CLIENT else name_of(pod).removeprefix(f"{naming.prefix}-")
+    """The name of a pod's server, by that of its Job; pods have names that the cluster makes up."""
+    return job_of(pod).removeprefix(naming.prefix).removeprefix("-") or CLIENT
 
 
 def _credentials(addresses: list[str]) -> dict[str, bytes]:

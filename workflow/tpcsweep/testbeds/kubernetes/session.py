@@ -22,7 +22,7 @@ from websocket import WebSocketException
 
 from tpcsweep.broken import BrokenError
 from tpcsweep.testbeds.kubernetes.api import REFUSED_SECONDS, Cluster, ClusterError, refusal
-from tpcsweep.testbeds.kubernetes.objects import POD
+from tpcsweep.testbeds.kubernetes.metadata import POD, PYTHON
 
 ANSWER_SECONDS = 90.0
 PAUSE = 0.5
@@ -127,7 +127,7 @@ class Session:
             self._pod,
             self._cluster.namespace,
             container="hub",
-            command=["/usr/bin/python3", "-m", f"{POD}.relay"],
+            command=[PYTHON, "-m", f"{POD}.relay"],
             stdin=True,
             stdout=True,
             stderr=True,

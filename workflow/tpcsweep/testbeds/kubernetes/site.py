@@ -58,7 +58,8 @@ class Side:
 
     @property
     def addresses(self) -> list[str]:
-        return [origin.address for origin in self.origins]
+        """Of the origins, each once."""
+        return list(dict.fromkeys(origin.address for origin in self.origins))
 
 
 class Inbox:
@@ -203,7 +204,9 @@ class RemoteSampler:
         """Those so far, in this machine's time."""
         sources, destinations = (side.names for side in self._site.sides.values())
         samples = self._inbox.samples()
-        readings = combine(samples, sources, destinations, self._site.machines, self.interval)
+        readings = combine(
+            samples, sources, destinations, self._site.machines, self._site.networks, self.interval
+        )
         return [reading._replace(time=reading.time + self._inbox.ahead) for reading in readings]
 
 
@@ -218,10 +221,14 @@ class Site:
     """By `src` and `dst`, in this order."""
     machines: Mapping[str, str]
     """The machine of each that sends samples, by an identifier: pods may share one, whose counters count once."""
+    networks: Mapping[str, str]
+    """The same of the network of each agent: pods share that of their node where they have none of their own."""
     provenance: dict[str, Any]
     rtt_idle: float
     bandwidth_found: float | None
     path_slow: bool
+    until: float = math.inf
+    """When its pods must be gone, by this machine's monotonic clock."""
     folders: tuple[str, str] = (str(FOLDER), str(FOLDER))
 
     @property
@@ -316,8 +323,9 @@ class Site:
     def ready(self) -> None:
         """Wait until all servers deliver. Raises SessionError."""
         for side in self.sides.values():
-            redirector = side.redirector.address if side.redirector else None
-            self.session.ask("ready", redirector=redirector, origins=side.addresses)
+            redirector = side.redirector.place if side.redirector else None
+            origins = [origin.place for origin in side.origins]
+            self.session.ask("ready", redirector=redirector, origins=origins)
 
 
 def combine(
@@ -325,6 +333,7 @@ def combine(
     sources: Sequence[str],
     destinations: Sequence[str],
     machines: Mapping[str, str],
+    networks: Mapping[str, str],
     interval: float,
 ) -> list[Reading]:
     """Readings from when all have begun to send until the last moment that all know. Pure.
@@ -338,6 +347,7 @@ def combine(
         sources: Names of agents.
         destinations: Names of agents.
         machines: Of these and of the client, by their names; the counters of a machine count once.
+        networks: Of these, by their names; interfaces and connections of a network count once for each side.
         interval: Seconds between readings.
     """
     if not all(samples.get(name) for name in machines):
@@ -349,6 +359,9 @@ def combine(
     times = first + interval * np.arange(math.floor((last - first) / interval + 1e-6) + 1)
     at = {name: _at(table, times) for name, table in tables.items()}
     witnesses = list({machine: name for name, machine in machines.items()}.values())
+    senders, receivers = (
+        list({networks[name]: name for name in names}.values()) for names in (sources, destinations)
+    )
 
     def each(names: Sequence[str], field: str) -> NDArray[np.float64]:
         return np.stack([at[name][field] for name in names], axis=1)
@@ -357,16 +370,16 @@ def combine(
         return np.asarray(each(names, field).sum(axis=1))
 
     def mean(field: str) -> NDArray[np.float64]:
-        """Over all connections of all sources; NaN where there is none."""
-        values = (np.nan_to_num(each(sources, field)) * each(sources, "connections")).sum(axis=1)
+        """Over all connections of the sources; NaN where there is none."""
+        values = (np.nan_to_num(each(senders, field)) * each(senders, "connections")).sum(axis=1)
         return np.asarray(values / np.where(connections, connections, np.nan))
 
     source_cpu, destination_cpu = each(sources, "cpu"), each(destinations, "cpu")
-    connections = total(sources, "connections")
+    connections = total(senders, "connections")
     columns = {
         "payload": total(destinations, "payload"),
-        "source_bytes": total(sources, "sent"),
-        "wire_bytes": total(destinations, "received"),
+        "source_bytes": total(senders, "sent"),
+        "wire_bytes": total(receivers, "received"),
         "client_cpu": at[CLIENT]["cpu"],
         "machine_busy": total(witnesses, "busy"),
         "machine_steal": total(witnesses, "steal"),
@@ -374,8 +387,8 @@ def combine(
         "machine_pressure": total(witnesses, "pressure") / len(witnesses),
         "machine_work": total(witnesses, "work") / len(witnesses),
         "machine_slowed": np.fmax.reduce(each(witnesses, "slowed"), axis=1),
-        "retransmits": total(sources, "retransmits"),
-        **{field: total(sources, f"data_{field}") for field in _DATA},
+        "retransmits": total(senders, "retransmits"),
+        **{field: total(senders, f"data_{field}") for field in _DATA},
         "source_thread": each(sources, "thread").max(axis=1),
         "destination_thread": each(destinations, "thread").max(axis=1),
         "client_thread": at[CLIENT]["thread"],

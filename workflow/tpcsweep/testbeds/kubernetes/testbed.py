@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import math
 import random
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -19,21 +20,26 @@ from kubernetes.client import V1Pod, VersionApi
 
 from tpcsweep.broken import BROKEN, BrokenError, FaultError
 from tpcsweep.client.handle import ClientError
-from tpcsweep.configuration.kubernetes import Kubernetes, Pair, Placement
+from tpcsweep.configuration.kubernetes import Kubernetes, Pair
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.configuration.placements import Placement, placements
+from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.linux import signals
 from tpcsweep.measure import cell
 from tpcsweep.paths import Path, PathError
 from tpcsweep.paths.plan import describe_limit
 from tpcsweep.testbeds import Request, TeardownError
-from tpcsweep.testbeds.kubernetes import api, leases, objects, state
+from tpcsweep.testbeds.kubernetes import api, leases, nodes, objects, state
 from tpcsweep.testbeds.kubernetes.api import Cluster, ClusterError, RefusedError, call, create
 from tpcsweep.testbeds.kubernetes.faults import IMAGE
+from tpcsweep.testbeds.kubernetes.limits import CELL_MARGIN
 from tpcsweep.testbeds.kubernetes.metadata import Naming, name_of, node_of
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.testbeds.kubernetes.pod.network import share
+from tpcsweep.testbeds.kubernetes.pod.places import beside
 from tpcsweep.testbeds.kubernetes.pods import POKED, Place, Pods, address_of
 from tpcsweep.testbeds.kubernetes.session import Session, SessionError
-from tpcsweep.testbeds.kubernetes.site import Inbox, Site, WatchedClient
+from tpcsweep.testbeds.kubernetes.site import Inbox, Side, Site, WatchedClient
 from tpcsweep.testbeds.kubernetes.verify import Measured, verify
 from tpcsweep.testbeds.kubernetes.watch import OccupiedError, PodError, PodWatch
 
@@ -47,6 +53,7 @@ TRIAL_MARGIN = 60.0
 LET_GO_SECONDS = 5.0
 """About so long a deployment that has let go of its nodes leaves them to others."""
 SHARED = "; a quota keeps its nodes from deployments of this namespace alone (CrossNamespacePodAffinity)"
+NEEDS = "docs/kubernetes.md#images has what the images of a testbed need"
 RIGHTS = "config/kubernetes/rbac.yaml has the rights that sweeps need"
 
 
@@ -55,13 +62,14 @@ def require(settings: Kubernetes) -> None:
 
     Raises:
         ClusterError: What keeps every deployment from coming up, and what to do about it: pods cannot be as the
-            testbed says, the cluster cannot be found or reached, the namespace is missing, a right is lacking, or the
-            image does not run within `start_time`, or does not answer.
+            testbed says, the cluster cannot be found or reached, the namespace is missing, a right is lacking, the
+            nodes make no pair, or the image does not run within `start_time`, or does not answer.
         TeardownError: The trial does not go.
     """
     if unfit := [str(problem) for problem in objects.unfit(settings)]:
         raise ClusterError("\n".join(unfit))
     cluster = api.connect(settings)
+    nodes.pairs_of(cluster, settings)
     try:
         _try(cluster, settings)
     except ClusterError as error:
@@ -83,6 +91,7 @@ def deployed(settings: Kubernetes, request: Request) -> Iterator[Site]:
         undo.callback(signals.ignore)
         try:
             site = _up(settings, request, pods, session, inbox)
+            site.until = pods.began + (settings.time_limit or math.inf)
             site.provenance["deployment"] = place.naming.identifier
             site.provenance["kubernetes"] |= {
                 "version": call(VersionApi(cluster.http).get_code).git_version,
@@ -96,16 +105,18 @@ def deployed(settings: Kubernetes, request: Request) -> Iterator[Site]:
             raise
 
 
-def measure(site: Site, *asked: Any) -> dict[str, Any]:
+def measure(site: Site, wanted: Parameters, how: Measurement, *shown: Any) -> dict[str, Any]:
     """Measure a cell as `measure.cell.measure` does, unless the cluster takes away what it is measured on.
 
     An eviction or a node that is gone says nothing of a cell, which then has not failed: it is yet to be measured.
 
     Raises:
-        FaultError: What the cluster has taken away in the midst of the cell.
+        FaultError: What the cluster has taken away in the midst of the cell, or that it would: its time is up.
         BrokenError: Where the deployment was broken before anything was measured.
     """
-    result = cell.measure(site, *asked)
+    if time.monotonic() + how.bounds[1] + CELL_MARGIN > site.until:
+        raise FaultError("its pods may not run for longer (time_limit of the testbed)")
+    result = cell.measure(site, wanted, how, *shown)
     if BROKEN in result["flags"] and site.inbox.taken_away():
         raise FaultError(result["message"])
     return result
@@ -124,7 +135,8 @@ def standing(settings: Kubernetes, request: Request) -> Iterator[tuple[Place, Po
         with contextlib.ExitStack() as undo:
             place = undo.enter_context(placed(settings, request, turn))
             if not turn:
-                request.stage(f"deploying {request.deployment}{'' if place.everywhere else SHARED}")
+                where = place.chosen if settings.paths.pairs == "all" else ""
+                request.stage(f"deploying {request.deployment}{where}{'' if place.everywhere else SHARED}")
             try:
                 pods = undo.enter_context(running(place, settings, request))
             except OccupiedError as error:
@@ -143,11 +155,12 @@ def standing(settings: Kubernetes, request: Request) -> Iterator[tuple[Place, Po
 def placed(settings: Kubernetes, request: Request, turn: int = 0) -> Iterator[Place]:
     """Hold the Leases of the first pair that is free, without what dead owners left, for the length of a `with`.
 
-    In another `turn` another pair comes first.
+    Which comes first is the request's affair, and in another `turn` it is another one.
     """
     cluster = api.connect(settings)
-    pairs = [pair for pair in settings.paths.pairs if pair.rtt in (None, request.parameters.rtt)]
-    pairs = [*pairs[turn % len(pairs) :], *pairs[: turn % len(pairs)]]
+    pairs = [pair for pair in nodes.pairs_of(cluster, settings) if settings.serves(pair, request.parameters)]
+    first = (request.turn + turn) % len(pairs)
+    pairs = [*pairs[first:], *pairs[:first]]
     naming = Naming.new(request.sweep, request.deployment)
     with leases.first_free(
         cluster,
@@ -158,7 +171,8 @@ def placed(settings: Kubernetes, request: Request, turn: int = 0) -> Iterator[Pl
         for leftover in state.leftovers(cluster):
             request.stage(f"removing what is left of {leftover}")
             state.teardown(cluster, leftover.identifier)
-        yield Place(cluster, pairs[held.index], held, naming, _everywhere(cluster, settings, naming))
+        everywhere = _everywhere(cluster, settings, naming)
+        yield Place(cluster, pairs[held.index], held, naming, everywhere, len(pairs))
 
 
 @contextlib.contextmanager
@@ -180,7 +194,8 @@ def running(place: Place, settings: Kubernetes, request: Request) -> Iterator[Po
         undo.callback(torn_down)
         undo.callback(signals.ignore)
         deadline = settings.start_time + request.seconds + DEADLINE_MARGIN
-        pods = Pods(place, settings, request.parameters, deadline)
+        deadline = min(deadline, settings.time_limit or deadline)
+        pods = Pods(place, settings.on(place.pair), request.parameters, request.streams, deadline)
         undo.callback(pods.close, request.logs)
         undo.callback(signals.ignore)
         pods.run()
@@ -198,7 +213,7 @@ def locks(pair: Pair) -> set[str]:
     def nodes(placed: Placement) -> str:
         return json.dumps([placed.node_selector, placed.affinity.get("nodeAffinity")], sort_keys=True)
 
-    return {leases.name_for(nodes(placed)) for placed in (pair.source, pair.destination)}
+    return {leases.name_for(nodes(placed)) for _, side in pair.sides for placed in placements(side)}
 
 
 def agreed(releases: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -219,9 +234,10 @@ def _try(cluster: Cluster, settings: Kubernetes) -> None:
     Where other deployments have the client's node, it is left at that: the first deployment waits for them.
     """
     naming = Naming.new("", TRIAL)
-    # The cluster makes the pods of Jobs; those of servers are made with the rights of whoever runs the sweep.
     everywhere = _everywhere(cluster, settings, naming)
-    job = objects.job(naming, settings, settings.start_time + TRIAL_MARGIN, everywhere=everywhere)
+    job = objects.client_job(naming, settings, settings.start_time + TRIAL_MARGIN, everywhere=everywhere)
+    assert job.spec and job.spec.template.spec
+    job.spec.template.spec.init_containers = objects.checks(settings)
     with contextlib.ExitStack() as undo:
         lock = leases.name_for(naming.identifier)
         held = undo.enter_context(leases.first_free(cluster, [[lock]], naming))
@@ -229,6 +245,7 @@ def _try(cluster: Cluster, settings: Kubernetes) -> None:
         undo.callback(held.go_with, None)
         owner = create(cluster, job)
         held.go_with(owner)
+        create(cluster, objects.package(naming, owner))
         _rehearse(
             cluster,
             objects.secret(naming, CLIENT, {}, owner),
@@ -243,6 +260,8 @@ def _try(cluster: Cluster, settings: Kubernetes) -> None:
         except PodError as error:
             of_image = any(reason in str(error) for reason in IMAGE)
             advice = "; correct `image`, `pull_policy` or `pull_secrets` of the testbed" if of_image else ""
+            if "container image-" in str(error):
+                advice = f"; {NEEDS}"
             raise PodError(f"the client pod does not come up: {error}{advice}") from error
         annotated = {"metadata": {"annotations": {POKED: ""}}}
         call(cluster.core.patch_namespaced_pod, name, cluster.namespace, annotated, dry_run="All")
@@ -263,12 +282,14 @@ def _rehearse(cluster: Cluster, *bodies: Any) -> None:
 def _everywhere(cluster: Cluster, settings: Kubernetes, naming: Naming) -> bool:
     """Whether pods may ask for nodes without deployments of any namespace, which a quota may forbid. None is made.
 
+    The cluster makes the pods of Jobs, and says in events alone, and late, why it may not; here it says so at once.
+
     Raises:
         RefusedError: What keeps them from being made at all.
     """
 
     def refusal(*, everywhere: bool) -> RefusedError | None:
-        job = objects.job(naming, settings, settings.start_time, everywhere=everywhere)
+        job = objects.client_job(naming, settings, settings.start_time, everywhere=everywhere)
         assert job.spec
         pod = V1Pod(metadata=naming.meta(f"{naming.prefix}-src1"), spec=job.spec.template.spec)
         try:
@@ -287,13 +308,18 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
     """From pods that run to servers that deliver: agents, path, servers, client."""
     wanted, sides = request.parameters, pods.sides
     ran = time.monotonic()
-    agents = {server.name: address_of(pods.by_name[server.name]) for server in pods.servers}
+    agents = {
+        server.name: f"{address_of(pods.by_name[server.name])}:{beside(server.ports).agent}"
+        for server in pods.servers
+    }
     with pods.poked():
         described = {
             CLIENT: session.ask(
                 "connect", servers=agents, destinations=sides["dst"].names, tools=list(request.tools)
             )
         }
+    if settings.host_network:
+        _introduce(session, sides.values())
     for side, other in OTHERS:
         described |= session.tell(sides[side].names, "describe", peers=sides[other].addresses)
     _require_congestion_control(described, wanted.congestion_control)
@@ -318,6 +344,7 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
         WatchedClient(session, inbox),
         sides,
         machines={name: description["boot"] for name, description in described.items()},
+        networks={name: described[name]["network"] for side in sides.values() for name in side.names},
         provenance={},
         rtt_idle=measured.rtt.median,
         bandwidth_found=measured.bandwidth,
@@ -333,6 +360,17 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
     }
     site.provenance = _provenance(pods, described, release, emulated, measured, seconds)
     return site
+
+
+def _introduce(session: Session, sides: Iterable[Side]) -> None:
+    """Have servers on the network of their nodes take their addresses; origins get known to redirectors by them.
+
+    Raises SessionError where a node does not have an address.
+    """
+    for server in itertools.chain.from_iterable(side.servers for side in sides):
+        session.tell([server.name], "own", address=server.address)
+        if server.role == "server" and server.manager:
+            session.tell([server.name], "introduce", address=server.address, redirector=server.manager)
 
 
 def _require_congestion_control(described: Mapping[str, Any], wanted: str) -> None:
@@ -355,10 +393,14 @@ def _provenance(
 ) -> dict[str, Any]:
     """The fields that every testbed has, of the first origin of a side where they are one machine's, and our own."""
     first = {side: described[pods.sides[side].names[0]] for side in pods.sides}
-    nodes = {name: node_of(pod) for name, pod in pods.by_name.items()}
+    hosts = {name: node_of(pod) for name, pod in pods.by_name.items()}
     return {
         **first["src"]["machine"],
-        "host": nodes[pods.sides["src"].names[0]],
+        "host": hosts[pods.sides["src"].names[0]],
+        "nodes": {
+            side: ", ".join(sorted({hosts[name] for name in pods.sides[end].names}))
+            for side, end in (("source", "src"), ("destination", "dst"))
+        },
         "software": described[CLIENT]["software"],
         "xrootd": release,
         "path": {"measured": measured.to_dict(), "mtu_bytes": measured.mtu, **emulated},
@@ -371,7 +413,7 @@ def _provenance(
         "kubernetes": {
             "pods": {name: _describe(pod) for name, pod in sorted(pods.by_name.items())},
             "machines": {
-                name: {**description["machine"], "host": nodes[name]}
+                name: {**description["machine"], "host": hosts[name]}
                 for name, description in sorted(described.items())
             },
         },

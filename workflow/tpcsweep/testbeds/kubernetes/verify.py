@@ -32,6 +32,7 @@ from tpcsweep.paths.verify import (
     wire_bytes,
 )
 from tpcsweep.rates import BYTES, GBIT
+from tpcsweep.testbeds.kubernetes.pod.places import beside
 from tpcsweep.testbeds.kubernetes.session import Session
 from tpcsweep.xrootd.servers import Server
 
@@ -75,6 +76,8 @@ class Flow(NamedTuple):
     """Bytes of payload in a segment."""
     header: int
     """Bytes around it."""
+    interface: str = ""
+    """Where its destination receives: pairs that share it have the same counts. Empty: it shares it with none."""
 
 
 class Window(NamedTuple):
@@ -208,7 +211,10 @@ def windows(flows: Sequence[Flow], rtt: float, warm_up: float) -> list[Window]:
     last = min(series[-1][0] for series in every)
     # A rounding error must not cost the last one.
     number = max(0, math.floor((last - first) / WINDOW + 1e-6))
-    shares = [[_share(flow, first + WINDOW * i, rtt) for flow in flows] for i in range(number)]
+    shared: dict[str, list[Flow]] = {}
+    for index, flow in enumerate(flows):
+        shared.setdefault(flow.interface or str(index), []).append(flow)
+    shares = [[_share(some, first + WINDOW * i, rtt) for some in shared.values()] for i in range(number)]
     return [Window(sum(share.rate for share in each), all(share.full for share in each)) for each in shares]
 
 
@@ -225,18 +231,26 @@ def rate_of(looked_at: Sequence[Window], asked: float) -> Rate:
     return Rate(median, known, len(looked_at), len(full))
 
 
-def _share(flow: Flow, begin: float, rtt: float) -> Window:
-    """Gbit/s of a flow in a window, and whether more was under way at every look than an empty path holds of that."""
+def _share(flows: Sequence[Flow], begin: float, rtt: float) -> Window:
+    """Gbit/s in a window of flows that share an interface, and whether the path was full.
+
+    It was where more was under way at every look than an empty path holds of what arrived.
+    """
     end = begin + WINDOW
-    counts, looks = np.array(flow.counts, float), np.array(flow.looks, float)
+    flow = flows[0]
+    counts = np.array(flow.counts, float)
     received, packets = (
         np.diff(np.interp((begin, end), counts[:, 0], counts[:, column])).item() for column in (1, 2)
     )
     wire = wire_bytes({"rx_bytes": received, "rx_packets": packets}, flow.mss, flow.header)
     # What arrives in a window was under way up to an RTT before.
-    seen = _during(looks, begin - rtt / 1000, end)
-    punctual = max(_gap(seen[:, 0]), _gap(_during(counts, begin, end)[:, 0])) <= LATE
-    waiting = (seen[:, 1].min() - HELD_BACK * flow.connections) * (flow.mss + flow.header)
+    seen = [_during(np.array(each.looks, float), begin - rtt / 1000, end) for each in flows]
+    times = [*(each[:, 0] for each in seen), _during(counts, begin, end)[:, 0]]
+    punctual = max(map(_gap, times)) <= LATE
+    segments = sum(
+        each[:, 1].min() - HELD_BACK * one.connections for each, one in zip(seen, flows, strict=True)
+    )
+    waiting = segments * (flow.mss + flow.header)
     empty = wire / WINDOW * (rtt + allowed_rtt(rtt)) / 1000
     return Window(wire * GBIT / WINDOW, bool(punctual and waiting > empty))
 
@@ -270,7 +284,7 @@ def _measure(session: Session, wanted: DeploymentParameters, ends: list[Ends], a
     rtts: list[float] = []
     mtus = []
     for source, destination in ends:
-        asked = {"address": destination.address, "count": max(3, COUNT // len(ends))}
+        asked = {**_place(destination), "count": max(3, COUNT // len(ends))}
         [(rtts_of_pair, mtu)] = session.tell([source.name], "round_trips", **asked).values()
         rtts += rtts_of_pair
         mtus.append(mtu)
@@ -291,6 +305,11 @@ def _rate(session: Session, wanted: DeploymentParameters, ends: list[Ends], rtt:
     return rate
 
 
+def _place(server: Server) -> dict[str, Any]:
+    """Where the agent beside a server takes what others send."""
+    return {"address": server.address, "port": beside(server.ports).probe}
+
+
 def _look(session: Session, wanted: DeploymentParameters, ends: list[Ends], rtt: float) -> list[Window]:
     """All pairs at once, or each would find the whole path empty."""
     warm_up = max(WARM_UP[0], WARM_UP[1] * wanted.rtt / 1000)
@@ -305,7 +324,7 @@ def _look(session: Session, wanted: DeploymentParameters, ends: list[Ends], rtt:
 
     answers = [
         (
-            begin(source, "pour", address=destination.address, connections=number),
+            begin(source, "pour", **_place(destination), connections=number),
             begin(destination, "arriving", address=source.address),
         )
         for source, destination in ends
@@ -316,13 +335,14 @@ def _look(session: Session, wanted: DeploymentParameters, ends: list[Ends], rtt:
         flows.append(
             Flow(
                 [(at + behind[source.name], segments) for at, segments in sent["looks"]],
-                [(at + behind[destination.name], size, packets) for at, size, packets in received],
+                [(at + behind[destination.name], size, packets) for at, size, packets in received["counts"]],
                 number,
                 sent["mss"],
                 sent["header"],
+                received["interface"],
             )
         )
     empty = {"rtt": rtt + allowed_rtt(rtt), "seconds": EMPTY_SECONDS}
     for source, destination in ends:
-        session.tell([source.name], "emptied", address=destination.address, **empty)
+        session.tell([source.name], "emptied", **_place(destination), **empty)
     return windows(flows, rtt, warm_up)

@@ -31,7 +31,7 @@ WATCH_SECONDS = 60
 ASK = (2.0, 3.0)
 """Seconds to connect and to wait, for what only makes a message better."""
 LOOK_SECONDS = 2.0
-"""Until the first look for what no watch of pods shows: a Job that may not make its pod."""
+"""Until the first look for what no watch of pods shows: Jobs that may not make their pods."""
 MOST_LOOK_SECONDS = 15.0
 """Between later looks: a hundred may ask a server why it is slow, and each has it read everybody's events."""
 LOG_LINES = 5
@@ -59,7 +59,6 @@ class PodWatch:
         An image that cannot be pulled now, and nodes that are in use, are waited for if that is to be `patient`.
         """
         self._cluster = cluster
-        self._job = naming.prefix
         self._patient = patient
         self._selector = selector(naming.identifier)
         self._changed = threading.Condition()
@@ -110,7 +109,7 @@ class PodWatch:
             until = min(until, now + hold) if occupied else math.inf
             job = self._job_problem() if late or len(pods) < count else None
             if job and (late or job.final):
-                raise PodError(str(job))
+                raise PodError(job.text)
             if late:
                 raise PodError(f"not running after {seconds:.0f} s: {self._unready(pods, count)}")
         if why := self.fault():
@@ -252,9 +251,14 @@ class PodWatch:
         return faults.room(nodes.items, faults.requested(pod))
 
     def _job_problem(self) -> faults.Fault | None:
-        """What is wrong with the Job, or with its making of its pod."""
-        job = self._ask(self._cluster.batch.read_namespaced_job, self._job, self._cluster.namespace)
-        return faults.diagnose_job(self._job, job, self._events("Job", self._job))
+        """What is wrong with one of the Jobs, or with its making of its pod."""
+        listing, space = self._cluster.batch.list_namespaced_job, self._cluster.namespace
+        jobs = self._ask(listing, space, label_selector=self._selector)
+        for job in jobs.items if jobs else []:
+            events = [] if faults.has_pod(job) else self._events("Job", name_of(job))
+            if problem := faults.diagnose_job(job, events):
+                return problem
+        return None
 
     def _events(self, kind: str, name: str) -> list[CoreV1Event]:
         of = f"involvedObject.kind={kind},involvedObject.name={name}"

@@ -202,7 +202,7 @@ class Servers:
             for origin in side.origins:
                 self._wait(partial(self._delivers, origin, context), "an answer to GET", origin, seconds)
             if side.redirector:
-                missing = {origin.address for origin in side.origins}
+                missing = {origin.place for origin in side.origins}
                 complete = partial(self._redirects, side.redirector, context, missing)
                 self._wait(complete, "a redirection to each of its origins", side.redirector, seconds)
         self._up = True
@@ -265,7 +265,7 @@ class Servers:
     def _get(self, server: Server, context: ssl.SSLContext) -> tuple[int, str]:
         """Get the ready file from the client's place; see `probe.get`."""
         plain = socket_inside(f"{self.prefix}-client", socket.AF_INET, socket.SOCK_STREAM)
-        return probe.get(server.address, context, plain)
+        return probe.get(server.place, context, plain)
 
     def _wait(
         self, ready: Callable[[], bool], awaited: str, server: Server, seconds: float = START_SECONDS

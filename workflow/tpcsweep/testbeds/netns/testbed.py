@@ -316,8 +316,10 @@ class _Deployment:
         measured: Measured,
         seconds: dict[str, float],
     ) -> dict[str, Any]:
+        machine = provenance.machine()
         return {
-            **provenance.machine(),
+            **machine,
+            "nodes": {"source": machine["host"], "destination": machine["host"]},
             "software": provenance.software(self.request.tools),
             "xrootd": self.release.describe(),
             "deployment": self.folder.name,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The agent beside a server: starts it, watches its pod, looks after its files. Obeys the hub alone, over TLS.
 
-Usage: python3 -m tpcsweep.testbeds.kubernetes.pod.agent
+Usage: python3 -m tpcsweep.testbeds.kubernetes.pod.agent [FIRST-PORT-OF-ITS-SERVER]
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import json
 import socket
 import ssl
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,8 +20,9 @@ from typing import Any
 
 from tpcsweep.measure import provenance
 from tpcsweep.testbeds.kubernetes.pod import contained, network
+from tpcsweep.testbeds.kubernetes.pod.introducing import introduce
 from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, answer, encoded, start
-from tpcsweep.testbeds.kubernetes.pod.places import AGENT_PORT
+from tpcsweep.testbeds.kubernetes.pod.places import beside, block
 from tpcsweep.testbeds.kubernetes.pod.probes import Probes
 from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER, Contained, Watched, repeat
 from tpcsweep.xrootd import servers as xrootd
@@ -30,11 +32,12 @@ from tpcsweep.xrootd.monitoring import Monitor
 class Agent:
     """One agent; it serves one hub."""
 
-    def __init__(self, servers: Contained) -> None:
+    def __init__(self, servers: Contained, ports: xrootd.Ports) -> None:
         self._servers = servers
+        self._ports = ports
         self._lines = servers.connections[0].makefile("rw")
         self._lock = asyncio.Lock()
-        self._probes = Probes()
+        self._probes = Probes(beside(ports).probe)
         self._watched: Watched | None = None
         self._sampling: asyncio.Task[None] | None = None
 
@@ -43,6 +46,8 @@ class Agent:
         verbs: dict[str, Callable[..., Any]] = {
             "ping": time.monotonic,
             "describe": self.describe,
+            "own": network.own,
+            "introduce": partial(introduce, self._ports.cmsd),
             "emulate": lambda **asked: asyncio.to_thread(network.emulate, **asked),
             **self._probes.verbs,
             **{verb: partial(self.servers, verb) for verb in ("release", "start", "restart", "add_source")},
@@ -60,7 +65,7 @@ class Agent:
             writer.write(encoded(**await answer(verbs, request)))
 
         try:
-            with telling_copies(writer):
+            with telling_copies(writer, self._ports.monitor):
                 while line := await reader.readline():
                     start(obey(json.loads(line)))
         except OSError:
@@ -71,8 +76,8 @@ class Agent:
 
     async def describe(self, peers: list[str]) -> dict[str, Any]:
         """The machine and its network towards the origins of the other side, which are watched from now."""
-        description = await asyncio.to_thread(network.describe, peers[0])
-        self._watched = Watched(self._servers, description["interface"], peers)
+        description = await asyncio.to_thread(network.describe, peers)
+        self._watched = Watched(self._servers, self._ports.server, description["interfaces"], peers)
         return {
             "machine": provenance.machine(),
             "boot": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
@@ -120,10 +125,10 @@ class Agent:
 
 
 @contextmanager
-def telling_copies(writer: asyncio.StreamWriter) -> Iterator[None]:
+def telling_copies(writer: asyncio.StreamWriter, port: int) -> Iterator[None]:
     """Tell what XRootD's own monitoring says, as it comes."""
     plain = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    monitor = Monitor([plain])
+    monitor = Monitor([plain], port)
 
     def tell() -> None:
         for copy in monitor.copies():
@@ -137,19 +142,20 @@ def telling_copies(writer: asyncio.StreamWriter) -> Iterator[None]:
         monitor.close()
 
 
-async def main() -> None:
+async def main(first: int | None = None) -> None:
     contained.end_on_term()
     credentials = await asyncio.to_thread(contained.credentials)
     FOLDER.mkdir(exist_ok=True)
     (FOLDER / xrootd.READY_FILE).write_bytes(b"\n")
-    agent = Agent(await asyncio.to_thread(Contained))
+    ports = block(first)
+    agent = Agent(await asyncio.to_thread(Contained), ports)
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(credentials / "ca.pem"))
     tls.load_cert_chain(credentials / "host.pem", credentials / "host.key")
     tls.verify_mode = ssl.CERT_REQUIRED
-    obeying = await asyncio.start_server(agent.serve, None, AGENT_PORT, ssl=tls, limit=LONGEST)
+    obeying = await asyncio.start_server(agent.serve, None, beside(ports).agent, ssl=tls, limit=LONGEST)
     async with obeying:
         await obeying.serve_forever()
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(main(*map(int, sys.argv[1:])))

@@ -27,7 +27,7 @@ from tpcsweep.measure import provenance
 from tpcsweep.measure.machine import Machine
 from tpcsweep.testbeds.kubernetes.pod import contained
 from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, answer, encoded, start
-from tpcsweep.testbeds.kubernetes.pod.places import AGENT_PORT, ENDED, HUB, Sample
+from tpcsweep.testbeds.kubernetes.pod.places import ENDED, HUB, Sample
 from tpcsweep.testbeds.kubernetes.pod.watched import Contained, repeat
 from tpcsweep.tools import Credentials
 from tpcsweep.xrootd import probe
@@ -200,18 +200,19 @@ class Hub:
             "boot": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
         }
 
-    async def _connect(self, name: str, address: str, tls: ssl.SSLContext) -> None:
-        """Wait until an agent answers. Raises TimeoutError."""
+    async def _connect(self, name: str, place: str, tls: ssl.SSLContext) -> None:
+        """Wait until the agent at an address and port answers. Raises TimeoutError."""
+        address, _, port = place.partition(":")
         give_up = time.monotonic() + READY_SECONDS
         while name not in self.agents:
             try:
                 streams = await asyncio.open_connection(
-                    address, AGENT_PORT, ssl=tls, server_hostname=address, limit=LONGEST
+                    address, int(port), ssl=tls, server_hostname=address, limit=LONGEST
                 )
                 self.agents[name] = Agent(name, *streams, self.outbox.say)
             except OSError as error:
                 if time.monotonic() > give_up:
-                    raise TimeoutError(f"{name} at {address} does not answer: {error}") from None
+                    raise TimeoutError(f"{name} at {place} does not answer: {error}") from None
                 await asyncio.sleep(POLL)
 
     async def tell(self, to: list[str], verb: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -225,14 +226,17 @@ class Hub:
         return {name: agent.behind for name, agent in self.agents.items()}
 
     async def ready(self, redirector: str | None, origins: list[str]) -> None:
-        """Until every origin delivers, and the redirector has sent somebody to each. Raises TimeoutError."""
+        """Until every origin delivers, and the redirector has sent somebody to each, all by address and port.
+
+        Raises TimeoutError.
+        """
         missing = set(origins)
 
         def delivers(status: int, _: str) -> bool:
             return status == 200
 
-        def complete(_: int, host: str) -> bool:
-            missing.discard(host)
+        def complete(_: int, place: str) -> bool:
+            missing.discard(place)
             return not missing
 
         asked: list[tuple[str, Callable[[int, str], bool], str]]
@@ -240,10 +244,10 @@ class Hub:
         if redirector:
             asked.append((redirector, complete, "a redirection to each of its origins"))
         give_up = time.monotonic() + READY_SECONDS
-        for address, enough, awaited in asked:
-            while not enough(*await asyncio.to_thread(probe.get, address, self._tls, socket.socket())):
+        for place, enough, awaited in asked:
+            while not enough(*await asyncio.to_thread(probe.get, place, self._tls, socket.socket())):
                 if time.monotonic() > give_up:
-                    raise TimeoutError(f"{address}: waited {READY_SECONDS:g} s for {awaited}")
+                    raise TimeoutError(f"{place}: waited {READY_SECONDS:g} s for {awaited}")
                 await asyncio.sleep(POLL)
 
     async def client(self, line: str) -> None:

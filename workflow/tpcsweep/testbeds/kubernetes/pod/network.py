@@ -22,7 +22,7 @@ import socket
 import struct
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +31,6 @@ from typing import Any
 from tpcsweep.linux.counters import CounterFile
 from tpcsweep.linux.namespaces import parse_net_dev
 from tpcsweep.paths import plan
-from tpcsweep.testbeds.kubernetes.pod.places import PROBE_PORT
 
 _PATH = struct.Struct("=16xI40xI4xI")
 """Of struct tcp_info: snd_mss, pmtu, rtt in µs."""
@@ -58,24 +57,38 @@ def interface_to(address: str) -> str:
     return str(json.loads(done.stdout)[0]["dev"])
 
 
-def describe(address: str) -> dict[str, Any]:
-    """The interface to an address, its MTU, and the sysctls that bound its connections."""
-    interface = interface_to(address)
+def identity() -> str:
+    """What tells this network from all others: pods may share that of a node."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{boot}/{Path('/proc/self/ns/net').stat().st_ino}"
+
+
+def describe(addresses: Iterable[str]) -> dict[str, Any]:
+    """This network, its interfaces to these addresses, and the sysctls that bound its connections."""
+    interfaces = sorted(set(map(interface_to, addresses)))
     files = [Path("/proc/sys/net/ipv4", name) for name in SYSCTLS]
     sysctls = {f"net.ipv4.{file.name}": " ".join(file.read_text().split()) for file in files if file.exists()}
-    mtu = int(Path(f"/sys/class/net/{interface}/mtu").read_text())
-    return {"interface": interface, "mtu": mtu, "sysctls": sysctls}
+    return {"network": identity(), "interfaces": interfaces, "sysctls": sysctls}
 
 
-def round_trips(address: str, count: int, word: bytes) -> tuple[list[float], int]:
+def own(address: str) -> None:
+    """Refuse an address that this network does not have. Raises RuntimeError."""
+    with socket.socket() as bound:
+        try:
+            bound.bind((address, 0))
+        except OSError as error:
+            raise RuntimeError(f"{address} is no address of this node: {error.strerror}") from None
+
+
+def round_trips(address: str, port: int, count: int, word: bytes) -> tuple[list[float], int]:
     """RTT of `count` handshakes in ms, and the path MTU in bytes after the word and a MiB have been sent."""
     rtts = []
     for _ in range(count):
-        with _connected(address) as connection:
+        with _connected(address, port) as connection:
             *_, rtt = _PATH.unpack_from(_information(connection))
             rtts.append(rtt / 1000)
             time.sleep(0.01)
-    with _connected(address, word) as connection:
+    with _connected(address, port, word) as connection:
         for _ in range(4):
             connection.sendall(BLOCK)
         connection.shutdown(socket.SHUT_WR)
@@ -84,7 +97,7 @@ def round_trips(address: str, count: int, word: bytes) -> tuple[list[float], int
         return rtts, mtu
 
 
-def pour(address: str, connections: int, seconds: float, word: bytes) -> dict[str, Any]:
+def pour(address: str, port: int, connections: int, seconds: float, word: bytes) -> dict[str, Any]:
     """Keep a path full of what several connections send at once, each the word first, and see how much is under way.
 
     What has not left when the time is over is dropped.
@@ -97,7 +110,7 @@ def pour(address: str, connections: int, seconds: float, word: bytes) -> dict[st
     looks: list[tuple[float, int]] = []
     with contextlib.ExitStack() as undo, selectors.DefaultSelector() as writable:
         with ThreadPoolExecutor(connections) as pool:  # one after another they would take an RTT each
-            opened = list(pool.map(lambda _: _connected(address, word), range(connections)))
+            opened = list(pool.map(lambda _: _connected(address, port, word), range(connections)))
         for connection in opened:
             undo.enter_context(connection)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORT)
@@ -117,10 +130,12 @@ def pour(address: str, connections: int, seconds: float, word: bytes) -> dict[st
     return {"looks": looks, "mss": mss, "header": plan.ETHERNET + mtu - mss}
 
 
-def arriving(address: str, seconds: float) -> list[tuple[float, int, int]]:
-    """What the interface to an address has received, in bytes and packets, with the times in s of CLOCK_MONOTONIC.
+def arriving(address: str, seconds: float) -> dict[str, Any]:
+    """What the interface to an address receives.
 
-    A look that took long is left out: nobody knows when in it the counters were read.
+    Returns:
+        `counts`: times in s of CLOCK_MONOTONIC, with bytes and packets. A look that took long is left out: nobody knows
+        when in it the counters were read. `interface`: what tells it from others, which servers of a node may share.
     """
     interface = interface_to(address)
     counts = []
@@ -132,14 +147,14 @@ def arriving(address: str, seconds: float) -> list[tuple[float, int, int]]:
             if after - before <= LOOKS[0]:
                 counts.append(((before + after) / 2, counted["rx_bytes"], counted["rx_packets"]))
             time.sleep(LOOKS[1])
-    return counts
+    return {"counts": counts, "interface": f"{identity()}/{interface}"}
 
 
-def emptied(address: str, rtt: float, seconds: float) -> bool:
+def emptied(address: str, port: int, rtt: float, seconds: float) -> bool:
     """Wait until a handshake takes no longer than `rtt` ms again; whether one did within `seconds`."""
     give_up = time.monotonic() + seconds
     while time.monotonic() < give_up:
-        with _connected(address) as connection:
+        with _connected(address, port) as connection:
             *_, taken = _PATH.unpack_from(_information(connection))
         if 0 < taken <= rtt * 1000:  # 0 where the first packet was lost: nothing is known of that handshake
             return True
@@ -212,8 +227,8 @@ def counted(drops: Mapping[str, int]) -> tuple[int, int]:
     return drops.get("40:", drops["41:"]), drops["41:"]
 
 
-def _connected(address: str, word: bytes = b"") -> socket.socket:
-    connection = socket.create_connection((address, PROBE_PORT), timeout=SECONDS)
+def _connected(address: str, port: int, word: bytes = b"") -> socket.socket:
+    connection = socket.create_connection((address, port), timeout=SECONDS)
     connection.sendall(word)
     return connection
 

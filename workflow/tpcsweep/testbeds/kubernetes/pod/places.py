@@ -6,6 +6,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from tpcsweep.xrootd.servers import USUAL, Ports
+
+PACKAGE = Path("/etc/tpcsweep/package/tpcsweep.zip")
+"""What Python imports this package from, whatever the image has: the archive of a ConfigMap."""
 CREDENTIALS = Path("/etc/tpcsweep/credentials")
 """The deployment's Secret: files of `tpcsweep.xrootd.credentials`."""
 CONFIGURATION = Path("/etc/tpcsweep/configuration")
@@ -24,9 +28,24 @@ ENDED = STATE / "ended"
 FILES = Path("/srv/tpcsweep")
 """The folder of an origin's files, in memory."""
 
-AGENT_PORT = 8443
-PROBE_PORT = 8444
-"""Takes connections while a path is looked at, and swallows what they bring: see `probes`."""
+
+class Beside(NamedTuple):
+    """Ports of the agent beside a server."""
+
+    agent: int = 8443
+    probe: int = 8444
+    """Takes connections while a path is looked at, and swallows what they bring: see `probes`."""
+
+
+def block(first: int | None) -> Ports:
+    """Ports of a server: from a first one on, on its node's network, or the usual ones in a network of its own."""
+    return USUAL if first is None else Ports(first, first + 1, first + 2)
+
+
+def beside(ports: Ports) -> Beside:
+    """Those of the agent beside a server with these ports: the usual ones, or the next two."""
+    return Beside() if ports == USUAL else Beside(ports.monitor + 1, ports.monitor + 2)
+
 
 SLASH = "--"
 """What stands in the Secret for the slash in the name of a file that is in a folder."""

@@ -14,13 +14,13 @@ from functools import partial
 from typing import Any
 
 from tpcsweep.testbeds.kubernetes.pod import network
-from tpcsweep.testbeds.kubernetes.pod.places import PROBE_PORT
 
 
 class Probes:
     """What an agent can be asked of a path."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int) -> None:
+        self._port = port
         self._word = b""
         self._server: asyncio.Server | None = None
 
@@ -38,7 +38,7 @@ class Probes:
         """Take probes from now on, from whoever knows the word, and show it to others."""
         self._word = word.encode()
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: Swallower(self._word), None, PROBE_PORT)
+        self._server = await loop.create_server(lambda: Swallower(self._word), None, self._port)
 
     async def _close(self) -> None:
         """Take none any more."""

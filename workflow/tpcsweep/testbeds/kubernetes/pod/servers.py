@@ -2,7 +2,7 @@
 """The server container: runs the XRootD programs of one server, and starts them again when told to.
 
 Obeys lines of JSON from the agent beside it, answered with `ok` or `error`. A program that ends by itself ends the
-container. Usage: python3 -m tpcsweep.testbeds.kubernetes.pod.servers NAME ROLE RELEASE PROGRAM…
+container. Usage: python3 -m tpcsweep.testbeds.kubernetes.pod.servers NAME ROLE RELEASE CMSD-PORT PROGRAM…
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tpcsweep.testbeds.kubernetes.pod import contained
 from tpcsweep.testbeds.kubernetes.pod.places import CONFIGURATION, STATE
 from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER
 from tpcsweep.xrootd.releases import ReleaseError, in_image
-from tpcsweep.xrootd.servers import CMSD_LOGGED_IN, CMSD_PORT, require
+from tpcsweep.xrootd.servers import CMSD_LOGGED_IN, require
 
 LOGIN_SECONDS = 30.0
 
@@ -30,10 +30,12 @@ LOGIN_SECONDS = 30.0
 class Servers:
     """The programs of one server."""
 
-    def __init__(self, name: str, role: str, release: str, programs: list[str]) -> None:
+    def __init__(self, name: str, role: str, release: str, port: int, programs: list[str]) -> None:
         self._name = name
         self._manager = role == "manager"
         self._release = release
+        self._port = port
+        """Its cmsd's."""
         self._programs = programs
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._expected: set[int] = set()
@@ -55,7 +57,7 @@ class Servers:
             ready = threading.Event()
             process = self._run("cmsd", stderr=subprocess.PIPE)
             threading.Thread(target=_pass_on, args=(process, ready), daemon=True).start()
-            waited = _accepts() if self._manager else ready.wait(LOGIN_SECONDS)
+            waited = _accepts(self._port) if self._manager else ready.wait(LOGIN_SECONDS)
             if not waited:
                 raise RuntimeError(f"its cmsd was not ready after {LOGIN_SECONDS:g} s")
         self._run("xrootd")
@@ -81,12 +83,12 @@ class Servers:
             contained.fail(f"{program} ended with exit code {code}")
 
 
-def _accepts() -> bool:
+def _accepts(port: int) -> bool:
     """Whether the cmsd of a redirector accepts connections in time."""
     give_up = time.monotonic() + LOGIN_SECONDS
     while time.monotonic() < give_up:
         with socket.socket() as plain:
-            if plain.connect_ex(("127.0.0.1", CMSD_PORT)) == 0:
+            if plain.connect_ex(("127.0.0.1", port)) == 0:
                 return True
         time.sleep(contained.POLL)
     return False
@@ -102,11 +104,11 @@ def _pass_on(process: subprocess.Popen[bytes], ready: threading.Event) -> None:
             ready.set()
 
 
-def main(name: str, role: str, release: str, programs: list[str]) -> None:
+def main(name: str, role: str, release: str, port: int, programs: list[str]) -> None:
     """Run until the agent is gone."""
     contained.end_on_term()
     contained.credentials()
-    servers = Servers(name, role, release, programs)
+    servers = Servers(name, role, release, port, programs)
     [connection] = contained.taken()
     verbs: dict[str, Callable[..., object]] = {
         "release": servers.release,
@@ -128,4 +130,4 @@ def main(name: str, role: str, release: str, programs: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:])
+    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5:])

@@ -19,7 +19,7 @@ from tpcsweep.linux.sockets import Connection, Followed, SocketDiagnostics, mean
 from tpcsweep.measure.files import DestinationFiles, FirstBytes
 from tpcsweep.measure.machine import Machine, Threads, numbered
 from tpcsweep.testbeds.kubernetes.pod.places import CONTAINED, FILES, Sample
-from tpcsweep.xrootd.servers import EXPORT, PORT
+from tpcsweep.xrootd.servers import EXPORT
 
 FOLDER = FILES / EXPORT.strip("/")
 POLL = 0.05
@@ -59,10 +59,13 @@ class Contained:
 class Watched:
     """Everything of a pod that is sampled, opened once."""
 
-    def __init__(self, contained: Contained, interface: str, peers: Collection[str]) -> None:
-        """`peers` are the addresses of the other side's origins."""
+    def __init__(
+        self, contained: Contained, port: int, interfaces: Collection[str], peers: Collection[str]
+    ) -> None:
+        """`port` is the server's own, and `peers` are the addresses of the other side's origins."""
         self._contained = contained
-        self._interface = interface
+        self._port = port
+        self._interfaces = interfaces
         self._peers = frozenset(peers)
         self._machine = Machine()
         self._net = CounterFile("/proc/net/dev")
@@ -74,15 +77,16 @@ class Watched:
     def sample(self) -> Sample:
         """All counters, now. Files first, then the interface: what has arrived has then crossed it."""
         payload = self.files.arrived()
-        net = parse_net_dev(self._net.read().decode())[self._interface]
+        counted = parse_net_dev(self._net.read().decode())
+        net = [counted[interface] for interface in self._interfaces]
         now = time.monotonic()
         data = self._connections()
         flows = self._flows.look(data)
         rtt, cwnd = means(data) if data else (None, None)
         return Sample(
             time=now,
-            received=net["rx_bytes"],
-            sent=net["tx_bytes"],
+            received=sum(each["rx_bytes"] for each in net),
+            sent=sum(each["tx_bytes"] for each in net),
             **self._contained.readings(self._machine),
             payload=payload,
             retransmits=retransmits(self._snmp.read()),
@@ -94,7 +98,7 @@ class Watched:
 
     def busy(self) -> bool:
         """Whether the server copies, or has still to do with a client."""
-        return bool(self._connections()) or self._sockets.unfinished(PORT)
+        return bool(self._connections()) or self._sockets.unfinished(self._port)
 
     def _connections(self) -> list[Connection]:
         return [connection for connection in self._sockets.connections() if connection.remote in self._peers]

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Origins that share a node and its network: the address that they are asked for decides which way the files go."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster import local
+from tests.cluster.sweeps import ONE, RATE, Space, local_testbed, on, space
+
+SHORT = 0.1
+"""Gbit/s of the second way between n1 and n3, which is no time long. The first one is 20 ms."""
+MTU = 1500
+"""Of the second way."""
+ADDRESSES = {"n1": ["10.201.0.1", "10.201.0.2"], "n3": ["10.201.0.3", "10.201.0.4"]}
+"""Of its ends."""
+RTTS = (0.0, 20.0)
+
+
+@pytest.fixture(scope="module")
+def namespace(cluster: local.Cluster) -> Iterator[Space]:
+    """On the local cluster, whose far node gets a link of its own to a near one, as a VLAN would be."""
+    ends = {"n1": "far", "n3": "near"}
+    cluster.enter(
+        ["ip", "-n", "n1", "link", "add", "far", "type", "veth", "peer", "name", "near", "netns", "n3"]
+    )
+    for node, link in ends.items():
+        for address in ADDRESSES[node]:
+            cluster.enter(["ip", "-n", node, "address", "add", f"{address}/29", "dev", link])
+            # The client comes by the other way.
+            cluster.enter(["ip", "route", "add", address, "via", f"10.200.{node[1]}.2"])
+        cluster.enter(["ip", "-n", node, "link", "set", link, "mtu", str(MTU), "up"])
+        shaped = ["tbf", "rate", f"{SHORT}gbit", "burst", "32k", "limit", "1m"]
+        cluster.enter(["tc", "-n", node, "qdisc", "add", "dev", link, "root", *shaped])
+    with space(cluster.kubeconfig, "tpcsweep-origins", security="privileged") as made:
+        yield made
+    cluster.enter(["ip", "-n", "n1", "link", "delete", "far"])
+
+
+def with_addresses(node: str) -> dict[str, Any]:
+    """A side whose servers have addresses of the second way, all on one node."""
+    first, second = ADDRESSES[node]
+    return {
+        **on(node),
+        "redirector": {"address": first, "port": 9100},
+        "origins": [{"address": first}, {"address": second, "port": 9000}],
+        "agent": {"limits": {"cpu": 1}},
+    }
+
+
+def test_the_rtt_follows_from_the_address_that_is_asked_for(namespace: Space, tmp_path: Path) -> None:
+    pairs = [
+        {"rtt": RTTS[1], "source": on("n1"), "destination": on("n3")},
+        {
+            "rtt": RTTS[0],
+            "bandwidth": SHORT,
+            "mtu": MTU,
+            "source": with_addresses("n1"),
+            "destination": with_addresses("n3"),
+        },
+    ]
+    settings = local_testbed(
+        namespace.name,
+        host_network=True,
+        tcp_buffer="4 MiB",
+        paths={"kind": "nodes", "pairs": pairs},
+        source={"resources": {"requests": {"memory": "64Mi"}}},
+    )
+    sweep = namespace.sweep(
+        tmp_path,
+        settings,
+        parameters={
+            **ONE,
+            "rtt": [*RTTS],
+            "bandwidth": [SHORT, RATE],
+            "mtu": [MTU, 9000],
+            "origins": 2,
+            "streams": 4,
+        },
+        exclude=[
+            {"rtt": RTTS[0], "bandwidth": RATE},
+            {"rtt": RTTS[0], "mtu": 9000},
+            {"rtt": RTTS[1], "bandwidth": SHORT},
+            {"rtt": RTTS[1], "mtu": MTU},
+        ],
+    )
+    done = sweep.run("cells")
+    assert done.returncode == 0, done.stdout
+    cells = {
+        cell["spec"]["parameters"]["rtt"]: cell
+        for cell in (json.loads(path.read_bytes()) for path in sweep.cells())
+    }
+    assert sorted(cells) == [*RTTS]
+    for rtt, cell in cells.items():
+        assert cell["status"] == "ok", cell["message"]
+        assert abs(cell["summary"]["rtt_idle"] - rtt) < 2
+        pods = cell["provenance"]["kubernetes"]["pods"]
+        nodes = {name: pod["node"] for name, pod in pods.items() if name != "client"}
+        assert nodes == {
+            f"{side}{n}": node for side, node in (("src", "n1"), ("dst", "n3")) for n in (1, 2, "m")
+        }
+        assert "path_slow" not in cell["flags"]
+    # Whoever shares an interface counts it once: what it received is little more than the files.
+    for cell in cells.values():
+        summary = cell["summary"]
+        assert summary["throughput"] <= cell["spec"]["parameters"]["bandwidth"] * 1.05, summary
+    assert namespace.left() == {}

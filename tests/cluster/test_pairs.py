@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pairs that are found by a selector, on four nodes of which two have slower links: used side by side, told apart."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import xarray as xr
+from kubernetes import utils
+from tpcsweep.hardware import hardware
+
+from tests.cluster import local, sweeps
+from tests.cluster.sweeps import ONE, RATE, ClusterSweep, Space, local_testbed
+from tests.support.workflow import ROOT
+
+NODES_RIGHT = ROOT / "config/kubernetes/nodes.yaml"
+FAST, SLOW = ("n1", "n2"), ("n3", "n4")
+RATES = [RATE / 5] * 2 + [RATE / 20] * 2
+"""Gbit/s of the nodes' links: paths are what binds, two deployments at a time, on a busy machine too."""
+NEAR = {"node_selector": {"site": "near"}}
+
+
+@pytest.fixture(scope="module")
+def four(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Space]:
+    """The namespace of an account with the shipped rights and no other."""
+    folder = tmp_path_factory.mktemp("four")
+    with (
+        local.cluster(folder, 4, rtt=[0.0] * 4, bandwidth=RATES) as started,
+        sweeps.account(started.kubeconfig, "tpcsweep-pairs", folder) as account,
+    ):
+        yield account
+
+
+@pytest.fixture(scope="module")
+def measured(four: Space, tmp_path_factory: pytest.TempPathFactory) -> ClusterSweep:
+    """One setting of each kind in four deployments, two at a time; before, without the right to list nodes."""
+    each = {"rtt": "0 ms", "source": NEAR, "destination": NEAR}
+    paths = {"kind": "nodes", "pairs": "all", "each": each}
+    settings = local_testbed(four.name, bandwidth=RATES[0], paths=paths)
+    del settings["client"]
+    sweep = four.sweep(
+        tmp_path_factory.mktemp("measured"),
+        settings,
+        measurement={"min_time": "3 s", "max_time": "20 s", "precision": "50 %"},
+        parameters={**ONE, "file_size": "1 MiB", "streams": [1, 2]},
+        repetitions=4,
+        repeat="deployments",
+        again=0,
+    )
+    refused = sweep.run("cells")
+    assert refused.returncode != 0
+    assert "lacks the right to list nodes in the whole cluster (403)" in refused.stdout
+    assert "config/kubernetes/nodes.yaml gives the right" in refused.stdout
+    text = NODES_RIGHT.read_text().replace("namespace: NAMESPACE", f"namespace: {four.name}")
+    allowed = sweep.folder / "nodes.yaml"
+    allowed.write_text(text)
+    utils.create_from_yaml(four.api, str(allowed))
+    side_by_side = ("--resources", "testbed=2", "--cores", "2")
+    done = sweep.run(*side_by_side, "cells", timeout=1800)
+    assert done.returncode == 0, done.stdout
+    assert "one of 2 pairs of nodes" in done.stdout
+    drawn = sweep.run(str(sweep.results / "figures/hardware.png"))
+    assert drawn.returncode == 0, drawn.stdout
+    return sweep
+
+
+def cells_of(sweep: ClusterSweep) -> list[dict[str, Any]]:
+    return [json.loads(path.read_bytes()) for path in sweep.cells()]
+
+
+def test_every_cell_is_measured_on_one_pair_with_its_client_beside_the_source(
+    measured: ClusterSweep, four: Space
+) -> None:
+    cells = cells_of(measured)
+    assert len(cells) == 8
+    for cell in cells:
+        assert cell["status"] == "ok", cell["message"]
+        nodes = cell["provenance"]["nodes"]
+        assert (nodes["source"], nodes["destination"]) in (FAST, SLOW)
+        assert cell["provenance"]["kubernetes"]["pods"]["client"]["node"] == nodes["source"]
+    assert four.left() == {}
+
+
+def test_two_pairs_are_used_side_by_side(measured: ClusterSweep) -> None:
+    spans: dict[str, list[tuple[float, float]]] = {}
+    for cell in cells_of(measured):
+        began = datetime.datetime.fromisoformat(cell["provenance"]["started"]).timestamp()
+        of = spans.setdefault(cell["provenance"]["nodes"]["source"], [])
+        of.append((began, began + cell["summary"]["duration"]))
+    fast, slow = (spans[pair[0]] for pair in (FAST, SLOW))
+    assert min(begin for begin, _ in fast) < max(end for _, end in slow)
+    assert min(begin for begin, _ in slow) < max(end for _, end in fast)
+    for of in (fast, slow):  # and each for one deployment at a time
+        of.sort()
+        assert all(end <= begin for (_, end), (begin, _) in itertools.pairwise(of))
+
+
+def test_the_dataset_has_the_nodes_and_their_effect_is_found(measured: ClusterSweep) -> None:
+    summary = xr.load_dataset(measured.results / "dataset.nc")
+    assert set(summary["source_node"].values.ravel()) == {"n1", "n3"}
+    assert set(summary["destination_node"].values.ravel()) == {"n2", "n4"}
+    found = hardware(summary)
+    assert found.confounded == []
+    pairs = found.pairs.set_index("pair")
+    assert pairs.loc["n1 → n2", "ratio"] > 1.1 > 0.9 > pairs.loc["n3 → n4", "ratio"]
+    assert pairs["deployments"].sum() == 4
+    assert (measured.results / "figures/hardware.csv").exists()

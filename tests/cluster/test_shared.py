@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sweep as clusters of others want it: with the role `edit`, pods of Jobs, and servers of a site's own image."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from kubernetes.client import V1Pod
+from tpcsweep.configuration.kubernetes import Kubernetes
+from tpcsweep.testbeds.kubernetes import testbed
+from tpcsweep.testbeds.kubernetes.api import ClusterError
+from tpcsweep.testbeds.kubernetes.metadata import SELECTOR
+
+from tests.cluster import local
+from tests.cluster.local import build
+from tests.cluster.sweeps import LASTING, LONGEST, ONE, Space, account, local_testbed
+from tests.support.image import image
+
+OTHERS = "localhost/others/xrootd:1"
+BARE = "localhost/others/bare:1"
+GONE = ("bin/.wh.curl", "bin/.wh.gfal-copy", "bin/.wh.davix-get", "bin/.wh.iperf3", "sbin/.wh.tc")
+
+
+@pytest.fixture(scope="module")
+def images(cluster: local.Cluster, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """Of a site: without the client's tools, our user and our variables; and one in which there is no Python at all."""
+    users = {"etc/passwd": image.File(b"root:x:0:0:root:/root:/bin/sh\n")}
+    programs = {f"usr/{path}": image.File(b"") for path in GONE}
+    python = {f"usr/bin/.wh.{name}": image.File(b"") for name in ("python3", "python3.11")}
+    for name, files in ((OTHERS, users | programs), (BARE, python)):
+        archive = tmp_path_factory.mktemp("image") / "image.tar"
+        layers = [image._debian_layer(image.packages("debian.txt")), image._layer(files, "of others")]
+        image.pack(archive, name, layers, {"Cmd": ["sh"]})
+        cluster.load(archive)
+    return OTHERS, BARE
+
+
+@pytest.fixture(scope="module")
+def namespace(cluster: local.Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Space]:
+    folder = tmp_path_factory.mktemp("edit")
+    with account(cluster.kubeconfig, "tpcsweep-edit", folder, built_in="edit") as made:
+        yield made
+
+
+def settings(namespace: Space, **changes: Any) -> dict[str, Any]:
+    asked = {"qos": "near", "client_cores": 0.5, "time_limit": "6 h"}
+    return local_testbed(namespace.name, **{**asked, **changes})
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A sweep that has run to its end, and its pods as they were meanwhile."""
+
+    cells: list[dict[str, Any]]
+    pods: list[V1Pod]
+    left: dict[str, list[str]]
+
+
+@pytest.fixture(scope="module")
+def measured(namespace: Space, images: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> Measured:
+    folder = tmp_path_factory.mktemp("shared")
+    parameters = {**ONE, "cores": 0.5, "streams": [1, 2]}
+    asked = settings(namespace, server_image=images[0])
+    sweep = namespace.sweep(folder, asked, measurement=LASTING, parameters=parameters)
+    run = sweep.start("cells")
+    sweep.wait_for_cell(1, run)
+    pods = namespace.core.list_namespaced_pod(namespace.name, label_selector=SELECTOR).items
+    assert run.wait(LONGEST) == 0, sweep.output()
+    return Measured([json.loads(path.read_bytes()) for path in sweep.cells()], pods, namespace.left())
+
+
+def test_the_built_in_role_edit_takes_a_sweep_to_its_end(measured: Measured) -> None:
+    assert [cell["status"] for cell in measured.cells] == ["ok", "ok"], measured.cells
+    assert measured.left == {}
+
+
+def test_every_pod_has_a_controller(measured: Measured) -> None:
+    assert len(measured.pods) == 3
+    for pod in measured.pods:
+        [owner] = pod.metadata.owner_references
+        assert (owner.kind, owner.controller) == ("Job", True)
+
+
+def test_limits_are_within_a_fifth_of_requests(measured: Measured) -> None:
+    for pod in measured.pods:
+        for each in pod.spec.containers:
+            assert each.resources.limits.keys() >= each.resources.requests.keys() >= {"cpu", "memory"}
+        assert pod.status.qos_class == "Burstable"
+
+
+def test_servers_run_what_a_site_has_and_clients_what_we_have(measured: Measured) -> None:
+    of_site = {each.name for pod in measured.pods for each in pod.spec.containers if each.image == OTHERS}
+    ours = {each.name for pod in measured.pods for each in pod.spec.containers if each.image == build.IMAGE}
+    assert (of_site, ours) == ({"servers", "agent"}, {"client", "hub"})
+
+
+@pytest.mark.usefixtures("images")
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"server_image": OTHERS, "paths": {"kind": "netem", "pairs": [{}]}},
+            "container image-2 ended with exit code 1: the image lacks tc .*;",
+        ),
+        ({"server_image": BARE}, r"container image-2 ended with exit code 128: .*/usr/bin/python3.*;"),
+    ],
+    ids=["a program", "Python"],
+)
+def test_what_a_sites_image_lacks_is_said_before_the_first_deployment(
+    changes: dict[str, Any], words: str, namespace: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TPCSWEEP_KUBECONFIG", str(namespace.kubeconfig))
+    of = Kubernetes.model_validate(settings(namespace, **changes))
+    with pytest.raises(ClusterError, match=f"{words} docs/kubernetes.md#images has what"):
+        testbed.require(of)
+    assert namespace.left() == {}

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real XRootD servers that share a network: ports apart, and a redirector that sends to each origin's own address."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import pwd
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tpcsweep.testbeds.kubernetes.pod import places
+from tpcsweep.testbeds.kubernetes.pod.introducing import introduce
+from tpcsweep.testbeds.netns.servers import IDENTITY
+from tpcsweep.xrootd import credentials, probe
+from tpcsweep.xrootd import servers as xrootd
+
+from tests.support.workflow import wait_until
+
+ENTRY = "127.0.0.1"
+ADDRESSES = ["127.0.0.2", "127.0.0.3"]
+FIRST = 21_000
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """One that the servers' user may look into."""
+    for above in (tmp_path, *tmp_path.parents[:3]):
+        if above != Path("/tmp"):
+            above.chmod(0o755)
+    return tmp_path
+
+
+@contextlib.contextmanager
+def introducing(origins: tuple[xrootd.Server, ...]) -> Iterator[None]:
+    """What agents do for these origins, in a thread of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    for origin in origins:
+        assert origin.manager
+        doing = introduce(origin.ports.cmsd, origin.address, origin.manager)
+        asyncio.run_coroutine_threadsafe(doing, loop).result(10)
+    yield
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+
+
+def test_a_redirector_sends_to_the_addresses_that_origins_of_one_node_have_each(folder: Path) -> None:
+    user = pwd.getpwnam("xrootd")
+    own = folder / "credentials"
+    credentials.create(own, [ENTRY, *ADDRESSES], (user.pw_uid, user.pw_gid))
+    files = folder / "files" / xrootd.EXPORT.strip("/")
+    files.mkdir(parents=True)
+    (files / xrootd.READY_FILE).write_bytes(b"\n")
+    ports = [places.block(FIRST + 10 * number) for number in range(3)]
+    redirector, origins = xrootd.side("src", ENTRY, ADDRESSES, folder, files.parent, ports)
+    assert redirector
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(server: xrootd.Server, program: str) -> Path:
+        server.folder.mkdir(exist_ok=True)
+        os.chown(server.folder, user.pw_uid, user.pw_gid)
+        told = server
+        if server.role == "server":
+            told = replace(server, manager=f"{xrootd.LOOPBACK}:{server.ports.cmsd}")
+        file = server.folder / "xrootd.cfg"
+        file.write_text(xrootd.configuration(told, own))
+        log = server.folder / f"{program}.log"
+        command = [*IDENTITY, program, "-c", str(file), "-l", str(log)]
+        started.append(subprocess.Popen(command, cwd=server.folder, stderr=subprocess.DEVNULL))
+        return log
+
+    def accepts() -> bool:
+        with socket.socket() as plain:
+            return plain.connect_ex((ENTRY, redirector.ports.cmsd)) == 0
+
+    missing = {origin.place for origin in origins}
+    tls = probe.context(own)
+
+    def sent_to_each() -> bool:
+        missing.discard(probe.get(redirector.place, tls, socket.socket())[1])
+        return not missing
+
+    with introducing(origins):
+        try:
+            start(redirector, "cmsd")
+            wait_until(accepts, "the redirector's cmsd answers", 30)
+            start(redirector, "xrootd")
+            logs = [start(origin, "cmsd") for origin in origins]
+            for log in logs:
+                wait_until(
+                    lambda log=log: log.exists() and xrootd.CMSD_LOGGED_IN in log.read_text(errors="replace"),  # type: ignore[misc]
+                    "an origin's cmsd is ready",
+                    30,
+                )
+            for origin in origins:
+                start(origin, "xrootd")
+            wait_until(sent_to_each, f"the redirector sends to each of {sorted(missing)}", 60)
+        finally:
+            for process in started:
+                process.kill()
+                process.wait()

@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What nodes did to throughput: found where the truth is known, not found where there is nothing, and said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tpcsweep import dataset, figures
+from tpcsweep.dataset.labels import about_flags
+from tpcsweep.hardware import TABLE, Hardware, estimate, hardware
+
+from tests.support.workflow import ROOT
+
+RTTS, STREAMS = (1.0, 10.0, 50.0, 100.0), (1, 4, 16)
+
+
+def anywhere(generator: np.random.Generator, count: int) -> Callable[[int, int], int]:
+    """Each deployment on any of so many pairs."""
+    return lambda *_: int(generator.integers(count))
+
+
+def made(
+    effects: list[float],
+    on: Callable[[int, int], int],
+    seed: int = 1,
+    repetitions: int = 4,
+    noise: tuple[float, float] = (0.02, 0.03),
+) -> xr.Dataset:
+    """A dataset of RTTs × streams; deployments are of an RTT and a repetition, and `on` says of each on which pair.
+
+    noise: of deployments, and of the cells in them.
+    """
+    generator = np.random.default_rng(seed)
+    shape = (len(RTTS), len(STREAMS), repetitions)
+    truth = np.random.default_rng(7).uniform(0.1, 10, shape[:2])
+    pair = np.array([[on(rtt, repetition) for repetition in range(repetitions)] for rtt in range(len(RTTS))])
+    of_deployments = np.array(effects)[pair] + noise[0] * generator.normal(size=pair.shape)
+    found = truth[..., None] * np.exp(of_deployments[:, None] + noise[1] * generator.normal(size=shape))
+    axes = ("rtt", "streams", "repetition")
+
+    def each(values: Any) -> tuple[tuple[str, ...], Any]:
+        return axes, np.broadcast_to(np.asarray(values)[:, None], shape).copy()
+
+    return xr.Dataset(
+        {
+            "throughput": (axes, found),
+            "status": (axes, np.ones(shape, np.int8)),
+            "flags": (axes, np.zeros(shape, np.int32), about_flags()),
+            "provenance": each(np.arange(pair.size, dtype=np.int32).reshape(pair.shape)),
+            "source_node": each(np.char.mod("s%d", pair).astype(object)),
+            "destination_node": each(np.char.mod("d%d", pair).astype(object)),
+        },
+        {
+            "rtt": list(RTTS),
+            "streams": list(STREAMS),
+            "repetition": np.arange(1, repetitions + 1),
+            "tool": "curl",
+        },
+        {"sweep": "made up", "testbed": "made up", "testbed_kind": "kubernetes"},
+    )
+
+
+def by_pair(found: Hardware) -> pd.DataFrame:
+    return found.pairs.set_index("pair")
+
+
+# What is found
+
+
+@given(
+    effects=st.lists(st.floats(-1, 1), min_size=2, max_size=6),
+    level=st.floats(0.1, 10),
+    seed=st.integers(0, 1000),
+)
+@settings(max_examples=25, deadline=None)
+def test_a_made_up_effect_is_recovered_whatever_the_settings(
+    effects: list[float], level: float, seed: int
+) -> None:
+    count = len(effects)
+    summary = made(effects, lambda rtt, repetition: (rtt + repetition) % count, seed, 7, (1e-5, 1e-5))
+    summary["throughput"] = summary["throughput"] * level
+    found = by_pair(hardware(summary))
+    wanted = np.exp(np.array(effects) - np.mean(effects))
+    for number, ratio in enumerate(wanted):
+        assert found.loc[f"s{number} → d{number}", "ratio"] == pytest.approx(ratio, rel=1e-3)
+        assert found.loc[f"s{number} → d{number}", "with"] == count
+    assert found["cells"].sum() == summary["throughput"].size
+    assert found["deployments"].sum() == summary.sizes["rtt"] * summary.sizes["repetition"]
+
+
+def test_cells_that_failed_bias_nothing() -> None:
+    """All cells of one stream count are missing on one pair, those of the highest throughput."""
+    effects = [-0.3, 0.0, 0.3]
+    summary = made(effects, lambda rtt, repetition: (rtt + repetition) % 3, 1, 6, (1e-5, 1e-5))
+    best = summary["throughput"] == summary["throughput"].max("streams")
+    summary["throughput"] = summary["throughput"].where(~(best & (summary["source_node"] == "s0")))
+    found = by_pair(hardware(summary))
+    assert found["ratio"].to_list() == pytest.approx(np.exp(effects), rel=1e-3)
+
+
+def spreads(size: float, runs: int) -> list[tuple[Hardware, np.ndarray]]:
+    """What is found in many made-up sweeps on four pairs, and the ratios that are true."""
+    results = []
+    for seed in range(runs):
+        generator = np.random.default_rng(seed)
+        effects = size * generator.normal(size=4)
+        found = hardware(made(list(effects), anywhere(generator, 4), seed, 5))
+        if len(found.pairs) == 4 and not found.confounded:
+            order = [int(pair[1]) for pair in found.pairs["pair"]]
+            results.append((found, np.exp(effects - effects.mean())[order]))
+    assert len(results) > 0.9 * runs
+    return results
+
+
+def test_intervals_cover_the_truth() -> None:
+    """Of ratios and of their spread: 95 % are asked for, of 80 × 4 and of 80."""
+    results = spreads(0.05, 80)
+    ratios = [
+        ((found.pairs["ratio_low"] <= truth) & (truth <= found.pairs["ratio_high"])).mean()
+        for found, truth in results
+    ]
+    assert 0.91 < np.mean(ratios) < 0.98
+    spread = [found.spread.low <= 0.05 <= found.spread.high for found, _ in results if found.spread]
+    assert len(spread) == len(results)
+    assert np.mean(spread) > 0.89
+    assert np.mean([found.spread.p < 0.05 for found, _ in results if found.spread]) > 0.8
+
+
+def test_where_nodes_do_nothing_an_effect_is_seldom_found() -> None:
+    results = spreads(0.0, 80)
+    assert np.mean([found.spread.p < 0.05 for found, _ in results if found.spread]) < 0.12
+
+
+def test_cells_of_one_deployment_are_no_evidence_of_their_own() -> None:
+    """A deployment that is off is one observation, however many cells it has: taken singly they would accuse a pair."""
+    found = []
+    for seed in range(40):
+        summary = made([0.0] * 3, anywhere(np.random.default_rng(seed), 3), seed, 4, (0.1, 0.001))
+        spread = hardware(summary).spread
+        assert spread is not None
+        found.append(spread.p < 0.05)
+    assert np.mean(found) < 0.15
+
+
+# What cannot be told, and is said
+
+
+def test_each_setting_on_one_pair_is_confounded() -> None:
+    found = hardware(made([0.0, 0.1, 0.2, 0.3], lambda rtt, _: rtt))
+    assert len(found.confounded) == 4
+    assert found.spread is None
+    assert found.pairs["ratio"].isna().all()
+    assert found.summary().startswith("Confounded: each setting was measured on one of the 4 pairs alone")
+    assert "repeat: deployments" in found.summary()
+
+
+def test_pairs_are_compared_where_they_share_settings_only() -> None:
+    # Two RTTs on the first two pairs, one on the third and fourth, one on the fifth alone.
+    pairs = [(0, 1), (0, 1), (2, 3), (4, 4)]
+    found = hardware(
+        made([0.0, 0.2, 0.5, 0.9, 3.0], lambda rtt, repetition: pairs[rtt][repetition % 2], noise=(1e-4, 0))
+    )
+    assert found.pairs["with"].to_list() == [2, 2, 2, 2, 1]
+    wanted = np.exp([-0.1, 0.1, -0.2, 0.2])
+    assert found.pairs["ratio"].to_list()[:4] == pytest.approx(wanted, rel=1e-2)
+    assert np.isnan(found.pairs["ratio"][4])
+    assert found.confounded == ["s4 → d4"]
+    assert found.summary().endswith("Confounded: 1 of 5 pairs, which share no setting with another.")
+
+
+def test_one_measurement_on_each_pair_has_ratios_and_no_intervals() -> None:
+    found = hardware(made([0.0, 0.1, 0.2, 0.3], lambda _, repetition: repetition).isel(rtt=[0]))
+    assert found.pairs["ratio"].notna().all()
+    assert found.pairs["ratio_low"].isna().all()
+    assert found.summary().startswith("Each pair has measured too little to tell its effect from chance.")
+
+
+def test_one_pair_and_none_are_said() -> None:
+    summary = made([0.0], lambda *_: 0)
+    assert hardware(summary).summary() == "All cells were measured on one pair of nodes, s0 → d0."
+    within = summary.assign(destination_node=summary["source_node"])
+    assert hardware(within).pairs["pair"].to_list() == ["s0"]
+    for unknown in (
+        summary.drop_vars(["source_node", "destination_node"]),
+        summary.assign(source_node=xr.full_like(summary["source_node"], "")),
+        summary.assign(status=summary["status"] * 0),
+    ):
+        found = hardware(unknown)
+        assert found.pairs.empty
+        assert found.summary() == "No cell that can be used says on which nodes it was measured."
+
+
+def test_two_pairs_that_differ_are_told_by_how_much() -> None:
+    found = hardware(made([0.0, 0.5], lambda rtt, repetition: (rtt + repetition) % 2))
+    assert found.spread is not None
+    assert found.spread.p < 0.001
+    assert found.summary().startswith("Pairs of nodes differ (p < 0.001): their standard deviation is ")
+
+
+def test_nothing_is_estimated_of_nothing() -> None:
+    none = np.array([], np.intp)
+    table, spread = estimate(np.array([]), none, none, none, 0)
+    assert spread is None
+    assert table.empty
+
+
+# How it is shown
+
+
+@pytest.mark.parametrize("count", [1, 4, 80])
+def test_the_notebook_draws_what_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    effects = list(0.1 * np.random.default_rng(3).normal(size=count))
+    summary = made(effects, lambda rtt, repetition: (60 * rtt + repetition) % count, repetitions=60)
+    summary = summary.assign_attrs(title="made up")
+    results = tmp_path / "results" / "nodes@kubernetes"
+    results.mkdir(parents=True)
+    summary.to_netcdf(results / "dataset.nc")
+    (tmp_path / "notebooks").mkdir()
+    monkeypatch.chdir(tmp_path / "notebooks")
+    space: dict[str, Any] = {}
+    for cell in nbformat.read(ROOT / "notebooks/hardware.ipynb", as_version=4).cells:
+        if cell.cell_type == "code":
+            exec(cell.source, space)
+    written = {path.name for path in (results / "figures").iterdir()}
+    assert written == {"hardware.png", "hardware.svg", "hardware.csv"}
+    table = pd.read_csv(results / "figures/hardware.csv")
+    assert list(table) == list(TABLE)
+    assert len(table) == count
+
+
+def test_a_name_with_dollars_is_no_formula(tmp_path: Path) -> None:
+    summary = made([0.0, 0.1], lambda rtt, repetition: (rtt + repetition) % 2)
+    summary = summary.assign(source_node=summary["source_node"].str.replace("s", r"$\nothing$"))
+    figures.save(figures.hardware(summary, hardware(summary)), tmp_path, "figure")
+    assert (tmp_path / "figure.svg").stat().st_size
+
+
+def test_a_dataset_has_the_nodes_of_each_cell() -> None:
+    axes = {"streams": (1, 4), "repetition": (1,)}
+    summary = dataset.tabulate(
+        axes, [np.array([1]), np.array([0])], {}, {}, {"nodes": {"source": "a", "destination": "b"}}, ABOUT
+    ).summary
+    assert summary["source_node"].values.tolist() == [[""], ["a"]]
+    assert summary["destination_node"].values.tolist() == [[""], ["b"]]
+    older = dataset.tabulate(axes, [np.array([1]), np.array([0])], {}, {}, {"host": "a"}, ABOUT).summary
+    assert older["source_node"].values.tolist() == [[""], [""]]
+
+
+ABOUT = {"testbed_kind": "imported"}

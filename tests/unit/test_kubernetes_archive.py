@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What pods run: the archive that they get of this package."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tpcsweep.testbeds.kubernetes import archive
+
+MOST = 1 << 20
+"""What a ConfigMap may hold, base64 included."""
+
+
+def test_it_has_what_is_run_and_what_that_imports_and_no_more() -> None:
+    found = archive.modules()
+    assert {"tpcsweep", "tpcsweep.testbeds.kubernetes.pod.agent", "tpcsweep.client.__main__"} <= set(found)
+    assert {"tpcsweep.tools.gfal2_binding", "tpcsweep.xrootd.servers", "tpcsweep.rates"} <= set(found)
+    assert not [name for name in found if "netns" in name or "running" in name or "configuration" in name]
+
+
+def test_python_runs_it_from_the_archive_with_nothing_else(tmp_path: Path) -> None:
+    """Every module but those of tools: they may ask for libraries of their own, and say so when they are used."""
+    packed = tmp_path / "tpcsweep.zip"
+    packed.write_bytes(archive.content())
+    names = [name for name in archive.modules() if not name.startswith("tpcsweep.tools.")]
+    ask = f"import sys, {', '.join(names)}; print(*(sys.modules[name].__file__ for name in {names}))"
+    alone = [sys.executable, "-S", "-c", ask]
+    done = subprocess.run(
+        alone, env={"PYTHONPATH": str(packed)}, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert {file.partition("/tpcsweep/")[0] for file in done.stdout.split()} == {str(packed)}
+
+
+def test_it_fits_a_config_map_and_is_the_same_each_time() -> None:
+    made = archive.content()
+    assert len(made) * 4 / 3 < MOST / 4
+    archive.content.cache_clear()
+    assert archive.content() == made
+
+
+def test_workers_of_tools_are_told_where_the_package_is(tmp_path: Path) -> None:
+    """Their environment is their own."""
+    packed = tmp_path / "tpcsweep.zip"
+    packed.write_bytes(archive.content())
+    ask = (
+        "from pathlib import Path; from tpcsweep.tools import TOOLS; from tpcsweep.tools.base import Credentials\n"
+        "for name in ('native', 'gfal2'):\n"
+        "    print(TOOLS[name].environment(Credentials(Path('/c')), Path('/h'))['PYTHONPATH'])"
+    )
+    alone = [sys.executable, "-S", "-c", ask]
+    done = subprocess.run(
+        alone, env={"PYTHONPATH": str(packed)}, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.stdout.split() == [str(packed)] * 2, done.stderr

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pairs that a cluster's nodes make: which there are, which a deployment takes, where its client goes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tpcsweep.configuration.kubernetes import Kubernetes, Pair
+from tpcsweep.configuration.parameters import DeploymentParameters
+from tpcsweep.testbeds import Request
+from tpcsweep.testbeds.kubernetes import testbed
+from tpcsweep.testbeds.kubernetes.api import ClusterError
+from tpcsweep.testbeds.kubernetes.nodes import disjoint, pairs_of
+
+from tests.support.played_api import PlayedApi
+
+DTN = {"node_selector": {"role": "dtn"}}
+BROKEN = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+OURS = {"key": "dedicated", "value": "dtn", "effect": "NoSchedule"}
+
+
+def settings(source: dict[str, Any] = DTN, destination: dict[str, Any] = DTN, **changes: Any) -> Kubernetes:
+    each = {"rtt": 20, "source": source, "destination": destination}
+    content = {
+        "kind": "kubernetes",
+        "image": "registry.example/tpcsweep:1",
+        "bandwidth": 1,
+        "paths": {"kind": "nodes", "pairs": "all", "each": each},
+        **changes,
+    }
+    return Kubernetes.model_validate(content)
+
+
+@pytest.fixture
+def server() -> Iterator[PlayedApi]:
+    with PlayedApi() as played:
+        yield played
+
+
+def put(server: PlayedApi, name: str, *taints: dict[str, str], **labels: str) -> None:
+    meta = {"name": name, "labels": {"kubernetes.io/hostname": f"{name}-host", **labels}}
+    server.put("nodes", {"metadata": meta, "spec": {"taints": list(taints)}})
+
+
+def hosts(pairs: tuple[Pair, ...]) -> list[list[str]]:
+    return [[placed.node_selector["kubernetes.io/hostname"] for _, placed in pair.sides] for pair in pairs]
+
+
+# Which there are
+
+names = st.sets(st.integers(0, 12).map(str))
+
+
+@given(sources=names, destinations=names)
+def test_no_name_is_in_two_pairs_and_there_can_be_no_more_of_them(
+    sources: set[str], destinations: set[str]
+) -> None:
+    found = disjoint(sources, destinations)
+    used = list(itertools.chain.from_iterable(found))
+    assert len(set(used)) == len(used)
+    assert all(source in sources and destination in destinations for source, destination in found)
+    # No matching is larger than either side, nor than half of all names.
+    assert len(found) == min(len(sources), len(destinations), len(sources | destinations) // 2)
+    assert found == disjoint(sorted(sources, reverse=True), sorted(destinations, reverse=True))
+
+
+def test_one_selector_for_both_sides_pairs_nodes_with_each_other(server: PlayedApi) -> None:
+    for number in range(5):
+        put(server, f"n{number}", role="dtn")
+    put(server, "other", role="web")
+    given = settings()
+    found = pairs_of(server.cluster(), given)
+    assert hosts(found) == [["n0-host", "n1-host"], ["n2-host", "n3-host"]]
+    assert all(pair.rtt == 20 for pair in found)
+    # Who names one of these nodes himself waits for the same Lease.
+    by_hand = {"node_selector": {"kubernetes.io/hostname": "n0-host"}}
+    named = Pair.model_validate({"rtt": 1, "source": by_hand, "destination": by_hand})
+    assert testbed.locks(named) < testbed.locks(found[0])
+
+
+def test_two_selectors_pair_two_sites(server: PlayedApi) -> None:
+    for number in range(3):
+        put(server, f"near{number}", site="near")
+        put(server, f"far{number}", site="far")
+    given = settings({"node_selector": {"site": "near"}}, {"node_selector": {"site": "far"}})
+    assert hosts(pairs_of(server.cluster(), given)) == [
+        [f"near{number}-host", f"far{number}-host"] for number in range(3)
+    ]
+
+
+def test_pairs_are_the_same_while_a_node_is_not_ready(server: PlayedApi) -> None:
+    for number in range(6):
+        put(server, f"n{number}", *([BROKEN] if number == 2 else []), role="dtn")
+    assert hosts(pairs_of(server.cluster(), settings())) == [["n0-host", "n1-host"], ["n4-host", "n5-host"]]
+
+
+def test_nodes_of_others_are_in_no_pair_unless_they_are_tolerated(server: PlayedApi) -> None:
+    for number in range(3):
+        put(server, f"n{number}", *([OURS] if number == 1 else []), role="dtn")
+    assert hosts(pairs_of(server.cluster(), settings())) == [["n0-host", "n2-host"]]
+    for toleration in ({"key": "dedicated", "value": "dtn"}, {"operator": "Exists"}):
+        tolerant = {**DTN, "tolerations": [toleration]}
+        assert hosts(pairs_of(server.cluster(), settings(tolerant, tolerant))) == [["n0-host", "n1-host"]]
+    for toleration in ({"key": "dedicated", "value": "web"}, {"key": "dedicated", "effect": "NoExecute"}):
+        elsewhere = {**DTN, "tolerations": [toleration]}
+        assert hosts(pairs_of(server.cluster(), settings(elsewhere, elsewhere))) == [["n0-host", "n2-host"]]
+
+
+def test_too_few_nodes_are_said_with_what_was_found(server: PlayedApi) -> None:
+    put(server, "n0", role="dtn")
+    put(server, "n1", OURS, role="dtn")
+    with pytest.raises(
+        ClusterError, match=r"no pair of nodes.*nodes found: role=dtn: 2, 1 of them tolerated"
+    ):
+        pairs_of(server.cluster(), settings())
+
+
+def test_who_may_not_list_nodes_is_told_what_to_do(server: PlayedApi) -> None:
+    server.refuse = lambda _, path, __: 403 if path.endswith("/nodes") else None
+    with pytest.raises(ClusterError, match=r"config/kubernetes/nodes\.yaml .* paths\.pairs"):
+        pairs_of(server.cluster(), settings())
+
+
+def test_pairs_that_are_given_ask_nobody(server: PlayedApi) -> None:
+    paths = {"kind": "nodes", "pairs": [{"rtt": 1}]}
+    given = settings(paths=paths)
+    assert pairs_of(server.cluster(), given) == given.pairs
+    assert server.asked == []
+
+
+# Which a deployment takes, and where its client goes
+
+
+def test_deployments_begin_with_different_pairs_and_take_any_that_is_free(
+    server: PlayedApi, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for number in range(6):
+        put(server, f"n{number}", role="dtn")
+    monkeypatch.setattr(testbed.api, "connect", lambda _: server.cluster())
+
+    def request(turn: int) -> Request:
+        wanted = DeploymentParameters(rtt=20)
+        return Request("a sweep", "rtt=20", wanted, [], 60, tmp_path, lambda _: None, turn=turn)
+
+    taken = []
+    for turn in (0, 1, 2, 3):
+        with testbed.placed(settings(), request(turn)) as place:
+            taken.append(place.chosen)
+            assert place.among == 3
+    first, second, third, again = taken
+    assert again == first == " on n0-host and n1-host, one of 3 pairs of nodes"
+    assert len({first, second, third}) == 3
+    with testbed.placed(settings(), request(1)), testbed.placed(settings(), request(1)) as other:
+        assert other.chosen == third
+
+
+def test_the_client_is_beside_the_source_unless_the_testbed_says_where_it_is(server: PlayedApi) -> None:
+    for number in range(2):
+        put(server, f"n{number}", OURS, role="dtn")
+    tolerant = {**DTN, "tolerations": [{"operator": "Exists"}]}
+    given = settings(tolerant, tolerant, client={"annotations": {"a": "b"}})
+    [pair] = pairs_of(server.cluster(), given)
+    assert pair.client.node_selector == {"kubernetes.io/hostname": "n0-host"}
+    assert pair.client.tolerations == pair.source.tolerations
+    assert pair.client.annotations == {"a": "b"}
+    elsewhere = settings(tolerant, tolerant, client={"node_selector": {"role": "client"}})
+    [pair] = pairs_of(server.cluster(), elsewhere)
+    assert pair.client.node_selector == {"role": "client"}
+    by_hand = settings(paths={"kind": "nodes", "pairs": [{"rtt": 1}]})
+    [pair] = pairs_of(server.cluster(), by_hand)
+    assert pair.client.node_selector == {}

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who runs where on Kubernetes, by what address and ports, with how much: what may be said of it, and what follows."""
+
+from __future__ import annotations
+
+import itertools
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kubernetes.utils.quantity import parse_quantity
+from pydantic import ValidationError
+from tpcsweep.configuration.kubernetes import Kubernetes
+from tpcsweep.configuration.parameters import DeploymentParameters
+from tpcsweep.configuration.placements import BLOCK, spots
+from tpcsweep.configuration.problems import from_pydantic
+from tpcsweep.configuration.resources import Resources, amount_of, parse
+from tpcsweep.testbeds.kubernetes import sizes
+from tpcsweep.testbeds.kubernetes.pod import places
+from tpcsweep.testbeds.kubernetes.testbed import locks
+from tpcsweep.xrootd import servers as xrootd
+
+SUFFIXES = ["", *"numkMGTPE", *(f"{prefix}i" for prefix in "KMGTPE")]
+HOST = {"host_network": True, "tcp_buffer": "4 MiB"}
+
+
+def settings(pair: dict[str, Any], kind: str = "nodes", **changes: Any) -> Kubernetes:
+    content = {"kind": "kubernetes", "image": "a/b", "bandwidth": 1, "paths": {"kind": kind, "pairs": [pair]}}
+    return Kubernetes.model_validate({**content, **changes})
+
+
+def refused(pair: dict[str, Any], kind: str = "nodes", **changes: Any) -> list[str]:
+    with pytest.raises(ValidationError) as error:
+        settings(pair, kind, **changes)
+    return [str(problem) for problem in from_pydantic(error.value, Kubernetes)]
+
+
+# --- quantities
+
+
+@given(st.integers(0, 10**9), st.integers(0, 999), st.sampled_from(SUFFIXES))
+def test_quantities_amount_to_what_kubernetes_takes_them_for(whole: int, part: int, suffix: str) -> None:
+    text = f"{whole}.{part:03}{suffix}"
+    assert parse(text) == parse_quantity(text)
+
+
+@pytest.mark.parametrize("text", ["", "1 Gi", "-1", "1e3", "Gi", "1GiB", "1,5", "٣"])
+def test_what_is_no_quantity_is_none(text: str) -> None:
+    assert parse(text) is None
+
+
+@given(
+    st.dictionaries(st.sampled_from(["cpu", "memory"]), st.integers(1, 64), max_size=2),
+    st.dictionaries(st.sampled_from(["cpu", "memory", "example.com/vf"]), st.integers(64, 128), max_size=3),
+    st.sampled_from(["guaranteed", "near", "burstable"]),
+)
+def test_nothing_requests_more_than_it_is_limited_to(
+    requests: dict[str, int], limits: dict[str, int], qos: str
+) -> None:
+    given_ = Resources.model_validate({"requests": requests, "limits": limits})
+    made = given_.over({"cpu": "2", "memory": "64Mi"}, qos)
+    for name, limit in made["limits"].items():
+        assert amount_of(made["requests"][name]) <= amount_of(limit)
+    for name, value in limits.items():
+        assert amount_of(made["limits"][name]) == value
+    for name, value in requests.items():
+        assert amount_of(made["requests"][name]) == value
+
+
+@pytest.mark.parametrize(
+    ("side", "message"),
+    [
+        (
+            {"resources": {"limits": {"cpu": 16}}},
+            "resources.limits.cpu: given 16, allowed: nothing: an origin is limited to cores / origins of the sweep, "
+            "which is what is measured",
+        ),
+        (
+            {"resources": {"limits": {"memory": "4Gi"}}},
+            "resources.limits.memory: given 4Gi, allowed: more than 4 GiB, which its files alone may take (memory)",
+        ),
+        (
+            {"resources": {"requests": {"cpu": 5}}},
+            "resources.requests.cpu: given 5, allowed: nothing with qos guaranteed, which requests what limits say; "
+            "or qos burstable",
+        ),
+        (
+            {"redirector": {"agent": {"requests": {"memory": "1Gi"}}}},
+            "redirector.agent.requests.memory: given 1Gi, allowed: nothing with qos guaranteed, which requests what "
+            "limits say; or qos burstable",
+        ),
+        (
+            {"resources": {"requests": {"example.com/vf": 1}}},
+            "resources.requests.example.com/vf: given 1, allowed: nothing but cpu, memory, ephemeral-storage: of all "
+            "else Kubernetes requests what is in limits",
+        ),
+        (
+            {"resources": {"limits": {"memory": "1 GB"}}},
+            "resources.limits.memory: given '1 GB', allowed: a quantity",
+        ),
+        (
+            {"resources": {"limits": {"example.com/vf": 0.5}}},
+            "resources.limits.example.com/vf: given 0.5, allowed: a whole number",
+        ),
+        (
+            {"agent": {"requests": {"cpu": 2}, "limits": {"cpu": 1}}},
+            "agent.requests.cpu: given 2, allowed: at most 1, its limit",
+        ),
+        (
+            {"resources": {"example.com/vf": "1"}},
+            "resources.example.com/vf: given an unknown key, allowed: one of",
+        ),
+    ],
+)
+def test_resources_that_no_pod_can_have_or_that_contradict_the_sweep_are_refused(
+    side: dict[str, Any], message: str
+) -> None:
+    [problem] = refused({"rtt": 1, "source": side})
+    assert problem.startswith(f"paths.pairs[0].source.{message}")
+
+
+def test_what_the_testbed_says_for_all_pairs_is_refused_once_and_there() -> None:
+    pairs = [{"rtt": rtt} for rtt in (1, 2)]
+    paths = {"kind": "nodes", "pairs": pairs}
+    [problem] = refused({}, destination={"resources": {"limits": {"cpu": 16}}}, paths=paths)
+    assert problem.startswith("destination.resources.limits.cpu: given 16")
+    [problem] = refused({"rtt": 1}, source={"origins": [{}]})
+    assert (
+        problem
+        == "source.origins: given what is a pair's own, allowed: nothing: it stands with each of paths.pairs"
+    )
+
+
+# --- ports and addresses
+
+
+@given(
+    st.lists(st.one_of(st.none(), st.integers(8070, 8130)), max_size=6),
+    st.one_of(st.none(), st.integers(8070, 8130)),
+    st.integers(1, 8),
+)
+def test_no_two_servers_of_a_side_want_a_port_twice(
+    ports: list[int | None], redirector: int | None, origins: int
+) -> None:
+    said = {
+        "origins": [{"port": port} if port else {} for port in ports],
+        "redirector": {"port": redirector} if redirector else {},
+    }
+    explicit = [port for port in (redirector, *ports) if port]
+    clash = any(abs(one - another) < BLOCK for one, another in itertools.combinations(explicit, 2))
+    try:
+        made = settings({"rtt": 1, "source": said}, **HOST)
+    except ValidationError:
+        assert clash
+        return
+    assert not clash
+    blocks = [
+        [*places.block(spot.port), *places.beside(places.block(spot.port))]
+        for spot in spots(made.pairs[0].source, origins, host_network=True)
+    ]
+    everything = [port for block in blocks for port in block]
+    assert len(set(everything)) == len(everything)
+    assert all(len(block) == BLOCK for block in blocks)
+
+
+def test_a_port_is_refused_where_servers_may_be_on_one_node_and_not_where_they_cannot() -> None:
+    nodes = [{"kubernetes.io/hostname": name} for name in ("a", "b")]
+    origins = [{"port": 8100, "address": "10.0.0.1"}, {"port": 8102, "address": "10.0.0.2"}]
+    [problem] = refused({"rtt": 1, "source": {"origins": origins}}, **HOST)
+    assert problem == (
+        "paths.pairs[0].source.origins[1].port: given 8102, allowed: 5 ports that follow each other and are none of "
+        "8100 to 8104, those of origins[0]: they may be on one node, and XRootD listens at all addresses of that"
+    )
+    placed = [{**origin, "node_selector": node} for origin, node in zip(origins, nodes, strict=True)]
+    assert settings({"rtt": 1, "source": {"origins": placed}}, **HOST)
+
+
+@pytest.mark.parametrize(
+    ("side", "kind", "changes", "message"),
+    [
+        (
+            {"origins": [{"address": "10.0.0.1"}]},
+            "nodes",
+            {},
+            "origins[0].address: given 10.0.0.1, allowed: nothing: pods have addresses of their own, unless "
+            "host_network is true",
+        ),
+        (
+            {"redirector": {"port": 8100}},
+            "nodes",
+            {},
+            "redirector.port: given 8100, allowed: nothing: pods that have a network of their own have the usual ports "
+            "(host_network is false)",
+        ),
+        (
+            {"origins": [{"network": "wan"}]},
+            "nodes",
+            HOST,
+            "origins[0].network: given 'wan', allowed: nothing: paths are of kind nodes",
+        ),
+        (
+            {"origins": [{"address": "host"}]},
+            "nodes",
+            HOST,
+            "origins[0].address: given 'host', allowed: an IPv4",
+        ),
+        (
+            {"origins": [{"port": 80}]},
+            "nodes",
+            HOST,
+            "origins[0].port: given 80, allowed: a whole number, at least 1",
+        ),
+    ],
+)
+def test_what_an_origin_cannot_have_on_a_kind_of_paths_is_refused(
+    side: dict[str, Any], kind: str, changes: dict[str, Any], message: str
+) -> None:
+    [problem] = refused({"rtt": 1, "source": side}, kind, **changes)
+    assert problem.startswith(f"paths.pairs[0].source.{message}")
+
+
+def test_origins_of_attached_networks_have_one_of_their_own_each() -> None:
+    def side(number: int, **more: Any) -> dict[str, Any]:
+        origins = [{"network": f"vlan{n}", "address": f"10.{number}.{n}.1/24"} for n in (1, 2)]
+        return {"network": "wan", "origins": origins, **more}
+
+    made = settings({"rtt": 1, "source": side(1), "destination": side(2)}, "networks")
+    found = [(spot.network, spot.address) for spot in spots(made.pairs[0].source, 2, host_network=False)[1:]]
+    assert found == [("vlan1", "10.1.1.1/24"), ("vlan2", "10.1.2.1/24")]
+    twice = refused({"rtt": 1, "source": side(1), "destination": side(1)}, "networks")
+    assert twice[0].startswith("paths.pairs[0].destination.origins[0].address: given 10.1.1.1 again")
+    bare = side(2, redirector={"address": "10.2.3.4"})
+    [problem] = refused({"rtt": 1, "source": side(1), "destination": bare}, "networks")
+    assert "redirector.address: given 10.2.3.4, allowed: an address with prefix length" in problem
+
+
+def test_pairs_of_the_same_nodes_share_a_lock_whoever_names_the_node() -> None:
+    node = {"kubernetes.io/hostname": "a"}
+    by_side = settings({"rtt": 1, "source": {"node_selector": node}}).pairs[0]
+    by_origin = settings({"rtt": 1, "source": {"origins": [{"node_selector": node}]}}).pairs[0]
+    by_testbed = settings({"rtt": 1}, source={"node_selector": node}).pairs[0]
+    assert locks(by_side) & locks(by_origin) & locks(by_testbed)
+
+
+def test_a_redirector_hears_of_origins_by_address_and_port() -> None:
+    ports = [places.block(first) for first in (8080, 8100, 8110)]
+    redirector, origins = xrootd.side("src", "10.0.0.9", ["10.0.0.1"] * 2, places.STATE, places.FILES, ports)
+    assert redirector and redirector.url == "https://10.0.0.9:8080/data"
+    assert [origin.place for origin in origins] == ["10.0.0.1:8100", "10.0.0.1:8110"]
+    assert {origin.manager for origin in origins} == {"10.0.0.9:8081"}
+    text = xrootd.configuration(origins[1], places.PRIVATE)
+    for line in ("xrd.port 8110", "xrd.protocol http:8110 libXrdHttp.so", "all.manager 10.0.0.9:8081"):
+        assert line in text.splitlines()
+    assert "127.0.0.1:8112" in text
+
+
+# --- sizes
+
+
+def memory(limits: dict[str, str]) -> Decimal:
+    return amount_of(limits["memory"])
+
+
+@given(
+    st.integers(1, 10_000), st.integers(1, 64), st.floats(0, 500), st.floats(0.01, 400), st.integers(12, 30)
+)
+def test_agents_and_redirectors_are_no_smaller_for_more_streams_and_hold_the_buffers_of_a_look(
+    streams: int, origins: int, rtt: float, bandwidth: float, power: int
+) -> None:
+    wanted = DeploymentParameters(origins=origins, rtt=rtt, bandwidth=bandwidth, tcp_buffer=2**power)
+    small, large = sizes.agent(wanted, streams), sizes.agent(wanted, 2 * streams)
+    assert amount_of(small["cpu"]) <= amount_of(large["cpu"])
+    assert memory(small) == memory(large) >= sizes.AGENT_MEMORY * sizes.MIB
+    assert memory(small) >= sizes.connections(wanted, origins) * 2**power
+    of_few, of_many = sizes.redirector(streams), sizes.redirector(2 * streams)
+    assert amount_of(of_few["cpu"]) <= amount_of(of_many["cpu"])
+    assert memory(of_few) <= memory(of_many)
+
+
+def test_few_streams_need_little() -> None:
+    wanted = DeploymentParameters(tcp_buffer=4 << 20)
+    assert sizes.agent(wanted, 8) == {"cpu": "250m", "memory": "144Mi"}
+    assert sizes.redirector(64) == {"cpu": "1000m", "memory": "512Mi"}

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What nodes did to throughput, told apart from what parameters did, where cells were measured on several pairs.
+
+A pair is a source's node and a destination's. Everything is on the logarithm of throughput, so that an effect is a
+ratio. docs/hardware.md describes it for those who use it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+import xarray as xr
+from numpy.typing import NDArray
+from scipy import optimize, sparse, stats
+from scipy.sparse import csgraph, linalg
+
+from tpcsweep.configuration.parameters import Parameters
+from tpcsweep.dataset.observations import observations
+from tpcsweep.flags import FLAGS, graded
+
+CONFIDENCE = 0.95
+"""Of all intervals; 1 - this is the probability of an effect that is found where there is none."""
+SOURCE, DESTINATION = "source_node", "destination_node"
+ADVICE = "Sweeps with `repeat: deployments` and `repetitions` measure each setting on several pairs."
+TABLE = {
+    "pair": "node of the source and node of the destination",
+    "ratio": "throughput of the pair over the geometric mean of the pairs that it can be compared with",
+    "ratio_low": "lower end of its confidence interval",
+    "ratio_high": "upper end of its confidence interval",
+    "deployments": "deployments that were measured on it",
+    "cells": "cells that were measured on it, and are used",
+    "with": "number of the pairs that it can be compared with, itself included; 1: it is confounded with parameters",
+}
+"""The columns of `Hardware.pairs`, and what they mean."""
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.intp]
+_SMALLEST = 1e-12
+"""Variance of log throughput below which all is the same."""
+_LARGEST = 1e12
+"""Of ratios of variances; a wider interval has no upper end."""
+
+
+class Spread(NamedTuple):
+    """How far pairs differ: the standard deviation of their log throughput."""
+
+    value: float
+    low: float
+    high: float
+    p: float
+    """Probability of pairs that differ as much if their nodes are the same (F test)."""
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """What was found."""
+
+    pairs: pd.DataFrame
+    """A row for each pair: see `TABLE`; NaN for what is not known."""
+    spread: Spread | None
+    """None where no two pairs can be compared, or nothing is left to judge chance by."""
+
+    @property
+    def confounded(self) -> list[str]:
+        """The pairs of which nobody can tell what they did and what parameters did."""
+        return [str(pair) for pair in self.pairs["pair"][self.pairs["with"] == 1]]
+
+    def summary(self) -> str:
+        """Say it for people."""
+        count = len(self.pairs)
+        if count == 0:
+            return "No cell that can be used says on which nodes it was measured."
+        if count == 1:
+            return f"All cells were measured on one pair of nodes, {self.pairs['pair'].iloc[0]}."
+        if len(self.confounded) == count:
+            return (
+                f"Confounded: each setting was measured on one of the {count} pairs alone, so that what axes seem to "
+                f"do may be hardware. {ADVICE}"
+            )
+        alone = f" Confounded: {len(self.confounded)} of {count} pairs, which share no setting with another."
+        return _of_spread(self.spread) + (alone if self.confounded else "")
+
+
+def _of_spread(spread: Spread | None) -> str:
+    if spread is None:
+        return f"Each pair has measured too little to tell its effect from chance. {ADVICE}"
+    size, low, high = (
+        f"{np.expm1(value):.1%}" if np.isfinite(value) else "anything"
+        for value in (spread.value, spread.low, spread.high)
+    )
+    chance = "p < 0.001" if spread.p < 0.001 else f"p = {spread.p:.2g}"
+    if spread.p < 1 - CONFIDENCE:
+        return (
+            f"Pairs of nodes differ ({chance}): their standard deviation is {size}, with a {CONFIDENCE:.0%} interval "
+            f"of {low} to {high}."
+        )
+    return (
+        f"No difference between pairs of nodes was found ({chance}): their standard deviation may be up to {high} "
+        f"({CONFIDENCE:.0%} interval)."
+    )
+
+
+def hardware(summary: xr.Dataset) -> Hardware:
+    """Estimate what the nodes did to the throughput of a dataset's cells, those that went well and are not invalid.
+
+    Cells of one deployment share more than their nodes, so deployments are what pairs are compared by: a deployment's
+    mean log throughput beside that of other deployments with the same settings. See `estimate`.
+    """
+    also = (SOURCE, DESTINATION, "provenance")
+    rows = observations(summary, untrusted=graded(FLAGS, "invalid"), also=also)
+    known = (rows["reason"] == "") & (rows["throughput"] > 0) & (rows[SOURCE].astype(object).fillna("") != "")
+    rows = rows[known]
+    parameters = [name for name in rows if name in Parameters.model_fields]
+    setting = rows.groupby(parameters, dropna=False, sort=False).ngroup()
+    deployment, _ = pd.factorize(rows["provenance"])
+    pair, names = pd.factorize(_names(rows[SOURCE], rows[DESTINATION]))
+    table, spread = estimate(
+        np.log(rows["throughput"].to_numpy(float)), setting.to_numpy(), deployment, pair, len(names)
+    )
+    return Hardware(table.assign(pair=names)[list(TABLE)], spread)
+
+
+def _names(source: pd.Series, destination: pd.Series) -> NDArray[np.object_]:
+    both = source.astype(str) + " → " + destination.astype(str)
+    names: NDArray[np.object_] = both.where(source != destination, source).to_numpy(object)
+    return names
+
+
+def estimate(
+    values: Floats, setting: Integers, deployment: Integers, pair: Integers, pairs: int
+) -> tuple[pd.DataFrame, Spread | None]:
+    """Estimate what each pair adds to values, besides what settings do and each deployment by chance.
+
+    The model is value = setting + pair + deployment + rest, with the last two random. Ratios are by least squares;
+    their intervals are Student's, each for itself. The spread is the pairs' component of variance, with Wald's interval
+    (Annals of Mathematical Statistics 18, 1947; unbalanced data: Seely & El-Bassiouni, Annals of Statistics 11, 1983),
+    in whose unit, the variance of deployments, no uncertainty is counted; its test is that of the analysis of variance.
+
+    Args:
+        values: one for each cell.
+        setting: of each cell, as all others from 0 on.
+        deployment: of each cell.
+        pair: of each cell; a deployment has one.
+        pairs: how many there are.
+
+    Returns:
+        A row for each pair: `TABLE` without names; and the spread, None where there is nothing to judge it by.
+    """
+    cells = np.bincount(deployment)
+    of = np.empty(len(cells), np.intp)  # the pair of each deployment
+    of[deployment] = pair
+    table = pd.DataFrame(
+        {
+            "deployments": np.bincount(of, minlength=pairs),
+            "cells": np.bincount(pair, minlength=pairs),
+            "with": np.ones(pairs, int),
+            **dict.fromkeys(("ratio", "ratio_low", "ratio_high"), np.full(pairs, np.nan)),
+        }
+    )
+    if not len(values):
+        return table, None
+    effects, group, rest = _deployments(values, setting, deployment)
+    fit = _fit(effects, group, of, pairs, np.ones(len(cells)))
+    if rest is not None and fit.freedom:
+        # Deployments of few cells are known less well.
+        chance = max(0.0, fit.error - rest * float(np.mean(1 / cells)))
+        fit = _fit(effects, group, of, pairs, 1 / (chance + rest / cells + _SMALLEST))
+    comparable = fit.inverse.diagonal() > 0
+    table["with"] = fit.members
+    table.loc[comparable, "ratio"] = np.exp(fit.effects[comparable])
+    if not (fit.freedom and fit.rank):
+        return table, None
+    half = stats.t.ppf((1 + CONFIDENCE) / 2, fit.freedom) * np.sqrt(fit.error * fit.inverse.diagonal())
+    table.loc[comparable, "ratio_low"] = np.exp((fit.effects - half)[comparable])
+    table.loc[comparable, "ratio_high"] = np.exp((fit.effects + half)[comparable])
+    return table, _spread(fit)
+
+
+def _deployments(
+    values: Floats, setting: Integers, deployment: Integers
+) -> tuple[Floats, Integers, float | None]:
+    """Tell deployments' effects from those of settings, by least squares.
+
+    Returns:
+        The effect of each deployment, known but for a constant in each group of those that share settings; the group
+        of each; and the variance of a cell beside both, None where nothing is left to know it by.
+    """
+    rows = np.arange(len(values))
+    settings, deployments = setting.max() + 1, deployment.max() + 1
+    ones = np.ones(len(values))
+    of_settings = sparse.csr_matrix((ones, (rows, setting)), (len(values), settings))
+    of_deployments = sparse.csr_matrix((ones, (rows, deployment)), (len(values), deployments))
+    design = sparse.hstack([of_settings, of_deployments]).tocsr()
+    solution = linalg.lsqr(design, values, atol=1e-12, btol=1e-12, iter_lim=10_000)[0]
+    count, label = csgraph.connected_components(design.T @ design, directed=False)
+    freedom = len(values) - (settings + deployments - count)
+    left = float(np.sum((values - design @ solution) ** 2))
+    return solution[settings:], label[settings:].astype(np.intp), left / freedom if freedom else None
+
+
+class _Fit(NamedTuple):
+    """Pairs' effects by weighted least squares, groups' means apart."""
+
+    effects: Floats
+    """Of each pair; their mean over the pairs that can be compared is 0."""
+    inverse: Floats
+    """Its covariance over `error`; 0 for a pair that can be compared with none."""
+    members: Integers
+    """For each pair, how many can be compared with it."""
+    rank: int
+    freedom: int
+    error: float
+    """Variance of a deployment of weight 1; 0 without freedom."""
+    roots: Floats
+    """Eigenvalues of the pairs' normal matrix, those that are not 0."""
+    along: Floats
+    """What was found along their vectors, each with variance `error` where pairs are the same."""
+
+
+def _fit(values: Floats, group: Integers, pair: Integers, pairs: int, weight: Floats) -> _Fit:
+    weight = weight / weight.mean()
+    known = np.zeros((len(values), pairs + 1))  # the pairs' columns and that of the values
+    known[np.arange(len(values)), pair] = 1
+    known[:, pairs] = values
+    sums = np.zeros((group.max() + 1, pairs + 1))
+    np.add.at(sums, group, weight[:, None] * known)
+    means = sums / np.maximum(np.bincount(group, weight), _SMALLEST)[:, None]
+    known = np.sqrt(weight)[:, None] * (known - means[group])
+    design, seen = known[:, :pairs], known[:, pairs]
+    normal = design.T @ design
+    roots, vectors = np.linalg.eigh(normal)
+    count, label = csgraph.connected_components(np.abs(normal) > 1e-9, directed=False)
+    rank = pairs - count
+    roots, vectors = roots[count:], vectors[:, count:]  # they ascend: as many are 0 as there are parts
+    along = vectors.T @ (design.T @ seen) / np.sqrt(roots)
+    freedom = len(values) - len(np.unique(group)) - rank
+    left = max(0.0, float(seen @ seen - along @ along))
+    inverse = (vectors / roots) @ vectors.T
+    members = np.bincount(label)[label]
+    inverse[members == 1] = inverse[:, members == 1] = 0
+    effects = (vectors / np.sqrt(roots)) @ along
+    error = left / freedom if freedom else 0.0
+    return _Fit(effects, inverse, members, rank, freedom, error, roots, along)
+
+
+def _spread(fit: _Fit) -> Spread | None:
+    if not fit.error > 0:
+        return None
+    known = stats.f(fit.rank, fit.freedom)
+
+    def quotient(ratio: float) -> float:
+        """Be F where the variance of pairs is so many times that of deployments; it falls as that rises."""
+        return float(np.sum(fit.along**2 / (1 + ratio * fit.roots)) / (fit.rank * fit.error))
+
+    def ratio(wanted: float) -> float:
+        if quotient(0) <= wanted:
+            return 0.0
+        if quotient(_LARGEST) >= wanted:
+            return np.inf
+        return float(optimize.brentq(lambda at: quotient(at) - wanted, 0, _LARGEST, xtol=1e-9))
+
+    tail = (1 - CONFIDENCE) / 2
+    ratios = (ratio(1.0), ratio(known.ppf(1 - tail)), ratio(known.ppf(tail)))
+    value, low, high = (float(np.sqrt(one * fit.error)) for one in ratios)
+    return Spread(value, low, high, float(known.sf(quotient(0))))
