@@ -23,7 +23,8 @@ import numpy as np
 import orjson
 import xarray as xr
 import yaml
-from tpcsweep.comparing.comparison import CONFIDENCE, NOT_COMPARABLE, Comparison, compare
+from tpcsweep.comparing.comparison import Comparison, compare
+from tpcsweep.comparing.effects import CONFIDENCE, NOT_COMPARABLE
 from tpcsweep.dataset import STATUS
 from tpcsweep.flags import graded
 

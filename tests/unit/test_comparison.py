@@ -16,21 +16,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tpcsweep import dataset, figures
 from tpcsweep.comparing.comparison import (
-    FASTER,
-    NOT_COMPARABLE,
-    SAME,
-    SLOWER,
     TABLE,
     Comparison,
     ComparisonError,
     align,
-    combined,
     compare,
     failures,
-    holm,
     load_side,
-    random_effects,
     write,
+)
+from tpcsweep.comparing.effects import (
+    FASTER,
+    NOT_COMPARABLE,
+    SAME,
+    SLOWER,
+    combined,
+    holm,
+    parts,
+    random_effects,
 )
 from tpcsweep.configuration.loading import ConfigurationError, load
 from tpcsweep.configuration.sides import side
@@ -119,6 +122,31 @@ def test_one_cell_that_differs_is_named() -> None:
     assert failures(found, 0.9) == [
         f"rtt 20 ms, streams 4: the ratio is {different['ratio'].iloc[0]:.3g}, below 0.9"
     ]
+
+
+def test_what_is_so_for_one_rtt_alone_is_said_though_neither_cells_nor_their_mean_tell() -> None:
+    """Of 48 cells those of one RTT are half as fast, and the others as fast or somewhat faster."""
+    base, new = made(1, repetitions=2), made(2, repetitions=2)
+    half, others = np.linspace(0.42, 0.58, 8), np.tile([1.0, 1.18], 4)
+    for rtt in new["rtt"].values:
+        new["throughput"].loc[{"rtt": rtt}] *= xr.DataArray(half if rtt == 20 else others, dims="streams")
+    found = compare(base, new)
+    assert found.overall.verdict == SAME
+    assert found.verdicts[SAME] > 40
+    verdicts = found.parts.set_index(["axis", "value"])["verdict"]
+    assert verdicts["rtt", 20.0] == SLOWER
+    assert set(verdicts.drop(("rtt", 20.0))) == {SAME}
+    assert "; slower at rtt 20 ms in 8 cells (0.4" in found.summary()
+    assert any(reason.startswith("rtt 20 ms in 8 cells: the ratio is 0.4") for reason in failures(found, 0.9))
+
+
+@pytest.mark.parametrize("repetitions", [1, 3])
+def test_parts_of_equals_are_called_different_as_rarely_as_said(repetitions: int) -> None:
+    found = compare(made(1, repetitions, sweeps=400), made(2, repetitions, sweeps=400))
+    cells = found.cells.assign(streams=(found.cells["streams"] - 1) % 8 + 1)
+    axes = {"rtt": found.alignment.axes["rtt"], "streams": range(1, 9)}
+    called = [(parts(one, axes)["verdict"] != SAME).any() for _, one in cells.groupby(sweep_of(found))]
+    assert np.mean(called) < 0.075
 
 
 @settings(max_examples=8)
@@ -357,6 +385,7 @@ def test_files_hold_everything(tmp_path: Path) -> None:
     assert read["summary"].startswith("young against old: slower, by a ratio of 0.500")
     assert read["verdicts"] == {FASTER: 0, SLOWER: 48, SAME: 0, NOT_COMPARABLE: 0}
     assert len(read["cells"]) == 48
+    assert [part["value"] for part in read["parts"]] == [0, 5, 10, 20, 50, 100, *range(1, 9)]
     assert read["gate"]["failures"][0].startswith("the overall ratio is 0.5")
     assert list(pd.read_csv(tmp_path / "cells.csv").columns) == ["rtt", "streams", *TABLE]
 

@@ -153,7 +153,7 @@ def test_what_is_wanted_of_a_cell(root: Path) -> None:
     assert specification["parameters"]["file_size"] == 2**20
     assert specification["parameters"]["streams"] == 1
     assert specification["measurement"]["precision"] == 0.05
-    assert specification["testbed"] == {"name": "one", "kind": "netns"}
+    assert specification["testbed"] == {"name": "one", "kind": "netns", "client": "source"}
 
 
 # --- what is refused while reading

@@ -36,7 +36,22 @@ def test_only_the_routers_know_the_way_across() -> None:
     routes = dict(topology.route_commands("p", nodes(2), "reno"))
     assert routes["p-near"] == ["route add 10.88.2.0/24 via 10.88.0.2"]
     assert routes["p-src1"] == ["route add 10.88.2.0/24 via 10.88.1.254 congctl reno"]
-    assert "p-client" not in routes
+    assert routes["p-client"] == ["route add 10.88.2.0/24 via 10.88.1.254 congctl reno"]
+
+
+def test_the_client_is_beside_the_source_and_what_it_asks_of_the_destination_crosses_the_path() -> None:
+    lans, routes = (
+        dict(made)
+        for made in (
+            topology.lan_commands("p", nodes(2), 1500),
+            topology.route_commands("p", nodes(2), "reno"),
+        )
+    )
+    assert [name for name, lines in lans.items() if any("tpc-client" in line for line in lines)] == ["p-near"]
+    back = f"route add {topology.CLIENT} via"
+    assert f"{back} {topology.LINK['src']}" in routes["p-far"]
+    assert f"{back} {topology.GATEWAY['dst']} congctl reno" in routes["p-dst1"]
+    assert not any(back in line for line in [*routes["p-near"], *routes["p-src1"]])
 
 
 def test_a_small_buffer_bounds_the_default_too() -> None:
@@ -49,5 +64,5 @@ def test_every_interface_that_is_made_has_our_prefix() -> None:
     commands = [line.split() for _, lines in topology.lan_commands("tpc-x", made, 1500) for line in lines]
     added = [words[2] for words in commands if words[:2] == ["link", "add"]]
     added += [words[words.index("name") + 1] for words in commands if "name" in words]
-    assert len(added) == 2 + 2 * (len(made) + 2)
+    assert len(added) == 2 + 2 * (len(made) + 1)
     assert all(name.startswith("tpc-") for name in added)

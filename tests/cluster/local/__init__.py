@@ -149,8 +149,11 @@ def cluster(
     mtu: int = 9000,
     images: Sequence[Path] | None = None,
     port: int = 0,
+    networks: bool = False,
 ) -> Iterator[Cluster]:
     """A cluster for the length of a `with`, all nodes Ready. `folder` keeps its logs.
+
+    networks: pods can be attached to those of `attached.definition`, by Multus.
 
     rtt, in ms, and bandwidth, in Gbit/s, are those of each node's link to the hub: two nodes are the sum of theirs
     apart. By default the last node is far and the others are near. images: archives, by default the testbed's own.
@@ -169,6 +172,7 @@ def cluster(
         nodes=made,
         images=str(images_.unpacked([path.absolute() for path in archives])),
         programs=str(build.kubernetes()),
+        multus=str(build.multus()) if networks else "",
         mtu=mtu,
         port=port,
     )

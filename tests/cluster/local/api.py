@@ -15,6 +15,7 @@ from tests.cluster.local.settings import PKI, PORT
 TIMEOUT = 10.0  # s
 PODS = "/api/v1/pods"
 POLICIES = "/apis/networking.k8s.io/v1/networkpolicies"
+RESOURCES = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 _threads = threading.local()
 

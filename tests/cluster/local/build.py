@@ -59,6 +59,8 @@ GONE, VALUE = (
     "metav1.InitialEventsListBlueprintAnnotationKey",
     '"kubernetes.io/initial-events-list-blueprint"',
 )
+MULTUS = "gopkg.in/k8snetworkplumbingwg/multus-cni.v4/cmd/multus"
+"""A module of its own: as a part of the other one it would have half of Kubernetes compiled with other libraries."""
 SHOWN = 250
 """Of so many compiled packages one is named."""
 
@@ -92,6 +94,17 @@ def kubernetes() -> Path:
     """The folder with `kube` (every Kubernetes program, and etcd), `coredns`, and `kwok`, which plays nodes."""
     sources = [GO / "go.mod", GO / "go.sum", *(GO / each for each in ("kube/main.go", "coredns/main.go"))]
     return cached("kubernetes", sources, _compile, [*FLAGS, *PACKAGES, GONE, VALUE])
+
+
+def multus() -> Path:
+    """The folder with Multus, a CNI plugin that attaches pods to several networks, each by a plugin of its own."""
+    module = HERE / "multus"
+
+    def make(folder: Path) -> None:
+        require_go(module)
+        go(["build", "-v", *FLAGS, "-o", f"{folder}/", MULTUS], module, environment())
+
+    return cached("multus", [module / "go.mod", module / "go.sum"], make, [*FLAGS, MULTUS])
 
 
 def pause_image() -> Path:
@@ -343,9 +356,14 @@ def everything() -> None:
         with scratch("workflow") as folder:
             workflow_image(folder / "workflow.tar")
 
+    def programs() -> Path:
+        made = kubernetes()
+        multus()  # most of which is compiled with that
+        return made
+
     # Images are mostly fetched, unpacked and written by one process each, and compiling has the rest.
     with ThreadPoolExecutor(2) as pool:
-        compiling, packing = pool.submit(kubernetes), pool.submit(images)
+        compiling, packing = pool.submit(programs), pool.submit(images)
     packing.result()
     sys.stdout.write(f"{compiling.result()}\n")
 

@@ -28,10 +28,11 @@ SYSCTLS = (
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def prepare(folder: Path, programs: Path) -> None:
+def prepare(folder: Path, programs: Path, plugins: Path | None) -> None:
     """Make them, in a mount namespace that is the caller's own. Volumes of pods need shared propagation."""
     inside = {STATE: _open(folder / "state"), LOGS: _open(folder / "logs")}
-    found = {file.name: _open(file) for file in programs.iterdir()}
+    found = {PROGRAMS / file.name: _open(file) for file in programs.iterdir()}
+    found |= {PLUGINS / file.name: _open(file) for file in (plugins.iterdir() if plugins else ())}
     mount("none", "/", flags=MS_REC | MS_SHARED)
     mount("tmpfs", "/run", "tmpfs", options="mode=755")
     mount("tmpfs", "/var/log", "tmpfs", options="mode=755")
@@ -48,9 +49,9 @@ def prepare(folder: Path, programs: Path) -> None:
         mount(f"/proc/self/fd/{descriptor}", target, flags=MS_BIND)
     for folder_ in (PROGRAMS, PLUGINS):
         folder_.mkdir()
-    for name, descriptor in found.items():
-        (PROGRAMS / name).touch()
-        mount(f"/proc/self/fd/{descriptor}", PROGRAMS / name, flags=MS_BIND)
+    for file, descriptor in found.items():
+        file.touch()
+        mount(f"/proc/self/fd/{descriptor}", file, flags=MS_BIND)
         os.close(descriptor)
     for plugin in PLUGINS_OF_DEBIAN.iterdir():
         (PLUGINS / plugin.name).symlink_to(plugin)

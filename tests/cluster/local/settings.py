@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from pathlib import Path as File
 from typing import Any
 
+from tpcsweep.paths import Path
+
 # Inside the world; /run is a file system of its own there, so these are the same for every cluster.
-STATE = Path("/run/cluster")
-LOGS = Path("/run/logs")
-PROGRAMS = Path("/run/programs")
-PLUGINS = Path("/run/plugins")
+STATE = File("/run/cluster")
+LOGS = File("/run/logs")
+PROGRAMS = File("/run/programs")
+PLUGINS = File("/run/plugins")
 PKI = STATE / "pki"
 AUDIT = STATE / "audit.json"
 CONTROL = "control.sock"
@@ -75,12 +77,12 @@ class Node:
         return f"10.244.{self.index}.0/24"
 
     @property
-    def home(self) -> Path:
+    def home(self) -> File:
         """The node's folder inside the world."""
         return STATE / self.name
 
     @property
-    def socket(self) -> Path:
+    def socket(self) -> File:
         """Where the node's containerd listens."""
         return self.home / "containerd.sock"
 
@@ -98,8 +100,14 @@ class Settings:
     nodes: list[Node] = field(default_factory=list)
     images: str = ""  # the folder with them unpacked
     programs: str = ""
+    multus: str = ""  # the folder with it, where pods can be attached to networks
     mtu: int = 9000
     port: int = 0
+
+    def path(self, node: Node) -> Path:
+        """A node's link to the hub. Its queue is for the longest path through it, whose bursts a sender's link gets."""
+        longest = max((other.rtt for other in self.nodes if other != node), default=0.0)
+        return Path(node.rtt, node.bandwidth, mtu=self.mtu, whole_rtt=node.rtt + longest)
 
     def dump(self) -> str:
         """As JSON."""
@@ -206,7 +214,7 @@ def kwok() -> list[str]:
     """What plays nodes, and pods on them."""
     return [
         str(PROGRAMS / "kwok"),
-        f"--config={Path(__file__).with_name('kwok.yaml')}",
+        f"--config={File(__file__).with_name('kwok.yaml')}",
         f"--kubeconfig={STATE / 'inside.kubeconfig'}",
         "--manage-all-nodes=true",
         "--node-ip=10.0.0.1",

@@ -27,7 +27,7 @@ from typing import Any
 from tpcsweep import paths
 from tpcsweep.linux.commands import Commands
 
-from tests.cluster.local import api, groups, images, mounts, pki, policies, settings
+from tests.cluster.local import api, attached, groups, images, mounts, pki, policies, settings
 from tests.cluster.local.settings import HUB, HUB_ADDRESS, KUBE, LOGS, PKI, STATE, Node, Settings
 
 START = 300.0  # s, for anything to be ready
@@ -70,7 +70,8 @@ class World:
         """Start everything, tell the keeper, and serve until killed."""
         try:
             with self.step("file systems"):
-                mounts.prepare(self.folder, Path(self.settings.programs))
+                plugins = Path(self.settings.multus) if self.settings.multus else None
+                mounts.prepare(self.folder, Path(self.settings.programs), plugins)
             with self.step("network"):
                 self.make_network()
             socket.send_fds(self.channel, [b"network\n"], [os.open("/proc/self/ns/net", os.O_RDONLY)])
@@ -118,13 +119,18 @@ class World:
             commands.run(["ip", "netns", "add", node.name])
             commands.batch(["ip", "-n", node.name], ["link set lo up"])
             commands.run([*inside(node), "sysctl", "-qw", "net.ipv4.ip_forward=1"])
-            path = paths.Path(rtt=node.rtt, bandwidth=node.bandwidth, mtu=self.settings.mtu)
+            path = self.settings.path(node)
             ends = (HUB, f"{node.gateway}/30"), (node.name, f"{node.address}/30")
             self.links.append(paths.connect(path, *ends, commands, STATE))
             link, name = paths.INTERFACE, f"to-{node.name}"
             renamed = [f"link set {link} down", f"link set {link} name {name}", f"link set {name} up"]
             commands.batch(["ip"], [*renamed, f"route add {node.pods} via {node.address} dev {name}"])
             commands.batch(["ip", "-n", node.name], [f"route add default via {node.gateway} dev {link}"])
+            if self.settings.multus:
+                commands.batch(["ip", "-n", node.name], attached.bridge(node, self.settings.mtu))
+                commands.batch(
+                    ["ip"], [f"route add {attached.addresses(node)} via {node.address} dev {name}"]
+                )
             # What a bridge passes on within a node is seen there too (bridge-nf-call-iptables, by default).
             commands.run([*inside(node), "iptables-restore", "--noflush"], policies.HOOK)
 
@@ -142,6 +148,8 @@ class World:
             ("scheduler", "system:kube-scheduler", None, None, here),
             ("proxy", "system:kube-proxy", None, None, there),
         ]
+        if self.settings.multus:
+            clients.append(("multus", "multus", "system:masters", attached.KUBECONFIG, there))
         for node in self.settings.nodes:
             node.home.mkdir()
             own = node.home / "kubelet.kubeconfig"
@@ -189,6 +197,12 @@ class World:
         self.start("etcd", settings.etcd())
         with self.step("API server"):
             self.start_api_server()
+        if self.settings.multus:
+            status, body = api.request("POST", api.RESOURCES, attached.resource())
+            if status != 201:
+                raise WorldError(
+                    f"networks are not known: status {status}: {body.decode(errors='replace')[:500]}"
+                )
         self.api_ready.set()
         self.start("kube-controller-manager", settings.controller_manager(scale=not self.settings.nodes))
         self.start("kube-scheduler", settings.scheduler())
@@ -214,9 +228,10 @@ class World:
             (node.home / folder).mkdir()
         (node.home / "resolv.conf").write_text("")
         (node.home / "containerd.toml").write_text(settings.containerd(node))
-        (node.home / "cni" / "10-pods.conflist").write_text(
-            json.dumps(settings.network(node, self.settings.mtu))
-        )
+        of_pods, file = settings.network(node, self.settings.mtu), "10-pods.conflist"
+        if self.settings.multus:
+            of_pods, file = attached.plugin(node, self.settings.mtu), "10-multus.conf"
+        (node.home / "cni" / file).write_text(json.dumps(of_pods))
         (node.home / "kubelet.json").write_text(json.dumps(settings.kubelet(node, self.settings.group)))
         (node.home / "proxy.json").write_text(json.dumps(settings.proxy(node)))
         images.furnish(node.home / "containerd", Path(self.settings.images))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two datasets compared: cell by cell, corrected for many comparisons, and over all cells.
+"""Two datasets compared: cell by cell, corrected for many comparisons, over the cells of each value, and over all.
 
 `docs/comparing.md` describes it for those who use it. Everything is on the logarithm of throughput, so that the
 effect of a cell is a ratio, new over base.
@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,19 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy import stats
 
+from tpcsweep.comparing.effects import (
+    CONFIDENCE,
+    FASTER,
+    NOT_COMPARABLE,
+    SAME,
+    SLOWER,
+    VERDICTS,
+    Floats,
+    Overall,
+    combined,
+    holm,
+    parts,
+)
 from tpcsweep.configuration.parameters import Parameters, Value
 from tpcsweep.configuration.problems import ConfigurationError, Problem, suggest
 from tpcsweep.configuration.sides import Side, shown
@@ -30,22 +44,10 @@ from tpcsweep.dataset.spreadsheets import write_csv
 from tpcsweep.files import replacing
 from tpcsweep.variables import CPU_LIMITS
 
-CONFIDENCE = 0.95
-"""Of all intervals; 1 − this is the share of comparisons of equals that may find a difference."""
-
-FASTER, SLOWER, SAME, NOT_COMPARABLE = VERDICTS = (
-    "faster",
-    "slower",
-    "no difference found",
-    "not comparable",
-)
-
 NOTICED = 0.05
 """Share by which one machine is slower than the other, from which on it is said."""
 
 _NEEDED = ("throughput", "flags")
-
-Floats = NDArray[np.float64]
 
 
 class ComparisonError(ValueError):
@@ -65,19 +67,6 @@ class Alignment:
 
 
 @dataclass(frozen=True)
-class Overall:
-    """The mean ratio over cells, new over base, with its confidence interval."""
-
-    verdict: str
-    ratio: float
-    low: float
-    high: float
-    cells: int
-    spread: float
-    """Standard deviation of the cells' true log ratios, as estimated: 0 where all may have the same."""
-
-
-@dataclass(frozen=True)
 class Comparison:
     """What was found."""
 
@@ -92,6 +81,11 @@ class Comparison:
     def verdicts(self) -> dict[str, int]:
         return {verdict: int((self.cells["verdict"] == verdict).sum()) for verdict in VERDICTS}
 
+    @cached_property
+    def parts(self) -> pd.DataFrame:
+        """A row for each value of each axis, over the cells that have it: see `effects.PARTS`."""
+        return parts(self.cells, self.alignment.axes)
+
     @property
     def slowdown(self) -> float:
         """Time that a piece of work took in new over that in base, median of the cells that a CPU bound; or NaN."""
@@ -104,7 +98,7 @@ class Comparison:
         if mean.cells:
             interval = f"{CONFIDENCE:.0%} interval {mean.low:.3f} to {mean.high:.3f}"
             verdict += f", by a ratio of {mean.ratio:.3f} over {mean.cells} cells ({interval})"
-        return "; ".join(filter(None, [verdict, f"cells: {counts}", slower_machine(self)]))
+        return "; ".join(filter(None, [verdict, otherwise(self), f"cells: {counts}", slower_machine(self)]))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, for JSON: numbers that are not known are None."""
@@ -115,6 +109,7 @@ class Comparison:
             "confidence": CONFIDENCE,
             "overall": self.overall,
             "verdicts": self.verdicts,
+            "parts": self.parts.to_dict("records"),
             "alignment": self.alignment,
             "cells": self.cells.to_dict("records"),
         }
@@ -184,9 +179,9 @@ def compare(base: xr.Dataset, new: xr.Dataset, names: tuple[str, str] = ("base",
 
     A side with two or more repetitions that went well is taken by their mean and spread, one with a single
     measurement by its confidence interval; sides are compared by Welch's t test of log throughput, corrected
-    after Holm. The overall effect is the mean of a random-effects model (DerSimonian & Laird, Controlled
-    Clinical Trials 7, 1986) with an interval that is at least that of Hartung & Knapp (Statistics in
-    Medicine 20, 2001).
+    after Holm. The overall effect, and that of the cells of each value of an axis, is the mean of a
+    random-effects model (DerSimonian & Laird, Controlled Clinical Trials 7, 1986) with an interval that is at least
+    that of Hartung & Knapp (Statistics in Medicine 20, 2001).
 
     Raises:
         ComparisonError: where no cell is common, or an axis is unknown to one of them.
@@ -234,59 +229,12 @@ def align(base: xr.Dataset, new: xr.Dataset) -> Alignment:
     return Alignment(axes, only, {name: pair for name, pair in pairs.items() if pair[0] != pair[1]})
 
 
-def combined(cells: pd.DataFrame) -> Overall:
-    """The mean ratio of a table's comparable cells, by a random-effects model: see `compare`."""
-    used = cells[cells["verdict"] != NOT_COMPARABLE]
-    if not len(used):
-        return Overall(NOT_COMPARABLE, np.nan, np.nan, np.nan, 0, np.nan)
-    if len(used) == 1:
-        ratio, low, high = used[["ratio", "ratio_low", "ratio_high"]].to_numpy(float)[0].tolist()
-        return Overall(_verdict(low, high), ratio, low, high, 1, 0.0)
-    mean, error, spread = random_effects(
-        used["log_ratio"].to_numpy(float), used["error"].to_numpy(float) ** 2
-    )
-    half = stats.t.ppf((1 + CONFIDENCE) / 2, len(used) - 1) * error
-    ratio, low, high = np.exp([mean, mean - half, mean + half]).tolist()
-    return Overall(_verdict(low, high), ratio, low, high, len(used), spread)
-
-
-def random_effects(effects: Floats, variances: Floats) -> tuple[float, float, float]:
-    """The mean of two or more effects, its standard error, and the standard deviation of the true effects.
-
-    DerSimonian & Laird's estimate; of its standard error the largest of the model's own, Hartung & Knapp's, and
-    Sidik & Jonkman's robust one (Computational Statistics & Data Analysis 50, 2006).
-    """
-    weights = 1 / variances
-    mean = np.average(effects, weights=weights)
-    heterogeneity = np.sum(weights * (effects - mean) ** 2) - (len(effects) - 1)
-    between = max(0.0, heterogeneity / (weights.sum() - np.sum(weights**2) / weights.sum()))
-    weights = 1 / (variances + between)
-    mean = np.average(effects, weights=weights)
-    count, squares, shares = len(effects), (effects - mean) ** 2, weights / weights.sum()
-    hartung_knapp = np.sum(shares * squares) / (count - 1)
-    # Variances of a few repetitions make poor weights: this holds whatever the weights are.
-    sidik_jonkman = np.sum(shares**2 * squares / (1 - shares))
-    error = np.sqrt(max(1 / weights.sum(), hartung_knapp, sidik_jonkman))
-    return float(mean), float(error), float(np.sqrt(between))
-
-
-def holm(p: Floats) -> Floats:
-    """P-values corrected for their number, so that one is below α by chance with a probability of α at most.
-
-    Holm 1979, A simple sequentially rejective multiple test procedure: the k-th smallest of n counts n − k + 1 times.
-    """
-    order = np.argsort(p)
-    corrected = np.empty_like(p)
-    corrected[order] = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
-    return np.minimum(corrected, 1.0)
-
-
 def failures(comparison: Comparison, below: float) -> list[str]:
     """Why a gate refuses that lets new be slower by a factor of `below` and no more; nothing where it passes.
 
-    It refuses where the whole interval of the overall ratio is below, where a cell's ratio is (one-sided test of
-    ratio ≥ below, corrected after Holm), where a cell that base measured failed in new, and where no cell could be
-    compared.
+    It refuses where the whole interval of the overall ratio is below, where a cell's ratio is, or that of the cells of
+    a value (one-sided tests of ratio ≥ below, corrected after Holm), where a cell that base measured failed in new, and
+    where no cell could be compared.
     """
     cells, overall = comparison.cells, comparison.overall
     axes = comparison.alignment.axes
@@ -300,14 +248,35 @@ def failures(comparison: Comparison, below: float) -> list[str]:
     elif overall.high < below:
         interval = f"{overall.low:.3g} to {overall.high:.3g}"
         reasons.append(f"the overall ratio is {overall.ratio:.3g} ({interval}), below {below:g}")
-    used = cells[cells["verdict"] != NOT_COMPARABLE]
-    t = (used["log_ratio"] - np.log(below)) / used["error"]
-    refused = holm(stats.t.cdf(t, used["freedom"])) < 1 - CONFIDENCE
-    for _, row in used[refused].iterrows():
+    for _, row in _refused(comparison.parts, below).iterrows():
+        reasons.append(f"{_part(row)}: the ratio is {row['ratio']:.3g}, below {below:g}")
+    for _, row in _refused(cells[cells["verdict"] != NOT_COMPARABLE], below).iterrows():
         reasons.append(f"{place(row)}: the ratio is {row['ratio']:.3g}, below {below:g}")
     for _, row in cells[cells["why"] == f"new: {FAILED}"].iterrows():
         reasons.append(f"{place(row)}: failed in new")
     return reasons
+
+
+def _refused(ratios: pd.DataFrame, below: float) -> pd.DataFrame:
+    """The rows of a table whose ratio is below one: tested one-sided, corrected after Holm."""
+    t = (ratios["log_ratio"] - np.log(below)) / ratios["error"]
+    return ratios[holm(stats.t.cdf(t, ratios["freedom"])) < 1 - CONFIDENCE]
+
+
+def otherwise(comparison: Comparison) -> str:
+    """Where the cells of a value differ in another way than all of them do, in one clause; nothing where none do."""
+    found = comparison.parts
+    found = found[~found["verdict"].isin([SAME, comparison.overall.verdict])]
+    return ", ".join(
+        f"{row['verdict']} at {_part(row)} ({row['ratio']:.3f}, {row['ratio_low']:.3f} to {row['ratio_high']:.3f})"
+        for _, row in found.iterrows()
+    )
+
+
+def _part(row: pd.Series) -> str:
+    """What the cells of a row of `parts` have in common."""
+    cells = f"{row['cells']} cells" if row["cells"] > 1 else "one cell"
+    return f"{row['axis']} {shown(row['axis'], row['value'])} in {cells}"
 
 
 def write(comparison: Comparison, json: str | Path, table: str | Path, below: float | None) -> None:
@@ -454,7 +423,3 @@ def _welch(scale: str, base: pd.DataFrame, new: pd.DataFrame) -> tuple[Floats, F
         freedom = (ours + theirs) ** 2 / (ours**2 / base["freedom"] + theirs**2 / new["freedom"]).to_numpy()
     difference = (new[f"{scale}mean"] - base[f"{scale}mean"]).to_numpy()
     return difference, stats.t.ppf((1 + CONFIDENCE) / 2, freedom) * error, error, freedom
-
-
-def _verdict(low: float, high: float) -> str:
-    return FASTER if low > 1 else SLOWER if high < 1 else SAME

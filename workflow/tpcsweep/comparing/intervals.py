@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from tpcsweep.comparing.comparison import CONFIDENCE
+from tpcsweep.comparing.effects import CONFIDENCE
 
 Floats = NDArray[np.float64]
 

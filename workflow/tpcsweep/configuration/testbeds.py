@@ -91,6 +91,11 @@ class Netns(Settings):
     def own_releases(self) -> dict[str, FilePath]:
         return {release.name: FilePath(release.path) for release in self.releases}
 
+    @property
+    def identity(self) -> dict[str, str]:
+        """Give the client's side. Cells without it are older: their client had a leg in both sides' networks."""
+        return {"client": "source"}
+
     def conditions(self, wanted: DeploymentParameters) -> dict[str, Value]:
         """Give the scheduling period of small CPU quotas, in µs; all others have the usual one."""
         if wanted.cores is None:

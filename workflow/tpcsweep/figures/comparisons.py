@@ -16,16 +16,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from tpcsweep.comparing.comparison import (
-    CONFIDENCE,
-    FASTER,
-    NOT_COMPARABLE,
-    SAME,
-    SLOWER,
-    Comparison,
-    lack_of_repetitions,
-    slower_machine,
-)
+from tpcsweep.comparing.comparison import Comparison, lack_of_repetitions, otherwise, slower_machine
+from tpcsweep.comparing.effects import CONFIDENCE, FASTER, NOT_COMPARABLE, SAME, SLOWER
 from tpcsweep.figures.grid import Grid, place
 from tpcsweep.figures.labels import plain, title_of, value_text, words
 from tpcsweep.figures.maps import HATCHED, draw_map, fill_cell
@@ -152,8 +144,8 @@ def _notes(comparison: Comparison) -> list[str]:
             f"Overall: {overall.ratio:.3g} ({CONFIDENCE:.0%} interval {overall.low:.3g} to {overall.high:.3g}), "
             f"{overall.verdict}. Intervals of cells are {CONFIDENCE:.0%} each, not corrected."
         )
-    if slower := slower_machine(comparison):
-        notes.append(f"{slower[0].upper()}{slower[1:]}.")
+    clauses = filter(None, [otherwise(comparison), slower_machine(comparison)])
+    notes += [f"{clause[0].upper()}{clause[1:]}." for clause in clauses]
     return [*notes, lack_of_repetitions(comparison)]
 
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from tpcsweep.broken import BROKEN
-from tpcsweep.comparing.comparison import CONFIDENCE
+from tpcsweep.comparing.effects import CONFIDENCE
 from tpcsweep.comparing.intervals import half_width, share_interval
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset.labels import STATUS, flagged

@@ -52,6 +52,8 @@ class Path:
     """Bytes of the largest IP packet."""
     queue_limit: int | None = None
     """Packets that may be under way in each direction, as netem's limit; None: as many as it takes."""
+    whole_rtt: float | None = None
+    """RTT in ms of the longest path that this one is a part of, for whose senders its queue must do; None: its own."""
 
     def __post_init__(self) -> None:
         """Raise PathError for figures that no emulator can make."""
@@ -61,6 +63,7 @@ class Path:
             ("loss", self.loss, 0, LARGEST_LOSS, "per direction"),
             ("mtu", self.mtu, 576, LARGEST_MTU, "bytes"),
             ("queue_limit", self.queue_limit, 1, MOST_PACKETS, "packets"),
+            ("whole_rtt", self.whole_rtt, self.rtt, LONGEST_RTT, "ms"),
         )
         for name, value, low, high, unit in allowed:
             if value is not None and not low <= value <= high:
@@ -89,10 +92,11 @@ def burst(path: Path) -> int:
 def queue_bytes(path: Path) -> int:
     """Give the byte limit of the queue before the bottleneck: one BDP, the classic rule for one flow.
 
-    Never less than 5 ms of the rate (jitter of a shared machine) nor four GSO super-packets: a queue that
-    holds no burst measures the burst.
+    It is that of the whole path where this one is a part of another. Never less than 5 ms of the rate (jitter of a
+    shared machine) nor four GSO super-packets: a queue that holds no burst measures the burst.
     """
-    return min(max(bdp(path), bytes_in(path, 5), 4 * SUPER_PACKET), LARGEST_LIMIT)
+    rtt = path.rtt if path.whole_rtt is None else path.whole_rtt
+    return min(max(bytes_in(path, rtt), bytes_in(path, 5), 4 * SUPER_PACKET), LARGEST_LIMIT)
 
 
 def netem_limit(path: Path, room: int = 0) -> int:

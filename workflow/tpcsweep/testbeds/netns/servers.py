@@ -20,6 +20,7 @@ from tpcsweep.broken import BrokenError
 from tpcsweep.linux.cgroups import Cgroup, Hierarchy
 from tpcsweep.linux.commands import Commands
 from tpcsweep.linux.namespaces import inside, listening, socket_inside
+from tpcsweep.testbeds.netns import topology
 from tpcsweep.tools import Place, Service, Tool
 from tpcsweep.xrootd import probe
 from tpcsweep.xrootd import servers as xrootd
@@ -263,8 +264,9 @@ class Servers:
         return not missing
 
     def _get(self, server: Server, context: ssl.SSLContext) -> tuple[int, str]:
-        """Get the ready file from the client's place; see `probe.get`."""
-        plain = socket_inside(f"{self.prefix}-client", socket.AF_INET, socket.SOCK_STREAM)
+        """Get the ready file from its side's router, so that a long path takes no time; see `probe.get`."""
+        router = topology.ROUTER[server.name[:3]]
+        plain = socket_inside(f"{self.prefix}-{router}", socket.AF_INET, socket.SOCK_STREAM)
         return probe.get(server.place, context, plain)
 
     def _wait(

@@ -220,7 +220,7 @@ class Site:
         """End what the servers still copy after the client has stopped, and remove what arrived.
 
         A server notices only at its next marker, up to 5 s later, that its client has gone, and would load the
-        next cell until then; cutting its data connections ends the copy at once. A server that lacks CPU has requests
+        next cell until then; cutting its connections ends the copy at once. A server that lacks CPU has requests
         that it has not even read: it is cut off again and again until it has been through them all.
 
         Raises:
@@ -240,7 +240,8 @@ class Site:
     def _cut(self) -> None:
         for side, other in (topology.SIDES, topology.SIDES[::-1]):
             for origin in self.sides[side].origins:
-                kill = ["ss", "--kill", "--tcp", "--no-header", "dst", topology.LAN[other]]
+                across = f"dst {topology.LAN[other]} or dst {topology.CLIENT}"
+                kill = ["ss", "--kill", "--tcp", "--no-header", across]
                 self.commands.run(inside(f"{self.prefix}-{origin.name}", kill))
 
     def check(self) -> None:

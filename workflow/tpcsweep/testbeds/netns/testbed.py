@@ -232,6 +232,7 @@ class _Deployment:
             self.commands.batch(["ip", "-n", namespace], lines)
         for node in nodes:
             self._sysctl(f"{self.prefix}-{node.name}", topology.sysctls(self.wanted.tcp_buffer))
+        self._sysctl(f"{self.prefix}-client", topology.NOTHING_INHERITED)
         for router in topology.ROUTER.values():
             self._sysctl(f"{self.prefix}-{router}", {"net.ipv4.ip_forward": "1"})
 
@@ -252,8 +253,8 @@ class _Deployment:
         for namespace, lines in routes:
             self.commands.batch(["ip", "-n", namespace], lines)
         if command := segmenting(link.path, link.emulator, topology.INTERFACE):
-            for node in nodes:
-                self.commands.run(inside(f"{self.prefix}-{node.name}", command))
+            for name in [*(node.name for node in nodes), "client"]:
+                self.commands.run(inside(f"{self.prefix}-{name}", command))
 
     def _storage(self, side: Side) -> None:
         root = side.files.parent

@@ -3,11 +3,11 @@
 
     src1 … srcN ─┐                                   ┌─ dst1 … dstN
                  ├─ bridge │ near ══ path ══ far │ bridge ─┤
-    srcm (cms) ──┤                                   ├── dstm (cms)
-                 └───────────── client ──────────────┘
+    srcm (cms) ──┤                                   └── dstm (cms)
+        client ──┘
 
 Each side is a LAN behind a router namespace; RTT, bandwidth, loss and MTU act on the link between the two routers
-alone. The client has a leg in both LANs, so that its control traffic neither waits on the path nor loads it.
+alone. The client is beside the source, as on other testbeds: what it says to the destination crosses the path.
 """
 
 from __future__ import annotations
@@ -18,18 +18,21 @@ from dataclasses import dataclass
 from tpcsweep.xrootd import servers as xrootd
 
 SIDES = ("src", "dst")
+CLIENT_SIDE = "src"
 ENTRY = {"src": "10.88.1.1", "dst": "10.88.2.1"}
 LAN = {"src": "10.88.1.0/24", "dst": "10.88.2.0/24"}
 GATEWAY = {"src": "10.88.1.254", "dst": "10.88.2.254"}
 CLIENT = "10.88.3.1"
-"""On both LANs the same: the root protocol's third-party copies go by who comes from where."""
+"""On the source's LAN, and of no LAN's addresses: what is done to all connections across the path spares its own."""
 LINK = {"src": "10.88.0.1", "dst": "10.88.0.2"}
 ROUTER = {"src": "near", "dst": "far"}
 ORIGIN = {"src": "10.88.1.{}", "dst": "10.88.2.{}"}
 FIRST_ORIGIN = 11
 INTERFACE = "tpc-eth"
-"""The interface of every server."""
+"""The interface of every server, and the client's."""
 PATH_INTERFACE = "tpc-path"
+NOTHING_INHERITED = {"net.ipv4.tcp_no_metrics_save": "1"}
+"""The window of one cell must not be inherited by the next. A sysctl of every namespace that has connections."""
 
 
 @dataclass(frozen=True)
@@ -67,29 +70,35 @@ def lan_commands(prefix: str, nodes: list[Node], mtu: int) -> Iterator[tuple[str
             f"addr add {GATEWAY[side]}/24 dev tpc-lan",
             "link set tpc-lan up",
         ]
-        ports = [(node.port, f"{prefix}-{node.name}", INTERFACE) for node in nodes if node.side == side]
-        for port, peer, interface in [*ports, ("tpc-client", f"{prefix}-client", f"tpc-{side}")]:
+        ports = [(node.port, node.name) for node in nodes if node.side == side]
+        if side == CLIENT_SIDE:
+            ports.append(("tpc-client", "client"))
+        for port, name in ports:
             lines += [
-                f"link add {port} mtu {mtu} type veth peer name {interface} mtu {mtu} netns {peer}",
+                f"link add {port} mtu {mtu} type veth peer name {INTERFACE} mtu {mtu} netns {prefix}-{name}",
                 f"link set {port} master tpc-lan up",
             ]
+        if side == CLIENT_SIDE:
+            lines.append(f"route add {CLIENT} dev tpc-lan")
         yield f"{prefix}-{ROUTER[side]}", lines
     for node in nodes:
         lines = [
             "link set lo up",
             f"addr add {node.address}/24 dev {INTERFACE}",
             f"link set {INTERFACE} up",
-            f"route add {CLIENT} dev {INTERFACE}",
         ]
+        if node.side == CLIENT_SIDE:
+            lines.append(f"route add {CLIENT} dev {INTERFACE}")
         yield f"{prefix}-{node.name}", lines
-    lines = ["link set lo up"]
-    for side in SIDES:
-        lines += [
-            f"addr add {CLIENT}/32 dev tpc-{side}",
-            f"link set tpc-{side} up",
-            f"route add {LAN[side]} dev tpc-{side} src {CLIENT}",
-        ]
-    yield f"{prefix}-client", lines
+    yield (
+        f"{prefix}-client",
+        [
+            "link set lo up",
+            f"addr add {CLIENT}/32 dev {INTERFACE}",
+            f"link set {INTERFACE} up",
+            f"route add {LAN[CLIENT_SIDE]} dev {INTERFACE} src {CLIENT}",
+        ],
+    )
 
 
 def route_commands(
@@ -100,17 +109,14 @@ def route_commands(
     Congestion control goes on the routes: inside a namespace its sysctl may be refused.
     """
     for side, other in (SIDES, SIDES[::-1]):
-        yield f"{prefix}-{ROUTER[side]}", [f"route add {LAN[other]} via {LINK[other]}"]
-        for node in nodes:
-            if node.side == side:
-                line = f"route add {LAN[other]} via {GATEWAY[side]} congctl {congestion_control}"
-                yield f"{prefix}-{node.name}", [line]
+        across = [LAN[other], CLIENT] if other == CLIENT_SIDE else [LAN[other]]
+        yield f"{prefix}-{ROUTER[side]}", [f"route add {network} via {LINK[other]}" for network in across]
+        names = [node.name for node in nodes if node.side == side]
+        for name in [*names, "client"] if side == CLIENT_SIDE else names:
+            way = f"via {GATEWAY[side]} congctl {congestion_control}"
+            yield f"{prefix}-{name}", [f"route add {network} {way}" for network in across]
 
 
 def sysctls(tcp_buffer: int) -> dict[str, str]:
     """Give what is set in every server's namespace, for TCP buffers of at most so many bytes."""
-    return {
-        **xrootd.buffer_sysctls(tcp_buffer),
-        # The window of one cell must not be inherited by the next.
-        "net.ipv4.tcp_no_metrics_save": "1",
-    }
+    return {**xrootd.buffer_sysctls(tcp_buffer), **NOTHING_INHERITED}

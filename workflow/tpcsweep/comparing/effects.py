@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mean ratios of cells: over all of them, and over those that have a value of an axis in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+from numpy.typing import NDArray
+from scipy import stats
+
+from tpcsweep.configuration.parameters import Value
+
+CONFIDENCE = 0.95
+"""Of all intervals; 1 − this is the share of comparisons of equals that may find a difference."""
+
+FASTER, SLOWER, SAME, NOT_COMPARABLE = VERDICTS = (
+    "faster",
+    "slower",
+    "no difference found",
+    "not comparable",
+)
+
+Floats = NDArray[np.float64]
+
+PARTS = {
+    "axis": "an axis with two or more values",
+    "value": "one of its values",
+    "cells": "comparable cells that have it",
+    "ratio": "mean ratio of these, by a random-effects model",
+    "ratio_low": "lower end of its confidence interval",
+    "ratio_high": "upper end of its confidence interval",
+    "log_ratio": "logarithm of the ratio",
+    "error": "standard error of log_ratio",
+    "freedom": "degrees of freedom of error",
+    "p": "probability of a ratio as far from 1 if there is no difference",
+    "p_corrected": "p after Holm's correction for all values of all axes",
+    "verdict": "faster, slower, no difference found",
+}
+"""The columns of `parts`, and what they mean."""
+
+
+@dataclass(frozen=True)
+class Overall:
+    """The mean ratio over cells, new over base, with its confidence interval."""
+
+    verdict: str
+    ratio: float
+    low: float
+    high: float
+    cells: int
+    spread: float
+    """Standard deviation of the cells' true log ratios, as estimated: 0 where all may have the same."""
+
+
+def combined(cells: pd.DataFrame) -> Overall:
+    """The mean ratio of a table's comparable cells, by a random-effects model: see `compare`."""
+    used = cells[cells["verdict"] != NOT_COMPARABLE]
+    if not len(used):
+        return Overall(NOT_COMPARABLE, np.nan, np.nan, np.nan, 0, np.nan)
+    mean, error, freedom, spread = _mean(used)
+    ratio, low, high = _interval(mean, error, freedom)
+    verdict = FASTER if low > 1 else SLOWER if high < 1 else SAME
+    return Overall(verdict, ratio, low, high, len(used), spread)
+
+
+def parts(cells: pd.DataFrame, axes: Mapping[str, Sequence[Value]]) -> pd.DataFrame:
+    """The mean ratio of the comparable cells that have each value of each axis: a row each, see `PARTS`.
+
+    What is so for one RTT alone is lost in the mean over all cells, whose interval it widens, and in single cells,
+    whose p are corrected for all of them.
+    """
+    used = cells[cells["verdict"] != NOT_COMPARABLE]
+    rows = []
+    for axis, values in axes.items():
+        for value in values if len(values) > 1 else ():
+            if len(part := used[used[axis] == value]):
+                mean, error, freedom, _ = _mean(part)
+                p = 2 * stats.t.sf(abs(mean) / error, freedom)
+                figures = (*_interval(mean, error, freedom), mean, error, freedom, p)
+                rows.append((axis, value, len(part), *figures))
+    found = pd.DataFrame(rows, columns=[name for name in PARTS if name not in ("p_corrected", "verdict")])
+    found = found.astype(dict.fromkeys(found.columns[3:], float))  # also where there are no rows
+    found["p_corrected"] = holm(found["p"].to_numpy())
+    direction = np.where(found["log_ratio"] > 0, FASTER, SLOWER)
+    found["verdict"] = np.where(found["p_corrected"] < 1 - CONFIDENCE, direction, SAME)
+    return found
+
+
+def _mean(used: pd.DataFrame) -> tuple[float, float, float, float]:
+    """Mean log ratio, its standard error and degrees of freedom, and the spread of the true ones: see `random_effects`.
+
+    That of one cell is its own.
+    """
+    effects, errors = (used[name].to_numpy(float) for name in ("log_ratio", "error"))
+    if len(used) == 1:
+        return float(effects[0]), float(errors[0]), float(used["freedom"].iloc[0]), 0.0
+    mean, error, spread = random_effects(effects, errors**2)
+    return mean, error, len(used) - 1.0, spread
+
+
+def _interval(mean: float, error: float, freedom: float) -> tuple[float, float, float]:
+    """A ratio and the ends of its interval, of a mean log ratio."""
+    half = stats.t.ppf((1 + CONFIDENCE) / 2, freedom) * error
+    ratio, low, high = np.exp([mean, mean - half, mean + half]).tolist()
+    return ratio, low, high
+
+
+def random_effects(effects: Floats, variances: Floats) -> tuple[float, float, float]:
+    """The mean of two or more effects, its standard error, and the standard deviation of the true effects.
+
+    DerSimonian & Laird's estimate; of its standard error the largest of the model's own, Hartung & Knapp's, and
+    Sidik & Jonkman's robust one (Computational Statistics & Data Analysis 50, 2006).
+    """
+    weights = 1 / variances
+    mean = np.average(effects, weights=weights)
+    heterogeneity = np.sum(weights * (effects - mean) ** 2) - (len(effects) - 1)
+    between = max(0.0, heterogeneity / (weights.sum() - np.sum(weights**2) / weights.sum()))
+    weights = 1 / (variances + between)
+    mean = np.average(effects, weights=weights)
+    count, squares, shares = len(effects), (effects - mean) ** 2, weights / weights.sum()
+    hartung_knapp = np.sum(shares * squares) / (count - 1)
+    # Variances of a few repetitions make poor weights: this holds whatever the weights are.
+    sidik_jonkman = np.sum(shares**2 * squares / (1 - shares))
+    error = np.sqrt(max(1 / weights.sum(), hartung_knapp, sidik_jonkman))
+    return float(mean), float(error), float(np.sqrt(between))
+
+
+def holm(p: Floats) -> Floats:
+    """P-values corrected for their number, so that one is below α by chance with a probability of α at most.
+
+    Holm 1979, A simple sequentially rejective multiple test procedure: the k-th smallest of n counts n − k + 1 times.
+    """
+    order = np.argsort(p)
+    corrected = np.empty_like(p)
+    corrected[order] = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    return np.minimum(corrected, 1.0)
