@@ -69,8 +69,11 @@ campaign-cluster: setup-test ## the same on Kubernetes, MINUTES=30 SEED=0; needs
 coverage: setup-test ## which lines the tests in test-machine run
 	$(BIN)/python -m pytest tests/unit tests/real --cov=tpcsweep --cov-report=term
 
-cluster: setup-test ## a Kubernetes cluster on this machine, until Ctrl-C
-	$(BIN)/python -m tests.cluster.local up
+# Set-up takes minutes the first time: what is lacking is said before.
+cluster: ## a Kubernetes cluster on this machine, until Ctrl-C: docs/local-cluster.md; needs root and Go
+	@tests/cluster/local/needs.sh
+	$(MAKE) setup-test
+	$(BIN)/python -m tests.cluster.local up --folder .cluster
 
 fuzz: setup-test ## thousands of files that people may have written wrongly; INPUTS=10000 SEED=0
 	$(BIN)/python -m tests.fuzz --inputs $(INPUTS) --seed $(SEED)

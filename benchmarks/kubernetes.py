@@ -34,7 +34,7 @@ PARTS = ("pods", "agents", "path", "servers")
 
 def main() -> None:
     """Print the table."""
-    with tempfile.TemporaryDirectory() as folder, local.cluster(Path(folder)) as cluster:
+    with tempfile.TemporaryDirectory() as folder, local.cluster(Path(folder), bandwidth=[1.0] * 3) as cluster:
         os.environ["TPCSWEEP_KUBECONFIG"] = str(cluster.kubeconfig)
         namespace = f"bench-{secrets.token_hex(2)}"
         core = client.CoreV1Api(config.new_client_from_config(str(cluster.kubeconfig)))

@@ -14,7 +14,7 @@ import yaml
 from kubernetes import client, config, utils
 from tpcsweep.testbeds.kubernetes.metadata import SELECTOR
 
-from tests.cluster.local import build
+from tests.cluster import local
 from tests.support.workflow import ROOT, Sweep, wait_until
 
 QUICK = {"min_time": "2 s", "max_time": "8 s", "precision": "50 %"}
@@ -28,33 +28,13 @@ RIGHTS = ROOT / "config/kubernetes/rbac.yaml"
 ACCOUNT = "tpcsweep"
 """What the account of that file is called."""
 DAY = 24 * 3600
-RATE = 0.2
-"""Gbit/s of every node's link: what a machine with much else to do still fills."""
+RATE = local.RATE
 
 
 def local_testbed(namespace: str, **changes: Any) -> dict[str, Any]:
-    """Settings for the local cluster: n1 to n2 is near, n1 to n3 is 20 ms."""
-    return {
-        "kind": "kubernetes",
-        "image": build.IMAGE,
-        "pull_policy": "Never",
-        "namespace": namespace,
-        "qos": "burstable",  # three nodes share two CPUs
-        "memory": "512 MiB",
-        "client_memory": "1 GiB",
-        "bandwidth": RATE,
-        "mtu": 9000,
-        "congestion_controls": [_congestion_control()],
-        "client": on("n2"),
-        "paths": {
-            "kind": "nodes",
-            "pairs": [
-                {"rtt": "0 ms", "source": on("n1"), "destination": on("n2")},
-                {"rtt": "20 ms", "source": on("n1"), "destination": on("n3")},
-            ],
-        },
-        **changes,
-    }
+    """The shipped settings for the local cluster: n1 to n2 is near, n1 to n3 is 20 ms."""
+    shipped = yaml.safe_load((ROOT / "config/testbeds/local.yaml").read_text())
+    return {**shipped, "namespace": namespace, "congestion_controls": [_congestion_control()], **changes}
 
 
 def on(node: str) -> dict[str, Any]:

@@ -378,9 +378,18 @@ def test_a_failed_build_says_which_line(tmp_path: Path) -> None:
         build.go(["build", *build.FLAGS, "-o", "/dev/null", "."], tmp_path, build.environment())
 
 
+def test_a_cluster_is_not_started_where_one_runs(cluster: local.Cluster) -> None:
+    with (
+        pytest.raises(local.ClusterError, match=f"runs in {cluster.folder} already: .*{cluster.kubeconfig}"),
+        local.cluster(cluster.folder),
+    ):
+        pass
+    assert cluster.kubectl("get", "node/n1", "-o", "name") == "node/n1\n"
+
+
 def test_a_go_that_is_too_old_is_named_before_anything_is_built(tmp_path: Path) -> None:
     (tmp_path / "go.mod").write_text("module later\n\ngo 99.1.0\n")
-    with pytest.raises(build.BuildError, match=r"go is go1\.\d.*: Go 99\.1 or later"):
+    with pytest.raises(build.BuildError, match=r"by Go 99\.1 or later; here is .*\n.* too old"):
         build.require_go(tmp_path)
 
 

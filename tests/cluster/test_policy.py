@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pytest
 from tpcsweep.testbeds.kubernetes.objects import PORTS
-from tpcsweep.testbeds.kubernetes.pod.places import Beside
+from tpcsweep.testbeds.kubernetes.pod.places import METRICS_PORT, Beside
 from tpcsweep.xrootd.servers import PORT
 
 from tests.cluster import local
@@ -152,6 +152,14 @@ def test_nobody_else_gets_in(measuring: Measuring, where: str | None) -> None:
     assert outcomes == dict.fromkeys(PORTS, "TimeoutError")
     # It is not for want of a network.
     assert measuring.connect("bystander", measuring.address("bystander"), PORT, where) == "open"
+
+
+def test_everybody_may_ask_the_client_for_metrics_as_the_testbed_says(measuring: Measuring) -> None:
+    [client] = measuring.namespace.pods(role="client")
+    for where in (None, "default"):
+        assert measuring.connect("bystander", measuring.address(client), METRICS_PORT, where) == "open"
+        server = measuring.address(measuring.server("dst"))
+        assert measuring.connect("bystander", server, METRICS_PORT, where) == "ConnectionRefusedError"
 
 
 def test_nothing_gets_out(measuring: Measuring) -> None:

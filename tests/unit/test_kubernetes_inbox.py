@@ -80,8 +80,8 @@ def test_events_keep_their_order_though_a_file_takes_long_to_go(monkeypatch: pyt
         hub.agents = dict.fromkeys(("dst1", "dst2"), agent)
         events: asyncio.Queue[Any] = asyncio.Queue()
         for event in (
-            {"event": "end", "name": "slow"},
-            {"event": "end", "name": "fast"},
+            {"event": "end", "name": "slow", "failure": None},
+            {"event": "end", "name": "fast", "failure": None},
             {"event": "stopped"},
         ):
             events.put_nowait(asyncio.create_task(hub._completed(event)))
@@ -139,7 +139,7 @@ def test_what_the_cluster_takes_away_costs_no_cell(
     heard = Inbox(lambda: fault, lambda: own)
     if said:
         heard.hear(said)
-    site: Any = SimpleNamespace(inbox=heard, until=math.inf)
+    site: Any = SimpleNamespace(inbox=heard, until=math.inf, whose=None)
     broken = {"status": "failed", "message": "why", "flags": [BROKEN]}
     monkeypatch.setattr(testbed.cell, "measure", lambda *_: broken)
     if taken_away:
@@ -152,7 +152,7 @@ def test_what_the_cluster_takes_away_costs_no_cell(
 def test_a_cell_that_is_whole_is_kept_though_something_breaks_behind_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    site: Any = SimpleNamespace(inbox=Inbox(lambda: EVICTED, lambda: False), until=math.inf)
+    site: Any = SimpleNamespace(inbox=Inbox(lambda: EVICTED, lambda: False), until=math.inf, whose=None)
     whole = {"status": "ok", "message": "", "flags": ["wide_interval"]}
     monkeypatch.setattr(testbed.cell, "measure", lambda *_: whole)
     assert testbed.measure(site, Parameters(), Measurement()) == whole
@@ -166,7 +166,7 @@ def test_a_cell_that_may_not_end_in_time_is_left_to_another_deployment(
     whole = {"status": "ok", "message": "", "flags": []}
     monkeypatch.setattr(testbed.cell, "measure", lambda *_: whole)
     monkeypatch.setattr(testbed.time, "monotonic", lambda: 1000.0)
-    site: Any = SimpleNamespace(inbox=Inbox(lambda: None, lambda: False), until=1000.0 + needed)
+    site: Any = SimpleNamespace(inbox=Inbox(lambda: None, lambda: False), until=1000.0 + needed, whose=None)
     assert testbed.measure(site, Parameters(), how) == whole
     site.until -= 1.0
     with pytest.raises(FaultError, match="time_limit of the testbed"):

@@ -142,7 +142,7 @@ class Attempts:
         self.log.append("torn down")
 
     def request(self, folder: Path) -> Request:
-        wanted = DeploymentParameters(rtt=20)
+        wanted = DeploymentParameters(rtt=20, bandwidth=1, mtu=1500)
         return Request("a sweep", "rtt=20", wanted, [], 60, folder, self.stages.append)
 
 

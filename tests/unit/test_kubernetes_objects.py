@@ -104,7 +104,7 @@ def test_servers_of_different_images_are_no_deployment() -> None:
 def test_burstable_pods_request_little_of_what_they_may_use() -> None:
     resources = container(pod(settings(qos="burstable"), cores=4), "servers")["resources"]
     assert resources["limits"]["cpu"] == "2.000"
-    assert resources["requests"]["cpu"] == objects.SMALL_CPU
+    assert resources["requests"]["cpu"] == "10m"
 
 
 def test_limits_are_within_a_fifth_of_requests_where_a_cluster_wants_that() -> None:
@@ -187,9 +187,8 @@ def test_pods_are_within_the_restricted_security_standard() -> None:
 def test_everything_is_labelled_and_owned_by_the_clients_job() -> None:
     secret = objects.secret(NAMING, "client", {"user.pem": b"x"}, OWNER)
     made = [make(NAMING, OWNER) for make in (objects.package, objects.network_policy)]
-    _, [server] = xrootd.side("src", "10.0.0.1", ["10.0.0.1"], Path("/f"), Path("/r"))
     bodies = [
-        made_of(settings(), server, 0, DeploymentParameters()),
+        *made_of(settings(), 1, DeploymentParameters()),
         *map(ApiClient().sanitize_for_serialization, [secret, objects.config_map(NAMING, {}, OWNER), *made]),
     ]
     for body in bodies:
@@ -213,6 +212,23 @@ def test_pods_of_a_deployment_talk_to_each_other_by_their_servers_ports_and_to_n
     assert container(pod(settings()), "servers")["ports"] == listed
 
 
+def test_metrics_are_for_everybody_where_the_testbed_says_so_and_for_nobody_else() -> None:
+    plain, asked = client_pod(settings()), client_pod(settings(metrics=True))
+    marks = {"prometheus.io/scrape": "true", "prometheus.io/port": "8445", "prometheus.io/path": "/metrics"}
+    assert not marks.keys() & plain["metadata"]["annotations"].keys()
+    assert asked["metadata"]["annotations"].items() >= marks.items()
+    assert "metrics" not in container(plain, "hub")["command"]
+    assert container(asked, "hub")["command"][-1] == "metrics"
+    own = client_pod(settings(metrics=True, client={"annotations": {"prometheus.io/scrape": "false"}}))
+    assert own["metadata"]["annotations"]["prometheus.io/scrape"] == "false"
+    shut, let = (
+        ApiClient().sanitize_for_serialization(objects.network_policy(NAMING, OWNER, metrics=metrics))["spec"]
+        for metrics in (False, True)
+    )
+    shut["ingress"].append({"ports": [{"port": 8445, "protocol": "TCP"}]})
+    assert let == shut
+
+
 def test_no_pod_asks_a_name_server() -> None:
     made = ApiClient().sanitize_for_serialization(objects.client_job(NAMING, settings(), 1))
     for spec in (made["spec"]["template"]["spec"], pod(settings())["spec"]):
@@ -222,8 +238,7 @@ def test_no_pod_asks_a_name_server() -> None:
 
 def test_jobs_end_by_themselves_and_no_pod_has_a_successor() -> None:
     client = ApiClient().sanitize_for_serialization(objects.client_job(NAMING, settings(), 1234.5))
-    _, [server] = xrootd.side("src", "10.0.0.1", ["10.0.0.1"], Path("/f"), Path("/r"))
-    of_server = made_of(settings(), server, 0, DeploymentParameters())
+    [of_server] = made_of(settings(), 1, DeploymentParameters())
     for made in (client, of_server):
         assert made["spec"]["activeDeadlineSeconds"] == 1234
         assert made["spec"]["backoffLimit"] == 0
@@ -391,7 +406,7 @@ def test_what_a_pair_says_of_pods_replaces_what_the_testbed_says() -> None:
     redirector, origin, _ = pods(of, 1, origins=2, cores=4)
     assert resources(origin, "servers") == {
         "limits": {"cpu": "2.000", "memory": "16Gi", "example.com/vf": "1"},
-        "requests": {"cpu": "500m", "memory": objects.SMALL_MEMORY, "example.com/vf": "1"},
+        "requests": {"cpu": "500m", "memory": "32Mi", "example.com/vf": "1"},
     }
     limits = resources(redirector, "servers")["limits"]
     assert limits == {"cpu": "3", "memory": "512Mi", "example.com/vf": "1"}
@@ -405,7 +420,7 @@ def test_what_a_pair_says_of_pods_replaces_what_the_testbed_says() -> None:
     made = client_pod(of.on(of.pairs[0]))
     assert made["metadata"]["annotations"]["of"] == "client"
     assert resources(made, "client")["limits"]["cpu"] == "12"
-    assert resources(made, "client")["requests"]["cpu"] == objects.SMALL_CPU  # the pair's resources, whole
+    assert resources(made, "client")["requests"]["cpu"] == "10m"  # the pair's resources, whole
 
 
 def test_servers_on_the_network_of_their_node_have_ports_of_their_own() -> None:

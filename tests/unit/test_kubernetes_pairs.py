@@ -145,7 +145,7 @@ def test_deployments_begin_with_different_pairs_and_take_any_that_is_free(
     monkeypatch.setattr(testbed.api, "connect", lambda _: server.cluster())
 
     def request(turn: int) -> Request:
-        wanted = DeploymentParameters(rtt=20)
+        wanted = DeploymentParameters(rtt=20, bandwidth=1, mtu=1500)
         return Request("a sweep", "rtt=20", wanted, [], 60, tmp_path, lambda _: None, turn=turn)
 
     taken = []

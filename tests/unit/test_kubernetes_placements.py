@@ -282,4 +282,4 @@ def test_agents_and_redirectors_are_no_smaller_for_more_streams_and_hold_the_buf
 def test_few_streams_need_little() -> None:
     wanted = DeploymentParameters(tcp_buffer=4 << 20)
     assert sizes.agent(wanted, 8) == {"cpu": "250m", "memory": "144Mi"}
-    assert sizes.redirector(64) == {"cpu": "1000m", "memory": "512Mi"}
+    assert sizes.redirector(64) == {"cpu": "750m", "memory": "512Mi"}

@@ -79,8 +79,9 @@ def test_a_server_container_says_its_release_or_why_it_has_none(
     monkeypatch.setattr(contained, "credentials", lambda: None)
     monkeypatch.setattr(contained, "taken", lambda: [theirs])
     monkeypatch.setattr(contained, "fail", lambda _: None)
-    container = threading.Thread(target=servers.main, args=("src1", "server", release, ["xrootd"]))
+    container = threading.Thread(target=servers.main, args=("src1", "server", release, 1213, ["xrootd"]))
     container.start()
+    ours.settimeout(30)  # where the container has died, nobody answers
     with ours, ours.makefile("rw") as lines:
         lines.write('{"do": "release", "with": {}}\n')
         lines.flush()

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from tpcsweep import openmetrics
 from tpcsweep.configuration.sweep import REPETITION, path_text
 from tpcsweep.dataset import SIMULATED, STATUS, flags_in, masks_of
 from tpcsweep.dataset.spreadsheets import inert
@@ -29,7 +30,6 @@ SAID = ("tool", "layer", "streams", "tcp_buffer")
 NAMED = ("streams", "tcp_buffer", "layer", REPETITION)
 """Axes that the published form has a place for; repetitions have one name, and each its time."""
 
-PREFIX = "tpcsweep"
 UNITS = {
     "Gbit/s": ("bits_per_second", 1e9),
     "ms": ("seconds", 1e-3),
@@ -162,7 +162,7 @@ def exposition(summary: xr.Dataset) -> Iterator[str]:
     columns = [_texts(row[axis]) for axis in axes]
     whose = _whose(summary)
     begins = [
-        _labels(whose | dict(zip(axes, values, strict=True))).removesuffix("}")
+        openmetrics.labels(whose | dict(zip(axes, values, strict=True))).removesuffix("}")
         for values in zip(*columns, strict=True)
     ]
     ends = [f" {ended:.3f}" for ended in row["ended"].values.tolist()]
@@ -172,23 +172,24 @@ def exposition(summary: xr.Dataset) -> Iterator[str]:
         if (units := summary[name].attrs["units"]) not in UNITS:
             raise ExportError(f"{name} is in {units}; OpenMetrics is written for {', '.join(UNITS)} alone")
     gauges = (_gauge(row[name], frame) for name in figures)
-    return chain(_about(summary), _states(row, frame), *gauges, ["# EOF"])
+    return chain(_about(summary), _states(row, frame), *gauges, [openmetrics.END])
 
 
 def _about(summary: xr.Dataset) -> Iterator[str]:
     said = {name: str(summary.attrs.get(name, "")) for name in ABOUT}
     said |= {str(name): _text(value.item()) for name, value in summary.coords.items() if not value.dims}
     meaning = "the sweep, and the parameters that are the same for all cells"
-    yield from _head(f"{PREFIX}_sweep", "info", "", meaning)
-    yield f"{PREFIX}_sweep_info{_labels(_whose(summary) | said)} 1"
+    info = openmetrics.name("sweep")
+    yield from openmetrics.head(info, "info", "", meaning)
+    yield f"{info}_info{openmetrics.labels(_whose(summary) | said)} 1"
 
 
 def _states(row: xr.Dataset, frame: Frame) -> Iterator[str]:
-    ok, flags = f"{PREFIX}_ok", f"{PREFIX}_flags"
-    yield from _head(ok, "gauge", "", "1 for a cell that was measured, 0 for one that failed")
+    ok, flags = openmetrics.name("ok"), openmetrics.name("flags")
+    yield from openmetrics.head(ok, "gauge", "", "1 for a cell that was measured, 0 for one that failed")
     for status, (labels, ended) in zip(row["status"].values.tolist(), frame, strict=True):
         yield f"{ok}{labels}}} {int(status == STATUS.index('ok'))}{ended}"
-    yield from _head(flags, "stateset", "", "what to know before trusting the cell")
+    yield from openmetrics.head(flags, "stateset", "", "what to know before trusting the cell")
     masks = masks_of(row)
     for value, (labels, ended) in zip(row["flags"].values.tolist(), frame, strict=True):
         carried = flags_in(value, masks)
@@ -198,27 +199,12 @@ def _states(row: xr.Dataset, frame: Frame) -> Iterator[str]:
 
 def _gauge(figure: xr.DataArray, frame: Frame) -> Iterator[str]:
     unit, scale = UNITS[figure.attrs["units"]]
-    metric = "_".join(filter(None, (PREFIX, str(figure.name), unit)))
-    yield from _head(metric, "gauge", unit, figure.attrs["long_name"])
+    metric = openmetrics.name(str(figure.name), unit)
+    yield from openmetrics.head(metric, "gauge", unit, figure.attrs["long_name"])
     for value, (labels, ended) in zip((figure.values * scale).tolist(), frame, strict=True):
         if not math.isnan(value):
             yield f"{metric}{labels}}} {value:.10g}{ended}"
 
 
-def _head(metric: str, kind: str, unit: str, meaning: str) -> Iterator[str]:
-    yield f"# TYPE {metric} {kind}"
-    if unit:
-        yield f"# UNIT {metric} {unit}"
-    yield f"# HELP {metric} {_escaped(meaning)}"
-
-
 def _whose(summary: xr.Dataset) -> dict[str, str]:
     return {"sweep": str(summary.attrs["sweep"]), "testbed": _site(summary)}
-
-
-def _labels(labels: Mapping[str, str]) -> str:
-    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")

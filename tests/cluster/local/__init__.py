@@ -29,6 +29,7 @@ from tests.cluster.local.settings import CONTROL, Node, Settings
 
 END = 180.0  # s
 FAR = 20.0  # ms: the RTT between the last of several nodes and every other
+RATE = 0.2  # Gbit/s of every node's link: what a machine with much else to do still fills
 
 
 class ClusterError(RuntimeError):
@@ -161,7 +162,7 @@ def cluster(
     if rtt is None:
         rtt = [0.0] * (nodes - 1) + [FAR if nodes > 1 else 0.0]
     if bandwidth is None:
-        bandwidth = [1.0] * nodes
+        bandwidth = [RATE] * nodes
     made = [
         Node(f"n{index}", index, delay, rate)
         for index, (delay, rate) in enumerate(zip(rtt, bandwidth, strict=True), 1)
@@ -206,6 +207,12 @@ def _group() -> str:
 def _kept(folder: Path, settled: Settings) -> Iterator[Cluster]:
     """Start a keeper and wait until the cluster is ready; afterwards end it and wait until all is gone."""
     folder = folder.absolute()
+    try:
+        there = Cluster(folder).kubeconfig
+    except ClusterError:
+        pass
+    else:
+        raise ClusterError(f"a cluster runs in {folder} already: its kubeconfig is {there}")
     state, logs = folder / "state", folder / "logs"
     shutil.rmtree(state, ignore_errors=True)
     for each in (state, logs):

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from tests.cluster import local
+from tests.cluster.local import prometheus
 
 
 def main() -> None:
@@ -35,6 +36,8 @@ def main() -> None:
     enter = commands.add_parser("enter", help="print the prefix of a command that is to run inside")
     enter.add_argument("folder", type=Path)
     enter.add_argument("--node", help="in this one's network, else the control plane's")
+    watch = commands.add_parser("prometheus", help="Debian's, for what pods show of themselves, until Ctrl-C")
+    watch.add_argument("folder", type=Path)
     down = commands.add_parser("down", help="end a cluster, and remove what killed ones left")
     down.add_argument("folder", type=Path, nargs="?")
     given = parser.parse_args()
@@ -43,6 +46,9 @@ def main() -> None:
             local.Cluster(given.folder).load(given.archive)
         elif given.command == "enter":
             sys.stdout.write(shlex.join(local.Cluster(given.folder).entry(given.node)) + "\n")
+        elif given.command == "prometheus":
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+            prometheus.run(local.Cluster(given.folder).kubeconfig)
         elif given.command == "down":
             local.down(given.folder)
         else:

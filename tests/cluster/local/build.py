@@ -226,17 +226,10 @@ def environment() -> dict[str, str]:
 
 
 def require_go(module: Path = GO) -> None:
-    """Raises BuildError where there is no Go, or one that is too old for the module."""
-    wanted = re.findall(r"^go (\d+)\.(\d+)", (module / "go.mod").read_text(), re.MULTILINE)[0]
-    needed = f"Go {'.'.join(wanted)} or later compiles Kubernetes {KUBERNETES}; https://go.dev/dl has it"
-    if shutil.which("go") is None:
-        raise BuildError(f"there is no `go` on the PATH: {needed}")
-    found = subprocess.run(
-        ["go", "env", "GOVERSION"], env=os.environ | {"GOTOOLCHAIN": "local"}, capture_output=True, text=True
-    ).stdout.strip()
-    version = re.match(r"go(\d+)\.(\d+)", found)
-    if version and tuple(map(int, version.groups())) < tuple(map(int, wanted)):
-        raise BuildError(f"{shutil.which('go')} is {found}: {needed}")
+    """Raises BuildError where there is no Go, or one that is too old for the module, or this is not root."""
+    asked = subprocess.run([HERE / "needs.sh", module], stderr=subprocess.PIPE, text=True)
+    if asked.returncode != 0:
+        raise BuildError(asked.stderr.strip())
 
 
 def go(arguments: list[str], module: Path, environment: dict[str, str]) -> None:

@@ -248,6 +248,11 @@ class Kubernetes(Settings):
     destination: Side = Field(
         default_factory=Side, description="pods of destination sides: what pairs do not say themselves"
     )
+    metrics: bool = Field(
+        default=False,
+        strict=True,
+        description="everybody may ask the client pod for metrics of the cell that runs (Prometheus)",
+    )
     start_time: Annotated[float, bounds.START_TIME] = Field(
         default=300.0, description="longest time from creating pods to their running, pulling images included"
     )

@@ -114,8 +114,10 @@ def near(limits: Mapping[str, str]) -> dict[str, str]:
 
 
 def little(limits: Mapping[str, str]) -> dict[str, str]:
-    """Give what is requested where that is to be little: of extended resources all."""
-    return {CPU: "10m", MEMORY: "32Mi"} | {name: text for name, text in limits.items() if name not in OWN}
+    """Give what is requested where that is to be little: of extended resources all, and never more than the limit."""
+    small = {CPU: "10m", MEMORY: "32Mi"}
+    requests = {name: min(text, limits.get(name, text), key=amount_of) for name, text in small.items()}
+    return requests | {name: text for name, text in limits.items() if name not in OWN}
 
 
 REQUESTS: Mapping[str, Callable[[Mapping[str, str]], dict[str, str]]] = MappingProxyType(

@@ -218,6 +218,7 @@ class _Job:
         longest = configuration.sweep.measurement.bounds[1]
         self._request = testbeds.Request(
             sweep=configuration.name,
+            testbed=configuration.testbed_name,
             deployment=deployment,
             parameters=tasks[0].cell.parameters,
             tools=sorted({task.cell.parameters.tool for task in tasks}),

@@ -35,6 +35,8 @@ class Request:
     """Tells people what is being done or waited for."""
     streams: int = 1
     """The most streams that a cell has."""
+    testbed: str = ""
+    """The testbed's name."""
     arriving: int = 0
     """Bytes of the files that arrive in memory at a time, the most that a cell has."""
     turn: int = 0

@@ -60,6 +60,12 @@ SECRETS: Mapping[str, Callable[[str], bool]] = {
 _PLACED = ("source", "destination", "client")
 PORTS = (xrootd.PORT, xrootd.CMSD_PORT, *places.Beside())
 """Of a server's pod, all TCP: the only ones by which pods of a deployment talk to each other."""
+SCRAPED = {
+    "prometheus.io/scrape": "true",
+    "prometheus.io/port": str(places.METRICS_PORT),
+    "prometheus.io/path": places.METRICS_PATH,
+}
+"""Annotations by which most Prometheus servers find what they are to ask."""
 NOBODY = xrootd.LOOPBACK
 """The name server of all pods, at which nobody listens.
 
@@ -98,10 +104,11 @@ def client_job(
     """
     placed = settings.client
     address = placed.addresses[0] if placed.addresses else None
-    annotations = {**placed.annotations, **attachment(placed.network, address)}
+    scraped = SCRAPED if settings.metrics else {}
+    annotations = {**scraped, **placed.annotations, **attachment(placed.network, address)}
     kept = apart(naming, placed, everywhere=everywhere)
     client = {"cpu": f"{settings.client_cores:g}", "memory": str(settings.client_memory)}
-    hub = ["hub", f"{settings.start_time:g}", f"{settings.orphan_time:g}"]
+    hub = ["hub", f"{settings.start_time:g}", f"{settings.orphan_time:g}", *(["metrics"] if scraped else [])]
     containers = [
         _container("client", settings, ["client"], client, placed.resources),
         _container("hub", settings, hub, sizes.HUB, placed.agent),
@@ -181,14 +188,15 @@ def package(naming: Naming, owner: k8s.V1Job) -> k8s.V1ConfigMap:
     return k8s.V1ConfigMap(metadata=metadata, immutable=True, binary_data=data)
 
 
-def network_policy(naming: Naming, owner: k8s.V1Job) -> k8s.V1NetworkPolicy:
-    """The pods of a deployment talk to each other by PORTS, and to nobody else."""
+def network_policy(naming: Naming, owner: k8s.V1Job, *, metrics: bool = False) -> k8s.V1NetworkPolicy:
+    """The pods of a deployment talk to each other by PORTS and to nobody else; `metrics`: anybody asks for those."""
     ours = {"matchLabels": {DEPLOYMENT: naming.identifier}}
-    peers, ports = [{"podSelector": ours}], [{"port": port, "protocol": "TCP"} for port in PORTS]
+    peers = [{"podSelector": ours}]
+    *ports, asked = [{"port": port, "protocol": "TCP"} for port in (*PORTS, places.METRICS_PORT)]
     spec = {
         "podSelector": ours,
         "policyTypes": ["Ingress", "Egress"],
-        "ingress": [{"from": peers, "ports": ports}],
+        "ingress": [{"from": peers, "ports": ports}, *([{"ports": [asked]}] if metrics else [])],
         "egress": [{"to": peers, "ports": ports}],
     }
     metadata = naming.meta(naming.prefix, owner)

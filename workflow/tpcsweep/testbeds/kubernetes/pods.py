@@ -87,7 +87,8 @@ class Pods:
         place.held.go_with(self._owner)
         self.watch = PodWatch(self._cluster, self._naming)
         bodies: list[Any] = [
-            make(self._naming, self._owner) for make in (objects.package, objects.network_policy)
+            objects.package(self._naming, self._owner),
+            objects.network_policy(self._naming, self._owner, metrics=settings.metrics),
         ]
         for side, places_of_side in self._spots.items():
             bodies += [

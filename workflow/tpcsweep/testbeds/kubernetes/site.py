@@ -229,6 +229,8 @@ class Site:
     path_slow: bool
     until: float = math.inf
     """When its pods must be gone, by this machine's monotonic clock."""
+    whose: Mapping[str, str] | None = None
+    """What metrics are labelled with; None where nobody may ask for any."""
     folders: tuple[str, str] = (str(FOLDER), str(FOLDER))
 
     @property

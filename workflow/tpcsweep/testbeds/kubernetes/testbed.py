@@ -23,7 +23,7 @@ from tpcsweep.client.handle import ClientError
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.placements import Placement, placements
-from tpcsweep.configuration.sweep import Measurement
+from tpcsweep.configuration.sweep import Measurement, path_text
 from tpcsweep.linux import signals
 from tpcsweep.measure import cell
 from tpcsweep.paths import Path, PathError
@@ -116,6 +116,10 @@ def measure(site: Site, wanted: Parameters, how: Measurement, *shown: Any) -> di
     """
     if time.monotonic() + how.bounds[1] + CELL_MARGIN > site.until:
         raise FaultError("its pods may not run for longer (time_limit of the testbed)")
+    if site.whose is not None:
+        parameters = {name: path_text(value) for name, value in wanted.model_dump().items()}
+        told = {"deployment": site.provenance["deployment"], **parameters}
+        site.session.ask("cell", whose=site.whose, cell=told)
     result = cell.measure(site, wanted, how, *shown)
     if BROKEN in result["flags"] and site.inbox.taken_away():
         raise FaultError(result["message"])
@@ -349,6 +353,7 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
         rtt_idle=measured.rtt.median,
         bandwidth_found=measured.bandwidth,
         path_slow=measured.slow,
+        whose={"sweep": request.sweep, "testbed": request.testbed} if settings.metrics else None,
     )
     site.ready()
     inbox.check()

@@ -5,7 +5,7 @@ The job comes and goes through `relay` (an exec into this container). What it is
 it says that it has it, so that a connection that drops loses nothing; what it asks twice is done once. When nobody
 has come for some time the hub ends, with it the deployment's Job, and with that everything that the Job owns.
 
-Usage: python3 -m tpcsweep.testbeds.kubernetes.pod.hub SECONDS-FOR-ALL-PODS-TO-START SECONDS-WITHOUT-ANYBODY
+Usage: python3 -m tpcsweep.testbeds.kubernetes.pod.hub SECONDS-FOR-ALL-PODS-TO-START SECONDS-WITHOUT-ANYBODY [metrics]
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 
 from tpcsweep.measure import provenance
 from tpcsweep.measure.machine import Machine
-from tpcsweep.testbeds.kubernetes.pod import contained
+from tpcsweep.testbeds.kubernetes.pod import contained, metrics
 from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, answer, encoded, start
 from tpcsweep.testbeds.kubernetes.pod.places import ENDED, HUB, Sample
 from tpcsweep.testbeds.kubernetes.pod.watched import Contained, repeat
@@ -146,6 +146,7 @@ class Hub:
 
     def __init__(self) -> None:
         self.outbox = Outbox()
+        self.running = metrics.Running()
         self.agents: dict[str, Agent] = {}
         """By the names of their servers."""
         self.seen = time.monotonic()
@@ -155,7 +156,7 @@ class Hub:
         self._destinations: list[str] = []
         self._sampling: asyncio.Task[None] | None = None
         setting_up = (self.connect, self.synchronise, self.tell, self.ready)
-        measuring = (self.client, self.watch, self.unwatch, self.totals, self.present)
+        measuring = (self.cell, self.client, self.watch, self.unwatch, self.totals, self.present)
         self._verbs: dict[str, Callable[..., Any]] = {
             "clock": time.monotonic,  # which all times are of
             **{method.__name__: method for method in (*setting_up, *measuring)},
@@ -178,6 +179,11 @@ class Hub:
             if self.outbox.writer is writer:  # else another has come
                 self.outbox.writer = None
             writer.close()
+
+    def _say(self, **fields: Any) -> None:
+        """Tell the job what it has not asked for."""
+        self.running.hear(fields)
+        self.outbox.say(**fields)
 
     async def _obey(self, request: dict[str, Any]) -> None:
         self.outbox.say(**await answer(self._verbs, request))
@@ -209,7 +215,7 @@ class Hub:
                 streams = await asyncio.open_connection(
                     address, int(port), ssl=tls, server_hostname=address, limit=LONGEST
                 )
-                self.agents[name] = Agent(name, *streams, self.outbox.say)
+                self.agents[name] = Agent(name, *streams, self._say)
             except OSError as error:
                 if time.monotonic() > give_up:
                     raise TimeoutError(f"{name} at {place} does not answer: {error}") from None
@@ -250,6 +256,10 @@ class Hub:
                     raise TimeoutError(f"{place}: waited {READY_SECONDS:g} s for {awaited}")
                 await asyncio.sleep(POLL)
 
+    def cell(self, whose: dict[str, str], cell: dict[str, str]) -> None:
+        """The labels of the cell that comes, for whoever scrapes this pod."""
+        self.running.begin(whose, cell)
+
     async def client(self, line: str) -> None:
         assert self._client
         self._client.connections[0].sendall(line.encode())
@@ -280,7 +290,7 @@ class Hub:
             def look() -> None:
                 now = time.monotonic()
                 sample = Sample(time=now, received=0, sent=0, **client.readings(machine))
-                self.outbox.say(sample=sample, of=CLIENT)
+                self._say(sample=sample, of=CLIENT)
 
             look()
             await repeat(look, interval)
@@ -307,7 +317,7 @@ class Hub:
 
     async def _pass_on(self, events: asyncio.Queue[asyncio.Task[dict[str, Any]] | None]) -> None:
         while task := await events.get():
-            self.outbox.say(client=await task)
+            self._say(client=await task)
         self.outbox.say(gone=CLIENT)
 
     async def _completed(self, event: dict[str, Any]) -> dict[str, Any]:
@@ -323,11 +333,13 @@ class Hub:
         return event | {"arrival": self.agents[name].arrival(*arrival)}
 
 
-async def main(start: float, longest: float) -> None:
+async def main(start: float, longest: float, *also: str) -> None:
     """Serve until nobody has come for `longest` seconds, at first for as many more as other pods may take to start."""
     contained.end_on_term()
     hub = Hub()
     hub.seen += start
+    if "metrics" in also:
+        metrics.serve(hub.running)
     # Not `async with`: since Python 3.12 its end waits for sessions that are open.
     listening = await asyncio.start_unix_server(hub.session, str(HUB), limit=LONGEST)
     while time.monotonic() - hub.seen < longest:
@@ -337,4 +349,4 @@ async def main(start: float, longest: float) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*map(float, sys.argv[1:])))
+    asyncio.run(main(float(sys.argv[1]), float(sys.argv[2]), *sys.argv[3:]))

@@ -47,6 +47,10 @@ def beside(ports: Ports) -> Beside:
     return Beside() if ports == USUAL else Beside(ports.monitor + 1, ports.monitor + 2)
 
 
+METRICS_PORT = 8445
+METRICS_PATH = "/metrics"
+"""Of the client pod, where the testbed's file asks for it: see `metrics`."""
+
 SLASH = "--"
 """What stands in the Secret for the slash in the name of a file that is in a folder."""
 
@@ -85,3 +89,6 @@ class Sample(NamedTuple):
     """ms, mean over the data connections of this moment; None without any. So is the next."""
     cwnd: float | None = None
     connections: int = 0
+    periods: int = 0
+    """Scheduling periods with something to run, of servers or client; the next are those in which the quota ran out."""
+    throttled: int = 0

@@ -53,7 +53,15 @@ class Contained:
         thread, waiting = self.threads()
         condition = machine.look()._asdict()
         of_sample = {name: value for name, value in condition.items() if name in Sample._fields}
-        return {"thread": thread, "waiting": waiting, **of_sample, "cpu": self.cpu()}
+        periods, throttled = self.periods()
+        return {
+            "thread": thread,
+            "waiting": waiting,
+            **of_sample,
+            "cpu": self.cpu(),
+            "periods": periods,
+            "throttled": throttled,
+        }
 
 
 class Watched:

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/local-cluster.md: its commands, as they stand there, in a copy of the project from nothing to the surface."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+import yaml
+
+from tests.cluster import local
+from tests.cluster.local.prometheus import ADDRESS
+from tests.cluster.reports import check_results
+from tests.cluster.sweeps import LONGEST
+from tests.support.workflow import ROOT, wait_until
+
+PAGE = ROOT / "docs/local-cluster.md"
+BLOCKS = {
+    heading: re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    for heading, text in re.findall(r"^## (.*)\n((?:(?!## ).*\n)*)", PAGE.read_text(), re.MULTILINE)
+}
+"""What is to be typed, by the headings of the page."""
+AS_THE_CHECKOUT = """
+mount --bind "$CHECKOUT/.venv" "$COPY/.venv"
+mount --rbind "$COPY" "$CHECKOUT"
+cd "$CHECKOUT"
+exec "$@"
+"""
+"""Where a `.venv` says that it is there is the copy, for a command and in a mount namespace of its own."""
+FEWER = {"cores": [0.5], "streams": [1, 4]}
+"""What the copy's sweep is cut down to, for time."""
+
+
+@dataclass(frozen=True)
+class Clone:
+    """A copy of the project, with terminals in it."""
+
+    folder: Path
+
+    def terminal(self, script: str, output: str) -> subprocess.Popen[bytes]:
+        """Begin to type that, in a terminal of its own; what it shows goes to a file beside the copy."""
+        inside = ["unshare", "--mount", "sh", "-ec", AS_THE_CHECKOUT, "sh", "bash", "-ec", script]
+        names = {name: value for name, value in os.environ.items() if not name.endswith("KUBECONFIG")}
+        with self.file(output).open("wb") as file:
+            return subprocess.Popen(
+                ["env", "--default-signal=INT", *inside],
+                env=names | {"CHECKOUT": str(ROOT), "COPY": str(self.folder)},
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                start_new_session=True,
+            )
+
+    def type(self, script: str, output: str) -> str:
+        """Type that, and give what it has shown once it has ended, as it must."""
+        with self.terminal(script, output) as typed:
+            try:
+                assert typed.wait(3 * LONGEST) == 0, self.shown(output)
+            finally:
+                _end(typed)
+        return self.shown(output)
+
+    def file(self, output: str) -> Path:
+        return self.folder.parent / f"{output}.log"
+
+    def shown(self, output: str) -> str:
+        return self.file(output).read_text()
+
+
+def asked(query: str) -> dict[str, float]:
+    """What Prometheus answers, by its labels."""
+    url = f"http://{ADDRESS}/api/v1/query?{urlencode({'query': query})}"
+    with urllib.request.urlopen(url, timeout=LONGEST) as answer:
+        found = json.load(answer)["data"]["result"]
+    return {
+        " ".join(f"{name}={value}" for name, value in sorted(each["metric"].items())): float(each["value"][1])
+        for each in found
+    }
+
+
+def _end(typed: subprocess.Popen[bytes]) -> None:
+    """As Ctrl-C does."""
+    if typed.poll() is None:
+        os.killpg(typed.pid, signal.SIGINT)
+        typed.wait(LONGEST)
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
+    """As `git clone` makes it, with what has not been committed; the cluster of the page runs in it."""
+    folder = tmp_path_factory.mktemp("page") / "tpcsweep"
+    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
+    for name in filter(None, names):
+        if (ROOT / name).exists():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
+    (folder / ".venv").mkdir()
+    sweep = folder / "config/sweeps/local.yaml"
+    content = yaml.safe_load(sweep.read_text())
+    content["parameters"] |= FEWER
+    sweep.write_text(yaml.safe_dump(content))
+    clone = Clone(folder)
+    (command,) = BLOCKS["The cluster"]
+    cluster = clone.terminal(command, "cluster")
+
+    def ready() -> bool:
+        return (folder / ".cluster/kubeconfig").exists() or cluster.poll() is not None
+
+    try:
+        wait_until(ready, "the cluster is ready", 3 * LONGEST)
+        assert cluster.poll() is None, clone.shown("cluster")
+        yield clone
+    finally:
+        _end(cluster)
+    assert not (folder / ".cluster/state").exists()
+
+
+def test_the_cluster_says_first_which_go_it_needs_and_which_is_there(clone: Clone) -> None:
+    first, *_ = clone.shown("cluster").splitlines()
+    assert re.match(
+        r"cluster: Kubernetes v1\S+ is compiled by Go 1\.\d+ or later; here is /\S+, Go 1\.\d+", first
+    )
+
+
+def test_the_page_ends_in_a_surface_and_a_prometheus_has_seen_it(clone: Clone, tmp_path: Path) -> None:
+    (sweep,), (watch, ask), (question,) = (
+        BLOCKS[each] for each in ("The sweep", "While it runs", "The surface")
+    )
+    with clone.terminal(watch, "prometheus") as prometheus:
+        try:
+            wait_until(
+                lambda: ADDRESS in clone.shown("prometheus") or prometheus.poll() is not None, "it answers"
+            )
+            shown = clone.type(sweep + question + ask, "sweep")
+            ended = sum(asked("last_over_time(tpcsweep_transfers_total[1h])").values())
+            cells = asked("count by (streams, rtt) (count_over_time(tpcsweep_cell_info[1h]))")
+        finally:
+            _end(prometheus)
+    table = re.findall(r"^(\d+) +(\d\.\d+)$", shown, re.MULTILINE)  # what the question prints: streams, rate
+    assert [streams for streams, _ in table] == ["1", "4"], shown
+    assert all(0 < float(rate) < 1.2 * local.RATE for _, rate in table), shown
+    (most,) = re.findall(r"^\{\} => (\S+) @", shown, re.MULTILINE)
+    assert 0 < float(most) < 1.5e9 * local.RATE, shown  # scrapes are late where the machine is busy
+    assert ended > 0
+    assert cells.keys() <= {f"rtt={rtt} streams={streams}" for rtt in (0, 20) for streams in (1, 4)}
+    assert cells
+    results = clone.folder / "results/local@local"
+    check_results(results, 4, tmp_path)
+    assert (results / "figures/throughput_heatmap.png").stat().st_size

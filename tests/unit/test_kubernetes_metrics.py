@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a scraper of the client pod gets, as OpenMetrics' own parser reads it, and over HTTP."""
+
+from __future__ import annotations
+
+import http.client
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from tpcsweep.testbeds.kubernetes.pod.metrics import FIGURES, TYPE, Running, serve
+from tpcsweep.testbeds.kubernetes.pod.places import METRICS_PATH, Sample
+from tpcsweep.variables import SAMPLES, SUMMARY
+
+WHOSE = {"sweep": "demo", "testbed": 'a "far" one'}
+CELL = {"deployment": "abc123", "streams": "4", "rtt": "20"}
+LOOK = {"time": 1.0, "received": 2000, "sent": 50, "cpu": 1.5, "busy": 0, "steal": 0, "total": 0}
+LOOK |= {"pressure": None, "work": 0.0, "slowed": None, "thread": None, "waiting": 0.0}
+
+
+def sample(**changes: Any) -> list[Any]:
+    """As an agent sends it."""
+    return list(Sample(**{**LOOK, **changes}))
+
+
+@pytest.fixture
+def running() -> Running:
+    """A cell under way: one origin a side, two transfers that have ended, of which one failed."""
+    made = Running()
+    made.begin(WHOSE, CELL)
+    made.hear({"client": {"event": "prepared"}})
+    made.hear({"sample": sample(data_sent=900, retransmits=7, rtt=21.5, connections=4), "of": "src1"})
+    made.hear({"sample": sample(payload=800, periods=100, throttled=30), "of": "dst1"})
+    made.hear({"sample": Sample(**{**LOOK, "cpu": 0.25}), "of": "client"})
+    for failure in (None, "refused"):
+        made.hear({"client": {"event": "end", "failure": failure}})
+    return made
+
+
+def scraped(running: Running) -> dict[str, dict[str, float]]:
+    """Values by the names of samples and their origins; all samples have the sweep's labels."""
+    found: dict[str, dict[str, float]] = {}
+    for family in text_string_to_metric_families("".join(f"{line}\n" for line in running.lines())):
+        for each in family.samples:
+            assert each.labels.items() >= WHOSE.items()
+            found.setdefault(each.name, {})[each.labels.get("origin", "")] = each.value
+    return found
+
+
+def test_a_running_cell_shows_what_has_arrived_and_what_it_took(running: Running) -> None:
+    found = scraped(running)
+    assert found["tpcsweep_goodput_bytes_total"] == {"dst1": 800}
+    assert found["tpcsweep_wire_bytes_total"] == {"dst1": 2000}
+    assert found["tpcsweep_sent_bytes_total"] == {"src1": 900}
+    assert found["tpcsweep_retransmits_total"] == {"src1": 7}
+    assert found["tpcsweep_rtt_loaded_seconds"] == {"src1": 0.0215}
+    assert found["tpcsweep_connections"] == {"src1": 4}
+    assert found["tpcsweep_source_cpu_seconds_total"] == {"src1": 1.5}
+    assert found["tpcsweep_destination_throttled_periods_total"] == {"dst1": 30}
+    assert found["tpcsweep_client_cpu_seconds_total"] == {"client": 0.25}
+    assert found["tpcsweep_streams"] == {"": 4}
+    assert found["tpcsweep_transfers_total"] == found["tpcsweep_transfers_failed_total"] == {"": 1}
+
+
+def test_its_parameters_are_labels_of_one_metric(running: Running) -> None:
+    (info,) = [
+        family
+        for family in text_string_to_metric_families("".join(f"{line}\n" for line in running.lines()))
+        if family.name == "tpcsweep_cell"
+    ]
+    assert [each.labels for each in info.samples] == [WHOSE | CELL]
+
+
+def test_between_cells_counters_stay_and_no_cell_is_shown(running: Running) -> None:
+    running.hear({"client": {"event": "stopped"}})
+    found = scraped(running)
+    assert "tpcsweep_cell_info" not in found
+    assert found["tpcsweep_streams"] == {"": 0}
+    assert found["tpcsweep_goodput_bytes_total"] == {"dst1": 800}
+
+
+def test_before_the_first_cell_there_is_nothing() -> None:
+    assert [*Running().lines()] == ["# EOF"]
+
+
+def test_figures_have_the_names_of_the_dataset() -> None:
+    known = {*SUMMARY, *SAMPLES, "wire_throughput"}
+    derived = {"wire": "wire_throughput"}  # counted, of which the dataset has rates
+    for figure in FIGURES:
+        called = derived.get(figure.called, figure.called)
+        for suffix in ("_throttled_periods", "_periods"):
+            called = called.replace(suffix, "_throttled")
+        assert called in known, figure
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(["src1", "src2", "dst1", "client"]), st.integers(0, 2**60))))
+def test_the_last_that_was_heard_of_each_counts(heard: list[dict[str, int]]) -> None:
+    running, last = Running(), {}
+    running.begin(WHOSE, CELL)
+    for told in heard:
+        for origin, number in told.items():
+            running.hear({"sample": sample(payload=number, retransmits=number), "of": origin})
+            last[origin] = number
+    found = scraped(running)
+    for name, side in (("tpcsweep_goodput_bytes_total", "dst"), ("tpcsweep_retransmits_total", "src")):
+        expected = {origin: number for origin, number in last.items() if origin.startswith(side)}
+        assert found.get(name, {}) == pytest.approx(expected)
+
+
+@pytest.fixture
+def port(running: Running) -> Iterator[int]:
+    with serve(running, 0) as server:
+        yield server.server_address[1]
+        server.shutdown()
+
+
+def answer(port: int, method: str, path: str) -> tuple[int, str | None, str]:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
+        connection.request(method, path)
+        got = connection.getresponse()
+        return got.status, got.getheader("Content-Type"), got.read().decode()
+
+
+def test_it_is_got_over_http(port: int, running: Running) -> None:
+    status, kind, text = answer(port, "GET", METRICS_PATH)
+    assert (status, kind) == (200, TYPE)
+    assert text.splitlines() == [*running.lines()]
+
+
+@pytest.mark.parametrize(("method", "path", "status"), [("GET", "/", 404), ("POST", METRICS_PATH, 501)])
+def test_nothing_else_is(port: int, method: str, path: str, status: int) -> None:
+    assert answer(port, method, path)[0] == status
