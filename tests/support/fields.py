@@ -23,7 +23,7 @@ EVERYWHERE = {
         destination_waiting machine_work machine_slowed""",
     "transfers": """stream number size xrootd_connections xrootd_size xrootd_code start first_byte end xrootd_begin
         xrootd_end ok xrootd_direction message""",
-    "provenance": "started host kernel cpu cpus memory software deployment path sysctls seconds commit",
+    "provenance": "started host nodes kernel cpu cpus memory software deployment path sysctls seconds commit",
 }
 
 
