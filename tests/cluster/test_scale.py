@@ -115,7 +115,7 @@ class Deployment:
 
     def run(self, up: Callable[[], None] = lambda: None) -> None:
         """Deploy, call `up`, and tear down, as a sweep does."""
-        wanted = DeploymentParameters(rtt=20, origins=1 + (self.number % 10 == 0))
+        wanted = DeploymentParameters(rtt=20, bandwidth=1, mtu=1500, origins=1 + (self.number % 10 == 0))
         request = Request(
             "a sweep", f"n={self.number}", wanted, [], 60, self.folder, self.stages.append, turn=self.number
         )
@@ -254,7 +254,7 @@ def test_a_node_that_two_users_call_by_two_names_has_one_deployment_at_a_time(
         paths = {"kind": "nodes", "pairs": [pair]}
         given = settings(user, paths=paths, context=context, client=placements[0])
         for number in range(3):
-            wanted = DeploymentParameters(rtt=20)
+            wanted = DeploymentParameters(rtt=20, bandwidth=1, mtu=1500)
             request = Request("a sweep", f"n={number}", wanted, [], 60, tmp_path, stages.append)
             with testbed.standing(given, request) as (place, pods):
                 ours = {node_of(pod) for pod in pods.by_name.values()}
@@ -287,7 +287,9 @@ def test_a_quota_that_forbids_to_name_other_namespaces_is_said(own: Space, tmp_p
         lambda: own.core.read_namespaced_resource_quota("none", own.name).status.hard, "it counts", LONGEST
     )
     stages: list[str] = []
-    request = Request("a sweep", "n=1", DeploymentParameters(rtt=20), [], 60, tmp_path, stages.append)
+    request = Request(
+        "a sweep", "n=1", DeploymentParameters(rtt=20, bandwidth=1, mtu=1500), [], 60, tmp_path, stages.append
+    )
     with testbed.standing(settings(own), request) as (place, _):
         assert not place.everywhere
     assert stages[0].endswith("of this namespace alone (CrossNamespacePodAffinity)")
