@@ -97,7 +97,7 @@ def tell(here: xr.Dataset, there: xr.Dataset) -> None:
     others = [axis for axis in axes if axis != "rtt"]
     for name in ("retransmits", "rtt_loaded"):
         medians = [side[name].median((*others, "repetition")) for side in (here, there)]
-        for rtt in here["rtt"].values:
+        for rtt in here["rtt"].values.tolist():
             values = " and ".join(f"{float(side.sel(rtt=rtt)):.3g}" for side in medians)
             print(f"\n{name} at {shown('rtt', rtt)}, medians: {values}")
     print(f"\n{found.summary()}")
