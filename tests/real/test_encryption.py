@@ -20,6 +20,7 @@ pytestmark = pytest.mark.real
 ETH_P_ALL, SO_RCVBUFFORCE = 3, 33  # of the kernel's; Python has no names for them
 HANDSHAKE = b"\x16\x03"
 """What each side of a TLS connection sends first: a record of type 22, version 3.x (RFC 8446, 5.1)."""
+CLIENT = socket.inet_aton(topology.CLIENT)
 WITH_FILES = {name: tool for name, tool in TOOLS.items() if "memory_to_memory" in tool.layers}
 
 
@@ -45,11 +46,13 @@ class Wire:
         self._socket.setblocking(False)
 
     def payloads(self) -> Iterator[tuple[bytes, bytes]]:
-        """The payloads of TCP so far, each with what tells its direction of its connection."""
+        """The payloads of TCP between servers so far, each with what tells its direction of its connection."""
         with self._socket:
             while packet := self._next():
                 head = 4 * (packet[0] & 15)
-                if packet[0] >> 4 == 4 and packet[9] == socket.IPPROTO_TCP:
+                ends = packet[12:16], packet[16:20]
+                # What the client says to the destination crosses the path, and is as its credentials ask for.
+                if packet[0] >> 4 == 4 and packet[9] == socket.IPPROTO_TCP and CLIENT not in ends:
                     data = packet[head + 4 * (packet[head + 12] >> 4) : int.from_bytes(packet[2:4])]
                     if data:
                         yield packet[12:20] + packet[head : head + 4], data
