@@ -23,7 +23,8 @@ import yaml
 from numpy.typing import NDArray
 from tpcsweep.configuration.imports import Import
 from tpcsweep.importing.outside import bring
-from tpcsweep.models import MODELS, Observations, Predictor, choose, fit, fit_process, observe
+from tpcsweep.models import MODELS, Observations, Predictor, choose, fit, observe
+from tpcsweep.models.learned import LEARNED
 
 ROOT = Path(__file__).resolve().parents[1]
 Fitter = Callable[[Observations], Predictor]
@@ -33,7 +34,7 @@ def fitters() -> Iterator[tuple[str, Fitter]]:
     """Everything that can be fitted, by name."""
     for name, model in MODELS.items():
         yield name, partial(fit, model)
-    yield "gaussian_process", fit_process
+    yield from LEARNED.items()
 
 
 def wan(file: str) -> None:
@@ -49,8 +50,15 @@ def wan(file: str) -> None:
     print("| left out | by | median error | in the 95 % interval |\n|---|---|---|---|")
     for run in (1, 2, 3):
         others, held = rows(f"run != {run}"), rows(f"run == {run}")
+        known = held.frame["streams"].isin(others.frame["streams"]).to_numpy()
+        parts = {"": np.full(len(held), True)} | (
+            {} if known.all() else {", streams as in the others": known}
+        )
         for name, fitter in fitters():
-            show(f"run {run}, {len(held)} rows", name, fitter(others), held.frame, held.throughput)
+            found = fitter(others)
+            for part, chosen in parts.items():
+                about = f"run {run}{part}, {chosen.sum()} rows"
+                show(about, name, found, held.frame[chosen], held.throughput[chosen])
 
 
 def usl() -> None:
