@@ -10,7 +10,7 @@ and 5 Gbit/s a core. What was built is then tried: each cell is measured once mo
 times the bandwidth, no loss, no quota …), and counts as bound as built only if it has 1.2 times the throughput then. A
 cell that is no faster was bound by something else, on a busy machine by that as a rule. Both matrices are printed, that
 of all cells and that of those bound as built; of the latter also those without the flag `machine_saturated`, but for
-`machine`. Each cell waits a quarter of a minute at most for others to leave half of the CPUs alone.
+`machine`. Each cell waits three seconds at most for others to leave half of the CPUs alone.
 
 FILE is a CSV that gets a row for each cell, with every number that the rules ask for.
 """
@@ -289,7 +289,7 @@ def _eased(site: Site, wanted: Mapping[str, Any], row: Mapping[str, Any]) -> dic
 
 def calm() -> None:
     """Wait for half of the CPUs to be idle for a second, not for long."""
-    for _ in range(15):
+    for _ in range(3):
         before = psutil.cpu_times()
         time.sleep(1.0)
         now = psutil.cpu_times()
