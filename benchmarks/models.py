@@ -4,6 +4,7 @@
 python -m benchmarks.models wan FILE        a run of the WAN study of 2020, from its other two
 python -m benchmarks.models usl             a surface that rises and falls, made up, without intervals
 python -m benchmarks.models scores DATASET  cells left out, as `snakemake models` does
+python -m benchmarks.models coverage        intervals of one more measurement, on data of four known laws
 
 FILE is the study's table. No machine is measured on.
 """
@@ -26,6 +27,9 @@ from tpcsweep.importing.outside import bring
 from tpcsweep.models import MODELS, Observations, Predictor, choose, fit, observe
 from tpcsweep.models.learned import LEARNED
 
+from tests.support.coverage import LAWS, of_new_run, of_same
+
+SEEDS = 40
 ROOT = Path(__file__).resolve().parents[1]
 Fitter = Callable[[Observations], Predictor]
 
@@ -124,9 +128,25 @@ def scores(path: str) -> None:
     print(f"\nbest: {found.best}", *found.problems, sep="\n")
 
 
+def coverage() -> None:
+    """Ask how many measurements lie in intervals from others of the same law: means over seeds, and standard errors."""
+    worlds = {
+        "repetitions": of_same,
+        "repetitions, outliers": partial(of_same, outliers=0.04),
+        "a new run": of_new_run,
+        "a new run, outliers": partial(of_new_run, outliers=0.04),
+    }
+    print(f"| law | by | {' | '.join(worlds)} |\n" + "|---" * (len(worlds) + 2) + "|")
+    for law in LAWS:
+        for name, fitter in (("the law", partial(fit, MODELS[law])), *LEARNED.items()):
+            shares = [[world(law, fitter, seed) for seed in range(SEEDS)] for world in worlds.values()]
+            cells = (f"{100 * np.mean(one):.1f} ± {100 * np.std(one) / SEEDS**0.5:.1f} %" for one in shares)
+            print(f"| `{law}` | `{name}` | {' | '.join(cells)} |", flush=True)
+
+
 def main() -> None:
     """Print what was asked for."""
-    commands = {"wan": wan, "usl": usl, "scores": scores}
+    commands = {"wan": wan, "usl": usl, "scores": scores, "coverage": coverage}
     name, *rest = sys.argv[1:]
     commands[name](*rest)
 
