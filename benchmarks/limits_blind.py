@@ -12,7 +12,9 @@ cell that is no faster was bound by something else, on a busy machine by that as
 of all cells and that of those bound as built; of the latter also those without the flag `machine_saturated`, but for
 `machine`. Each cell waits three seconds at most for others to leave half of the CPUs alone.
 
-FILE is a CSV that gets a row for each cell, with every number that the rules ask for.
+FILE is a CSV that gets a row for each cell, with every number that the rules ask for. Where it is there, those cells are
+measured again that it lacks or that others disturbed (`machine_saturated`), whatever was found in them; each cell's last
+row counts.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +72,11 @@ class Built:
     how: str = ""
     eased: Mapping[str, Any] = field(default_factory=dict)
     """Parameters of the same deployment that ease it, besides that nothing is arranged."""
+
+    @property
+    def text(self) -> str:
+        """Give the cell in words."""
+        return ", ".join(filter(None, (_text(self.parameters), self.how)))
 
 
 @dataclass(frozen=True)
@@ -256,7 +263,7 @@ def measured(group: Group) -> Iterator[dict[str, Any]]:
                 "found": found["limit"] or "failed",
                 "throughput": found["summary"]["throughput"],
                 "deployment": _text(group.deployment),
-                "cell": ", ".join(filter(None, (_text(built.parameters), built.how))),
+                "cell": built.text,
                 "flags": " ".join(found["flags"]),
                 "load": f"{os.getloadavg()[0]:.1f}",
                 "message": found["message"],
@@ -310,15 +317,25 @@ def _text(parameters: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in parameters.items())
 
 
+def read(path: Path) -> pd.DataFrame:
+    """Give the last row of each cell, by deployment and cell."""
+    rows = pd.read_csv(path).drop_duplicates(["deployment", "cell"], keep="last")
+    return rows.set_index(["deployment", "cell"])
+
+
+def disturbed(rows: pd.DataFrame) -> pd.Series:
+    """Say which cells others kept the machine busy in."""
+    return rows["flags"].fillna("").str.contains("machine_saturated") & (rows["built"] != "machine")
+
+
 def table(path: Path) -> None:
     """Print the matrices, and the share of cells that were found right with Wilson's interval of 95 %."""
-    rows = pd.read_csv(path)
+    rows = read(path)
     as_built = rows[rows["eased"] >= AT_LEAST]
-    busy = as_built["flags"].fillna("").str.contains("machine_saturated") & (as_built["built"] != "machine")
     for about, some in (
         ("all cells", rows),
         (f"cells {AT_LEAST:g} times as fast or more when eased", as_built),
-        ("those of them on a machine with CPU to spare", as_built[~busy]),
+        ("those of them on a machine with CPU to spare", as_built[~disturbed(as_built)]),
     ):
         if some.empty:
             print(f"\n{about}: none")
@@ -343,17 +360,24 @@ def main() -> None:
     if sys.argv[1] == "table":
         table(Path(sys.argv[2]))
         return
-    with Path(sys.argv[1]).open("w", newline="", encoding="utf-8") as file:
+    path = Path(sys.argv[1])
+    done = set()
+    if path.exists():
+        rows = read(path)
+        done = set(rows[~disturbed(rows)].index)
+    else:
+        path.write_text(",".join(COLUMNS) + "\n")
+    with path.open("a", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS, restval="")
-        writer.writeheader()
         for group in groups():
+            left = [built for built in group.cells if (_text(group.deployment), built.text) not in done]
             try:
-                for row in measured(group):
+                for row in measured(replace(group, cells=left)) if left else ():
                     writer.writerow(row)
             except (BrokenError, PathError) as error:
                 print(f"not measured: {_text(group.deployment)}: {error}", file=sys.stderr)
             file.flush()
-    table(Path(sys.argv[1]))
+    table(path)
 
 
 if __name__ == "__main__":
