@@ -12,9 +12,9 @@ cell that is no faster was bound by something else, on a busy machine by that as
 of all cells and that of those bound as built; of the latter also those without the flag `machine_saturated`, but for
 `machine`. Each cell waits three seconds at most for others to leave half of the CPUs alone.
 
-FILE is a CSV that gets a row for each cell, with every number that the rules ask for. Where it is there, those cells are
-measured again that it lacks or that others disturbed (`machine_saturated`), whatever was found in them; each cell's last
-row counts.
+FILE is a CSV that gets a row for each cell, with every number that the rules ask for. Where it is there, those cells
+are measured again that it lacks or that others disturbed (`machine_saturated`), whatever was found in them; each cell's
+last row counts.
 """
 
 from __future__ import annotations
