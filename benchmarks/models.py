@@ -29,7 +29,7 @@ from tpcsweep.models.learned import LEARNED
 
 from tests.support.coverage import LAWS, of_new_run, of_same
 
-SEEDS = 40
+SEEDS = 24
 ROOT = Path(__file__).resolve().parents[1]
 Fitter = Callable[[Observations], Predictor]
 
@@ -138,7 +138,7 @@ def coverage() -> None:
     }
     print(f"| law | by | {' | '.join(worlds)} |\n" + "|---" * (len(worlds) + 2) + "|")
     for law in LAWS:
-        for name, fitter in (("the law", partial(fit, MODELS[law])), *LEARNED.items()):
+        for name, fitter in (("the law", partial(fit, MODELS[law], resamples=40)), *LEARNED.items()):
             shares = [[world(law, fitter, seed) for seed in range(SEEDS)] for world in worlds.values()]
             cells = (f"{100 * np.mean(one):.1f} ± {100 * np.std(one) / SEEDS**0.5:.1f} %" for one in shares)
             print(f"| `{law}` | `{name}` | {' | '.join(cells)} |", flush=True)
