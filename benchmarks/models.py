@@ -24,7 +24,7 @@ import yaml
 from numpy.typing import NDArray
 from tpcsweep.configuration.imports import Import
 from tpcsweep.importing.outside import bring
-from tpcsweep.models import MODELS, Observations, Predictor, choose, fit, observe
+from tpcsweep.models import MODELS, Observations, Predictor, choose, fit, fit_process, observe
 from tpcsweep.models.learned import LEARNED
 
 from tests.support.coverage import LAWS, of_new_run, of_same
@@ -97,6 +97,7 @@ def usl() -> None:
         for where, points in (("measured", frame), ("between", between)):
             again = truth(points) * (1 + 0.05 * np.random.default_rng(1).standard_normal(len(points)))
             show(where, name, found, points, again)
+    print(f"\nbest: {choose(MODELS, observations, {}).best}")
 
 
 def grid(streams: NDArray[np.int64], cores: NDArray[np.float64]) -> pd.DataFrame:
@@ -138,10 +139,13 @@ def coverage() -> None:
     }
     print(f"| law | by | {' | '.join(worlds)} |\n" + "|---" * (len(worlds) + 2) + "|")
     for law in LAWS:
-        for name, fitter in (("the law", partial(fit, MODELS[law], resamples=40)), *LEARNED.items()):
+        for name, fitter in (
+            ("the law", partial(fit, MODELS[law], resamples=40)),
+            ("a process", fit_process),
+        ):
             shares = [[world(law, fitter, seed) for seed in range(SEEDS)] for world in worlds.values()]
             cells = (f"{100 * np.mean(one):.1f} ± {100 * np.std(one) / SEEDS**0.5:.1f} %" for one in shares)
-            print(f"| `{law}` | `{name}` | {' | '.join(cells)} |", flush=True)
+            print(f"| `{law}` | {name} | {' | '.join(cells)} |", flush=True)
 
 
 def main() -> None:
