@@ -4,6 +4,7 @@
 python -m benchmarks.models wan FILE        a run of the WAN study of 2020, from its other two
 python -m benchmarks.models usl             a surface that rises and falls, made up, without intervals
 python -m benchmarks.models scores DATASET  cells left out, as `snakemake models` does
+python -m benchmarks.models coverage        intervals of one more measurement, on data of four known laws
 
 FILE is the study's table. No machine is measured on.
 """
@@ -24,7 +25,11 @@ from numpy.typing import NDArray
 from tpcsweep.configuration.imports import Import
 from tpcsweep.importing.outside import bring
 from tpcsweep.models import MODELS, Observations, Predictor, choose, fit, fit_process, observe
+from tpcsweep.models.learned import LEARNED
 
+from tests.support.coverage import LAWS, of_new_run, of_same
+
+SEEDS = 24
 ROOT = Path(__file__).resolve().parents[1]
 Fitter = Callable[[Observations], Predictor]
 
@@ -33,7 +38,7 @@ def fitters() -> Iterator[tuple[str, Fitter]]:
     """Everything that can be fitted, by name."""
     for name, model in MODELS.items():
         yield name, partial(fit, model)
-    yield "gaussian_process", fit_process
+    yield from LEARNED.items()
 
 
 def wan(file: str) -> None:
@@ -49,8 +54,15 @@ def wan(file: str) -> None:
     print("| left out | by | median error | in the 95 % interval |\n|---|---|---|---|")
     for run in (1, 2, 3):
         others, held = rows(f"run != {run}"), rows(f"run == {run}")
+        known = held.frame["streams"].isin(others.frame["streams"]).to_numpy()
+        parts = {"": np.full(len(held), True)} | (
+            {} if known.all() else {", streams as in the others": known}
+        )
         for name, fitter in fitters():
-            show(f"run {run}, {len(held)} rows", name, fitter(others), held.frame, held.throughput)
+            found = fitter(others)
+            for part, chosen in parts.items():
+                about = f"run {run}{part}, {chosen.sum()} rows"
+                show(about, name, found, held.frame[chosen], held.throughput[chosen])
 
 
 def usl() -> None:
@@ -85,6 +97,7 @@ def usl() -> None:
         for where, points in (("measured", frame), ("between", between)):
             again = truth(points) * (1 + 0.05 * np.random.default_rng(1).standard_normal(len(points)))
             show(where, name, found, points, again)
+    print(f"\nbest: {choose(MODELS, observations, {}).best}")
 
 
 def grid(streams: NDArray[np.int64], cores: NDArray[np.float64]) -> pd.DataFrame:
@@ -116,9 +129,28 @@ def scores(path: str) -> None:
     print(f"\nbest: {found.best}", *found.problems, sep="\n")
 
 
+def coverage() -> None:
+    """Ask how many measurements lie in intervals from others of the same law: means over seeds, and standard errors."""
+    worlds = {
+        "repetitions": of_same,
+        "repetitions, outliers": partial(of_same, outliers=0.04),
+        "a new run": of_new_run,
+        "a new run, outliers": partial(of_new_run, outliers=0.04),
+    }
+    print(f"| law | by | {' | '.join(worlds)} |\n" + "|---" * (len(worlds) + 2) + "|")
+    for law in LAWS:
+        for name, fitter in (
+            ("the law", partial(fit, MODELS[law], resamples=40)),
+            ("a process", fit_process),
+        ):
+            shares = [[world(law, fitter, seed) for seed in range(SEEDS)] for world in worlds.values()]
+            cells = (f"{100 * np.mean(one):.1f} ± {100 * np.std(one) / SEEDS**0.5:.1f} %" for one in shares)
+            print(f"| `{law}` | {name} | {' | '.join(cells)} |", flush=True)
+
+
 def main() -> None:
     """Print what was asked for."""
-    commands = {"wan": wan, "usl": usl, "scores": scores}
+    commands = {"wan": wan, "usl": usl, "scores": scores, "coverage": coverage}
     name, *rest = sys.argv[1:]
     commands[name](*rest)
 

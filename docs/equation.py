@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 from matplotlib.figure import Figure
-from tpcsweep.models import MODELS, Fit, fit, observe
+from tpcsweep.models import MODELS, Fit, Predictor, fit, fit_hybrid, observe
 from tpcsweep.planning.plan import plan
 from tpcsweep.studies.equation import Needed, Path, needed
 
@@ -106,22 +106,33 @@ def spread(fitted: Fit, target: float, path: Path, origins: int | None = None) -
     return texts[0], texts[1]
 
 
-def against_plan(fitted: Fit) -> str:
-    """Give a row for each target and RTT: what the equation says, and `plan` at even odds and at `SURE`."""
+def against_plan(fitted: Fit, best: Predictor) -> str:
+    """Give a row for each target and RTT: what the equation says, and `plan` at even odds and at `SURE`.
+
+    `plan` is asked of the same formula, and of what `snakemake plan` asks.
+    """
+    models = {"same formula": fitted, best.name: best}
+    columns = [
+        *(f"{name}: with these cores, even odds" for name in models),
+        *(f"{name}: 95 % of measurements" for name in models),
+    ]
     lines = [
-        "| target | RTT | cores | streams | | `plan` with these cores, even odds | `plan`, 95 % of measurements |",
-        "|---|---|---|---|---|---|---|",
+        f"| target | RTT | cores | streams | | {' | '.join(columns)} |",
+        "|---" * (5 + len(columns)) + "|",
     ]
     for target, rtt, found in asked(fitted):
         cores, streams = spread(fitted, target, path_of(rtt, fitted), 1)
-        evens = plan(fitted, target, 0.5, rtt=rtt, origins=1, cores=[found.cores]).cheapest
-        sure = plan(fitted, target, SURE, rtt=rtt, origins=1)
+        evens = [
+            _streams(plan(one, target, 0.5, rtt=rtt, origins=1, cores=[found.cores]).cheapest)
+            for one in models.values()
+        ]
+        sure = [_setting(plan(one, target, SURE, rtt=rtt, origins=1).cheapest) for one in models.values()]
         outside = fitted.domain.outside(
             pd.DataFrame([{"cores": found.cores, "streams": found.streams, "rtt": rtt}])
         )
         lines.append(
             f"| {target:g} Gbit/s | {rtt:g} ms | {found.cores:.2f} ({cores}) | {found.streams} ({streams}) | "
-            f"{'extrapolated' if outside[0] else ''} | {_streams(evens)} | {_setting(sure.cheapest)} |"
+            f"{'extrapolated' if outside[0] else ''} | {' | '.join(evens + sure)} |"
         )
     return "\n".join(lines)
 
@@ -230,10 +241,11 @@ def page(text: str, parts: Mapping[str, str]) -> str:
 def main() -> None:
     """Fit, solve, ask, and write page and picture."""
     summary = xr.load_dataset(SURFACE)
-    fitted = fit(MODELS["combined"], observe(summary))
+    observations = observe(summary)
+    fitted = fit(MODELS["combined"], observations)
     parts = {
         "constants": constants(fitted),
-        "plan": against_plan(fitted),
+        "plan": against_plan(fitted, fit_hybrid(observations)),
         "cells": against_cells(fitted, summary),
         "scale": at_scale(fitted),
     }

@@ -121,9 +121,19 @@ def queue(packets: int) -> Callable[[Site], AbstractContextManager[None]]:
     return arranged
 
 
+def disk(rate: int) -> Callable[[Site], AbstractContextManager[None]]:
+    """The destination's files on a disk that writes so many bytes a second, each write before it returns."""
+
+    @contextlib.contextmanager
+    def arranged(site: Site) -> Iterator[None]:
+        with _disk(site, rate):
+            yield
+
+    return arranged
+
+
 @contextlib.contextmanager
-def slow_disk(site: Site) -> Iterator[None]:
-    """The destination's files on a disk that writes 10 MB/s, each write before it returns."""
+def _disk(site: Site, rate: int) -> Iterator[None]:
     side = site.sides["dst"]
     image = side.files.parent / "image"
     group = BLKIO / f"{site.prefix}-disk"
@@ -138,7 +148,7 @@ def slow_disk(site: Site) -> Iterator[None]:
         device = side.files.stat().st_dev
         group.mkdir()
         (group / "blkio.throttle.write_bps_device").write_text(
-            f"{os.major(device)}:{os.minor(device)} 10000000"
+            f"{os.major(device)}:{os.minor(device)} {rate}"
         )
         _move(side.groups[0].pids(), group)
         try:
@@ -229,6 +239,7 @@ GROUPS = {
 }
 
 if BLKIO.is_dir():
+    slow_disk = disk(10_000_000)
     GROUPS["disk"] = Group(
         {"rtt": 2, "bandwidth": 1},
         [Built("disk", {"tool": "curl", "file_size": 64 * MIB, "streams": 1}, slow_disk)],

@@ -15,7 +15,8 @@ import pytest
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
-from tpcsweep.models import MODELS, Fit, fit, observe
+from tpcsweep.models import MODELS, Fit, fit, fit_hybrid, observe
+from tpcsweep.models.hybrid import Hybrid
 from tpcsweep.planning.plan import plan
 from tpcsweep.studies.equation import INSTANCE_CORES, Needed, Path, needed
 
@@ -106,11 +107,25 @@ def fitted() -> Fit:
     return fit(MODELS["combined"], observe(xr.load_dataset(ROOT / "examples/surface.nc")), resamples=20)
 
 
+@functools.cache
+def hybrid() -> Hybrid:
+    return fit_hybrid(observe(xr.load_dataset(ROOT / "examples/surface.nc")))
+
+
 @pytest.mark.parametrize(("target", "rtt"), [*itertools.product((0.4, 0.6, 0.8), equation.RTTS)])
 def test_plan_says_the_same(target: float, rtt: float) -> None:
     found = needed(target, equation.path_of(rtt, fitted()), fitted().values, 1)
     assert found is not None
     cheapest = plan(fitted(), target, 0.5, rtt=rtt, origins=1, cores=[found.cores]).cheapest
+    assert cheapest is not None
+    assert abs(cheapest["streams"] - found.streams) <= max(1, 0.25 * found.streams)
+
+
+@pytest.mark.parametrize(("target", "rtt"), [*itertools.product((0.4, 0.6), equation.RTTS)])
+def test_what_snakemake_plan_asks_of_this_surface_says_nearly_the_same(target: float, rtt: float) -> None:
+    found = needed(target, equation.path_of(rtt, fitted()), fitted().values, 1)
+    assert found is not None
+    cheapest = plan(hybrid(), target, 0.5, rtt=rtt, origins=1, cores=[found.cores]).cheapest
     assert cheapest is not None
     assert abs(cheapest["streams"] - found.streams) <= max(1, 0.25 * found.streams)
 

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -204,3 +206,15 @@ def test_the_law_of_loss_is_that_of_the_publications() -> None:
     assert cubic * 0.1 / (1448 * 8e-9) == pytest.approx(187, rel=0.01)
     assert math.isinf(loss_rate(reno, 0.0, 100.0))
     assert np.isnan(loss_rate(Parameters(congestion_control="bbr"), 1e-4, 100.0))
+
+
+def test_the_matrix_of_cells_that_no_threshold_was_set_on_is_of_the_rules_as_they_are() -> None:
+    root = Path(__file__).parents[2]
+    with (root / "examples/limits_blind.csv").open(encoding="utf-8") as file:
+        cells = {(row["deployment"], row["cell"]): row for row in csv.DictReader(file)}
+    for row in cells.values():
+        summary = FREE | {number: float(row[number]) if row[number] else None for number in NUMBERS}
+        assert judge(summary)[0] == row["found"], row
+    right = sum(row["found"] == row["built"] for row in cells.values())
+    page = (root / "docs/limits.md").read_text(encoding="utf-8")
+    assert f"**{right} of {len(cells)}: {100 * right / len(cells):.0f} %" in page

@@ -1,0 +1,384 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The confusion matrix of limits on cells that no threshold was set on, drawn at random.
+
+    python -m benchmarks.limits_blind FILE           as root; 25 minutes
+    python -m benchmarks.limits_blind table FILE     the matrix of what FILE has; measures nothing
+
+Rates, RTTs, files, buffers, losses, queues, quotas, streams, origins, tools, congestion controls and MTUs are drawn
+from ranges by a fixed seed, so that what binds leaves at most two fifths of what any other limit leaves, by TCP's laws
+and 5 Gbit/s a core. What was built is then tried: each cell is measured once more with that one thing eased (three
+times the bandwidth, no loss, no quota …), and counts as bound as built only if it has 1.2 times the throughput then. A
+cell that is no faster was bound by something else, on a busy machine by that as a rule. Both matrices are printed, that
+of all cells and that of those bound as built; of the latter also those without the flag `machine_saturated`, but for
+`machine`. Each cell waits three seconds at most for others to leave half of the CPUs alone.
+
+FILE is a CSV that gets a row for each cell, with every number that the rules ask for. Where it is there, those cells
+are measured again that it lacks or that others disturbed (`machine_saturated`), whatever was found in them; each cell's
+last row counts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import os
+import random
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import psutil
+from scipy.stats import binomtest
+from tpcsweep import tcp
+from tpcsweep.broken import BrokenError
+from tpcsweep.configuration.sweep import Measurement
+from tpcsweep.linux import quotas
+from tpcsweep.measure.limits import RULES
+from tpcsweep.paths import PathError
+from tpcsweep.paths.plan import SUPER_PACKET
+from tpcsweep.rates import GBIT_PER_MS
+from tpcsweep.testbeds.netns.site import Site
+from tpcsweep.variables import LIMITS
+
+from tests.support.constructions import BLKIO, burning, disk, queue
+from tests.support.sites import MIB, cell, site_of
+
+KIB = 1 << 10
+SECONDS, EASED_SECONDS = 4.0, 3.0
+AT_LEAST = 1.2
+"""The throughput of a cell with what binds it eased, over that without, from which on it was bound as built."""
+SPARE = 2.5
+"""What any other limit leaves, at least, over what binds leaves."""
+PER_CORE = 5.0  # Gbit/s, docs/equation.md
+MOST = 0.4  # Gbit/s that two CPUs pass easily, with the delay line's share
+Arranged = Callable[[Site], AbstractContextManager[None]]
+
+
+@dataclass(frozen=True)
+class Built:
+    """A cell with a known limit, and what its deployment is arranged to be meanwhile."""
+
+    limit: str
+    parameters: Mapping[str, Any]
+    arranged: Arranged = field(default=lambda _: contextlib.nullcontext())
+    how: str = ""
+    eased: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters of the same deployment that ease it, besides that nothing is arranged."""
+
+    @property
+    def text(self) -> str:
+        """Give the cell in words."""
+        return ", ".join(filter(None, (_text(self.parameters), self.how)))
+
+
+@dataclass(frozen=True)
+class Group:
+    """Cells of one deployment; `eased` is what another deployment has that eases them, if it takes one."""
+
+    deployment: Mapping[str, Any]
+    cells: Sequence[Built]
+    eased: Mapping[str, Any] = field(default_factory=dict)
+
+
+def quota(side: str, cores: float) -> Arranged:
+    """A quota for `src`, `dst` or `client`, in equal parts over a side's origins."""
+
+    @contextlib.contextmanager
+    def arranged(site: Site) -> Iterator[None]:
+        groups = (site.client_group,) if side == "client" else site.sides[side].groups
+        for group in groups:
+            group.limit(quotas.quota(cores / len(groups)))
+        try:
+            yield
+        finally:
+            for group in groups:
+                group.limit(None)
+
+    return arranged
+
+
+def stopped(who: str, share: float, period: float) -> Arranged:
+    """The client, or a side's origins, stopped for a share of each period: they wait, and use nothing."""
+
+    @contextlib.contextmanager
+    def arranged(site: Site) -> Iterator[None]:
+        over = threading.Event()
+        groups = (site.client_group,) if who == "client" else site.sides[who].groups
+
+        def tell(number: int) -> None:
+            for pid in {pid for group in groups for pid in group.pids()}:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
+
+        def stop() -> None:
+            while not over.wait((1 - share) * period):
+                tell(signal.SIGSTOP)
+                over.wait(share * period)
+                tell(signal.SIGCONT)
+
+        stopping = threading.Thread(target=stop)
+        stopping.start()
+        try:
+            yield
+        finally:
+            over.set()
+            stopping.join()
+
+    return arranged
+
+
+def groups() -> Iterator[Group]:
+    """Draw everything."""
+    draw = random.Random(20260101)
+
+    def ratio(low: float, high: float) -> float:
+        return float(f"{low * (high / low) ** draw.random():.3g}")
+
+    def how() -> dict[str, Any]:
+        return {"tool": draw.choice(["curl", "native"]), "copy_mode": draw.choice(["pull", "push"])}
+
+    def large() -> dict[str, Any]:
+        return {**how(), "file_size": draw.choice([48, 96, 160, 256]) * MIB}
+
+    for mtu, origins in ((1500, 1), (9000, 2), (1500, 2)):
+        found = {"rtt": ratio(1, 60), "bandwidth": ratio(0.04, 0.15), "mtu": mtu, "origins": origins}
+        control = {"congestion_control": draw.choice(["cubic", "reno"])}
+        cells = [Built("bandwidth", {**large(), "streams": draw.randint(1, 8)}) for _ in range(3)]
+        yield Group({**found, **control}, cells, {"bandwidth": 3 * found["bandwidth"]})
+
+    for buffer, origins in ((512 * KIB, 1), (2 * MIB, 2), (4 * MIB, 1)):
+        # The kernel lets 0.6 to 0.75 of a buffer be used. Of a transfer's round trips few are before its data.
+        rate = 2 * MOST
+        while rate > MOST:
+            rtt = ratio(25, 160)
+            rate = float(tcp.window_rate(0.75 * buffer, rtt))
+        most = min(4, int(MOST / rate))
+        cells = [Built("window", {**large(), "streams": draw.randint(1, most)}) for _ in range(3)]
+        yield Group(
+            {"rtt": rtt, "bandwidth": SPARE * MOST, "tcp_buffer": buffer, "origins": origins},
+            cells,
+            {"tcp_buffer": 64 * MIB},
+        )
+
+    for mtu in (1500, 9000):
+        rtt, bandwidth = ratio(50, 200), ratio(0.2, 0.8)
+        cells = []
+        while len(cells) < 3:
+            size, streams = int(ratio(32, 2048)) * KIB, draw.randint(1, 3)
+            rounds = 4 + float(tcp.slow_start(size, tcp.INITIAL_WINDOW * tcp.payload(mtu)))
+            if rounds * rtt >= SPARE * size * streams * 8e-6 / bandwidth:
+                built = {**how(), "file_size": size, "streams": streams}
+                cells.append(Built("slow_start", built, eased={"file_size": 64 * MIB}))
+        yield Group({"rtt": rtt, "bandwidth": bandwidth, "mtu": mtu}, cells)
+
+    for mtu, control in ((1500, "reno"), (9000, "cubic"), (1500, "cubic")):
+        rate = 1.0
+        while rate * 4 > MOST / SPARE:
+            rtt, loss = ratio(8, 90), ratio(0.003, 0.03)
+            rate = max(float(tcp.mathis(tcp.payload(mtu), rtt, loss)), tcp.cubic(tcp.payload(mtu), rtt, loss))
+        cells = [Built("loss", {**large(), "streams": draw.randint(1, 4)}) for _ in range(3)]
+        found = {"rtt": rtt, "bandwidth": 0.5, "loss": loss, "mtu": mtu, "congestion_control": control}
+        yield Group(found, cells, {"loss": 0.0})
+
+    for mtu in (1500, 9000):
+        rtt, bandwidth = ratio(10, 60), ratio(0.3, 0.9)
+        cells = []
+        for _ in range(3):
+            packets = draw.randint(4, 14)
+            built = {**large(), "streams": draw.randint(1, 3)}
+            cells.append(Built("path_queue", built, queue(packets), f"queues of {packets} packets"))
+        yield Group({"rtt": rtt, "bandwidth": bandwidth, "mtu": mtu}, cells)
+    # What netem's own default does on long paths: a limit that packets under way fill, however large (docs/paths.md).
+    rtt = ratio(30, 120)
+    limit = int(0.5 / SPARE * rtt / 2 / GBIT_PER_MS / SUPER_PACKET)
+    cells = [Built("path_queue", {**large(), "streams": draw.randint(1, 6)}) for _ in range(3)]
+    yield Group({"rtt": rtt, "bandwidth": 0.5, "queue_limit": limit}, cells, {"queue_limit": None})
+
+    for origins, mtu in ((1, 1500), (2, 9000), (1, 9000)):
+        found = {"rtt": ratio(1, 12), "bandwidth": 1.0, "origins": origins, "mtu": mtu}
+        cells = []
+        for side, limit in (("src", "cpu_source"), ("dst", "cpu_destination")) * 2:
+            cores = ratio(0.03, MOST / PER_CORE)
+            built = {**large(), "streams": draw.randint(1, 10)}
+            cells.append(Built(limit, built, quota(side, cores), f"{cores:g} cores for {side}"))
+        for tool, low, high in (("gfal-copy", 0.05, 0.2), ("curl", 0.01, 0.03), ("curl", 0.01, 0.03)):
+            cores = ratio(low, high)
+            built = {"tool": tool, "file_size": draw.randint(1, 8) * MIB, "streams": draw.randint(1, 6)}
+            built["copy_mode"] = draw.choice(["pull", "push"])
+            cells.append(Built("client", built, quota("client", cores), f"{cores:g} cores for the client"))
+        for who in ("client", "src", "dst"):
+            share, period = round(draw.uniform(0.6, 0.9), 2), ratio(0.3, 1.0)
+            size = draw.randint(2, 16) if who == "client" else 128
+            built = {"tool": "curl", "file_size": size * MIB, "streams": draw.randint(1, 3)}
+            built["copy_mode"] = draw.choice(["pull", "push"])
+            arranged = f"{who} stopped for {share:g} of each {period:g} s"
+            cells.append(Built("none_found", built, stopped(who, share, period), arranged))
+        yield Group(found, draw.sample(cells, len(cells)))
+
+    cells = [
+        Built("machine", {**large(), "streams": draw.randint(1, 2)}, burning, "busy loops on all CPUs")
+        for _ in range(3)
+    ]
+    yield Group({"rtt": ratio(0.5, 10), "bandwidth": ratio(2, 5)}, cells)
+
+    if BLKIO.is_dir():
+        cells = []
+        for _ in range(3):
+            rate = int(ratio(2e6, 15e6))
+            built = {**how(), "file_size": draw.choice([16, 48, 96]) * MIB, "streams": draw.randint(1, 4)}
+            cells.append(Built("disk", built, disk(rate), f"a disk of {rate / 1e6:.2g} MB/s"))
+        yield Group({"rtt": ratio(1, 20), "bandwidth": ratio(0.4, 1)}, cells)
+
+
+NUMBERS = sorted({number for rules in RULES.values() for rule in rules for number in rule})
+COLUMNS = (
+    "built", "found", "eased", "throughput", "eased_throughput", "deployment", "cell", "flags", "load", "message",
+    *NUMBERS,
+)  # fmt: skip
+
+
+def measured(group: Group) -> Iterator[dict[str, Any]]:
+    """Measure the cells of a group, and what they are when eased; a row each."""
+    rows = []
+    streams = max(built.parameters["streams"] for built in group.cells)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        site_of(Path(folder), streams=streams, **group.deployment) as site,
+    ):
+        for built in group.cells:
+            wanted = {**group.deployment, **built.parameters}
+            calm()
+            with built.arranged(site):
+                found = _cell(site, SECONDS, wanted)
+            row = {
+                "built": built.limit,
+                "found": found["limit"] or "failed",
+                "throughput": found["summary"]["throughput"],
+                "deployment": _text(group.deployment),
+                "cell": built.text,
+                "flags": " ".join(found["flags"]),
+                "load": f"{os.getloadavg()[0]:.1f}",
+                "message": found["message"],
+                **{number: found["summary"].get(number) for number in NUMBERS},
+            }
+            rows.append((built, row))
+            if not group.eased:
+                row |= _eased(site, {**wanted, **built.eased}, row)
+    if group.eased:
+        others = {**group.deployment, **group.eased}
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            site_of(Path(folder), streams=streams, **others) as site,
+        ):
+            for built, row in rows:
+                row |= _eased(site, {**others, **built.parameters}, row)
+    for _, row in rows:
+        yield row
+
+
+def _eased(site: Site, wanted: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
+    calm()
+    throughput = _cell(site, EASED_SECONDS, wanted)["summary"]["throughput"]
+    known = throughput and row["throughput"]
+    return {
+        "eased_throughput": throughput,
+        "eased": f"{throughput / row['throughput']:.3g}" if known else "",
+    }
+
+
+def calm() -> None:
+    """Wait for half of the CPUs to be idle for a second, not for long."""
+    for _ in range(3):
+        before = psutil.cpu_times()
+        time.sleep(1.0)
+        now = psutil.cpu_times()
+        if (now.idle - before.idle) / (sum(now[:8]) - sum(before[:8])) >= 0.5:
+            return
+
+
+def _cell(site: Site, seconds: float, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """A cell; a longer one where nothing arrived."""
+    for length in (seconds, 4 * seconds):
+        found = cell(site, Measurement(min_time=length, max_time=length), **wanted)
+        if not found["message"].startswith("no byte arrived"):
+            break
+    return found
+
+
+def _text(parameters: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in parameters.items())
+
+
+def read(path: Path) -> pd.DataFrame:
+    """Give the last row of each cell, by deployment and cell."""
+    rows = pd.read_csv(path).drop_duplicates(["deployment", "cell"], keep="last")
+    return rows.set_index(["deployment", "cell"])
+
+
+def disturbed(rows: pd.DataFrame) -> pd.Series:
+    """Say which cells others kept the machine busy in."""
+    return rows["flags"].fillna("").str.contains("machine_saturated") & (rows["built"] != "machine")
+
+
+def table(path: Path) -> None:
+    """Print the matrices, and the share of cells that were found right with Wilson's interval of 95 %."""
+    rows = read(path)
+    as_built = rows[rows["eased"] >= AT_LEAST]
+    for about, some in (
+        ("all cells", rows),
+        (f"cells {AT_LEAST:g} times as fast or more when eased", as_built),
+        ("those of them on a machine with CPU to spare", as_built[~disturbed(as_built)]),
+    ):
+        if some.empty:
+            print(f"\n{about}: none")
+            continue
+        columns = [name for name in (*LIMITS, "failed") if (some["found"] == name).any()]
+        print(f"\n{about}\n\n| built \\ found | " + " | ".join(columns) + " | right |")
+        print("|---" * (len(columns) + 2) + "|")
+        for name in (name for name in LIMITS if (some["built"] == name).any()):
+            found = some[some["built"] == name]["found"]
+            counts = " | ".join(str((found == column).sum() or "") for column in columns)
+            print(f"| `{name}` | {counts} | {_share(found == name)} |")
+        print(f"\nright: {_share(some['found'] == some['built'])}")
+
+
+def _share(right: pd.Series) -> str:
+    test = binomtest(int(right.sum()), len(right)).proportion_ci(method="wilson")
+    return f"{right.sum()} of {len(right)}: {100 * right.mean():.0f} % ({100 * test.low:.0f} to {100 * test.high:.0f})"
+
+
+def main() -> None:
+    """Measure what was drawn, or print what was measured."""
+    if sys.argv[1] == "table":
+        table(Path(sys.argv[2]))
+        return
+    path = Path(sys.argv[1])
+    done = set()
+    if path.exists():
+        rows = read(path)
+        done = set(rows[~disturbed(rows)].index)
+    else:
+        path.write_text(",".join(COLUMNS) + "\n")
+    with path.open("a", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, COLUMNS, restval="")
+        for group in groups():
+            left = [built for built in group.cells if (_text(group.deployment), built.text) not in done]
+            try:
+                for row in measured(replace(group, cells=left)) if left else ():
+                    writer.writerow(row)
+            except (BrokenError, PathError) as error:
+                print(f"not measured: {_text(group.deployment)}: {error}", file=sys.stderr)
+            file.flush()
+    table(path)
+
+
+if __name__ == "__main__":
+    main()
