@@ -310,7 +310,10 @@ def test_a_server_and_a_path_that_answer_no_more(tmp_path: Path, monkeypatch: py
         assert sabotage.cell(number)["status"] == "failed"
         assert sabotage.replaced(number)
         assert went_well(sabotage.cell(number + 1))
-    assert sabotage.cells[0]["message"].startswith("dst1: still busy with transfers")
+    # It has connections that do not end, or is asked next.
+    assert re.match(
+        "dst1: (still busy with transfers|waited for an answer to GET)", sabotage.cells[0]["message"]
+    )
     # A server that waits for the path may be noticed before the path is asked.
     assert re.match("the path is down|src1: still busy|dst1: still busy", sabotage.cells[2]["message"])
 
