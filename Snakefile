@@ -46,6 +46,14 @@ try:
     AGAIN = COMPLETES and TARGETS.beyond_cells
     IN_VAIN = list(unread(LINE.config, TARGETS, SETTINGS, again=AGAIN))
     CELLS, NO_CELLS = [], ""
+    if MEASURES and TARGETS.names == ("status",):
+        # Before it is asked whether the testbed can do it: what is there was measured.
+        from tpcsweep.configuration.overview import show
+        from tpcsweep.running import status
+
+        raise_any(IN_VAIN)
+        show(status.table(SETTINGS))
+        sys.exit()
     if COMPLETES:
         require(SETTINGS)
         CELLS = [str(SETTINGS.cell_file(cell)) for cell in SETTINGS.grid.cells]
@@ -86,6 +94,7 @@ if LINE.reports and SETTINGS.measures:
 
 
 rule all:
+    """Measure what is left of the configured sweep; make dataset, figures, first page and report."""
     default_target: True
     input:
         str(SETTINGS.product),
@@ -96,6 +105,7 @@ rule all:
 
 
 rule cells:
+    """Measure the configured sweep's cells that are not there, and make nothing of them."""
     input:
         CELLS,
     message:
@@ -153,6 +163,12 @@ include: "workflow/rules/terena2005.smk"
 include: "workflow/rules/published.smk"
 
 
+if "help" in LINE.targets:
+    # Here, where all rules are known.
+    from tpcsweep.configuration.overview import listed, show
+
+    show(listed(INTERNALS.described))
+    sys.exit()
 if LINE.targets and not LINE.of_job:
     MADE = [*INTERNALS.files, *CELLS]
     IN_VAIN += unknown(LINE.targets, INTERNALS.rules, MADE, INTERNALS.makes)

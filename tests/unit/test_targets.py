@@ -129,8 +129,8 @@ def test_what_is_made_is_known() -> None:
 @pytest.mark.parametrize(
     ("target", "allowed"),
     [
-        ("modles", "models? what `snakemake --list` has"),
-        ("xyz", "what `snakemake --list` has"),
+        ("modles", "models? what `snakemake help` lists"),
+        ("xyz", "what `snakemake help` lists"),
         ("results/dem/report.html", "in results: demo? one of demo"),
         ("./results/demo/raport.html", "in results/demo: report.html? one of cells, notebooks, report.html"),
         (

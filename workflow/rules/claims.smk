@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 rule claims:
+    """Give a verdict on each published claim that the sweep's dataset can test."""
     input:
         f"{RESULTS}/claims.csv",
         f"{RESULTS}/claims.json",

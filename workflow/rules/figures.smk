@@ -96,6 +96,7 @@ rule notebook_html:
 
 
 rule report:
+    """Make the Snakemake report: figures with captions, every cell, how each was made."""
     input:
         front=FRONT_PAGE,
         shown=[

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 rule models:
+    """Fit the models of throughput, with their errors on cells left out."""
     input:
         MODELS,
         f"{RESULTS}/notebooks/models.html",

@@ -24,6 +24,7 @@ use rule surface as open_questions_notebook with:
 
 
 use rule notebook_html as open_questions with:
+    """Say what the measurements that are there say of two open questions."""
     input:
         f"{QUESTIONS}/explanations.csv",
         notebook=f"{QUESTIONS}/open_questions.ipynb",
@@ -36,6 +37,7 @@ use rule notebook_html as open_questions with:
 
 # Without outputs: it measures when it is asked for, and `open_questions` alone measures nothing.
 rule open_questions_measured:
+    """Measure what would settle them, and what can be here."""
     log:
         f"{QUESTIONS}/logs/measured.log",
     localrule: True

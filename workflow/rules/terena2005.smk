@@ -11,6 +11,7 @@ TERENA_MEASURED = [str(path) for path in measured_in(Path(f"{TERENA}/measured"))
 
 
 rule terena2005:
+    """Set published, computed, simulated and measured TCP on long fat paths side by side."""
     input:
         f"{TERENA}/table.csv",
         f"{TERENA}/notebooks/terena2005.html",
@@ -48,6 +49,7 @@ for number, case in enumerate(SIMULATED, start=1):
 
 # Without outputs, so that it always runs: what is left to measure is read from the files.
 rule terena2005_measured:
+    """Measure its cases with real kernels; as root."""
     log:
         f"{TERENA}/logs/measured.log",
     localrule: True

@@ -36,7 +36,7 @@ def unknown(
             continue
         parts = PurePath(os.path.normpath(target)).parts
         if len(parts) == 1:
-            allowed = f"{hint(target, rules)}what `snakemake --list` has"
+            allowed = f"{hint(target, rules)}what `snakemake help` lists"
         else:
             allowed = _beside(parts, [PurePath(file).parts for file in (*files, *_pages(files))])
         yield Problem("target", repr(target), allowed, "command line")

@@ -84,6 +84,11 @@ class Internals:
         return {rule.name for rule in self._workflow.rules}
 
     @property
+    def described(self) -> dict[str, str]:
+        """The rules that people are to ask for, those with a docstring, of which they get the first line."""
+        return {rule.name: rule.docstring.splitlines()[0] for rule in self._workflow.rules if rule.docstring}
+
+    @property
     def files(self) -> list[str]:
         """The files that rules make, without those whose names have wildcards."""
         outputs = (file for rule in self._workflow.rules for file in rule.output)
