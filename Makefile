@@ -11,9 +11,10 @@ MINUTES := 30
 SEED := 0
 
 define REPORT
-import pathlib, yaml, tpcsweep.configuration.loading as c
-folder = c.load(yaml.safe_load(open("config/config.yaml")), pathlib.Path()).folder
-print(*(folder / name for name in ("index.html", "report.html") if (folder / name).exists()), sep="\n")
+import pathlib, yaml, tpcsweep.running.several as several
+each = several.each(yaml.safe_load(open("config/config.yaml")), pathlib.Path())
+files = [one.folder / name for one in each for name in ("index.html", "report.html")]
+print(*(file for file in [*files, *(one.results / "index.html" for one in each[:-1][:1])] if file.exists()), sep="\n")
 endef
 export REPORT
 

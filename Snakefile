@@ -6,11 +6,13 @@ from tpcsweep.configuration import loading as configurations
 from tpcsweep.configuration import yaml_file
 from tpcsweep.configuration.checks import require
 from tpcsweep.configuration.problems import ConfigurationError, raise_any
-from tpcsweep.linux.signals import tell_jobs
+from tpcsweep.linux.signals import in_another, tell_jobs
+from tpcsweep.running import several
 from tpcsweep.running.asked import unknown, unread
 from tpcsweep.running.holes import NoCellsError, foldable, renew
 from tpcsweep.running.internals import Internals, command_line, spare_pandas
 from tpcsweep.published.figures import FIGURES
+from tpcsweep.running.notifying import notify
 from tpcsweep.running.results import ResultsError, require_folder, require_writable
 from tpcsweep.running.rules import DEPLOYMENT, Jobs, Targets
 from tpcsweep.running.runner import begin, conclude, damage_found, expected
@@ -32,6 +34,10 @@ configfile: "config/config.yaml"
 
 
 try:
+    # Of several sweeps each is run by a Snakemake of its own.
+    if several.are_run(config, LINE.targets, FIGURES):
+        sys.exit(several.run(config, Path(workflow.basedir), sys.argv[1:]) or 0)
+    config.update(several.one(config))
     SETTINGS = configurations.load(config, Path(workflow.basedir))
     PUBLISHED = f"{SETTINGS.run.results}/published"
     TARGETS = Targets(LINE.targets, FIGURES, Path(PUBLISHED))
@@ -82,6 +88,8 @@ INDEX = f"{RESULTS}/index.html"
 MODELS = f"{RESULTS}/models.json"
 INTERNALS = Internals(workflow)
 JOBS = Jobs(SETTINGS, INTERNALS.force)
+# A Snakemake within another one, such as a round of `adaptive`, is no end of a run.
+NOTIFIES = MEASURES and not in_another()
 tell_jobs()
 
 # The first page of the report; of what is measured, with the cells first that could not be.
@@ -129,7 +137,12 @@ onstart:
 onsuccess:
     if MEASURES and (told := damage_found(SETTINGS)):
         print(told, file=sys.stderr)
-    if MEASURES and (left := conclude(SETTINGS)):
+    left = conclude(SETTINGS) if MEASURES else ""
+    if NOTIFIES and (
+        told := notify(SETTINGS, "incomplete" if left else "complete")
+    ):
+        print(told, file=sys.stderr)
+    if left:
         sys.exit(left)
 
 
@@ -137,6 +150,8 @@ onerror:
     if MEASURES:
         for told in filter(None, (damage_found(SETTINGS), conclude(SETTINGS))):
             print(told, file=sys.stderr)
+    if NOTIFIES and (told := notify(SETTINGS, "failed")):
+        print(told, file=sys.stderr)
 
 
 include: "workflow/rules/extras.smk"

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar
 
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, WithJsonSchema, model_validator
 
 from tpcsweep.configuration import bounds, yaml_file
 from tpcsweep.configuration.imports import Import
@@ -52,6 +52,9 @@ LONGEST_NAME = 200
 
 _LISTED = 8  # files that an error lists
 
+_NAMES = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}
+"""What may be written for sweeps: `running.several` takes them apart."""
+
 Part = TypeVar("Part")
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -59,7 +62,9 @@ Model = TypeVar("Model", bound=BaseModel)
 class Run(Question):
     """What config/config.yaml and `--config` say. Parameters are for what is asked of fitted models alone."""
 
-    sweep: AnyText = Field(description="name of a file in config/sweeps, or a path that ends in .yaml")
+    sweep: Annotated[AnyText, WithJsonSchema(_NAMES)] = Field(
+        description="name of a file in config/sweeps, or a path that ends in .yaml; of several a list, or with commas"
+    )
     testbed: AnyText = Field(description="name of a file in config/testbeds, or a path that ends in .yaml")
     results: Text = Field(default="results", description="folder for results")
     source: AnyText | None = Field(
@@ -96,6 +101,11 @@ class Run(Question):
         default=False,
         description="what is made of a dataset measures the cells first that are not there, "
         "instead of leaving them out",
+    )
+    notify: AnyText | None = Field(
+        default=None,
+        description="command that a shell runs when a run of a sweep has ended, with TPCSWEEP_SWEEP, "
+        "TPCSWEEP_STATUS and others in its environment",
     )
     error: Annotated[float, bounds.PRECISION] = Field(
         default=0.05,

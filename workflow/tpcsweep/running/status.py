@@ -43,7 +43,8 @@ class Status:
 def counted(configuration: Configuration) -> Status:
     """Read the files of a sweep's cells."""
     found: Counter[str] = Counter()
-    not_measured, left = [], []
+    not_measured: list[Cell] = []
+    left: list[Cell] = []
     for cell in configuration.grid.cells:
         file = configuration.cell_file(cell)
         if results.stale(file, wanted(configuration, cell)):
