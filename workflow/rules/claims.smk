@@ -21,7 +21,7 @@ rule verdicts:
 
 use rule surface as claims_notebook with:
     input:
-        notebook="notebooks/claims.ipynb",
+        notebook=shipped("notebooks/claims.ipynb"),
         dataset=DATASET,
     output:
         notebook=f"{RESULTS}/notebooks/claims.ipynb",

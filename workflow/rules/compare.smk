@@ -21,7 +21,7 @@ if SETTINGS.comparison is not None:
     use rule surface as compare_notebook with:
         input:
             *map(str, rules.comparison.input),
-            notebook="notebooks/compare.ipynb",
+            notebook=shipped("notebooks/compare.ipynb"),
         output:
             *pictures(f"{RESULTS}/figures", "forest", "ratios"),
             notebook=f"{RESULTS}/notebooks/compare.ipynb",

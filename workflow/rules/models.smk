@@ -21,7 +21,7 @@ rule fits:
 use rule surface as models_notebook with:
     input:
         extra=needs("models"),
-        notebook="notebooks/models.ipynb",
+        notebook=shipped("notebooks/models.ipynb"),
         dataset=DATASET,
         models=MODELS,
     output:

@@ -9,7 +9,7 @@ QUESTIONS = f"{PUBLISHED}/open_questions"
 use rule surface as open_questions_notebook with:
     input:
         seen=[str(SEEN_EXPERIMENTS), *map(str, SEEN_DATASETS)],
-        notebook="notebooks/open_questions.ipynb",
+        notebook=shipped("notebooks/open_questions.ipynb"),
     output:
         table=f"{QUESTIONS}/explanations.csv",
         limits=f"{QUESTIONS}/limits.csv",
@@ -28,7 +28,7 @@ use rule notebook_html as open_questions with:
     input:
         f"{QUESTIONS}/explanations.csv",
         notebook=f"{QUESTIONS}/open_questions.ipynb",
-        template="workflow/report/offline/index.html.j2",
+        template=shipped("workflow/report/offline/index.html.j2"),
     output:
         f"{QUESTIONS}/open_questions.html",
     log:

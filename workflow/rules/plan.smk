@@ -30,7 +30,7 @@ if SETTINGS.run.target is not None:
 
     use rule surface as plan_notebook with:
         input:
-            notebook="notebooks/plan.ipynb",
+            notebook=shipped("notebooks/plan.ipynb"),
             dataset=DATASET,
             models=MODELS,
         output:

@@ -19,7 +19,7 @@ rule terena2005:
 
 rule terena2005_program:
     input:
-        "workflow/tpcsweep/studies/terena2005/bottleneck.cc",
+        shipped("workflow/tpcsweep/studies/terena2005/bottleneck.cc"),
         extra=needs("ns3"),
     output:
         f"{TERENA}/bottleneck",
@@ -74,7 +74,7 @@ rule terena2005_table:
 
 use rule surface as terena2005_notebook with:
     input:
-        notebook="notebooks/terena2005.ipynb",
+        notebook=shipped("notebooks/terena2005.ipynb"),
         simulated=TERENA_SIMULATED,
         measured=TERENA_MEASURED,
     output:
@@ -89,7 +89,7 @@ use rule surface as terena2005_notebook with:
 use rule notebook_html as terena2005_html with:
     input:
         notebook=f"{TERENA}/notebooks/terena2005.ipynb",
-        template="workflow/report/offline/index.html.j2",
+        template=shipped("workflow/report/offline/index.html.j2"),
     output:
         f"{TERENA}/notebooks/terena2005.html",
     log:
