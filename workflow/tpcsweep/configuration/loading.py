@@ -288,7 +288,9 @@ def _read(key: str, name: str, root: Path, folder: str | None = None) -> _File:
     if not re.fullmatch(WORD, path.stem) or len(path.stem) > LONGEST_NAME // 2:
         allowed = f"a file name of at most {LONGEST_NAME // 2} letters, digits, '.', '_' and '-'"
         raise refused(key, quoted(name), allowed, CONFIG_FILE)
-    shown = next((str(path.relative_to(here)) for here in (root, SHIPPED) if path.is_relative_to(here)), str(path))
+    shown = next(
+        (str(path.relative_to(here)) for here in (root, SHIPPED) if path.is_relative_to(here)), str(path)
+    )
     try:
         return _File(path.stem, shown, yaml_file.read(path, shown))
     except OSError as error:
