@@ -18,7 +18,7 @@ print(*(file for file in [*files, *(one.results / "index.html" for one in each[:
 endef
 export REPORT
 
-.PHONY: sweep help setup setup-test test test-fast test-real test-debians test-machine test-on test-cluster campaign campaign-cluster coverage cluster docs fuzz lint lock
+.PHONY: sweep help setup setup-test test test-fast test-real test-debians test-machine test-on test-cluster campaign campaign-cluster coverage cluster docs docs-site fuzz lint lock
 .DELETE_ON_ERROR:
 
 sweep: setup ## set up what is needed, run the configured sweep, print where its page and its report are
@@ -85,6 +85,10 @@ docs: setup-test ## the pictures and tables of docs/architecture.md, equation.md
 	$(BIN)/python docs/equation.py
 	$(BIN)/python docs/blind_prediction.py
 
+# It is said of every link that leads nowhere, and of every docstring that cannot be read.
+docs-site: setup-test ## the documentation as a site, build/site/index.html; to read it takes no network
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -c docs . build/site
+
 lint: setup-test ## formatters, linters, types, which package may import which
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -96,7 +100,7 @@ lint: setup-test ## formatters, linters, types, which package may import which
 # Each is held to the versions of those before it, so that all may be installed together.
 lock: setup ## pin the Python requirements again
 	held=(); \
-	for list in installer requirements requirements-{kubernetes,models,parquet,test}; do \
+	for list in installer requirements requirements-{kubernetes,models,parquet,test,docs}; do \
 	  $(BIN)/uv pip compile --quiet --upgrade --generate-hashes --universal --python-version 3.11 --no-header \
 	    "$${held[@]}" envs/$$list.in --output-file envs/$$list.txt || exit; \
 	  held+=(--constraint envs/$$list.txt); \

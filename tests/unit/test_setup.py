@@ -96,7 +96,7 @@ def test_all_is_every_extra_and_test_the_tools_too(checkout: Checkout) -> None:
     extras = [f"requirements-{name}" for name in ("kubernetes", "models", "parquet")]
     assert checkout.installed() == ["requirements", *extras]
     checkout.set_up("test")
-    assert checkout.installed() == ["requirements", *extras, "requirements-test"]
+    assert checkout.installed() == ["requirements", "requirements-docs", *extras, "requirements-test"]
 
 
 def test_an_unknown_extra_is_refused_with_the_known_ones(checkout: Checkout) -> None:
