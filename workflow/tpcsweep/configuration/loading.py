@@ -280,7 +280,7 @@ class _File(NamedTuple):
 def _read(key: str, name: str, root: Path, folder: str | None = None) -> _File:
     """The file that a name or a path means. Its stem names results, and so must be a word."""
     known = _ours_or_shipped(root, Path("config", folder or f"{key}s"))
-    path = _ours_or_shipped(root, Path(name)) if name.endswith(".yaml") else known / f"{name}.yaml"
+    path = _ours_or_shipped(root, Path(name), is_file) if name.endswith(".yaml") else known / f"{name}.yaml"
     if not is_file(path):
         names = sorted(file.stem for file in known.glob("*.yaml"))
         allowed = f"{suggest(name, names)}, or the path of a file that ends in .yaml"
@@ -297,9 +297,10 @@ def _read(key: str, name: str, root: Path, folder: str | None = None) -> _File:
         raise refused(key, f"{name!r} ({error.strerror})", "a file that can be read", CONFIG_FILE) from error
 
 
-def _ours_or_shipped(root: Path, path: Path) -> Path:
-    """A file or a folder below the root; where it has none, that of the checkout."""
-    return root / path if (root / path).exists() or not (SHIPPED / path).exists() else SHIPPED / path
+def _ours_or_shipped(root: Path, path: Path, is_there: Callable[[Path], bool] = Path.is_dir) -> Path:
+    """A folder below the root, or what else `is_there` looks for; where it has none, that of the checkout."""
+    ours, theirs = root / path, SHIPPED / path
+    return theirs if not is_there(ours) and is_there(theirs) else ours
 
 
 def _validated(model: type[Model], content: Mapping[str, Any], file: str) -> Model:
