@@ -11,13 +11,14 @@ MINUTES := 30
 SEED := 0
 
 define REPORT
-import pathlib, yaml, tpcsweep.configuration.loading as c
-folder = c.load(yaml.safe_load(open("config/config.yaml")), pathlib.Path()).folder
-print(*(folder / name for name in ("index.html", "report.html") if (folder / name).exists()), sep="\n")
+import pathlib, yaml, tpcsweep.running.several as several
+each = several.each(yaml.safe_load(open("config/config.yaml")), pathlib.Path())
+files = [one.folder / name for one in each for name in ("index.html", "report.html")]
+print(*(file for file in [*files, *(one.results / "index.html" for one in each[:-1][:1])] if file.exists()), sep="\n")
 endef
 export REPORT
 
-.PHONY: sweep help setup setup-test test test-fast test-real test-debians test-machine test-on test-cluster campaign campaign-cluster coverage cluster docs fuzz lint lock
+.PHONY: sweep help setup setup-test test test-fast test-real test-debians test-machine test-on test-cluster campaign campaign-cluster coverage cluster docs docs-site fuzz lint lock
 .DELETE_ON_ERROR:
 
 sweep: setup ## set up what is needed, run the configured sweep, print where its page and its report are
@@ -78,23 +79,28 @@ cluster: ## a Kubernetes cluster on this machine, until Ctrl-C: docs/local-clust
 fuzz: setup-test ## thousands of files that people may have written wrongly; INPUTS=10000 SEED=0
 	$(BIN)/python -m tests.fuzz --inputs $(INPUTS) --seed $(SEED)
 
-docs: setup-test ## the pictures and tables of docs/architecture.md, equation.md and blind-prediction.md
+docs: setup-test ## the pictures and tables of docs/architecture.md, equation.md, blind-prediction.md; envs/completion.bash
+	$(BIN)/python envs/completion.py
 	$(BIN)/python docs/architecture.py
 	$(BIN)/python docs/equation.py
 	$(BIN)/python docs/blind_prediction.py
+
+# It is said of every link that leads nowhere, and of every docstring that cannot be read.
+docs-site: setup-test ## the documentation as a site, build/site/index.html; to read it takes no network
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -c docs . build/site
 
 lint: setup-test ## formatters, linters, types, which package may import which
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo
-	$(BIN)/snakefmt --check Snakefile workflow/rules
+	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
 
 # Each is held to the versions of those before it, so that all may be installed together.
 lock: setup ## pin the Python requirements again
 	held=(); \
-	for list in installer requirements requirements-{kubernetes,models,parquet,test}; do \
+	for list in installer requirements requirements-{kubernetes,models,parquet,test,docs}; do \
 	  $(BIN)/uv pip compile --quiet --upgrade --generate-hashes --universal --python-version 3.11 --no-header \
 	    "$${held[@]}" envs/$$list.in --output-file envs/$$list.txt || exit; \
 	  held+=(--constraint envs/$$list.txt); \

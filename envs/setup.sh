@@ -4,7 +4,8 @@
 # Set up what a sweep needs: the Debian packages that are missing, and the pinned Python packages in .venv.
 #   envs/setup.sh [EXTRA…]
 # An extra is what envs/debian-EXTRA.txt and envs/requirements-EXTRA.txt list, for the targets that need more. "all" is
-# all of them but "test", which is also what tests, linters and benchmarks need. Those that are there stay.
+# all of them but "docs", of the documentation site, and "test", which is all and what tests, linters and benchmarks need.
+# Those that are there stay.
 set -euo pipefail
 cd -P "$(dirname "$0")/.."
 
@@ -27,7 +28,7 @@ known=$(basename --multiple --suffix=.txt envs/*-*.txt | cut -d- -f2 | sort -u)
 wanted=$(
   for extra in $extras "$@"; do
     case $extra in
-    all) grep -vx test <<<"$known" ;;
+    all) grep -vxE 'docs|test' <<<"$known" ;;
     test) echo "$known" ;;
     *) grep -x -- "$extra" <<<"$known" || fail "given the extra $extra, allowed: all, ${known//$'\n'/, }" ;;
     esac

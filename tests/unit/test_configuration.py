@@ -187,8 +187,8 @@ def test_a_sweep_whose_name_is_no_word(root: Path) -> None:
 
 
 A_TIME = (
-    'a time such as "50 ms" (ns, us, ms, s, min, h), or a number of ms, at least 0, at most 2000 ms '
-    "(by a geostationary satellite it is 600 ms)"
+    'a time such as "50 ms" (ns, us, ms, s, min, h; also µs, usec, msec, sec), or a number of ms, '
+    "at least 0, at most 2000 ms (by a geostationary satellite it is 600 ms)"
 )
 A_SIZE = bounds.FILE_SIZE.allowed()
 STREAMS, CELLS = bounds.STREAMS.allowed(), bounds.CELLS.allowed()

@@ -64,7 +64,7 @@ def test_programs_and_libraries_of_debian_are_looked_for(
 
 def test_the_extras_are_those_that_set_up_has_lists_for() -> None:
     lists = {file.stem.partition("-")[2] for file in (ROOT / "envs").glob("*-*.txt")}
-    assert lists - {"test"} == set(EXTRAS)
+    assert lists - {"docs", "test"} == set(EXTRAS)
 
 
 def test_looking_imports_nothing_of_an_extra() -> None:

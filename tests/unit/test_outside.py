@@ -42,7 +42,7 @@ SETTINGS: dict[str, Any] = {
     },
     "variables": {
         "throughput": {"column": "rate", "unit": "Gibit/s"},
-        "rtt_idle": {"column": "ping", "unit": "s"},
+        "rtt_idle": {"column": "ping", "unit": "sec"},
     },
     "fixed": {"bandwidth": "10 Gbit/s", "layer": "gridftp"},
 }

@@ -96,13 +96,13 @@ def test_all_is_every_extra_and_test_the_tools_too(checkout: Checkout) -> None:
     extras = [f"requirements-{name}" for name in ("kubernetes", "models", "parquet")]
     assert checkout.installed() == ["requirements", *extras]
     checkout.set_up("test")
-    assert checkout.installed() == ["requirements", *extras, "requirements-test"]
+    assert checkout.installed() == ["requirements", "requirements-docs", *extras, "requirements-test"]
 
 
 def test_an_unknown_extra_is_refused_with_the_known_ones(checkout: Checkout) -> None:
     done = checkout.set_up("model")
     assert done.returncode != 0
-    known = "globus, kubernetes, models, ns3, parquet, simulation, test, xrootd"
+    known = "docs, globus, kubernetes, models, ns3, parquet, simulation, test, xrootd"
     assert done.stderr == f"setup: given the extra model, allowed: all, {known}\n"
     assert checkout.log.read_text() == ""
 

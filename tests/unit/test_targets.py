@@ -85,7 +85,9 @@ def test_what_is_made_of_a_dataset_alone_takes_the_cells_that_are_there(
 
 def test_an_inner_snakemake_has_the_cores_and_testbeds_of_the_outer_one() -> None:
     testbeds = {"testbed": SimpleNamespace(value=2)}
-    beginning = Internals(SimpleNamespace(global_resources=testbeds, basedir="/here", cores=1)).inner(None)
+    beginning = Internals(
+        SimpleNamespace(global_resources=testbeds, main_snakefile="/here/Snakefile", cores=1)
+    ).inner(None)
     assert beginning[beginning.index("--cores") + 1] == "1"
     assert beginning[beginning.index("--snakefile") + 1] == "/here/Snakefile"
     assert "testbed=2" in beginning
@@ -129,8 +131,8 @@ def test_what_is_made_is_known() -> None:
 @pytest.mark.parametrize(
     ("target", "allowed"),
     [
-        ("modles", "models? what `snakemake --list` has"),
-        ("xyz", "what `snakemake --list` has"),
+        ("modles", "models? what `snakemake help` lists"),
+        ("xyz", "what `snakemake help` lists"),
         ("results/dem/report.html", "in results: demo? one of demo"),
         ("./results/demo/raport.html", "in results/demo: report.html? one of cells, notebooks, report.html"),
         (

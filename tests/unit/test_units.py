@@ -54,6 +54,24 @@ DIMENSIONS = [SIZE, RTT, DURATION, RATE, FRACTION, COUNT, CORES]
         ("125 MB/s", RATE, 1.0),
         ("1 MiB/s", RATE, 0.008388608),
         (0.5, RATE, 0.5),
+        ("100 Gbps", RATE, 100.0),
+        ("100 Gb/s", RATE, 100.0),
+        ("1 gbit", RATE, 1.0),
+        ("1 Gbit", RATE, 1.0),
+        ("1 gbit/s", RATE, 1.0),
+        ("1.5Tbps", RATE, 1500.0),
+        ("300 mbit", RATE, 0.3),
+        ("1 gibit", RATE, 1.073741824),
+        ("1 GB/s", RATE, 8.0),
+        ("1 GBps", RATE, 8.0),
+        ("1 GiB/s", RATE, 8.589934592),
+        ("1 GiBps", RATE, 8.589934592),
+        ("100 µs", RTT, 0.1),
+        ("100 μs", RTT, 0.1),
+        ("100usec", RTT, 0.1),
+        ("20 msec", RTT, 20.0),
+        ("3 sec", DURATION, 3.0),
+        ("9000 bytes", SIZE, 9000),
         ("1 %", FRACTION, 0.01),
         (0.01, FRACTION, 0.01),
         (4, COUNT, 4),
@@ -75,8 +93,22 @@ def test_values_are_read_in_base_units(text: object, dimension: Dimension, value
         ("64 Mib", SIZE),
         ("64 Mb", SIZE),
         ("2 mb/s", RATE),
-        ("2 gbit/s", RATE),
-        ("2 Gbps", RATE),
+        # Bits to vendors, bytes to tc; and letters that heed no case.
+        ("2 gbps", RATE),
+        ("2 bps", RATE),
+        ("2 Bps", RATE),
+        ("2 gb/s", RATE),
+        ("2 mB/s", RATE),
+        ("2 GBPS", RATE),
+        ("2 GB", RATE),
+        ("2 Gbit", SIZE),
+        # 1000 or 1024.
+        ("2 KB", SIZE),
+        ("2 KB/s", RATE),
+        ("2 Kbps", RATE),
+        ("2 M", SIZE),
+        # Minutes or metres, milli or mega.
+        ("2 m", DURATION),
         ("5 Ms", DURATION),
         ("1e3", RTT),
         ("50", RTT),
@@ -108,7 +140,9 @@ def test_what_is_no_quantity_is_refused(given_: object, dimension: Dimension) ->
 
 
 def test_an_error_lists_the_units() -> None:
-    with pytest.raises(UnitError, match=r'such as "64 MiB" \(B, kB, MB, GB, TB, KiB, MiB, GiB, TiB\)'):
+    with pytest.raises(
+        UnitError, match=r'such as "64 MiB" \(B, kB, MB, GB, TB, KiB, MiB, GiB, TiB; also bytes\)'
+    ):
         parse("64 Mib", SIZE)
 
 
@@ -153,6 +187,37 @@ def test_a_unit_scales(number: int, pair: tuple[Dimension, str]) -> None:
         assert parse(f"{number} {unit}", dimension) == (int if dimension.whole else float)(exact)
 
 
+SPELLED = [(d, text, unit) for d in (SIZE, RTT, DURATION, RATE) for text, unit in d.spellings.items()]
+
+
+@given(st.integers(0, 10**6), st.sampled_from(SPELLED))
+def test_a_spelling_means_its_unit(number: int, spelled: tuple[Dimension, str, str]) -> None:
+    dimension, text, unit = spelled
+    assert parse(f"{number} {text}", dimension) == parse(f"{number} {unit}", dimension)
+
+
+@given(st.sampled_from([*RATE.units, *RATE.spellings]), st.integers(1, 10**6))
+def test_bits_and_bytes_are_never_mistaken_for_each_other(unit: str, number: int) -> None:
+    # What the letters say: a big B is a byte; "bit", or a small b behind a prefix in its own case, is a bit.
+    size = parse(f"{number} {unit}", RATE) * 1e9 / number
+    bits = size / 8 if "B" in unit else size
+    base = 1024 if "i" in unit.replace("bit", "") else 1000
+    assert math.log(bits, base) == pytest.approx(round(math.log(bits, base)), abs=1e-9)
+    assert ("B" in unit) != ("b" in unit)
+
+
+@given(st.sampled_from(SPELLED), st.data())
+def test_another_case_means_the_same_or_nothing(
+    spelled: tuple[Dimension, str, str], data: st.DataObject
+) -> None:
+    dimension, text, unit = spelled
+    flips = data.draw(st.lists(st.booleans(), min_size=len(text), max_size=len(text)))
+    other = "".join(letter.swapcase() if flip else letter for letter, flip in zip(text, flips, strict=True))
+    if "b" in text.lower().replace("bit", "") and other.lower().count("b") and other != text:
+        return  # a small b and a big one are different things, each with spellings of its own
+    assert dimension.size(other) in (None, dimension.units[unit])
+
+
 @given(st.floats(0, 1e300), st.floats(0, 1e300))
 def test_canonical_text_is_exact_and_safe_in_a_file_name(one: float, other: float) -> None:
     assert float(canonical(one)) == one
@@ -182,7 +247,10 @@ def test_bounds_are_kept_and_said(bounds: dict[str, int], outside: int, says: st
     assert not schema.is_valid(outside)
 
 
-@pytest.mark.parametrize("value", ["64 MiB", "64MiB", 64, "64 Mib", "64 ms", "-1 B", -1, True, "1e3", None])
+@pytest.mark.parametrize(
+    "value",
+    ["64 MiB", "64MiB", "64 bytes", "64 µs", "2 Gbps", 64, "64 Mib", "64 ms", "-1 B", -1, True, "1e3", None],
+)
 def test_the_schema_of_a_quantity_agrees_with_its_validator(value: object) -> None:
     for adapter in (
         TypeAdapter(Annotated[int, Quantity(SIZE)]),

@@ -163,7 +163,7 @@ def test_what_is_asked_for_in_vain_is_said_before_anything_else(tmp_path: Path) 
     assert done.stdout.splitlines()[-2:] == [
         "--config: rtt: given 5, allowed: nothing here, as it is for snakemake plan and snakemake recommendations "
         "alone: parameters of the sweep are in its file, config/sweeps/smoke.yaml",
-        "command line: target: given 'modles', allowed: models? what `snakemake --list` has",
+        "command line: target: given 'modles', allowed: models? what `snakemake help` lists",
     ]
     done = snakemake("grid", "--config", "target=5", f"results={tmp_path}")
     assert "target: given 5, allowed: nothing here" in done.stdout

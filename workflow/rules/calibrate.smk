@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 rule calibrate:
+    """Fit the simulated testbed to the sweep's dataset."""
     input:
         dataset=DATASET,
     output:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 rule claims:
+    """Give a verdict on each published claim that the sweep's dataset can test."""
     input:
         f"{RESULTS}/claims.csv",
         f"{RESULTS}/claims.json",
@@ -20,7 +21,7 @@ rule verdicts:
 
 use rule surface as claims_notebook with:
     input:
-        notebook="notebooks/claims.ipynb",
+        notebook=shipped("notebooks/claims.ipynb"),
         dataset=DATASET,
     output:
         notebook=f"{RESULTS}/notebooks/claims.ipynb",

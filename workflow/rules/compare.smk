@@ -21,7 +21,7 @@ if SETTINGS.comparison is not None:
     use rule surface as compare_notebook with:
         input:
             *map(str, rules.comparison.input),
-            notebook="notebooks/compare.ipynb",
+            notebook=shipped("notebooks/compare.ipynb"),
         output:
             *pictures(f"{RESULTS}/figures", "forest", "ratios"),
             notebook=f"{RESULTS}/notebooks/compare.ipynb",
@@ -32,13 +32,20 @@ if SETTINGS.comparison is not None:
             new=SETTINGS.run.new,
             results=SETTINGS.run.results,
 
-    # The gate is a rule of its own, without output: where it fails, what was found stays.
-    rule compare:
-        input:
-            json=f"{RESULTS}/comparison.json",
-            html=f"{RESULTS}/notebooks/compare.html",
-        log:
-            f"{RESULTS}/logs/gate.log",
-        localrule: True
-        script:
-            "../scripts/gate.py"
+
+COMPARED = {
+    "json": f"{RESULTS}/comparison.json",
+    "html": f"{RESULTS}/notebooks/compare.html",
+}
+
+
+# The gate is a rule of its own, without output: where it fails, what was found stays. Without two sides it says so.
+rule compare:
+    """Compare two sweeps, cell by cell and over all: --config base=NAME new=NAME."""
+    input:
+        **({} if SETTINGS.comparison is None else COMPARED),
+    log:
+        f"{RESULTS}/logs/gate.log",
+    localrule: True
+    script:
+        "../scripts/gate.py"

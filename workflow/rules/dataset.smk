@@ -30,6 +30,7 @@ if COMPLETES:
 
 
 rule dataset:
+    """Fold the cells into one labelled dataset, after measuring those that are not there."""
     input:
         JOBS.dataset,
         cells=CELLS,

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 rule export:
+    """Write the dataset as OpenMetrics and as the monitoring lines of 2007."""
     input:
         dataset=DATASET,
     output:

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import os
 import sys
 
 from tpcsweep.extras import missing
@@ -14,6 +15,11 @@ def in_report(file, category, caption, what):
     labels = {"what": what, **({"as": "CSV"} if file.endswith(".csv") else {})}
     caption = f"../report/{caption}.rst"
     return report(file, category=category, caption=caption, labels=labels)
+
+
+def shipped(path):
+    """A file of the checkout, as seen from the folder in which Snakemake runs, which may be another."""
+    return os.path.relpath(SHIPPED / path)
 
 
 def need(extras):

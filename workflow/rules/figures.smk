@@ -20,7 +20,7 @@ SURFACE = {
 # params that it declares: a dataset, and the folder of figures.
 rule surface:
     input:
-        notebook="notebooks/surface.ipynb",
+        notebook=shipped("notebooks/surface.ipynb"),
         dataset=DATASET,
     output:
         **{
@@ -39,7 +39,7 @@ rule surface:
 
 use rule surface as limits with:
     input:
-        notebook="notebooks/limits.ipynb",
+        notebook=shipped("notebooks/limits.ipynb"),
         dataset=DATASET,
     output:
         limits=in_report(f"{RESULTS}/figures/limits.png", "Figures", "limits", "limits"),
@@ -57,7 +57,7 @@ for name, places in SETTINGS.notebooks.items():
         name:
             f"{name}_notebook"
         input:
-            notebook=f"notebooks/{name}.ipynb",
+            notebook=shipped(f"notebooks/{name}.ipynb"),
             dataset=DATASET,
         output:
             figure=in_report(f"{RESULTS}/figures/{name}.png", "Figures", name, name),
@@ -76,7 +76,7 @@ for name, places in SETTINGS.notebooks.items():
 rule notebook_html:
     input:
         notebook=f"{RESULTS}/notebooks/{{notebook}}.ipynb",
-        template="workflow/report/offline/index.html.j2",
+        template=shipped("workflow/report/offline/index.html.j2"),
     output:
         report(
             f"{RESULTS}/notebooks/{{notebook}}.html",
@@ -89,13 +89,15 @@ rule notebook_html:
     params:
         python=sys.executable,
         folder=subpath(output[0], parent=True),
+        templates=subpath(input.template, ancestor=2),
     shell:
         "{params.python:q} -m nbconvert --to html --embed-images"
-        " --template offline --TemplateExporter.extra_template_basedirs=workflow/report"
+        " --template offline --TemplateExporter.extra_template_basedirs={params.templates:q}"
         " --output-dir {params.folder:q} {input.notebook:q} > {log:q} 2>&1"
 
 
 rule report:
+    """Make the Snakemake report: figures with captions, every cell, how each was made."""
     input:
         front=FRONT_PAGE,
         shown=[
@@ -117,7 +119,7 @@ rule report:
         f"{RESULTS}/logs/report.log",
     params:
         python=sys.executable,
-        snakefile=f"{workflow.basedir}/Snakefile",
+        snakefile=INTERNALS.snakefile,
         config=[f"{key}={value}" for key, value in SETTINGS.run.data.items()],
     # A second Snakemake makes it, of what it shows, which is there: asked for that and not for the default target,
     # it neither runs anything nor waits for this job's own output.

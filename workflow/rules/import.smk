@@ -5,6 +5,7 @@ if SETTINGS.source is not None:
 
     # In the place of the rule that folds cells: what is made of a dataset is made of this one.
     rule import:
+        """Make a dataset of data from elsewhere: --config source=NAME."""
         input:
             JOBS.dataset,
             str(SETTINGS.source.file),

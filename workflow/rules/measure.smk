@@ -30,6 +30,7 @@ for number, group in enumerate(SETTINGS.grid.groups if COMPLETES else [], start=
 
 # Without inputs and outputs, so that it always runs: what is left to measure is read from the cells' files.
 rule adaptive:
+    """Measure a part of the grid, chosen in rounds by what the models know least."""
     input:
         extra=needs("models"),
     log:

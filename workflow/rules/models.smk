@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 rule models:
+    """Fit the models of throughput, with their errors on cells left out."""
     input:
         MODELS,
         f"{RESULTS}/notebooks/models.html",
@@ -20,7 +21,7 @@ rule fits:
 use rule surface as models_notebook with:
     input:
         extra=needs("models"),
-        notebook="notebooks/models.ipynb",
+        notebook=shipped("notebooks/models.ipynb"),
         dataset=DATASET,
         models=MODELS,
     output:

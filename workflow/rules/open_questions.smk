@@ -9,7 +9,7 @@ QUESTIONS = f"{PUBLISHED}/open_questions"
 use rule surface as open_questions_notebook with:
     input:
         seen=[str(SEEN_EXPERIMENTS), *map(str, SEEN_DATASETS)],
-        notebook="notebooks/open_questions.ipynb",
+        notebook=shipped("notebooks/open_questions.ipynb"),
     output:
         table=f"{QUESTIONS}/explanations.csv",
         limits=f"{QUESTIONS}/limits.csv",
@@ -24,10 +24,11 @@ use rule surface as open_questions_notebook with:
 
 
 use rule notebook_html as open_questions with:
+    """Say what the measurements that are there say of two open questions."""
     input:
         f"{QUESTIONS}/explanations.csv",
         notebook=f"{QUESTIONS}/open_questions.ipynb",
-        template="workflow/report/offline/index.html.j2",
+        template=shipped("workflow/report/offline/index.html.j2"),
     output:
         f"{QUESTIONS}/open_questions.html",
     log:
@@ -36,6 +37,7 @@ use rule notebook_html as open_questions with:
 
 # Without outputs: it measures when it is asked for, and `open_questions` alone measures nothing.
 rule open_questions_measured:
+    """Measure what would settle them, and what can be here."""
     log:
         f"{QUESTIONS}/logs/measured.log",
     localrule: True

@@ -3,6 +3,7 @@
 
 # The list of all sweeps, in the folder above, is written with each page: it is of several sweeps, and so no output.
 rule page:
+    """Make the first page and the list of all sweeps."""
     input:
         dataset=DATASET,
         claims=f"{RESULTS}/claims.json",

@@ -5,6 +5,7 @@ PLAN = str(SETTINGS.folder / "plan" / SETTINGS.run.name)
 
 
 rule recommendations:
+    """Tabulate the streams that the fitted models recommend for each of the other axes' values."""
     input:
         dataset=DATASET,
         models=MODELS,
@@ -29,7 +30,7 @@ if SETTINGS.run.target is not None:
 
     use rule surface as plan_notebook with:
         input:
-            notebook="notebooks/plan.ipynb",
+            notebook=shipped("notebooks/plan.ipynb"),
             dataset=DATASET,
             models=MODELS,
         output:
@@ -39,14 +40,22 @@ if SETTINGS.run.target is not None:
         params:
             question=SETTINGS.run.content,
 
-    rule plan:
-        input:
-            answer=f"{PLAN}/plan.json",
-            figure=f"{PLAN}/plan.png",
-            recommendations=f"{PLAN}/recommendations.csv",
-            notebook=f"{RESULTS}/notebooks/plan/{SETTINGS.run.name}.html",
-        log:
-            f"{RESULTS}/logs/plan.log",
-        localrule: True
-        script:
-            "../scripts/show_plan.py"
+
+ANSWER = {
+    "answer": f"{PLAN}/plan.json",
+    "figure": f"{PLAN}/plan.png",
+    "recommendations": f"{PLAN}/recommendations.csv",
+    "notebook": f"{RESULTS}/notebooks/plan/{SETTINGS.run.name}.html",
+}
+
+
+# Without a question it says so.
+rule plan:
+    """Say what a throughput takes, by the fitted models: --config target="100 Gbit/s" rtt="60 ms"."""
+    input:
+        **({} if SETTINGS.run.target is None else ANSWER),
+    log:
+        f"{RESULTS}/logs/plan.log",
+    localrule: True
+    script:
+        "../scripts/show_plan.py"

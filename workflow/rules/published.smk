@@ -21,6 +21,7 @@ if FIGURES_ASKED_FOR:
 # The results of other targets that reproduce publications are made too, and are in the report.
 # Without outputs, so that they always run: what is left to measure is read from the cells' files.
 rule published:
+    """Make every published figure anew, with a verdict on each of its claims."""
     input:
         [*rules.terena2005.input, *rules.open_questions.output],
     log:
@@ -40,6 +41,7 @@ rule published:
 for figure in FIGURES:
 
     rule:
+        """Make this published figure anew, with a verdict on each of its claims."""
         name:
             figure
         log:

@@ -11,6 +11,7 @@ TERENA_MEASURED = [str(path) for path in measured_in(Path(f"{TERENA}/measured"))
 
 
 rule terena2005:
+    """Set published, computed, simulated and measured TCP on long fat paths side by side."""
     input:
         f"{TERENA}/table.csv",
         f"{TERENA}/notebooks/terena2005.html",
@@ -18,7 +19,7 @@ rule terena2005:
 
 rule terena2005_program:
     input:
-        "workflow/tpcsweep/studies/terena2005/bottleneck.cc",
+        shipped("workflow/tpcsweep/studies/terena2005/bottleneck.cc"),
         extra=needs("ns3"),
     output:
         f"{TERENA}/bottleneck",
@@ -48,6 +49,7 @@ for number, case in enumerate(SIMULATED, start=1):
 
 # Without outputs, so that it always runs: what is left to measure is read from the files.
 rule terena2005_measured:
+    """Measure its cases with real kernels; as root."""
     log:
         f"{TERENA}/logs/measured.log",
     localrule: True
@@ -72,7 +74,7 @@ rule terena2005_table:
 
 use rule surface as terena2005_notebook with:
     input:
-        notebook="notebooks/terena2005.ipynb",
+        notebook=shipped("notebooks/terena2005.ipynb"),
         simulated=TERENA_SIMULATED,
         measured=TERENA_MEASURED,
     output:
@@ -87,7 +89,7 @@ use rule surface as terena2005_notebook with:
 use rule notebook_html as terena2005_html with:
     input:
         notebook=f"{TERENA}/notebooks/terena2005.ipynb",
-        template="workflow/report/offline/index.html.j2",
+        template=shipped("workflow/report/offline/index.html.j2"),
     output:
         f"{TERENA}/notebooks/terena2005.html",
     log:

@@ -5,6 +5,12 @@ import json
 import sys
 from pathlib import Path
 
+from tpcsweep.configuration.loading import ConfigurationError, load
+from tpcsweep.running.scripts import reported
+
+settings = load(snakemake.config, Path())
+with reported(snakemake.log[0], ConfigurationError):
+    settings.needed_comparison()
 comparison = json.loads(Path(snakemake.input.json).read_text())
 failures = comparison["gate"]["failures"]
 print(comparison["summary"])

@@ -49,7 +49,9 @@ def take(path: Path, owner: str = "", waiting: Callable[[str], object] | None = 
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            held = HeldError(os.pread(descriptor, 4096, 0).decode(errors="replace"), _holder(descriptor))
+            held = HeldError(
+                os.pread(descriptor, 4096, 0).decode(errors="replace"), _holder(os.fstat(descriptor))
+            )
             if waiting is None:
                 raise held from None
             waiting(str(held))
@@ -60,6 +62,14 @@ def take(path: Path, owner: str = "", waiting: Callable[[str], object] | None = 
         os.close(descriptor)
         raise
     return descriptor
+
+
+def holder(path: Path) -> int | None:
+    """Give the process that holds the lock on a file; None where nobody does, or the kernel does not say."""
+    try:
+        return _holder(path.stat())
+    except FileNotFoundError:
+        return None
 
 
 def _opened(path: Path) -> int:
@@ -73,13 +83,12 @@ def _opened(path: Path) -> int:
     return descriptor
 
 
-def _holder(descriptor: int) -> int | None:
-    """Give the process that holds the lock on an open file; None where the kernel does not say.
+def _holder(status: os.stat_result) -> int | None:
+    """Give the process that holds the lock on the file of a status; None where the kernel does not say.
 
     Source: proc_locks(5). Processes of other PID namespaces are not listed, and some file systems have numbers there
     that stat(2) does not know.
     """
-    status = os.fstat(descriptor)
     device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     for line in TABLE.read_text().splitlines():
         _number, kind, *rest = line.split()  # of those that wait "->" is the kind

@@ -181,7 +181,7 @@ def _name_faults(key: str, name: str) -> Iterator[Fault]:
 
 def _unit_faults(place: tuple[str, ...], unit: str, dimension: Dimension | None) -> Iterator[Fault]:
     known = list(dimension.units) if dimension else []
-    if unit in known or not (unit or (dimension and dimension.base in known)):
+    if (dimension and dimension.size(unit)) or not (unit or (dimension and dimension.base in known)):
         return
     none = [] if dimension and dimension.base in known else ["none"]
     yield place, repr(unit) if unit else "nothing", f"one of {', '.join([*none, *known])}"

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar
 
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, WithJsonSchema, model_validator
 
 from tpcsweep.configuration import bounds, yaml_file
 from tpcsweep.configuration.imports import Import
@@ -41,6 +41,9 @@ __all__ = ["Configuration", "ConfigurationError", "Run", "load", "wanted"]
 _DATA = ("sweep", "testbed", "results", "only")
 _DATA_ELSEWHERE = ("results", "source", "file")
 
+SHIPPED = Path(__file__).resolve().parents[3]
+"""The checkout, with what no package has: rules, notebooks, captions, and the sweeps and testbeds that ship."""
+
 FORMAT = 1
 """The version of a cell's specification. Another one makes every cell stale."""
 
@@ -52,6 +55,9 @@ LONGEST_NAME = 200
 
 _LISTED = 8  # files that an error lists
 
+_NAMES = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}
+"""What may be written for sweeps: `running.several` takes them apart."""
+
 Part = TypeVar("Part")
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -59,7 +65,9 @@ Model = TypeVar("Model", bound=BaseModel)
 class Run(Question):
     """What config/config.yaml and `--config` say. Parameters are for what is asked of fitted models alone."""
 
-    sweep: AnyText = Field(description="name of a file in config/sweeps, or a path that ends in .yaml")
+    sweep: Annotated[AnyText, WithJsonSchema(_NAMES)] = Field(
+        description="name of a file in config/sweeps, or a path that ends in .yaml; of several a list, or with commas"
+    )
     testbed: AnyText = Field(description="name of a file in config/testbeds, or a path that ends in .yaml")
     results: Text = Field(default="results", description="folder for results")
     source: AnyText | None = Field(
@@ -96,6 +104,11 @@ class Run(Question):
         default=False,
         description="what is made of a dataset measures the cells first that are not there, "
         "instead of leaving them out",
+    )
+    notify: AnyText | None = Field(
+        default=None,
+        description="command that a shell runs when a run of a sweep has ended, with TPCSWEEP_SWEEP, "
+        "TPCSWEEP_STATUS and others in its environment",
     )
     error: Annotated[float, bounds.PRECISION] = Field(
         default=0.05,
@@ -204,6 +217,9 @@ class Configuration:
 def load(config: Mapping[str, Any], root: Path) -> Configuration:
     """Read the configuration of a run from the workflow's `config` and the files below the root that it names.
 
+    A folder of `config` that the root does not have is that of the checkout: another workflow, which has this one as a
+    module, may have sweeps of its own and take the testbeds that ship.
+
     Raises:
         ConfigurationError: with a line for everything that is wrong in the configuration and both files.
     """
@@ -263,8 +279,8 @@ class _File(NamedTuple):
 
 def _read(key: str, name: str, root: Path, folder: str | None = None) -> _File:
     """The file that a name or a path means. Its stem names results, and so must be a word."""
-    known = root / "config" / (folder or f"{key}s")
-    path = root / name if name.endswith(".yaml") else known / f"{name}.yaml"
+    known = _ours_or_shipped(root, Path("config", folder or f"{key}s"))
+    path = _ours_or_shipped(root, Path(name), is_file) if name.endswith(".yaml") else known / f"{name}.yaml"
     if not is_file(path):
         names = sorted(file.stem for file in known.glob("*.yaml"))
         allowed = f"{suggest(name, names)}, or the path of a file that ends in .yaml"
@@ -272,11 +288,19 @@ def _read(key: str, name: str, root: Path, folder: str | None = None) -> _File:
     if not re.fullmatch(WORD, path.stem) or len(path.stem) > LONGEST_NAME // 2:
         allowed = f"a file name of at most {LONGEST_NAME // 2} letters, digits, '.', '_' and '-'"
         raise refused(key, quoted(name), allowed, CONFIG_FILE)
-    shown = str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+    shown = next(
+        (str(path.relative_to(here)) for here in (root, SHIPPED) if path.is_relative_to(here)), str(path)
+    )
     try:
         return _File(path.stem, shown, yaml_file.read(path, shown))
     except OSError as error:
         raise refused(key, f"{name!r} ({error.strerror})", "a file that can be read", CONFIG_FILE) from error
+
+
+def _ours_or_shipped(root: Path, path: Path, is_there: Callable[[Path], bool] = Path.is_dir) -> Path:
+    """A folder below the root, or what else `is_there` looks for; where it has none, that of the checkout."""
+    ours, theirs = root / path, SHIPPED / path
+    return theirs if not is_there(ours) and is_there(theirs) else ours
 
 
 def _validated(model: type[Model], content: Mapping[str, Any], file: str) -> Model:
@@ -347,7 +371,7 @@ def _source(run: Run, root: Path) -> Source | None:
     read = _read("source", run.source, root, folder="imports")
     settings = _validated(Import, read.content, read.shown)
     # A sweep of that name would be written to the same folder.
-    if (root / "config" / "sweeps" / f"{read.name}.yaml").exists():
+    if (_ours_or_shipped(root, Path("config", "sweeps")) / f"{read.name}.yaml").exists():
         raise refused("source", repr(run.source), "a name that no sweep has", CONFIG_FILE)
     file = settings.file if run.file is None else run.file
     if file is None or not is_file(root / file):

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -21,7 +21,7 @@ def summary(configuration: Configuration) -> str:
     parts = [axes] if axes else []
     parts.append(_count(configuration.sweep.repetitions, "repetition"))
     grid_text = f"{cells} in {deployments} ({', '.join(parts)})"
-    return f"{configuration.name} on {configuration.testbed_name}: {grid_text}, {_expected(configuration)}"
+    return f"{configuration.name} on {configuration.testbed_name}: {grid_text}, {expected(configuration)}"
 
 
 def show(content: RenderableType) -> None:
@@ -29,6 +29,14 @@ def show(content: RenderableType) -> None:
     console = Console()
     console = console if console.is_terminal else Console(width=120)
     console.print(content)
+
+
+def listed(described: Mapping[str, str]) -> RenderableType:
+    """Give names with what is said of them, a line each."""
+    lines = Table.grid(padding=(0, 2))
+    for name, text in described.items():
+        lines.add_row(name, text)
+    return lines
 
 
 def table(configuration: Configuration) -> RenderableType:
@@ -60,7 +68,8 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _expected(configuration: Configuration) -> str:
+def expected(configuration: Configuration) -> str:
+    """Say how long its cells take, deployments included."""
     testbed = configuration.testbed
     if testbed.simulated:
         grid = configuration.grid

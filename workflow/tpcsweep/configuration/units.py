@@ -2,7 +2,9 @@
 """Quantities with units: "64 MiB", "50 ms", "2 Gbit/s", "5 %".
 
 Every dimension has one base unit, in which values are kept and bare numbers are read. Units are written as
-the field writes them, and their case counts: "Mb" or "mib" could mean two things, and is refused.
+the field writes them, in any spelling that means one thing: "Gbps", "Gb/s" and "gbit" are Gbit/s, and "GBps" is GB/s.
+What could be bits or bytes, 1000 or 1024, is refused and never guessed: tc reads "gbps" as bytes and vendors as bits,
+"Mb" is no size, and "KB" is 1000 bytes to some and 1024 to others.
 """
 
 from __future__ import annotations
@@ -10,8 +12,8 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
@@ -45,6 +47,10 @@ class Dimension:
     """The unit of bare numbers and of kept values; empty for plain numbers."""
     units: dict[str, Decimal]
     """Size of each unit in base units. Decimal, so that "0.1 s" is exactly 100 ms."""
+    spellings: Mapping[str, str] = field(default_factory=dict)
+    """Other ways to write a unit, each with the unit that it means."""
+    also: str = ""
+    """The spellings, for people: not one by one where there are many."""
     shown: tuple[str, ...] = ()
     """The units that `show` picks from, smallest first."""
     example: str = ""
@@ -55,7 +61,12 @@ class Dimension:
         if not self.units:
             return self.name
         number = f"a number of {self.base}" if self.base else "a plain number"
-        return f'{self.name} such as "{self.example}" ({", ".join(self.units)}), or {number}'
+        also = f"; also {self.also}" if self.also else ""
+        return f'{self.name} such as "{self.example}" ({", ".join(self.units)}{also}), or {number}'
+
+    def size(self, unit: str) -> Decimal | None:
+        """Give the size of a unit in base units, however it is spelled; None of what is no unit of the dimension."""
+        return self.units.get(self.spellings.get(unit, unit))
 
 
 def _table(**units: str) -> dict[str, Decimal]:
@@ -68,6 +79,27 @@ _SECONDS = _table(ns="1e-9", us="1e-6", ms="1e-3", s="1", min="60", h="3600")
 _BITS = {"bit": 1, "kbit": 10**3, "Mbit": 10**6, "Gbit": 10**9, "Tbit": 10**12}
 _BITS |= {f"{prefix}ibit": 1024**power for power, prefix in enumerate("KMGT", start=1)}
 
+
+def _spellings_of_rates() -> Iterator[tuple[str, str]]:
+    """Other spellings of rates, each with the unit that it means."""
+    for unit in _BITS:
+        # With "bit" in full the case of its prefix says nothing: tc writes "mbit", and nobody means a thousandth.
+        for text in (unit, unit.lower()):
+            yield text, f"{unit}/s"
+            if f"{text}/s" != f"{unit}/s":
+                yield f"{text}/s", f"{unit}/s"
+    # "b" and "B" are told apart by case alone, so the prefix has to have its own too: who writes "gb/s" heeds none.
+    for prefix in "kMGT":
+        yield f"{prefix}b/s", f"{prefix}bit/s"
+        yield f"{prefix}bps", f"{prefix}bit/s"
+    for unit in _BYTES:
+        if unit != "B":  # "Bps" is one slip away from "bps", which is bytes to tc and bits to others
+            yield f"{unit}ps", f"{unit}/s"
+
+
+_SPELLINGS_OF_TIMES = {"µs": "us", "μs": "us", "usec": "us", "msec": "ms", "sec": "s"}
+"""The micro sign (U+00B5) and the Greek letter (U+03BC) look alike, and keyboards have either."""
+
 SIZE = Dimension(
     "a size",
     "B",
@@ -75,9 +107,27 @@ SIZE = Dimension(
     shown=("B", "KiB", "MB", "MiB", "GB", "GiB", "TB", "TiB"),
     example="64 MiB",
     whole=True,
+    spellings={"byte": "B", "bytes": "B"},
+    also="bytes",
 )
-RTT = Dimension("a time", "ms", {u: s * 1000 for u, s in _SECONDS.items()}, shown=("ms",), example="50 ms")
-DURATION = Dimension("a time", "s", _SECONDS, shown=("s", "min", "h"), example="10 s")
+RTT = Dimension(
+    "a time",
+    "ms",
+    {unit: size * 1000 for unit, size in _SECONDS.items()},
+    shown=("ms",),
+    example="50 ms",
+    spellings=_SPELLINGS_OF_TIMES,
+    also="µs, usec, msec, sec",
+)
+DURATION = Dimension(
+    "a time",
+    "s",
+    _SECONDS,
+    shown=("s", "min", "h"),
+    example="10 s",
+    spellings=_SPELLINGS_OF_TIMES,
+    also="µs, usec, msec, sec",
+)
 RATE = Dimension(
     "a rate",
     "Gbit/s",
@@ -85,6 +135,8 @@ RATE = Dimension(
     | {f"{unit}/s": 8 * size / 10**9 for unit, size in _BYTES.items()},
     shown=("bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"),
     example="2 Gbit/s",
+    spellings=dict(_spellings_of_rates()),
+    also="Gbps, Gb/s and gbit for Gbit/s, GBps for GB/s, and so on",
 )
 FRACTION = Dimension("a fraction", "", {"%": Decimal("0.01")}, shown=("%",), example="1 %")
 COUNT = Dimension("a whole number", "", {}, whole=True)
@@ -124,9 +176,8 @@ def _exact(value: object, dimension: Dimension) -> Decimal | None:
     if isinstance(value, float):
         return Decimal(repr(float(value))) if math.isfinite(value) else None
     match = _TEXT.fullmatch(value.strip()) if isinstance(value, str) and len(value) <= _LONGEST else None
-    if match is None or match["unit"] not in dimension.units:
-        return None
-    return Decimal(match["number"]) * dimension.units[match["unit"]]
+    size = match and dimension.size(match["unit"])
+    return Decimal(match["number"]) * size if match and size else None
 
 
 def show(value: Number, dimension: Dimension) -> str:
@@ -221,7 +272,7 @@ class Quantity:
         number: dict[str, Any] = {"type": "integer" if self.dimension.whole else "number"}
         number |= {_BOUNDS[name][0]: bound for name, bound in bounds.items()}
         choices = [number | ({"$comment": self.why} if self.why else {})]
-        if units := "|".join(self.dimension.units):
+        if units := "|".join([*self.dimension.units, *self.dimension.spellings]):
             text = {"type": "string", "pattern": rf"^\s*{_NUMBER}\s*({units})\s*$"}
             choices.append(text | {"examples": [self.dimension.example]})
         if self.null:

@@ -103,7 +103,7 @@ def numbers(table: pd.DataFrame, column: Column, dimension: Dimension, file: Pat
         ConfigurationError: for what is no number, not finite, negative, or a part where the dimension is whole.
     """
     read = pd.to_numeric(table[column.column], errors="coerce").to_numpy(float)
-    size = dimension.units[column.unit] if column.unit else Decimal(1)
+    size = dimension.size(column.unit) or Decimal(1)
     # By way of decimals, so that 0.1 s is 100 ms; each different value once.
     distinct, place = np.unique(read, return_inverse=True)
     values = np.array([float(Decimal(repr(float(v))) * size) if np.isfinite(v) else np.nan for v in distinct])

@@ -36,7 +36,7 @@ def unknown(
             continue
         parts = PurePath(os.path.normpath(target)).parts
         if len(parts) == 1:
-            allowed = f"{hint(target, rules)}what `snakemake --list` has"
+            allowed = f"{hint(target, rules)}what `snakemake help` lists"
         else:
             allowed = _beside(parts, [PurePath(file).parts for file in (*files, *_pages(files))])
         yield Problem("target", repr(target), allowed, "command line")
@@ -67,6 +67,7 @@ def unread(
             "data from elsewhere, with source=NAME, and published figures",
         ),
         "sweep": (configuration.measures, "what is measured, and source, or base and new, say what there is"),
+        "notify": (configuration.measures, "the end of a run of a sweep"),
         "fail_below": (configuration.comparison is not None, "comparisons, with base=NAME new=NAME"),
         "again": (again, "runs that end with a report, as snakemake without a target"),
     }

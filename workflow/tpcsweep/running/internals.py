@@ -52,6 +52,26 @@ class Internals:
         workflow.global_resources.setdefault("testbed", 1)
 
     @property
+    def in_module(self) -> bool:
+        """Whether another workflow has this one as a module; asked while its files are read."""
+        return not self._workflow.modifier.is_main_snakefile()
+
+    @property
+    def renamed(self) -> bool:
+        """Whether another workflow gives this one's rules other names; asked while its files are read."""
+        return self._workflow.modifier.resolved_rulename_modifier is not None
+
+    def keep_hooks(self, known: Mapping[str, Any]) -> None:
+        """Let what is to be done at the start and at the end of a run be done as a module too, where it is left out.
+
+        `known` are the names that the Snakefile knows, its hooks among them. Those that the other workflow has
+        after its `use rule` take their place.
+        """
+        if self.in_module:
+            for name in ("onstart", "onsuccess", "onerror"):
+                setattr(self._workflow, f"_{name}", known[name].func)
+
+    @property
     def in_conda(self) -> bool:
         """Whether jobs run in conda environments of their own."""
         return "conda" in map(str, self._workflow.deployment_settings.deployment_method)
@@ -59,14 +79,19 @@ class Internals:
     def run_in(self, environment: str) -> None:
         """Give the jobs of all rules one conda environment, which counts where they have one of their own at all."""
         for rule in self._workflow.rules:
-            if not rule.norun:
+            if not rule.norun and rule.conda_env is None:
                 rule.conda_env = environment
+
+    @property
+    def snakefile(self) -> str:
+        """The file that Snakemake was started with; that of another workflow, which has this one as a module."""
+        return str(self._workflow.main_snakefile)
 
     def inner(self, _wildcards: object) -> list[str]:
         """Give params the beginning of a Snakemake's command line within a job: as many cores and testbeds as here."""
         workflow = self._workflow
         testbeds = workflow.global_resources["testbed"].value
-        snakefile = str(Path(workflow.basedir, "Snakefile"))
+        snakefile = self.snakefile
         quiet = ("--nolock", "--quiet", "rules", "host", "progress")
         width = ("--cores", str(workflow.cores), "--resources", f"testbed={testbeds}")
         return [sys.executable, "-m", "snakemake", "--snakefile", snakefile, *quiet, *width]
@@ -82,6 +107,11 @@ class Internals:
     def rules(self) -> set[str]:
         """The names of all rules."""
         return {rule.name for rule in self._workflow.rules}
+
+    @property
+    def described(self) -> dict[str, str]:
+        """The rules that people are to ask for, those with a docstring, of which they get the first line."""
+        return {rule.name: rule.docstring.splitlines()[0] for rule in self._workflow.rules if rule.docstring}
 
     @property
     def files(self) -> list[str]:

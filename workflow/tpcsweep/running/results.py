@@ -21,6 +21,8 @@ from tpcsweep.configuration.parameters import complete
 from tpcsweep.files import replacing
 from tpcsweep.variables import NOT_MEASURED
 
+LOCK = ".lock"
+"""The file in a folder of results that a run holds."""
 _HOLE = b'{"status":"not_measured",'
 """How the file of such a cell begins."""
 _OF_HOLE = {"message": str}
@@ -190,7 +192,7 @@ def hold(folder: Path) -> None:
         ResultsInUseError: where another run has the folder.
         ResultsError: where nothing can be written to it.
     """
-    path = folder / ".lock"
+    path = folder / LOCK
     try:
         folder.mkdir(parents=True, exist_ok=True)
         locks.take(path)  # never closed: held until the end

@@ -25,7 +25,7 @@ _MEASURING = ("all", "cells", "again", "dataset", "report", "adaptive")
 """Rules that measure what is not there, beside those of deployments."""
 _MEASURED = ("cells", "not_measured.json", "front.rst", "dataset.nc", "cells.csv", "report.html")
 """Their files, and the folder of the cells."""
-_WITHOUT_CELLS = ("grid", "reap", "import", "compare", "comparison", "compare_notebook")
+_WITHOUT_CELLS = ("help", "grid", "status", "reap", "import", "compare", "comparison", "compare_notebook")
 """Rules that need no cells of the configured sweep."""
 _OF_A_QUESTION = ("plan", "answer", "recommendations", "plan_notebook")
 """Rules that read what is asked of models; `_ANSWERS` are the folders of their files."""
