@@ -12,7 +12,7 @@ from tpcsweep.running.holes import NoCellsError, foldable, renew
 from tpcsweep.running.internals import Internals, command_line, spare_pandas
 from tpcsweep.published.figures import FIGURES
 from tpcsweep.running.results import ResultsError, require_folder, require_writable
-from tpcsweep.running.rules import DEPLOYMENT, Jobs, Targets
+from tpcsweep.running.rules import DEPLOYMENT, Jobs, Targets, group_of
 from tpcsweep.running.runner import begin, conclude, damage_found, expected
 
 # What the command line or a profile says: config.yaml names the testbed of sweeps, not of published figures.
@@ -72,8 +72,8 @@ RESULTS = str(SETTINGS.folder)
 DATASET = f"{RESULTS}/dataset.nc"
 INDEX = f"{RESULTS}/index.html"
 MODELS = f"{RESULTS}/models.json"
-INTERNALS = Internals(workflow)
-JOBS = Jobs(SETTINGS, INTERNALS.force)
+INTERNALS = Internals(workflow, LINE.profiles)
+JOBS = Jobs(SETTINGS, INTERNALS.force, queued=LINE.queued or LINE.of_job)
 tell_jobs()
 
 # The first page of the report; of what is measured, with the cells first that could not be.
@@ -111,7 +111,7 @@ onstart:
             deploys = not INTERNALS.in_conda and any(
                 map(INTERNALS.will_run, deploying)
             )
-            begin(SETTINGS, try_testbed=deploys)
+            begin(SETTINGS, try_testbed=deploys, run=INTERNALS.run)
     except (ResultsError, OSError, *expected(SETTINGS)) as error:
         sys.exit(str(error))
 
@@ -119,13 +119,14 @@ onstart:
 onsuccess:
     if MEASURES and (told := damage_found(SETTINGS)):
         print(told, file=sys.stderr)
-    if MEASURES and (left := conclude(SETTINGS)):
+    if MEASURES and (left := conclude(SETTINGS, INTERNALS.run)):
         sys.exit(left)
 
 
 onerror:
     if MEASURES:
-        for told in filter(None, (damage_found(SETTINGS), conclude(SETTINGS))):
+        ended = (damage_found(SETTINGS), conclude(SETTINGS, INTERNALS.run))
+        for told in filter(None, ended):
             print(told, file=sys.stderr)
 
 
@@ -159,5 +160,7 @@ if LINE.targets and not LINE.of_job:
 if LACKS := "\n".join(map(str, IN_VAIN)) or NO_CELLS:
     sys.exit(LACKS)
 
+if LINE.queued:
+    INTERNALS.group(group_of)
 INTERNALS.run_in(f"{workflow.basedir}/envs/tpcsweep.yaml")
 spare_pandas()
