@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tpcsweep.running.results import read
 
-from tests.support.slurm import Slurm, running
+from tests.support.slurm import NODES, Slurm, running
 from tests.support.workflow import Sweep, wait_until
 
 pytestmark = pytest.mark.real
@@ -73,7 +73,9 @@ def test_a_job_that_is_cancelled_loses_no_cell(slurm: Slurm, sweep: Queued) -> N
     [job] = slurm.queue()
     slurm.ask("scancel", job)
     assert ended(started) == 1, sweep.output()
-    assert f"SLURM-job '{job}' failed, SLURM status is: 'CANCELLED'" in sweep.output()
+    [log] = sweep.folder.glob(f"slurm_logs/**/{job}.log")
+    assert str(log) in sweep.output()
+    assert f"JOB {job} ON {NODES[0]} CANCELLED" in log.read_text()
     assert "cell(s) put back that had been measured before a job failed" in sweep.output()
     assert 1 <= len(sweep.cells()) < 3
     assert slurm.queue() == []
