@@ -107,11 +107,12 @@ def test_one_cell_alone_is_simulated_again_whatever_a_killed_snakemake_has_left(
     os.killpg(killed.pid, signal.SIGKILL)
     killed.wait()
     [left] = slurm.queue()
-    slurm.ask("scontrol", "update", "NodeName=ALL", "State=RESUME")
-    done = sweep.run("cells")
-    assert done.returncode == 0, done.stdout
-    assert "1 job(s) ended that a killed snakemake had left in Slurm's queue" in done.stdout
+    started = sweep.start("cells")
+    said = "1 job(s) ended that a killed snakemake had left in Slurm's queue"
+    wait_until(lambda: said in sweep.output(), "the end of what was left")
     assert slurm.ended()[left] == "CANCELLED"
+    slurm.ask("scontrol", "update", "NodeName=ALL", "State=RESUME")
+    assert ended(started) == 0, sweep.output()
     after = {cell: when(cell) for cell in sweep.cells()}
     assert {cell for cell in before if before[cell] != after[cell]} == {again}
 
@@ -119,6 +120,7 @@ def test_one_cell_alone_is_simulated_again_whatever_a_killed_snakemake_has_left(
 def test_ctrl_c_leaves_no_job_in_the_queue(slurm: Slurm, sweep: Queued) -> None:
     for cell in sweep.cells():
         cell.unlink()
+    assert slurm.queue() == []
     # Some may be submitted while the others are cancelled.
     started = sweep.start("cells", "--group-components", "simulation=1")
     wait_until(slurm.queue, "a job")
