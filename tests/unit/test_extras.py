@@ -22,14 +22,25 @@ from tpcsweep.studies.terena2005 import simulation
 
 from tests.support.workflow import ROOT
 
-MODULES = {"kubernetes": ("kubernetes",), "models": ("sklearn",), "parquet": ("pyarrow",)}
+MODULES = {
+    "kubernetes": ("kubernetes",),
+    "models": ("sklearn",),
+    "parquet": ("pyarrow",),
+    "slurm": ("snakemake_executor_plugin_slurm",),
+}
 
 
 @pytest.fixture
 def bare(tmp_path: Path) -> dict[str, str]:
     """An environment in whose Pythons the extras from PyPI are not there."""
     names = [name for several in MODULES.values() for name in several]
-    (tmp_path / "sitecustomize.py").write_text(f"import sys\nsys.modules.update(dict.fromkeys({names}))\n")
+    (tmp_path / "sitecustomize.py").write_text(
+        "import pkgutil, sys\n"
+        f"sys.modules.update(dict.fromkeys({names}))\n"
+        # Snakemake loads every plugin that it finds so.
+        "found = pkgutil.iter_modules\n"
+        f"pkgutil.iter_modules = lambda *given: (one for one in found(*given) if one.name not in {names})\n"
+    )
     return {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT / 'workflow'}"}
 
 
@@ -99,6 +110,13 @@ def test_a_target_is_refused_before_anything_runs(target: str, bare: dict[str, s
     assert done.stderr.splitlines()[-1] == f"models needs {EXTRAS['models'].has}: make setup EXTRAS=models"
     assert "Traceback" not in done.stderr
     assert not list(tmp_path.rglob("*.log"))
+
+
+def test_a_profile_is_refused_before_snakemake_looks_for_its_executor(bare: dict[str, str]) -> None:
+    done = run(["-m", "snakemake", "--profile", "slurm", "-n"], bare)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == f"slurm needs {EXTRAS['slurm'].has}: make setup EXTRAS=slurm"
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("arguments", [[], ["reap"]])

@@ -38,6 +38,26 @@ def test_targets_are_those_of_the_command_line(line: str, targets: list[str]) ->
 
 
 @pytest.mark.parametrize(
+    ("line", "profiles", "queued"),
+    [
+        ("snakemake models", (), False),
+        ("snakemake --profile k8s models", ("k8s",), False),
+        ("snakemake --profile slurm models", ("slurm",), True),
+        ("snakemake --profile slurm --executor local models", ("slurm",), False),
+        ("snakemake --executor slurm models", (), True),
+        ("snakemake --profile none models", (), False),
+        ("snakemake --executor slurm-jobstep --target-jobs fits:", (), True),
+    ],
+)
+def test_jobs_go_into_a_queue_where_the_executor_says_so(
+    line: str, profiles: tuple[str, ...], queued: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    told = command_line(line.split())
+    assert (told.profiles, told.queued) == (profiles, queued)
+
+
+@pytest.mark.parametrize(
     ("targets", "needed"),
     [
         ([], True),

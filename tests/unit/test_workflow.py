@@ -100,13 +100,34 @@ def test_another_sweep_on_the_command_line_leaves_the_testbed_of_the_profile_k8s
     assert f"{tmp_path}/mine@kubernetes-netem/report.html" in done.stdout
 
 
-def test_other_profiles_can_say_how_many_testbeds_there_are() -> None:
+def test_the_profile_slurm_puts_simulations_into_the_queue_many_in_a_job(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("parameters: {rtt: [1, 2, 3]}\n")
+    mine = ["--config", f"sweep={tmp_path}/mine.yaml", f"results={tmp_path}", "testbed=simulation"]
+    for size, jobs in ((20, 1), (2, 2)):
+        done = snakemake("--profile", "slurm", "-n", "--group-components", f"simulation={size}", *mine)
+        assert done.returncode == 0, done.stdout
+        assert done.stdout.count("Group job simulation") == jobs
+        # From the dataset to the report.
+        assert done.stdout.count("Group job results") == 1
+    assert "Group job" not in snakemake("-n", *mine).stdout
+
+
+def test_what_is_deployed_here_does_not_go_into_a_queue(tmp_path: Path) -> None:
+    done = snakemake("--profile", "slurm", "-n", "--config", "sweep=smoke", f"results={tmp_path}")
+    assert done.returncode == 0, done.stdout
+    assert "deployment" in done.stdout
+    assert "Group job simulation" not in done.stdout
+    assert done.stdout.count("Group job results") == 1
+
+
+def test_the_keys_of_other_profiles_count() -> None:
     # The profile that Snakemake always reads wins over the others, key by key.
-    always, k8s = (
-        yaml.safe_load((ROOT / "profiles" / name / "config.yaml").read_text()) for name in ("default", "k8s")
+    always, k8s, slurm = (
+        yaml.safe_load((ROOT / "profiles" / name / "config.yaml").read_text())
+        for name in ("default", "k8s", "slurm")
     )
     assert k8s["resources"] == {"testbed": 1}
-    assert not set(always) & set(k8s)
+    assert not set(always) & (set(k8s) | set(slurm))
 
 
 def test_wrong_input_is_refused_in_one_line_and_without_a_traceback(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ if COMPLETES:
             front=f"{RESULTS}/front.rst",
         log:
             f"{RESULTS}/logs/again.log",
+        localrule: True
         resources:
             testbed=JOBS.testbed,
         params:

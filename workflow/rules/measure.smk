@@ -20,8 +20,10 @@ for number, group in enumerate(SETTINGS.grid.groups if COMPLETES else [], start=
         wildcard_constraints:
             deployment=JOBS.pattern(group),
         priority: JOBS.priority
+        localrule: JOBS.stay
         resources:
             testbed=JOBS.testbed,
+            runtime=JOBS.minutes,
         message:
             f"deployment {{wildcards.deployment}}, {len(group.cells)} cells in it"
         script:

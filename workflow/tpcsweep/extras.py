@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -37,6 +38,13 @@ def require(name: str) -> None:
     """Raises MissingExtraError where an extra is not there."""
     if lacking := missing([name]):
         raise MissingExtraError(*lacking)
+
+
+def asked(name: str) -> str:
+    """Give the name of an extra that is there; else end this process with the line of what lacks. For profiles."""
+    if lacking := missing([name]):
+        sys.exit(lacking[0])
+    return name
 
 
 def missing(names: Iterable[str]) -> list[str]:
@@ -100,6 +108,9 @@ EXTRAS: Mapping[str, Extra] = MappingProxyType(
         "models": Extra("scikit-learn", _modules("sklearn")),
         "ns3": Extra("g++ and ns-3 (libns3-dev)", _ns3),
         "parquet": Extra("pyarrow", _modules("pyarrow")),
+        "slurm": Extra(
+            "the Python package snakemake-executor-plugin-slurm", _modules("snakemake_executor_plugin_slurm")
+        ),
         "xrootd": Extra("what building XRootD from source takes (cmake, ninja, g++ and libraries)", _xrootd),
         "simulation": Extra(f"SimGrid for {SIMGRID_PYTHON} (python3-simgrid)", _simgrid),
     }

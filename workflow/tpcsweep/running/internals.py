@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -24,6 +24,10 @@ class CommandLine(NamedTuple):
     """Whether it makes a report."""
     of_job: bool = False
     """Whether it is the process of a job."""
+    profiles: tuple[str, ...] = ()
+    """What `--profile` names."""
+    queued: bool = False
+    """Whether jobs are put into Slurm's queue, or are of it."""
 
 
 def command_line(argv: Sequence[str]) -> CommandLine:
@@ -37,17 +41,29 @@ def command_line(argv: Sequence[str]) -> CommandLine:
     if "snakemake" not in (program.name, program.parent.name):
         return CommandLine()
     options, _ = get_argument_parser().parse_known_args(list(argv[1:]))
+    profiles = [name for name in options.profile or () if name != "none"]
+    executor = options.executor
+    if profiles and not executor:  # which they may name
+        executor = get_argument_parser(profiles).parse_known_args(list(argv[1:]))[0].executor
     jobs = [job.rulename for job in options.target_jobs]
     config = {} if jobs else dict(entry.partition("=")[::2] for entry in options.config or ())
-    return CommandLine((*options.targets, *jobs), config, options.report is not None, bool(jobs))
+    return CommandLine(
+        (*options.targets, *jobs),
+        config,
+        options.report is not None,
+        bool(jobs),
+        tuple(profiles),
+        (executor or "").startswith("slurm"),
+    )
 
 
 class Internals:
     """A workflow's attributes that no documentation names."""
 
-    def __init__(self, workflow: Any) -> None:
-        """`workflow` is what rules know by that name."""
+    def __init__(self, workflow: Any, profiles: Sequence[str] = ()) -> None:
+        """`workflow` is what rules know by that name; `profiles` are those of its command line."""
         self._workflow = workflow
+        self._profiles = profiles
         # Not in profiles/default, as its resources would win over those of another profile.
         workflow.global_resources.setdefault("testbed", 1)
 
@@ -87,14 +103,29 @@ class Internals:
         """The file that Snakemake was started with; that of another workflow, which has this one as a module."""
         return str(self._workflow.main_snakefile)
 
+    def group(self, of: Callable[[str], str]) -> None:
+        """Put the jobs of rules into groups, by their names, of which each is one job where jobs go into a queue.
+
+        No group is ""; rules that stay with Snakemake have none.
+        """
+        for rule in self._workflow.rules:
+            if not rule.norun and rule.name not in self._workflow._localrules:
+                rule.group = of(rule.name) or None
+
+    @property
+    def run(self) -> str:
+        """The name that the jobs of this run have in Slurm's queue; "" where they are in none. Known when it starts."""
+        return str(getattr(self._workflow.scheduler._executor, "run_uuid", ""))
+
     def inner(self, _wildcards: object) -> list[str]:
-        """Give params the beginning of a Snakemake's command line within a job: as many cores and testbeds as here."""
+        """Give params the beginning of a Snakemake's command line within a job: profiles, cores, testbeds as here."""
         workflow = self._workflow
         testbeds = workflow.global_resources["testbed"].value
         snakefile = self.snakefile
         quiet = ("--nolock", "--quiet", "rules", "host", "progress")
         width = ("--cores", str(workflow.cores), "--resources", f"testbed={testbeds}")
-        return [sys.executable, "-m", "snakemake", "--snakefile", snakefile, *quiet, *width]
+        profiles = [word for name in self._profiles for word in ("--profile", name)]
+        return [sys.executable, "-m", "snakemake", "--snakefile", snakefile, *profiles, *quiet, *width]
 
     def force(self, files: Iterable[str]) -> None:
         """Make files anew, as if -R had named them, once it is known that they are wanted and stale.

@@ -182,11 +182,14 @@ class ResultsInUseError(ResultsError):
     """Another run writes to the same results."""
 
 
-def hold(folder: Path) -> None:
+def hold(folder: Path) -> bool:
     """Keep other runs out of a results folder for the life of this process.
 
     The kernel drops the lock with its holder, so that after kill -9 the next run simply works; Snakemake's own lock
     files stay and need --unlock. A run that the holder has started writes in its name.
+
+    Returns:
+        Whether this process is the holder.
 
     Raises:
         ResultsInUseError: where another run has the folder.
@@ -196,11 +199,13 @@ def hold(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         locks.take(path)  # never closed: held until the end
+        return True
     except locks.HeldError as held:
         if held.pid not in {process.pid for process in psutil.Process().parents()}:
             raise ResultsInUseError(
                 f"{folder}: another snakemake ({held}) writes here: wait for its end"
             ) from None
+        return False
     except OSError as error:
         raise ResultsError(f"{path}: {error.strerror}: {_ELSEWHERE}") from error
 

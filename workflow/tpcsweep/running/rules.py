@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ from tpcsweep.configuration.sweep import Group
 from tpcsweep.files import is_changed
 from tpcsweep.running import results
 
+QUEUED_CELL = 10.0
+"""Seconds that a queue is told for a simulated cell: most take less than one, those of an hour's transfers six."""
 DEPLOYMENT = "deployment_"
 """What the names of the rules that measure begin with."""
 _OTHERS = ("published", "terena2005", "open_questions")
@@ -35,13 +37,21 @@ _ANSWERS = ("plan", "notebooks/plan")
 class Jobs:
     """The jobs of a configuration: one for each deployment."""
 
-    def __init__(self, configuration: Configuration, force: Callable[[list[str]], None]) -> None:
-        """`force` lets files be made anew, see `Internals.force`."""
+    def __init__(
+        self, configuration: Configuration, force: Callable[[list[str]], None], *, queued: bool = False
+    ) -> None:
+        """`force` lets files be made anew, see `Internals.force`; `queued` jobs go into a queue, or are of one."""
         self._configuration = configuration
         self._force = force
         self._grid = configuration.grid
-        self.testbed = 0 if configuration.testbed.simulated else 1
-        """How much of the resource of that name a job takes: what is computed keeps no testbed from others."""
+        simulated = configuration.testbed.simulated
+        self.testbed = 0 if simulated and not queued else 1
+        """How much of the resource of that name a job takes: what is computed keeps no testbed from others.
+
+        But in a queue one job has the CPU of one, however many deployments are grouped in it.
+        """
+        self.stay = not simulated
+        """Whether jobs stay where Snakemake is: there they have the machine and its rights, or a cluster's."""
 
     def inputs(self, wildcards: Any) -> list[str]:
         """Give no files; but let the deployment's cells that are stale be made anew, missing ones too.
@@ -64,6 +74,10 @@ class Jobs:
         """The place of a deployment in the shuffled order, the highest first."""
         return self._grid.rank[wildcards.deployment]
 
+    def minutes(self, wildcards: Any) -> int:
+        """The time that a queue is told a simulated deployment takes at most."""
+        return 1 + math.ceil(len(self._grid.deployments[wildcards.deployment]) * QUEUED_CELL / 60)
+
     @staticmethod
     def pattern(group: Group) -> str:
         """A regular expression for the deployments of a group and no others.
@@ -75,7 +89,7 @@ class Jobs:
             dict.fromkeys(values)
             for values in zip(*(path.split("/") for path in group.deployments), strict=True)
         ]
-        if prod(map(len, axes)) == len(set(group.deployments)):
+        if math.prod(map(len, axes)) == len(set(group.deployments)):
             return "/".join(_either(values) for values in axes)
         return _either(dict.fromkeys(group.deployments))
 
@@ -125,6 +139,17 @@ class Targets:
 
     def _is_published(self, name: str) -> bool:
         return name in self.figures or name.startswith(_OTHERS) or Path(name).is_relative_to(self.published)
+
+
+def group_of(rule: str) -> str:
+    """The group of a rule's jobs in a queue; no group is "".
+
+    Many short simulations are one job (`group-components` of the profile), all that is made of a dataset is another.
+    """
+    if rule.startswith(DEPLOYMENT):
+        return "simulation"
+    # These take minutes each.
+    return "" if rule.startswith(("terena2005_simulation", "terena2005_program")) else "results"
 
 
 def digest(content: Mapping[str, Any]) -> str:

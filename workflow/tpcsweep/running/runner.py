@@ -27,7 +27,7 @@ from tpcsweep.flags import IMPLAUSIBLE, implausible
 from tpcsweep.linux import signals
 from tpcsweep.measure import provenance
 from tpcsweep.rates import BYTES
-from tpcsweep.running import again, damaged, holes, progress, results
+from tpcsweep.running import again, damaged, holes, progress, queued, results
 from tpcsweep.running.holes import Hole
 from tpcsweep.running.progress import Progress
 from tpcsweep.testbeds import Deployment
@@ -135,14 +135,20 @@ def _logs(configuration: Configuration, deployment: str) -> Path:
     return logs
 
 
-def conclude(configuration: Configuration) -> str:
+def conclude(configuration: Configuration, run: str = "") -> str:
     """Settle what jobs have left; what to say at the end of a Snakemake.
 
     That is which cells it could not measure, why, and what measures them; and what could not be put back.
+
+    `run` is the name of its jobs in Slurm's queue, if they are there: on Ctrl-C some still are.
     """
     said = []
     try:
+        if run:
+            queued.end(configuration.folder, run)
         _settle(configuration)
+    except results.ResultsError as error:
+        said += [str(error)]
     except OSError as error:
         said += [
             f"{configuration.name}: {error.filename}: {error.strerror}: the next run puts back what is missing"
@@ -163,8 +169,11 @@ def damage_found(configuration: Configuration) -> str:
     return "\n  ".join([head, *said]) if said else ""
 
 
-def begin(configuration: Configuration, *, try_testbed: bool = True) -> None:
+def begin(configuration: Configuration, *, try_testbed: bool = True, run: str = "") -> None:
     """Start a run: keep others out of its results and noise out of its output, settle what the last one left, count.
+
+    That takes that no job of the last one runs any more: what it has left in Slurm's queue is ended. `run` is the name
+    that this one's jobs have there, if they go there.
 
     Where there are any, or some are measured once more, the testbed is tried too, unless `try_testbed` says otherwise.
     Files in their places that are damaged are set aside.
@@ -172,15 +181,24 @@ def begin(configuration: Configuration, *, try_testbed: bool = True) -> None:
     Raises:
         Exception: what is in `expected`, where the testbed cannot measure any cell.
         ResultsInUseError: where another run writes there.
+        ResultsError: where jobs of the last one cannot be ended.
     """
     progress.quieten()
-    results.hold(configuration.folder)
+    # Who holds the folder for this run has jobs of his own.
+    if results.hold(configuration.folder) and (left := queued.end(configuration.folder)):
+        ended = f"{left} job(s) ended that a killed snakemake had left in Slurm's queue"
+        sys.stderr.write(f"{configuration.name}: {ended}\n")
+    if run:
+        queued.note(configuration.folder, run)
     _settle(configuration)
     stale = [
         cell
         for cell in configuration.grid.cells
         if results.stale(configuration.cell_file(cell), wanted(configuration, cell))
     ]
+    if stale and run and not configuration.testbed.simulated:
+        here = f"the testbed {configuration.testbed_name} is used from here: its deployments are no jobs of Slurm's"
+        sys.stderr.write(f"{configuration.name}: {here}\n")
     if (stale or configuration.run.again) and try_testbed:
         if lacking := missing(extras(configuration)):
             raise MissingExtraError("\n".join(lacking))
