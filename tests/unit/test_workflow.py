@@ -466,16 +466,18 @@ def test_a_cell_that_was_edited_is_set_aside_and_simulated_again_in_the_same_run
 
 
 def loaded_by(*arguments: str) -> list[str]:
-    """Heavy libraries that a Snakemake has loaded by its end."""
+    """Heavy libraries that a Snakemake has loaded by its end, beside those of its plugins: Slurm's loads pandas."""
     code = """
 import json, sys
-from snakemake.cli import main
+from snakemake.cli import get_argument_parser, main
+get_argument_parser()
+plugins = set(sys.modules)
 try:
     main()
 except SystemExit as end:
     assert not end.code
 heavy = "kubernetes", "matplotlib", "pandas", "scipy", "sklearn", "xarray"
-print(json.dumps([name for name in heavy if sys.modules.get(name)]))
+print(json.dumps([name for name in heavy if name not in plugins and sys.modules.get(name)]))
 """
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder, "snakemake")  # what the command is called
