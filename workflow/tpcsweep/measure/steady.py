@@ -5,7 +5,7 @@ Warm-up: MSER-5. Of what is left, the cosine transform tells the rest: how it va
 the cell is what the interval of its mean is made of; a slowest part that stands out is a trend, and a slow half that
 stands out is correlation that is as long as the cell. Who is not steady or too short to tell has no interval.
 
-Sources: references 1 to 9 of docs/measuring.md, with the coverage of such intervals on simulated series.
+Sources: references 1 to 7 of docs/measuring.md, with the coverage of such intervals on simulated series.
 """
 
 from __future__ import annotations
