@@ -40,6 +40,7 @@ _SHORTEST = 15  # correlation times: below, intervals hold the truth less often 
 _LARGEST_CORRELATION = 0.99  # of neighbouring samples; no cell tells more
 
 # Looking again and again and stopping at the first narrow interval picks intervals that are narrow by luck.
+_LENGTH_TO_STOP = 60  # correlation times
 _NARROW_CHECKS_TO_STOP = 3
 
 
@@ -122,14 +123,16 @@ def narrow(steady: Steady, precision: float) -> bool:
 
 
 def enough(analyses: Sequence[Steady], precision: float) -> bool:
-    """Whether a cell may stop: narrow at each of the last three looks.
+    """Whether a cell may stop: narrow, and 60 correlation times long, at each of the last three looks.
 
     Args:
         analyses: of the growing series, oldest first, one per look.
         precision: as of `narrow`.
     """
     last = analyses[-_NARROW_CHECKS_TO_STOP:]
-    return len(last) == _NARROW_CHECKS_TO_STOP and all(narrow(each, precision) for each in last)
+    return len(last) == _NARROW_CHECKS_TO_STOP and all(
+        narrow(each, precision) and each.length >= _LENGTH_TO_STOP for each in last
+    )
 
 
 def _warmup(samples: NDArray[np.float64]) -> tuple[int, bool]:
