@@ -213,8 +213,7 @@ def compared(draws: int) -> Callable[[float], tuple[str, ...]]:
             comparable = cells["verdict"] != NOT_COMPARABLE
             trial = np.arange(len(cells)) // CELLS
             least = cells["p"].where(comparable).groupby(trial).min()
-            number = comparable.groupby(trial).sum()
-            different = least * number < 1 - CONFIDENCE
+            different = least * CELLS < 1 - CONFIDENCE
             shares.append(f"{different.mean():.1%} ({comparable.mean():.0%})")
         return f"{time:g}", *shares
 

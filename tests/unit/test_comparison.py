@@ -113,12 +113,12 @@ def test_equals_are_called_different_as_rarely_as_said(repetitions: int) -> None
     assert np.mean(overall) < 0.075
 
 
-@pytest.mark.parametrize("time", [0.14, 0.95])
-def test_equal_cells_of_correlated_samples_are_called_different_as_rarely(time: float) -> None:
-    """Sweeps of 48 cells of 15 s, measured once: with intervals for independent samples 11 and 79 % of them differ."""
+@pytest.mark.parametrize(("time", "count"), [(0.14, 150), (0.95, 600)])
+def test_equal_cells_of_correlated_samples_are_called_different_as_rarely(time: float, count: int) -> None:
+    """Sweeps of 48 cells, measured once: with intervals that nearly hold, one in ten was called different."""
     generator = np.random.default_rng(1)
     correlation = math.exp(-0.1 / time)
-    sweeps, count = 40, 150
+    sweeps = 40
     sides = []
     for _ in range(2):
         noise = generator.normal(size=(48 * sweeps, count + 200))
@@ -133,7 +133,7 @@ def test_equal_cells_of_correlated_samples_are_called_different_as_rarely(time: 
     good = found[found["verdict"] != NOT_COMPARABLE]
     groups = good.groupby((good["streams"] - 1) // 8)["p"]
     # The share of 40 draws at 5 % lies below 15 % but once in 100.
-    assert (groups.min() * groups.size() < 0.05).mean() < 0.15
+    assert (groups.min() * 48 < 0.05).mean() < 0.15
 
 
 def test_a_single_measurement_has_the_freedom_of_its_interval() -> None:
@@ -142,8 +142,8 @@ def test_a_single_measurement_has_the_freedom_of_its_interval() -> None:
     assert np.isinf(unsaid["freedom"]).all()
     few = [one.assign(throughput_freedom=xr.full_like(one.throughput, 4.0)) for one in (base, new)]
     said = compare(*few).cells
-    assert (said["freedom"] <= 8).all()
-    assert (said["freedom"] >= 4).all()
+    assert said["freedom"].max() <= 8 + 1e-9
+    assert said["freedom"].min() >= 4 - 1e-9
     assert (said["error"] < unsaid["error"]).all()  # of the same intervals, with thicker tails
 
 

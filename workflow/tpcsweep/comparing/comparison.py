@@ -131,7 +131,7 @@ TABLE = {
     "error": "standard error of log_ratio",
     "freedom": "degrees of freedom of error; inf where intervals of single measurements do not say theirs",
     "p": "probability of a ratio as far from 1 if there is no difference",
-    "p_corrected": "p after Holm's correction for all cells compared",
+    "p_corrected": "p after Holm's correction for all cells that both sides have a throughput of",
     "verdict": "faster, slower, no difference found, not comparable",
     "why": "what a cell that is not comparable lacks",
     "evidence": "repetitions, intervals, or both (one side has repetitions)",
@@ -400,7 +400,9 @@ def _compared(axes: Mapping[str, tuple[Value, ...]], base: pd.DataFrame, new: pd
         frame["p"] = 2 * stats.t.sf(np.abs(effect) / error, freedom)
     frame.loc[~good, "difference":"p"] = np.nan
     frame["p_corrected"] = np.nan
-    frame.loc[good, "p_corrected"] = holm(frame.loc[good, "p"].to_numpy())
+    # Cells without an interval count too: those of the same kind that have one have it by luck, and look surer.
+    measured = int((frame["base"].notna() & frame["new"].notna()).sum())
+    frame.loc[good, "p_corrected"] = holm(frame.loc[good, "p"].to_numpy(), measured)
     different = frame["p_corrected"] < 1 - CONFIDENCE
     frame["verdict"] = np.where(
         different, np.where(effect > 0, FASTER, SLOWER), np.where(good, SAME, NOT_COMPARABLE)
