@@ -257,10 +257,10 @@ class Site:
         return self.servers.processes.fault() or self.link.fault()
 
     def ready(self) -> None:
-        """Raise BrokenError unless every server and the path answer now."""
-        self.servers.answer()
+        """Raise BrokenError unless the path and every server answer now; servers may wait for a path that is down."""
         try:
             self.link.rtt()
         except PathError as error:
             ping = f"no ping of {self.link.path.mtu} bytes comes back from {self.link.far_address}"
             raise BrokenError(f"the path is down: {ping}") from error
+        self.servers.answer()
