@@ -50,7 +50,12 @@ class Clone:
     def terminal(self, script: str, output: str) -> subprocess.Popen[bytes]:
         """Begin to type that, in a terminal of its own; what it shows goes to a file beside the copy."""
         inside = ["unshare", "--mount", "sh", "-ec", AS_THE_CHECKOUT, "sh", "bash", "-ec", script]
-        names = {name: value for name, value in os.environ.items() if not name.endswith("KUBECONFIG")}
+        # Nor is anything left of a `make` that the tests run in, which would have this one say where it is.
+        names = {
+            name: value
+            for name, value in os.environ.items()
+            if not (name.endswith("KUBECONFIG") or name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS"))
+        }
         with self.file(output).open("wb") as file:
             return subprocess.Popen(
                 ["env", "--default-signal=INT", *inside],

@@ -15,15 +15,18 @@ from tests.cluster.local.settings import LOGS, PLUGINS, PROGRAMS, STATE
 
 MS_BIND, MS_REC, MS_SHARED = 0x1000, 0x4000, 1 << 20  # linux/mount.h
 PLUGINS_OF_DEBIAN = Path("/usr/lib/cni")
-SYSCTLS = (
-    "vm/overcommit_memory",
-    "vm/panic_on_oom",
-    "kernel/panic",
-    "kernel/panic_on_oops",
-    "kernel/keys/root_maxkeys",
-    "kernel/keys/root_maxbytes",
-)
-"""What a kubelet insists on writing, for the whole machine: it gets plain files instead."""
+SYSCTLS = {
+    "vm/overcommit_memory": "1",
+    "vm/panic_on_oom": "0",
+    "kernel/panic": "10",
+    "kernel/panic_on_oops": "1",
+    "kernel/keys/root_maxkeys": "1000000",
+    "kernel/keys/root_maxbytes": "25000000",
+}
+"""What a kubelet insists on, for the whole machine: it gets plain files instead, that say so already.
+
+It writes what it does not find as it wants it, and a node's that reads at that moment finds nothing and ends.
+"""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -55,9 +58,9 @@ def prepare(folder: Path, programs: Path, plugins: Path | None) -> None:
         os.close(descriptor)
     for plugin in PLUGINS_OF_DEBIAN.iterdir():
         (PLUGINS / plugin.name).symlink_to(plugin)
-    for sysctl in SYSCTLS:
+    for sysctl, wanted in SYSCTLS.items():
         real, plain = Path("/proc/sys", sysctl), Path("/run/sysctl", sysctl.replace("/", "_"))
-        plain.write_text(real.read_text())
+        plain.write_text(wanted)
         mount(plain, real, flags=MS_BIND)
 
 
