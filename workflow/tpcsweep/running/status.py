@@ -65,7 +65,7 @@ def table(configuration: Configuration) -> RenderableType:
     """Give a sweep's status for people: a row for each count, whether a run is under way, and what was left out."""
     status = counted(configuration)
     rows = Table("cells", "", "what")
-    rows.add_row(str(status.measured), "measured", "with an interval, under the specification of now")
+    rows.add_row(str(status.measured), "measured", "with a throughput, under the specification of now")
     rows.add_row(str(status.flagged), "  of them flagged", "with a warning, or invalid")
     rows.add_row(str(status.failed), "failed", "transfers were tried and none went well")
     rows.add_row(str(len(status.not_measured)), "not measured", "tried in vain: the next run tries again")
