@@ -100,7 +100,7 @@ lint: setup-test ## formatters, linters, types, which package may import which
 # Each is held to the versions of those before it, so that all may be installed together.
 lock: setup ## pin the Python requirements again
 	held=(); \
-	for list in installer requirements requirements-{kubernetes,models,parquet,slurm,test,docs}; do \
+	for list in installer requirements requirements-{history,kubernetes,models,parquet,slurm,test,docs}; do \
 	  $(BIN)/uv pip compile --quiet --upgrade --generate-hashes --universal --python-version 3.11 --no-header \
 	    "$${held[@]}" envs/$$list.in --output-file envs/$$list.txt || exit; \
 	  held+=(--constraint envs/$$list.txt); \

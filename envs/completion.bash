@@ -34,6 +34,7 @@ _tpcsweep_values() {
   base | new) _tpcsweep_results ;;
   again) echo "$_tpcsweep_flags" ;;
   measure) echo true false ;;
+  fail_on) echo change slower ;;
   esac
 }
 

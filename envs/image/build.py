@@ -42,7 +42,7 @@ from tpcsweep.xrootd.obtaining import obtain  # noqa: E402
 from tpcsweep.xrootd.releases import IN_IMAGE, LOADER, RECORD, SYSTEM, Release, ReleaseError  # noqa: E402
 
 REQUIREMENTS = tuple(
-    ROOT / f"envs/requirements{extra}.txt" for extra in ("", "-kubernetes", "-models", "-parquet")
+    ROOT / f"envs/requirements{extra}.txt" for extra in ("", "-history", "-kubernetes", "-models", "-parquet")
 )
 """What every sweep needs, and every extra from PyPI: a Job runs any target."""
 

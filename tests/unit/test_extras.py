@@ -23,6 +23,7 @@ from tpcsweep.studies.terena2005 import simulation
 from tests.support.workflow import ROOT
 
 MODULES = {
+    "history": ("ruptures",),
     "kubernetes": ("kubernetes",),
     "models": ("sklearn",),
     "parquet": ("pyarrow",),

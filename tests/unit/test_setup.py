@@ -93,7 +93,7 @@ def test_extras_add_to_those_that_are_there(checkout: Checkout) -> None:
 
 def test_all_is_every_extra_and_test_the_tools_too(checkout: Checkout) -> None:
     checkout.set_up("all")
-    extras = [f"requirements-{name}" for name in ("kubernetes", "models", "parquet", "slurm")]
+    extras = [f"requirements-{name}" for name in ("history", "kubernetes", "models", "parquet", "slurm")]
     assert checkout.installed() == ["requirements", *extras]
     checkout.set_up("test")
     assert checkout.installed() == ["requirements", "requirements-docs", *extras, "requirements-test"]
@@ -102,7 +102,7 @@ def test_all_is_every_extra_and_test_the_tools_too(checkout: Checkout) -> None:
 def test_an_unknown_extra_is_refused_with_the_known_ones(checkout: Checkout) -> None:
     done = checkout.set_up("model")
     assert done.returncode != 0
-    known = "docs, globus, kubernetes, models, ns3, parquet, simulation, slurm, test, xrootd"
+    known = "docs, globus, history, kubernetes, models, ns3, parquet, simulation, slurm, test, xrootd"
     assert done.stderr == f"setup: given the extra model, allowed: all, {known}\n"
     assert checkout.log.read_text() == ""
 

@@ -172,16 +172,18 @@ def exposition(summary: xr.Dataset) -> Iterator[str]:
         if (units := summary[name].attrs["units"]) not in UNITS:
             raise ExportError(f"{name} is in {units}; OpenMetrics is written for {', '.join(UNITS)} alone")
     gauges = (_gauge(row[name], frame) for name in figures)
-    return chain(_about(summary), _states(row, frame), *gauges, [openmetrics.END])
+    latest = ends[int(np.argmax(row["ended"].values))] if ends else ""
+    return chain(_about(summary, latest), _states(row, frame), *gauges, [openmetrics.END])
 
 
-def _about(summary: xr.Dataset) -> Iterator[str]:
+def _about(summary: xr.Dataset, ended: str) -> Iterator[str]:
+    """What is said once, at the end of the last cell: what has no time is refused where history is loaded."""
     said = {name: str(summary.attrs.get(name, "")) for name in ABOUT}
     said |= {str(name): _text(value.item()) for name, value in summary.coords.items() if not value.dims}
     meaning = "the sweep, and the parameters that are the same for all cells"
     info = openmetrics.name("sweep")
     yield from openmetrics.head(info, "info", "", meaning)
-    yield f"{info}_info{openmetrics.labels(_whose(summary) | said)} 1"
+    yield f"{info}_info{openmetrics.labels(_whose(summary) | said)} 1{ended}"
 
 
 def _states(row: xr.Dataset, frame: Frame) -> Iterator[str]:

@@ -104,6 +104,7 @@ EXTRAS: Mapping[str, Extra] = MappingProxyType(
         "globus": Extra(
             "globus-url-copy and globus-gridftp-server", _programs("globus-url-copy", "globus-gridftp-server")
         ),
+        "history": Extra("ruptures", _modules("ruptures")),
         "kubernetes": Extra("the Python package kubernetes", _modules("kubernetes")),
         "models": Extra("scikit-learn", _modules("sklearn")),
         "ns3": Extra("g++ and ns-3 (libns3-dev)", _ns3),

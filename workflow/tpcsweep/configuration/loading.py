@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError, WithJsonSchema, model_validator
 
@@ -86,6 +86,11 @@ class Run(Question):
     new: AnyText | None = Field(default=None, description="what is compared with base, named like it")
     fail_below: Annotated[float | None, replace(bounds.RATIO, null="never")] = Field(
         default=None, description="new over base below which a comparison fails; null: never"
+    )
+    fail_on: Literal["change", "slower"] | None = Field(
+        default=None,
+        description="what `snakemake history` fails on, where it is new since the last run: a change, or one to "
+        "slower; a cell that failed, too; null: nothing",
     )
     scale: Factor | None = Field(
         default=None,

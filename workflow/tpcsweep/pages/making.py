@@ -29,6 +29,7 @@ _MADE = (
     ("models.json", "fitted models"),
     ("notebooks/models.html", "fitted models, drawn"),
     ("notebooks/claims.html", "published claims, with the evidence"),
+    ("history/index.html", "this sweep over time, as it was measured again and again"),
 )
 """Named where they are there: other targets make them."""
 

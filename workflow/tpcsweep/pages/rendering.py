@@ -34,6 +34,11 @@ def overview(sweeps: Sequence[Mapping[str, Any]]) -> str:
     return _TEMPLATES.get_template("overview.html").render(sweeps=sweeps)
 
 
+def over_time(content: Mapping[str, Any]) -> str:
+    """Give the page of a history, of what `history.content` gives."""
+    return _TEMPLATES.get_template("history.html").render(**content)
+
+
 def as_json(values: Any) -> Markup:
     """Give values as JSON which no text in it can end as a script."""
     text = json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":"))

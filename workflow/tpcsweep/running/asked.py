@@ -69,6 +69,7 @@ def unread(
         "sweep": (configuration.measures, "what is measured, and source, or base and new, say what there is"),
         "notify": (configuration.measures, "the end of a run of a sweep"),
         "fail_below": (configuration.comparison is not None, "comparisons, with base=NAME new=NAME"),
+        "fail_on": ("history" in targets.names, "snakemake history alone"),
         "again": (again, "runs that end with a report, as snakemake without a target"),
     }
     for key, value in given.items():

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+
+
+# Without outputs, so that it always runs: which runs are kept is read from their folder. So what was found stays where
+# it fails, too.
+rule history:
+    """Keep the dataset under its date; show all that are kept over time, and what changed: --config fail_on=change."""
+    input:
+        extra=needs("history"),
+        dataset=DATASET,
+    log:
+        f"{RESULTS}/logs/history.log",
+    localrule: True
+    script:
+        "../scripts/history.py"

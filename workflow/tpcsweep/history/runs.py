@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs of a sweep that are kept: each a dataset, under the date and time of its last cell."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from tpcsweep.configuration.parameters import Value
+from tpcsweep.configuration.sides import SUFFIX
+from tpcsweep.configuration.sweep import REPETITION
+from tpcsweep.dataset import STATUS, flagged
+from tpcsweep.dataset.labels import MASKS, about_flags, how_made
+from tpcsweep.files import is_file, replacing
+from tpcsweep.flags import FLAGS, graded
+
+FOLDER = "history"
+"""In a sweep's results."""
+NAMED = "%Y-%m-%dT%H%M%SZ"
+"""A run's file, in UTC; without colons, behind which a comparison expects values of axes."""
+INTERVAL = ("throughput_low", "throughput_high")
+_SCALARS = ("host", "cpu", "cpus", "kernel", "cgroup_version", "commit")
+_GROUPS = ("software", "xrootd", "nodes", "sysctls")
+"""Of a record of provenance what may explain a change; the rest differs from deployment to deployment."""
+
+
+class HistoryError(ValueError):
+    """A dataset that cannot be kept, or a folder without a run; the text says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A sweep as it was measured once."""
+
+    file: str
+    ended: datetime
+    """When its last cell ended, UTC."""
+    identity: tuple[str, str]
+    """The sweep and the testbed."""
+    made: str
+    """How its throughput came about, for people."""
+    cells: xr.Dataset
+    """Over the axes, repetitions taken together: throughput (geometric mean) and its interval (of a single measurement)
+    in Gbit/s, status, flags, limit, message, and machine_work."""
+    parameters: Mapping[str, Value]
+    """What is the same for all cells."""
+    made_with: Mapping[str, str]
+    """Software, kernel, machine and settings, by name; with commas where deployments differ."""
+    starts: frozenset[int]
+    """When its cells began, ns since 1970: no other run's did then."""
+
+    def count(self, status: str) -> int:
+        """How many cells have a status."""
+        return int((self.cells["status"] == STATUS.index(status)).sum())
+
+    @property
+    def flagged(self) -> int:
+        """How many cells carry a warning or are invalid."""
+        loud = sum((flagged(self.cells, flag) for flag in graded(FLAGS, "warning", "invalid")), start=False)
+        return int(np.sum(loud))
+
+
+def keep(dataset: Path, folder: Path) -> Path:
+    """Copy a dataset into a folder, under the date of its last cell, unless it is there.
+
+    Raises:
+        HistoryError: for a dataset that does not say when it was measured, or of which no cell was.
+    """
+    with xr.open_dataset(dataset) as summary:
+        file = folder / f"{_ended(summary):{NAMED}}{SUFFIX}"
+    if not is_file(file):
+        with replacing(file) as part:
+            part.write_bytes(dataset.read_bytes())
+    return file
+
+
+def kept(folder: Path) -> tuple[list[Run], dict[str, str]]:
+    """Read the runs that a folder keeps.
+
+    Returns:
+        The runs, oldest first, of the newest one's sweep and testbed; and why each other file is left out.
+    """
+    left: dict[str, str] = {}
+    runs = []
+    for file in sorted(folder.glob(f"*{SUFFIX}")):
+        try:
+            with xr.open_dataset(file) as summary:
+                runs.append(read(file.name, summary.load()))
+        # Whatever somebody has put there must not keep the others from being looked at.
+        except (OSError, ValueError, KeyError) as error:
+            left[file.name] = f"it cannot be read: {error}"
+    runs.sort(key=lambda run: run.ended)
+    left |= dict(_others(runs))
+    return [run for run in runs if run.file not in left], left
+
+
+def read(file: str, summary: xr.Dataset) -> Run:
+    """Give what a history has of a dataset.
+
+    Raises:
+        HistoryError: see `keep`.
+        KeyError: for a dataset that is none of a sweep.
+    """
+    axes = [str(name) for name in summary["throughput"].dims if name != REPETITION]
+    several = [name for name in axes if summary.sizes[name] > 1]
+    parameters = {
+        str(name): summary[name].values.reshape(-1).tolist()[0]
+        for name in summary.coords
+        if name not in (*several, REPETITION, "record")
+    }
+    started = summary["started"].values.astype("datetime64[ns]")
+    return Run(
+        file,
+        _ended(summary),
+        (str(summary.attrs["sweep"]), str(summary.attrs["testbed"])),
+        how_made(summary),
+        _together(summary).squeeze([name for name in axes if name not in several], drop=True),
+        parameters,
+        _made_with(summary),
+        frozenset(started[~np.isnat(started)].astype(np.int64).tolist()),
+    )
+
+
+def _ended(summary: xr.Dataset) -> datetime:
+    said = str(summary.attrs.get("measured_until", "unknown"))
+    try:
+        return datetime.fromisoformat(said).astimezone(UTC)
+    except ValueError as error:
+        raise HistoryError(
+            f"the dataset says {said!r} of when it was measured, and a history is of runs by their dates: "
+            "measure a cell, or take a dataset that tpcsweep has measured"
+        ) from error
+
+
+def _others(runs: list[Run]) -> Iterator[tuple[str, str]]:
+    """Runs that are none of this history: of something else, or measured in part anew, and kept again."""
+    for at, run in enumerate(runs):
+        if run.identity != runs[-1].identity:
+            yield run.file, "it is of {} on {}".format(*run.identity)
+        elif again := next((later for later in runs[at + 1 :] if run.starts & later.starts), None):
+            yield run.file, f"{again.file} has the same cells, and what was measured anew of them"
+
+
+def _together(summary: xr.Dataset) -> xr.Dataset:
+    """A dataset's cells with their repetitions taken together."""
+    if REPETITION not in summary["throughput"].dims:
+        summary = summary.expand_dims(REPETITION)
+    ok = (summary["status"] == STATUS.index("ok")) & (summary["throughput"] > 0)
+    several = summary.sizes[REPETITION] > 1
+    status = xr.where(ok.any(REPETITION), STATUS.index("ok"), summary["status"].max(REPETITION))
+    flags = sum((flagged(summary, flag).any(REPETITION) * mask for flag, mask in MASKS.items()), start=0)
+    told = {
+        name: summary[name].isel({REPETITION: 0}) if name in summary else xr.full_like(status, "", object)
+        for name in ("limit", "message")
+    }
+    work = summary["machine_work"].mean(REPETITION) if "machine_work" in summary else status * np.nan
+    return xr.Dataset(
+        {
+            "throughput": np.exp(np.log(summary["throughput"].where(ok)).mean(REPETITION)),
+            # Of several repetitions the spread between runs tells more than the interval of each.
+            **{
+                name: summary[name].where(ok & (not several)).isel({REPETITION: 0}, drop=True)
+                for name in INTERVAL
+            },
+            "status": status.astype(np.int8),
+            "flags": flags,
+            "machine_work": work,
+            **{name: values.drop_vars(REPETITION, errors="ignore") for name, values in told.items()},
+        }
+    ).assign({"flags": (status.dims, np.asarray(flags), about_flags())})
+
+
+def _made_with(summary: xr.Dataset) -> dict[str, str]:
+    """What the records of provenance have that may explain a change, each with all its values."""
+    records = summary["provenance_record"].values.tolist() if "provenance_record" in summary else []
+    found: dict[str, set[str]] = defaultdict(set)
+    for record in map(json.loads, records):
+        for name, value in _named(record):
+            found[name].add(" ".join(str(value).split()))
+    return {name: ", ".join(sorted(values)) for name, values in found.items()}
+
+
+def _named(record: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    yield from ((name, record[name]) for name in _SCALARS if name in record)
+    for group in _GROUPS:
+        yield from ((f"{group}.{name}", value) for name, value in (record.get(group) or {}).items())
+    cluster = record.get("kubernetes") or {}
+    if "version" in cluster:
+        yield "kubernetes", cluster["version"]
+    for pod in (cluster.get("pods") or {}).values():
+        yield "image", pod.get("image")

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The content of a history's page as plain values: what is said, and lines in per cent of their boxes. Pure."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpcsweep.comparing.effects import FASTER, SAME, SLOWER
+from tpcsweep.configuration.sweep import REPETITION
+from tpcsweep.dataset import STATUS
+from tpcsweep.figures.labels import value_text, words
+from tpcsweep.history.changes import ENOUGH, Change, History, day, differences, sentence
+from tpcsweep.history.series import logs_of, mean_cell
+
+Floats = NDArray[np.float64]
+
+_MARGIN = 0.06
+"""Of a chart's height, above and below what is drawn; and of its width, beside it."""
+_LEAST_SPAN = 0.02
+"""Of a ratio: what scatters less is not drawn as if it moved."""
+
+
+def content(told: History) -> dict[str, Any]:
+    """Give all that the page shows."""
+    last = told.runs[-1]
+    times = np.array([run.ended.timestamp() for run in told.runs])
+    across = _scaled(times, times.min(), times.max(), _MARGIN) if len(times) > 1 else np.array([50.0])
+    marks = [float(across[change.place - 1 : change.place + 1].mean()) for change in told.changes]
+    return {
+        "name": last.identity[0],
+        "made": last.made,
+        "first": day(told.runs[0]),
+        "last": day(last),
+        "count": len(told.runs),
+        "cells": int(np.prod([told.cells.sizes[axis] for axis in told.axes], dtype=int)),
+        "enough": ENOUGH,
+        "changes": [
+            {
+                "text": sentence(told, change),
+                "new": change.new,
+                "direction": " and ".join(sorted(change.directions)),
+            }
+            for change in told.changes
+        ],
+        "broken": [{"cell": cell, "message": message} for cell, message in told.broken],
+        "trend": _trend(told, across, marks),
+        "axes": [words(axis) for axis in told.axes],
+        "rows": list(_rows(told, across)),
+        "marks": [round(mark, 2) for mark in marks],
+        "since": day(told.runs[told.changes[-1].place]) if told.changes else "",
+        "runs": list(_runs(told)),
+        "left_out": sorted(told.left_out.items()),
+    }
+
+
+def _trend(told: History, across: Floats, marks: Sequence[float]) -> dict[str, Any]:
+    """The mean of all cells for each run, and between changes, as multiples of that before the first change."""
+    mean = np.log(mean_cell(told.cells)["throughput"].values)
+    edges = [0, *(change.place for change in told.changes), len(mean)]
+    with np.errstate(invalid="ignore"):
+        levels = [float(np.nanmean(mean[slice(*pair)])) for pair in itertools.pairwise(edges)]
+    ratios, steps = np.exp(mean - levels[0]), np.exp(np.array(levels) - levels[0])
+    low, high = _span(ratios)
+    up = 100 - _scaled(ratios, low, high, _MARGIN)
+    level = 100 - _scaled(steps, low, high, _MARGIN)
+    bounds = [0.0, *marks, 100.0]
+    return {
+        "dots": [
+            {"x": round(float(x), 2), "y": round(float(y), 2), "text": f"{day(run)}: {ratio:.3f}"}
+            for run, x, y, ratio in zip(told.runs, across, up, ratios, strict=True)
+            if np.isfinite(y)
+        ],
+        "steps": [
+            {"x1": round(bounds[at], 2), "x2": round(bounds[at + 1], 2), "y": round(float(y), 2)}
+            for at, y in enumerate(level)
+        ],
+        "marks": [
+            {"x": round(mark, 2), "text": f"{told.runs[change.place].ended:%Y-%m-%d}"}
+            for mark, change in zip(marks, told.changes, strict=True)
+        ],
+        "ticks": [
+            {
+                "y": round(float(100 - _scaled(np.array([tick]), low, high, _MARGIN)[0]), 2),
+                "text": f"{tick:.3g}",
+            }
+            for tick in np.linspace(low, high, 3).tolist()
+        ],
+    }
+
+
+def _rows(told: History, across: Floats) -> Iterator[dict[str, Any]]:
+    """A row for each cell: its values, what the last run has of it, its line, and what the last change did to it."""
+    logs = logs_of(told.cells)
+    known = np.isfinite(logs)
+    centre = np.where(known, logs, 0).sum(axis=0) / known.sum(axis=0).clip(1)
+    ratios = np.exp(logs - centre)
+    low, high = _span(ratios)
+    up = 100 - _scaled(ratios, low, high, _MARGIN)
+    last = told.cells.isel({REPETITION: -1})
+    flat = {name: last[name].values.reshape(-1) for name in last.data_vars}
+    grid = np.meshgrid(*(np.arange(told.cells.sizes[axis]) for axis in told.axes), indexing="ij")
+    values = {axis: told.cells[axis].values.tolist() for axis in told.axes}
+    for at in range(logs.shape[1]):
+        status = STATUS[int(flat["status"][at])]
+        change = told.changes[-1] if told.changes else None
+        yield {
+            "values": [
+                value_text(axis, values[axis][int(where.reshape(-1)[at])])
+                for axis, where in zip(told.axes, grid, strict=True)
+            ],
+            "rate": f"{flat['throughput'][at]:.3g}" if status == "ok" else "",
+            "interval": _interval(flat["throughput_low"][at], flat["throughput_high"][at]),
+            "status": "" if status == "ok" else status.replace("_", " "),
+            "message": str(flat["message"][at] or ""),
+            "lines": list(_lines(across, up[:, at])),
+            **_changed(change, at),
+        }
+
+
+def _changed(change: Change | None, at: int) -> dict[str, str]:
+    """The ratio of a cell at a change, with its interval and its verdict, as a class."""
+    row = change.comparison.cells.iloc[at] if change else None
+    if row is None or not np.isfinite(row["ratio"]):
+        return {"ratio": "", "ratio_interval": "", "verdict": ""}
+    return {
+        "ratio": f"{row['ratio']:.3g}",
+        "ratio_interval": _interval(row["ratio_low"], row["ratio_high"]),
+        "verdict": {SLOWER: SLOWER, FASTER: FASTER, SAME: ""}[row["verdict"]],
+    }
+
+
+def _interval(low: float, high: float) -> str:
+    return f"{low:.3g} to {high:.3g}" if np.isfinite(low + high) else ""
+
+
+def _lines(across: Floats, up: Floats) -> Iterator[str]:
+    """The points of lines through what is known: a run without the cell parts them."""
+    held: list[str] = []
+    for x, y in zip(across, up, strict=True):
+        if np.isfinite(y):
+            held.append(f"{x:.1f},{y:.1f}")
+        elif held:
+            yield " ".join(held)
+            held = []
+    if held:
+        # A single point is drawn by the round ends of a line without length.
+        yield " ".join(held if len(held) > 1 else held * 2)
+
+
+def _runs(told: History) -> Iterator[dict[str, Any]]:
+    """The runs, the latest first, each with what it was made with otherwise than the one before."""
+    for at, run in reversed(list(enumerate(told.runs))):
+        other = differences(told.runs[at - 1], run) if at else []
+        yield {
+            "day": day(run),
+            "file": run.file,
+            "ok": run.count("ok"),
+            "failed": run.count("failed"),
+            "missing": run.count("not_measured"),
+            "flagged": run.flagged,
+            "with": [
+                f"{each.name}: {each.before or 'unknown'} → {each.after or 'unknown'}" for each in other
+            ],
+        }
+
+
+def _span(ratios: Floats) -> tuple[float, float]:
+    known = ratios[np.isfinite(ratios)]
+    low, high = (float(known.min()), float(known.max())) if known.size else (1.0, 1.0)
+    lack = max(0.0, _LEAST_SPAN - (high - low)) / 2
+    return low - lack, high + lack
+
+
+def _scaled(values: Floats, low: float, high: float, margin: float) -> Floats:
+    """Places of values between both ends of a box, in per cent of it, with a margin at both."""
+    return 100 * (margin + (1 - 2 * margin) * (values - low) / (high - low))
