@@ -4,7 +4,7 @@
 # Without outputs, so that it always runs: which runs are kept is read from their folder. So what was found stays where
 # it fails, too.
 rule history:
-    """Keep the dataset under its date; show all that are kept over time, and what changed: --config fail_on=change."""
+    """Keep the run under its date, and tell what changed over time: --config fail_on=change."""
     input:
         extra=needs("history"),
         dataset=DATASET,

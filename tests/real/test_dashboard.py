@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Grafana dashboard's queries, answered by a real Prometheus that has read exported runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tpcsweep.exporting import exposition
+
+from tests.support.dashboards import dashboard, queries
+from tests.support.histories import CELLS, folded, times, week, weekly
+from tests.support.workflow import wait_until
+
+pytestmark = pytest.mark.real
+
+ADDRESS = "127.0.0.1:19091"
+"""Not that of Debian's own service, nor of the one beside clusters."""
+RUNS = 4
+VARIABLES = {"sweep": "demo", "testbed": "netns"}
+DAY = 86400
+
+
+def asked(what: str, **arguments: object) -> Any:
+    with urllib.request.urlopen(
+        f"http://{ADDRESS}/api/v1/{what}?{urllib.parse.urlencode(arguments)}"
+    ) as answer:
+        told = json.load(answer)
+    assert told["status"] == "success"
+    return told["data"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A Prometheus that has four runs, a week from each other, the last half as fast and with a cell that failed."""
+    folder = tmp_path_factory.mktemp("prometheus")
+    for number, summary in enumerate(weekly(folded(folder), RUNS)):
+        run = summary
+        if number == RUNS - 1:
+            run = times(summary, 0.5)
+            run["status"][0, 0, 0] = 2
+            run["throughput"][0, 0, 0] = float("nan")
+        text = folder / f"{number}.txt"
+        text.write_text("".join(f"{line}\n" for line in exposition(run)))
+        blocks = ["promtool", "tsdb", "create-blocks-from", "openmetrics", str(text), str(folder / "data")]
+        subprocess.run(blocks, check=True, capture_output=True)
+    (folder / "prometheus.yml").write_text("global: {}\n")
+    command = [
+        "prometheus",
+        f"--config.file={folder / 'prometheus.yml'}",
+        f"--storage.tsdb.path={folder / 'data'}",
+        "--storage.tsdb.retention.time=100y",
+        f"--web.listen-address={ADDRESS}",
+    ]
+    with (folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as running:
+        try:
+            wait_until(_ready, "Prometheus answers")
+            yield
+        finally:
+            running.terminate()
+
+
+def _ready() -> bool:
+    try:
+        with urllib.request.urlopen(f"http://{ADDRESS}/-/ready") as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def ranged(query: str) -> list[dict[str, Any]]:
+    """What a panel shows of half a year, a value a day."""
+    end = week(RUNS - 1).timestamp() + 2 * DAY
+    return asked("query_range", query=query, start=end - 60 * DAY, end=end, step=DAY)["result"]  # type: ignore[no-any-return]
+
+
+def test_every_query_is_one_and_what_is_exported_is_shown() -> None:
+    weeks = [title for title, _ in queries(VARIABLES)].index("Goodput")
+    for place, (title, query) in enumerate(queries(VARIABLES)):
+        found = ranged(query)
+        # Nothing runs; that Prometheus takes the query is what can be said of the others.
+        assert bool(found) == (place < weeks) or title == "Flags", title
+
+
+def test_each_run_is_a_point_and_the_last_is_half_as_fast() -> None:
+    by_title = dict(queries(VARIABLES))
+    [mean] = ranged(by_title["All cells together"])
+    values = [float(value) for _, value in mean["values"]]
+    assert len(values) == RUNS
+    assert values[-1] < 0.7 * min(values[:-1])
+    assert len(ranged(by_title["Every cell"])) == CELLS
+    [failed] = ranged(by_title["Cells that failed"])
+    assert [float(value) for _, value in failed["values"]] == [0, 0, 0, 1]
+
+
+def test_sweeps_and_testbeds_are_offered() -> None:
+    said = [variable["query"]["query"] for variable in dashboard()["templating"]["list"][1:]]
+    for query, expected in zip(said, (["demo"], ["netns"]), strict=True):
+        selector, label = query.removeprefix("label_values(").removesuffix(")").rsplit(", ", 1)
+        selector = selector.replace("$sweep", "demo")
+        assert asked(f"label/{label}/values", **{"match[]": selector}) == expected

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Made-up histories: a folded sweep measured every week, with noise from run to run and whatever changes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+from tpcsweep import dataset
+from tpcsweep.configuration.parameters import Value
+from tpcsweep.history.runs import Run, read
+
+from tests.support.synthetic import write_sweep
+
+AXES: dict[str, Sequence[Value]] = {"rtt": [5.0, 50.0], "streams": [1, 2, 4], "repetition": [1]}
+CELLS = 6
+FIRST = datetime(2026, 1, 4, 3, tzinfo=UTC)
+NOISE = 0.03
+"""From run to run, as a share."""
+
+
+def folded(folder: Path, **what: object) -> xr.Dataset:
+    """A sweep as its file has it: see `write_sweep`."""
+    made = dataset.fold(write_sweep(folder, AXES, **what), AXES)  # type: ignore[arg-type]
+    dataset.write(made, folder / "dataset.nc")
+    return xr.load_dataset(folder / "dataset.nc")
+
+
+def week(number: int) -> datetime:
+    """When a run ended."""
+    return FIRST + timedelta(weeks=number)
+
+
+def weekly(
+    once: xr.Dataset, count: int, change: Callable[[int, xr.Dataset], xr.Dataset] | None = None, seed: int = 0
+) -> list[xr.Dataset]:
+    """A sweep in so many weeks; `change` gives what a week's is instead, by the week's number."""
+    generator, runs = np.random.default_rng(seed), []
+    for number in range(count):
+        summary = times(once.copy(deep=True), np.exp(NOISE * generator.normal(size=once.throughput.shape)))
+        summary["started"] = summary["started"] + np.timedelta64(7 * number, "D")
+        summary = summary.assign_attrs(measured_until=f"{week(number):%Y-%m-%dT%H:%M:%SZ}")
+        runs.append(change(number, summary) if change else summary)
+    return runs
+
+
+def times(summary: xr.Dataset, factor: object) -> xr.Dataset:
+    """A dataset with another throughput."""
+    figures = ("throughput", "throughput_low", "throughput_high")
+    return summary.assign({name: summary[name].copy(data=summary[name].values * factor) for name in figures})
+
+
+def with_software(summary: xr.Dataset, **versions: str) -> xr.Dataset:
+    """A dataset that was made with other software."""
+    records = [json.loads(record) for record in summary["provenance_record"].values.tolist()]
+    for record in records:
+        record["software"] |= versions
+    return summary.assign(provenance_record=("record", [json.dumps(record) for record in records]))
+
+
+def runs_of(datasets: Sequence[xr.Dataset]) -> list[Run]:
+    """What a history has of them."""
+    return [read(f"{number}.nc", summary) for number, summary in enumerate(datasets)]

@@ -1,0 +1,358 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Histories: changes that were planted are found at their dates, and what is told of them is true of the data."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+import xarray as xr
+from bs4 import BeautifulSoup
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tpcsweep.dataset import masks_of
+from tpcsweep.history import changes, detection, junit, runs
+from tpcsweep.history.changes import Difference, failures, history, sentence
+from tpcsweep.history.detection import LEAST
+from tpcsweep.pages.history import content
+from tpcsweep.pages.rendering import over_time
+
+from tests.support.histories import AXES, CELLS, folded, runs_of, times, week, weekly, with_software
+from tests.support.snakemakes import snakemake
+
+HOSTILE = "</script><img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory) -> xr.Dataset:
+    return folded(tmp_path_factory.mktemp("once"))
+
+
+def noise(count: int, cells: int, seed: int) -> np.ndarray:
+    """Runs × cells, with something in each run that all its cells have."""
+    generator = np.random.default_rng(seed)
+    return 0.02 * (generator.normal(size=(count, cells)) + generator.normal(size=(count, 1)))
+
+
+# Detection
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(4, 40),
+    st.integers(4, 40),
+    st.integers(1, 12),
+    st.sampled_from([-0.5, 0.5]),
+    st.integers(0, 10**6),
+)
+def test_a_planted_change_is_found_at_its_place(
+    before: int, after: int, cells: int, step: float, seed: int
+) -> None:
+    logs = noise(before + after, cells, seed)
+    logs[before:] += step
+    assert before in detection.changes(logs)
+
+
+def test_what_was_mended_is_two_changes() -> None:
+    logs = noise(30, 6, 1)
+    logs[12:18] -= 0.3
+    assert list(detection.changes(logs)) == [12, 18]
+
+
+def test_a_change_of_a_few_cells_is_found_too() -> None:
+    logs = noise(30, 24, 2)
+    logs[20:, :3] -= 0.3
+    assert list(detection.changes(logs)) == [20]
+
+
+def test_one_run_that_stands_apart_is_no_change() -> None:
+    logs = noise(20, 6, 3)
+    logs[10] -= 1.0
+    assert detection.changes(logs) == {}
+    logs[-1] -= 1.0
+    assert detection.changes(logs) == {}
+
+
+def test_fewer_than_four_runs_say_nothing() -> None:
+    assert detection.changes(np.array([[0.0], [0.0], [5.0]])) == {}
+    assert detection.changes(np.full((9, 2), np.nan)) == {}
+
+
+def test_histories_without_a_change_ring_no_more_often_than_is_said() -> None:
+    histories = 400
+    found = sum(bool(detection.changes(noise(16, 6, 1000 + seed))) for seed in range(histories))
+    share = detection.SIGNIFICANT
+    assert found <= histories * share + 3 * math.sqrt(histories * share * (1 - share))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.floats(-5, 5), st.integers(0, 5))
+def test_neither_the_level_nor_the_order_of_cells_matters(seed: int, level: float, turned: int) -> None:
+    logs = noise(20, 6, seed)
+    logs[11:, :4] += 0.2
+    shifted = np.roll(logs, turned, axis=1) + level
+    ours, theirs = detection.changes(logs), detection.changes(shifted)
+    assert list(ours) == list(theirs)
+    assert list(ours.values()) == pytest.approx(list(theirs.values()), rel=1e-6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.floats(0, 0.3))
+def test_holes_are_no_changes_and_hide_none(seed: int, share: float) -> None:
+    logs = noise(24, 6, seed)
+    logs[12:] += 0.5
+    logs[np.random.default_rng(seed).random(logs.shape) < share] = np.nan
+    found = detection.changes(logs)
+    assert any(abs(place - 12) < LEAST for place in found)
+
+
+# Runs
+
+
+def test_a_run_is_kept_once_under_its_date(tmp_path: Path) -> None:
+    folded(tmp_path)
+    given = tmp_path / "dataset.nc"
+    kept = runs.keep(given, tmp_path / "history")
+    assert kept.name == "2026-01-02T030437Z.nc"
+    assert kept.read_bytes() == given.read_bytes()
+    before = kept.stat().st_mtime_ns
+    assert runs.keep(given, tmp_path / "history") == kept
+    assert kept.stat().st_mtime_ns == before
+    [run], left = runs.kept(tmp_path / "history")
+    assert (run.count("ok"), left, len(run.starts)) == (CELLS, {}, 1)
+    assert run.made_with["software.xrootd"] == "5.9.0"
+    assert run.parameters["bandwidth"] == 1.0 and "rtt" not in run.parameters
+
+
+def test_what_does_not_say_when_it_was_measured_is_refused(once: xr.Dataset, tmp_path: Path) -> None:
+    once.assign_attrs(measured_until="unknown").to_netcdf(tmp_path / "dataset.nc")
+    with pytest.raises(runs.HistoryError, match="'unknown' of when it was measured"):
+        runs.keep(tmp_path / "dataset.nc", tmp_path / "history")
+    assert not (tmp_path / "history").exists()
+
+
+def test_files_that_are_none_of_the_history_are_left_out_and_named(once: xr.Dataset, tmp_path: Path) -> None:
+    of_weeks = weekly(once, 3)
+    # A cell was measured anew after the second run had been kept.
+    again = of_weeks[1].copy(deep=True)
+    again["started"][0] = again["started"][0] + np.timedelta64(1, "h")
+    again = again.assign_attrs(measured_until=f"{week(1):%Y-%m-%d}T05:00:00Z")
+    other = of_weeks[0].assign_attrs(sweep="smoke")
+    for name, summary in (*zip("abc", of_weeks, strict=True), ("again", again), ("other", other)):
+        summary.to_netcdf(tmp_path / f"{name}.nc")
+    (tmp_path / "broken.nc").write_text("no dataset")
+    found, left = runs.kept(tmp_path)
+    assert [run.file for run in found] == ["a.nc", "again.nc", "c.nc"]
+    assert sorted(left) == ["b.nc", "broken.nc", "other.nc"]
+    assert left["b.nc"] == "again.nc has the same cells, and what was measured anew of them"
+    assert left["other.nc"] == "it is of smoke on netns"
+    assert "cannot be read" in left["broken.nc"]
+
+
+def test_repetitions_are_one_measurement_of_a_run(once: xr.Dataset) -> None:
+    both = xr.concat([once, times(once, 4.0)], "repetition").assign_coords(repetition=[1, 2])
+    both["status"][0, 0, 0] = 2
+    [run] = runs_of([both])
+    assert run.cells.throughput.values == pytest.approx(
+        np.where(np.indices((2, 3)).sum(axis=0) == 0, 4, 2) * once.throughput.values[..., 0]
+    )
+    assert run.count("ok") == CELLS
+
+
+# What is told
+
+
+def test_a_change_has_its_date_its_size_its_cells_and_what_changed_with_it(once: xr.Dataset) -> None:
+    def change(number: int, summary: xr.Dataset) -> xr.Dataset:
+        if number < 9:
+            return summary
+        slower = times(summary, np.where(summary.rtt.values == 50, 0.7, 1.0)[:, None, None])
+        return with_software(slower, xrootd="6.0.0").assign_coords(bandwidth=2.0)
+
+    told = history(runs_of(weekly(once, 16, change)), {})
+    [found] = told.changes
+    assert found.place == 9 and not found.new
+    assert found.overall.low < math.sqrt(0.7) < found.overall.high < 1
+    verdicts = found.comparison.cells.set_index("rtt")["verdict"]
+    assert set(verdicts[50.0]) == {"slower"} and set(verdicts[5.0]) == {"no difference found"}
+    assert list(found.differences) == [
+        Difference("bandwidth", "1 Gbit/s", "2 Gbit/s"),
+        Difference("software.xrootd", "5.9.0", "6.0.0"),
+    ]
+    text = sentence(told, found)
+    assert text.startswith("Between 2026-03-01 03:00 and 2026-03-08 03:00 all cells together are at 0.8")
+    assert "of 6 cells 3 slower" in text
+    assert "by rtt: no difference found at 5 ms" in text and "slower at 50 ms (0.7" in text
+    assert text.endswith("Changed with it: bandwidth 1 Gbit/s → 2 Gbit/s; software.xrootd 5.9.0 → 6.0.0.")
+
+
+def slower_from(place: int, factor: float = 0.7) -> object:
+    return lambda number, summary: times(summary, factor) if number >= place else summary
+
+
+def test_it_fails_on_a_change_once_and_where_it_is_asked(once: xr.Dataset) -> None:
+    every = runs_of(weekly(once, 14, slower_from(8)))
+    told = {count: history(every[:count], {}) for count in range(9, 14)}
+    first = min(count for count, one in told.items() if one.changes)
+    assert first - 8 == LEAST
+    assert [change.place for change in told[first].changes] == [8]
+    assert len(failures(told[first], "slower")) == len(failures(told[first], "change")) == 1
+    assert failures(told[first], None) == []
+    assert all(failures(told[count], "change") == [] for count in told if count != first)
+    faster = history(runs_of(weekly(once, first, slower_from(8, 1.4))), {})
+    assert failures(faster, "slower") == [] and len(failures(faster, "change")) == 1
+
+
+def test_a_cell_that_fails_since_the_last_run_is_named(once: xr.Dataset) -> None:
+    def change(number: int, summary: xr.Dataset) -> xr.Dataset:
+        if number == 5:
+            summary["status"].loc[{"rtt": 50, "streams": 2}] = 2
+            summary["message"].loc[{"rtt": 50, "streams": 2}] = "exit code 5\x00"
+        return summary
+
+    told = history(runs_of(weekly(once, 6, change)), {})
+    [reason] = failures(told, "slower")
+    assert reason == "rtt 50 ms, streams 2 failed: exit code 5\x00"
+    case = ET.fromstring(junit.text(told, None)).find(".//testcase[@name='rtt 50 ms, streams 2']/error")
+    assert case is not None and case.get("message") == "exit code 5\ufffd"
+
+
+def test_junit_has_a_case_for_each_cell_and_fails_those_that_changed(once: xr.Dataset) -> None:
+    def change(number: int, summary: xr.Dataset) -> xr.Dataset:
+        if number == 9:
+            summary["status"].loc[{"rtt": 5, "streams": 4}] = 0
+        return (
+            times(summary, np.where(summary.rtt.values == 50, 0.5, 1.0)[:, None, None])
+            if number > 6
+            else summary
+        )
+
+    datasets = weekly(once, 10, change)
+    count = next(at for at in range(8, 11) if history(runs_of(datasets[:at]), {}).changes)
+    told = history(runs_of(datasets[:count]), {})
+    suites = ET.fromstring(junit.text(told, "slower"))
+    [suite] = suites
+    assert suite.get("tests") == str(CELLS + 1) == str(len(suite))
+    failed = {case.get("name") for case in suite if case.find("failure") is not None}
+    slower = told.changes[0].comparison.cells
+    slower = slower[slower["verdict"] == "slower"]
+    expected = {f"rtt 50 ms, streams {row.streams:.0f}" for row in slower.itertuples()}
+    assert failed == {junit.MEAN, *expected} and suite.get("failures") == str(len(failed))
+    whole = ET.fromstring(junit.text(history(runs_of(datasets), {}), "slower"))
+    assert [case.get("name") for case in whole[0] if case.find("skipped") is not None] == [
+        "rtt 5 ms, streams 4"
+    ]
+
+
+def test_a_parameter_that_becomes_an_axis_keeps_its_earlier_runs(once: xr.Dataset) -> None:
+    def change(number: int, summary: xr.Dataset) -> xr.Dataset:
+        return summary.sel(rtt=[50.0]) if number < 5 else summary
+
+    told = history(runs_of(weekly(once, 10, change)), {})
+    assert told.axes == ["rtt", "streams"]
+    known = np.isfinite(told.cells.throughput.sel(streams=1)).values
+    assert known.sum(axis=1).tolist() == [5, 10]
+    assert told.changes == []
+
+
+def test_one_cell_alone_has_a_history_too(once: xr.Dataset) -> None:
+    one = once.isel(rtt=[0], streams=[0])
+    told = history(runs_of(weekly(one, 12, slower_from(6, 0.5))), {})
+    assert [change.place for change in told.changes] == [6]
+    assert [row["values"] for row in content(told)["rows"]] == [[]]
+    assert "the cell" in junit.text(told, None)
+
+
+def test_without_a_run_it_is_said_why() -> None:
+    with pytest.raises(runs.HistoryError, match="no run to make a history of: a: it is broken"):
+        history([], {"a": "it is broken"})
+
+
+def test_the_json_of_a_history_is_whole(once: xr.Dataset) -> None:
+    told = history(runs_of(weekly(once, 12, slower_from(6))), {"x.nc": "why"}).to_dict()
+    assert [run["cells"]["ok"] for run in told["runs"]] == [CELLS] * 12
+    [change] = told["changes"]
+    assert (change["after"], change["from"]) == ("5.nc", "6.nc")
+    assert len(change["comparison"]["cells"]) == CELLS
+
+
+# The page
+
+
+def test_the_page_says_what_was_found_and_text_stays_text(once: xr.Dataset) -> None:
+    def change(number: int, summary: xr.Dataset) -> xr.Dataset:
+        summary = summary.assign_attrs(sweep=HOSTILE, testbed=HOSTILE)
+        if number == 9:
+            summary["status"][0, 0, 0] = 2
+            summary["message"][:] = HOSTILE
+        if number < 6:
+            return summary
+        summary["flags"][:] = masks_of(summary)["not_steady"]
+        return with_software(times(summary, 0.7), xrootd=HOSTILE)
+
+    told = history(runs_of(weekly(once, 10, change)), {HOSTILE: HOSTILE})
+    html = over_time(content(told))
+    soup = BeautifulSoup(html, "html.parser")
+    assert soup.find(["img", "script"]) is None and not soup.select("[src], link")
+    assert soup.h1 is not None and soup.h1.get_text() == f"{HOSTILE} over time"
+    text = " ".join(soup.get_text().split())
+    assert sentence(told, told.changes[0]) in text and f"failed: {HOSTILE}" in text
+    cells, listed = soup.select("tbody")
+    assert len(cells.select("tr")) == CELLS
+    assert [link["href"] for link in listed.select("a")] == [f"{number}.nc" for number in range(9, -1, -1)]
+    assert len(soup.select(".plot .dot")) == 10 and len(soup.select(".plot .mean")) == 2
+    heights = [float(step["y1"]) for step in soup.select(".plot .mean")]
+    assert heights[0] < heights[1]  # downwards on the screen
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 8), st.integers(0, 10**6), st.floats(0, 1))
+def test_any_history_has_a_page_and_a_junit_file(
+    once: xr.Dataset, count: int, seed: int, share: float
+) -> None:
+    def holes(number: int, summary: xr.Dataset) -> xr.Dataset:
+        generator = np.random.default_rng((seed, number))
+        summary["status"][:] = np.where(generator.random(summary.status.shape) < share, 2, 1)
+        return summary
+
+    told = history(runs_of(weekly(once, count, holes, seed)), {})
+    shown = content(told)
+    places = [dot[axis] for dot in shown["trend"]["dots"] for axis in "xy"]
+    assert all(0 <= place <= 100 for place in places)
+    assert over_time(shown).count("<tr>") == CELLS + count + 2
+    assert len(ET.fromstring(junit.text(told, None))[0]) == CELLS + 1
+
+
+# snakemake history
+
+
+def test_a_run_ends_with_a_page_and_fails_where_it_is_asked_to(once: xr.Dataset, tmp_path: Path) -> None:
+    *before, last = weekly(once, 10, slower_from(8))
+    last.to_netcdf(tmp_path / "demo.nc")
+    for group in ("samples", "transfer_times"):
+        xr.Dataset().to_netcdf(tmp_path / "demo.nc", group=group, mode="a")
+    folder = tmp_path / "results/demo.nc/history"
+    folder.mkdir(parents=True)
+    for number, summary in enumerate(before):
+        summary.to_netcdf(folder / f"{number}.nc")
+    asked = ["history", "--config", f"source={tmp_path / 'demo.nc'}", f"results={tmp_path / 'results'}"]
+    done = snakemake(*asked, "fail_on=slower")
+    assert done.returncode == 1, done.stdout
+    assert "new since the last run:\nBetween 2026-02-22 03:00 and 2026-03-01 03:00 all cells" in done.stdout
+    assert {file.name for file in folder.glob("[!0-9]*")} == {"history.json", "index.html", "junit.xml"}
+    assert (folder / "2026-03-08T030000Z.nc").exists()
+    assert len(ET.parse(folder / "junit.xml").getroot()[0].findall("testcase/failure")) >= 1
+    assert snakemake(*asked).returncode == 0
+
+
+def test_what_it_fails_on_is_read_by_nothing_else() -> None:
+    done = snakemake("models", "-n", "--config", "source=examples/surface.nc", "fail_on=change")
+    assert done.returncode == 1
+    assert "nothing here, as it is for snakemake history alone" in done.stdout
+
+
+def test_axes_are_those_of_the_made_up_sweep() -> None:
+    assert math.prod(map(len, AXES.values())) == CELLS and changes.ENOUGH == 2 * LEAST

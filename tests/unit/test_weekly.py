@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What measures a sweep every week: units of systemd, a line of cron, a CronJob."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kubernetes import client
+
+from tests.support.workflow import ROOT
+
+WEEKLY = ROOT / "config/weekly"
+CHECKOUT = "/opt/tpcsweep"
+FILES = ROOT / "config/kubernetes"
+
+
+def documents(name: str) -> list[Any]:
+    return list(yaml.safe_load_all((FILES / name).read_text()))
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze")
+def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path) -> None:
+    for file in WEEKLY.glob("tpcsweep@.*"):
+        # What it looks for is there in a checkout that is set up.
+        (tmp_path / file.name).write_text(file.read_text().replace(CHECKOUT, str(ROOT)))
+    units = [str(tmp_path / f"tpcsweep@demo.{kind}") for kind in ("service", "timer")]
+    done = subprocess.run(
+        ["systemd-analyze", "verify", *units], capture_output=True, text=True, check=False, timeout=300
+    )
+    # It may have to say something of the machine's own units.
+    assert not [line for line in (done.stdout + done.stderr).splitlines() if "tpcsweep" in line]
+
+
+def test_all_three_measure_the_same_way() -> None:
+    service = (WEEKLY / "tpcsweep@.service").read_text().replace("%i", "demo").replace("\\\\", "\\")
+    crontab = (WEEKLY / "crontab").read_text()
+    [cron] = documents("weekly.yaml")
+    [container] = cron["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    looks = r"find results -regex .results/(\S+)/(\S+/\.\*). (-type f -mmin \S+ -delete)"
+    runs = "snakemake all history"
+    told = [re.search(looks, text) for text in (service, crontab, container["args"][0])]
+    assert all(told) and all(runs in text for text in (service, crontab, container["args"][0]))
+    places, rest = zip(*((found[1], (found[2], found[3])) for found in told if found), strict=True)
+    assert places == ("demo", "demo", "nodes@kubernetes") and len(set(rest)) == 1
+
+
+def test_old_cells_go_and_those_of_a_run_that_was_interrupted_stay(tmp_path: Path) -> None:
+    line = next(line for line in (WEEKLY / "crontab").read_text().splitlines() if " find " in line)
+    command = next(part for part in line.split(" && ") if part.startswith("find "))
+    old = [tmp_path / "results/demo" / name for name in ("cells/rtt=5/repetition=1.json", "rescued/a.json")]
+    new = tmp_path / "results/demo/cells/rtt=5/repetition=2.json"
+    others = [
+        tmp_path / "results" / name for name in ("demo/history/a.nc", "demo/dataset.nc", "demos/cells/a.json")
+    ]
+    for file in (*old, new, *others):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("{}")
+    for file in (*old, *others):
+        subprocess.run(["touch", "--date=2 days ago", file], check=True)
+    subprocess.run(["sh", "-c", command], cwd=tmp_path, check=True)
+    assert [file.exists() for file in (*old, new, *others)] == [False, False, True, True, True, True]
+
+
+def test_the_pod_of_the_cronjob_is_that_of_the_job() -> None:
+    [cron] = documents("weekly.yaml")
+    _, job = documents("workflow.yaml")
+    weekly, once = cron["spec"]["jobTemplate"]["spec"], job["spec"]
+    (ours,), (theirs,) = (spec["template"]["spec"]["containers"] for spec in (weekly, once))
+    assert ours.pop("command") == ["sh", "-c"]
+    assert set(theirs.pop("args")[2:]) < set(ours.pop("args")[0].split())
+    assert weekly == once
+
+
+def test_the_api_knows_every_field_of_the_cronjob() -> None:
+    for document in documents("weekly.yaml"):
+        unknown = list(_unknown(document, "V1CronJob", "cronjob"))
+        assert unknown == []
+
+
+def _unknown(value: Any, kind: str, where: str) -> Any:
+    """Fields of a document that the model of a kind does not have; and what is to be a list or a map, and is none."""
+    if found := re.fullmatch(r"list\[(.+)\]", kind):
+        for item in value:
+            yield from _unknown(item, found[1], f"{where}[]")
+    elif found := re.fullmatch(r"dict\(str, (.+)\)", kind):
+        for key, item in value.items():
+            yield from _unknown(item, found[1], f"{where}.{key}")
+    elif hasattr(client, kind):
+        model = getattr(client, kind)
+        names = {key: name for name, key in model.attribute_map.items()}
+        for key, item in value.items():
+            if key not in names:
+                yield f"{where}.{key}"
+            else:
+                yield from _unknown(item, model.openapi_types[names[key]], f"{where}.{key}")
