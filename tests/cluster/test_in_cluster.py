@@ -83,6 +83,17 @@ def job(node: str, here: local.Cluster, namespace: Space, tmp_path_factory: pyte
     return job
 
 
+def test_the_api_takes_the_weekly_job(here: local.Cluster, namespace: Space) -> None:
+    applied = here.kubectl(
+        f"--namespace={namespace.name}",
+        "apply",
+        "--dry-run=server",
+        "--output=name",
+        f"--filename={FILES / 'weekly.yaml'}",
+    )
+    assert applied.split() == ["cronjob.batch/tpcsweep-weekly"]
+
+
 class Job:
     """The shipped Job and the pod for its results, as an operator has them: by kubectl."""
 

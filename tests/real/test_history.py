@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sweep measured twice by cron's line as it is written, and the page of a history in Chromium."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from tpcsweep.history import runs
+from tpcsweep.history.changes import history
+from tpcsweep.pages.history import content
+from tpcsweep.pages.rendering import over_time
+
+from tests.support.browser import framed
+from tests.support.histories import CELLS, folded, runs_of, times, weekly
+from tests.support.workflow import HANGS, ROOT
+
+pytestmark = pytest.mark.real
+
+SWEEP = {
+    "parameters": {"rtt": "5 ms", "bandwidth": "100 Mbit/s", "tool": "curl", "file_size": "4 MiB"},
+    "measurement": {"min_time": "1 s", "max_time": "2 s", "precision": "20 %"},
+    "again": 0,
+}
+LAYOUT = """(page, window) => {
+  const style = window.getComputedStyle(page.body);
+  const inside = page.querySelector(".plot").getBoundingClientRect();
+  const labels = [...page.querySelectorAll(".plot span")].map(label => label.getBoundingClientRect());
+  return { wide: page.scrollingElement.scrollWidth, ink: style.color, paper: style.backgroundColor,
+    rows: page.querySelectorAll(".over-time tbody tr").length, lines: page.querySelectorAll(".spark polyline").length,
+    high: inside.height, outside: labels.filter(label => label.left < 0 || label.right > window.innerWidth).length };
+}"""
+DARK = "--blink-settings=preferredColorScheme=0"
+
+
+def cron(crontab: str, checkout: Path) -> subprocess.CompletedProcess[str]:
+    """Run the line of a crontab as cron does: by its shell, with what stands above it in the environment."""
+    settings = dict(re.findall(r"(?m)^([A-Z]+)=(.*)$", crontab))
+    settings["TPCSWEEP"] = str(checkout)
+    [line] = re.findall(r"(?m)^\d.*$", crontab)
+    *_, user, command = line.split(maxsplit=6)
+    assert user == "root" and "%" not in command  # a line's end to cron
+    return subprocess.run(
+        [settings["SHELL"], "-c", command],
+        cwd="/root",
+        env={**settings, "HOME": "/root", "LOGNAME": user},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=HANGS,
+    )
+
+
+def test_crons_line_measures_anew_and_keeps_both_runs(tmp_path: Path) -> None:
+    (tmp_path / "config/sweeps").mkdir(parents=True)
+    (tmp_path / "config/sweeps/demo.yaml").write_text(yaml.safe_dump(SWEEP))
+    (tmp_path / "config/config.yaml").write_text((ROOT / "config/config.yaml").read_text())
+    (tmp_path / "results").mkdir()
+    for name in ("Snakefile", "workflow", "profiles"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / ".venv").symlink_to(sys.prefix)
+    crontab = (ROOT / "config/weekly/crontab").read_text()
+    done = cron(crontab, tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert "1 run, the last of" in done.stdout
+    results = tmp_path / "results/demo"
+    assert (results / "index.html").exists() and (results / "report.html").exists()
+    for file in (results / "cells").rglob("*.json"):
+        subprocess.run(["touch", "--date=8 days ago", file], check=True)
+    done = cron(crontab, tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert "2 runs, the last of" in done.stdout
+    (first, second), left = runs.kept(results / runs.FOLDER)
+    assert left == {} and not first.starts & second.starts
+    assert first.made_with == second.made_with and "kernel" in first.made_with
+    assert (results / "history/index.html").exists()
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("history")
+    datasets = weekly(
+        folded(folder), 26, lambda number, summary: times(summary, 0.8) if 12 <= number < 20 else summary
+    )
+    told = history(runs_of(datasets), {})
+    assert [change.place for change in told.changes] == [12, 20]
+    file = folder / "index.html"
+    file.write_text(over_time(content(told)))
+    return file
+
+
+@pytest.mark.parametrize("wide", [390, 1200])
+def test_nothing_is_wider_than_the_screen(page: Path, tmp_path: Path, wide: int) -> None:
+    seen = framed(page, tmp_path, wide, LAYOUT)
+    assert seen["wide"] <= wide and seen["outside"] == 0
+    assert (seen["rows"], seen["lines"]) == (CELLS, CELLS)
+    assert seen["high"] > 100
+
+
+def test_it_is_dark_for_who_asks(page: Path, tmp_path: Path) -> None:
+    def light(colour: str) -> int:
+        return sum(int(part) for part in colour.strip("rgb()").split(","))
+
+    bright, dark = (framed(page, tmp_path, 1200, LAYOUT, *how) for how in ((), (DARK,)))
+    assert light(bright["paper"]) > 600 > 200 > light(bright["ink"])
+    assert light(dark["ink"]) > 600 > 200 > light(dark["paper"])
