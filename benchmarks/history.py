@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tpcsweep.history.detection import LEAST, changes
 
-HISTORIES = 1000
-YEARS = 100
+HISTORIES = 500
+YEARS = 60
 WEEKS = 52
 SCATTER = 0.03
 STEPS = (0.95, 0.9, 0.8)

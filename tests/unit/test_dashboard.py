@@ -18,6 +18,7 @@ from tpcsweep import dataset
 from tpcsweep.exporting import exposition
 from tpcsweep.testbeds.kubernetes.pod.metrics import Running
 from tpcsweep.testbeds.kubernetes.pod.places import Sample
+from tpcsweep.variables import SUMMARY
 
 from tests.support.dashboards import asked, dashboard, queries
 from tests.support.synthetic import FOUR_AXES, write_sweep
@@ -29,12 +30,14 @@ VARIABLES = {"sweep": "demo", "testbed": "netns"}
 def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     """Every metric that is written, with its labels."""
     folded = dataset.fold(write_sweep(tmp_path_factory.mktemp("cells"), FOUR_AXES), FOUR_AXES)
+    # What is not known of a made-up cell is written of a real one.
+    summary = folded.summary.assign({name: folded.summary[name].fillna(1.0) for name in SUMMARY})
     running = Running()
     running.begin(VARIABLES, {"deployment": "a", "streams": "4"})
     for of in ("src1", "dst1", "client"):
         running.hear({"of": of, "sample": [1.0] * len(Sample._fields)})
     found: dict[str, set[str]] = {}
-    for lines in (exposition(folded.summary), running.lines()):
+    for lines in (exposition(summary), running.lines()):
         for sample in _samples(lines):
             found.setdefault(sample.name, set()).update(sample.labels)
     return found

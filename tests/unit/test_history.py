@@ -82,7 +82,7 @@ def test_fewer_than_four_runs_say_nothing() -> None:
 
 
 def test_histories_without_a_change_ring_no_more_often_than_is_said() -> None:
-    histories = 400
+    histories = 300
     found = sum(bool(detection.changes(noise(16, 6, 1000 + seed))) for seed in range(histories))
     share = detection.SIGNIFICANT
     assert found <= histories * share + 3 * math.sqrt(histories * share * (1 - share))
@@ -153,7 +153,9 @@ def test_files_that_are_none_of_the_history_are_left_out_and_named(once: xr.Data
 
 
 def test_repetitions_are_one_measurement_of_a_run(once: xr.Dataset) -> None:
-    both = xr.concat([once, times(once, 4.0)], "repetition").assign_coords(repetition=[1, 2])
+    both = xr.concat([once, times(once, 4.0)], "repetition", data_vars="minimal").assign_coords(
+        repetition=[1, 2]
+    )
     both["status"][0, 0, 0] = 2
     [run] = runs_of([both])
     assert run.cells.throughput.values == pytest.approx(
@@ -185,7 +187,7 @@ def test_a_change_has_its_date_its_size_its_cells_and_what_changed_with_it(once:
     text = sentence(told, found)
     assert text.startswith("Between 2026-03-01 03:00 and 2026-03-08 03:00 all cells together are at 0.8")
     assert "of 6 cells 3 slower" in text
-    assert "by rtt: no difference found at 5 ms" in text and "slower at 50 ms (0.7" in text
+    assert "by rtt: no difference found at 5 ms (1" in text and "slower at 50 ms (0." in text
     assert text.endswith("Changed with it: bandwidth 1 Gbit/s → 2 Gbit/s; software.xrootd 5.9.0 → 6.0.0.")
 
 
@@ -194,7 +196,7 @@ def slower_from(place: int, factor: float = 0.7) -> object:
 
 
 def test_it_fails_on_a_change_once_and_where_it_is_asked(once: xr.Dataset) -> None:
-    every = runs_of(weekly(once, 14, slower_from(8)))
+    every = runs_of(weekly(once, 14, slower_from(8), seed=1))
     told = {count: history(every[:count], {}) for count in range(9, 14)}
     first = min(count for count, one in told.items() if one.changes)
     assert first - 8 == LEAST
@@ -202,7 +204,7 @@ def test_it_fails_on_a_change_once_and_where_it_is_asked(once: xr.Dataset) -> No
     assert len(failures(told[first], "slower")) == len(failures(told[first], "change")) == 1
     assert failures(told[first], None) == []
     assert all(failures(told[count], "change") == [] for count in told if count != first)
-    faster = history(runs_of(weekly(once, first, slower_from(8, 1.4))), {})
+    faster = history(runs_of(weekly(once, first, slower_from(8, 1.4), seed=1)), {})
     assert failures(faster, "slower") == [] and len(failures(faster, "change")) == 1
 
 
@@ -210,12 +212,12 @@ def test_a_cell_that_fails_since_the_last_run_is_named(once: xr.Dataset) -> None
     def change(number: int, summary: xr.Dataset) -> xr.Dataset:
         if number == 5:
             summary["status"].loc[{"rtt": 50, "streams": 2}] = 2
-            summary["message"].loc[{"rtt": 50, "streams": 2}] = "exit code 5\x00"
+            summary["message"].loc[{"rtt": 50, "streams": 2}] = "exit code 5\x07"
         return summary
 
     told = history(runs_of(weekly(once, 6, change)), {})
     [reason] = failures(told, "slower")
-    assert reason == "rtt 50 ms, streams 2 failed: exit code 5\x00"
+    assert reason == "rtt 50 ms, streams 2 failed: exit code 5\x07"
     case = ET.fromstring(junit.text(told, None)).find(".//testcase[@name='rtt 50 ms, streams 2']/error")
     assert case is not None and case.get("message") == "exit code 5\ufffd"
 
@@ -308,7 +310,7 @@ def test_the_page_says_what_was_found_and_text_stays_text(once: xr.Dataset) -> N
     assert heights[0] < heights[1]  # downwards on the screen
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.integers(1, 8), st.integers(0, 10**6), st.floats(0, 1))
 def test_any_history_has_a_page_and_a_junit_file(
     once: xr.Dataset, count: int, seed: int, share: float
@@ -329,11 +331,12 @@ def test_any_history_has_a_page_and_a_junit_file(
 # snakemake history
 
 
-def test_a_run_ends_with_a_page_and_fails_where_it_is_asked_to(once: xr.Dataset, tmp_path: Path) -> None:
-    *before, last = weekly(once, 10, slower_from(8))
+def test_a_run_ends_with_a_page_and_fails_where_it_is_asked_to(tmp_path: Path) -> None:
+    *before, last = weekly(folded(tmp_path / "once"), 10, slower_from(8), seed=1)
     last.to_netcdf(tmp_path / "demo.nc")
     for group in ("samples", "transfer_times"):
-        xr.Dataset().to_netcdf(tmp_path / "demo.nc", group=group, mode="a")
+        of_once = xr.load_dataset(tmp_path / "once/dataset.nc", group=group)
+        of_once.to_netcdf(tmp_path / "demo.nc", group=group, mode="a")
     folder = tmp_path / "results/demo.nc/history"
     folder.mkdir(parents=True)
     for number, summary in enumerate(before):

@@ -142,10 +142,12 @@ def _ended(summary: xr.Dataset) -> datetime:
 
 def _others(runs: list[Run]) -> Iterator[tuple[str, str]]:
     """Runs that are none of this history: of something else, or measured in part anew, and kept again."""
-    for at, run in enumerate(runs):
+    ours = [run for run in runs if run.identity == runs[-1].identity]
+    for run in runs:
         if run.identity != runs[-1].identity:
             yield run.file, "it is of {} on {}".format(*run.identity)
-        elif again := next((later for later in runs[at + 1 :] if run.starts & later.starts), None):
+    for at, run in enumerate(ours):
+        if again := next((later for later in ours[at + 1 :] if run.starts & later.starts), None):
             yield run.file, f"{again.file} has the same cells, and what was measured anew of them"
 
 

@@ -24,7 +24,7 @@ def joined(runs: Sequence[Run]) -> xr.Dataset:
     has a single value in each run is none, also where runs differ in it: that is a change among others. Cells that a
     run does not have are not measured in it.
     """
-    axes = dict.fromkeys(str(name) for run in runs for name in run.cells.dims)
+    axes = dict.fromkeys(str(name) for run in reversed(runs) for name in run.cells.dims)
     placed = []
     for number, run in enumerate(runs):
         single = [name for name in axes if name not in run.cells.dims]

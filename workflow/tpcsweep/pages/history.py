@@ -62,8 +62,8 @@ def _trend(told: History, across: Floats, marks: Sequence[float]) -> dict[str, A
     """The mean of all cells for each run, and between changes, as multiples of that before the first change."""
     mean = np.log(mean_cell(told.cells)["throughput"].values)
     edges = [0, *(change.place for change in told.changes), len(mean)]
-    with np.errstate(invalid="ignore"):
-        levels = [float(np.nanmean(mean[slice(*pair)])) for pair in itertools.pairwise(edges)]
+    parts = [mean[slice(*pair)] for pair in itertools.pairwise(edges)]
+    levels = [float(part[np.isfinite(part)].mean()) if np.isfinite(part).any() else np.nan for part in parts]
     ratios, steps = np.exp(mean - levels[0]), np.exp(np.array(levels) - levels[0])
     low, high = _span(ratios)
     up = 100 - _scaled(ratios, low, high, _MARGIN)
@@ -78,6 +78,7 @@ def _trend(told: History, across: Floats, marks: Sequence[float]) -> dict[str, A
         "steps": [
             {"x1": round(bounds[at], 2), "x2": round(bounds[at + 1], 2), "y": round(float(y), 2)}
             for at, y in enumerate(level)
+            if np.isfinite(y)
         ],
         "marks": [
             {"x": round(mark, 2), "text": f"{told.runs[change.place].ended:%Y-%m-%d}"}
