@@ -212,13 +212,13 @@ def _change(
     cells: xr.Dataset, runs: Sequence[Run], places: Sequence[int], p: float, before: Mapping[int, float]
 ) -> Change:
     first, place, end = places
-    sides = slice(first, place), slice(place, end)
+    before_it, after_it = ({REPETITION: slice(*side)} for side in ((first, place), (place, end)))
     mean = mean_cell(cells)
     return Change(
         place,
         p,
-        compare(*(mean.isel({REPETITION: side}) for side in sides)).overall,
-        compare(*(cells.isel({REPETITION: side}) for side in sides), ("before", "after")),
+        compare(mean.isel(before_it), mean.isel(after_it)).overall,
+        compare(cells.isel(before_it), cells.isel(after_it), ("before", "after")),
         # With another run the best place of a small change may be the one beside.
         not any(abs(place - earlier) < detection.LEAST for earlier in before),
         differences(runs[place - 1], runs[place]),

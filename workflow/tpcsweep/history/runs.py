@@ -157,27 +157,23 @@ def _together(summary: xr.Dataset) -> xr.Dataset:
         summary = summary.expand_dims(REPETITION)
     ok = (summary["status"] == STATUS.index("ok")) & (summary["throughput"] > 0)
     several = summary.sizes[REPETITION] > 1
-    status = xr.where(ok.any(REPETITION), STATUS.index("ok"), summary["status"].max(REPETITION))
-    flags = sum((flagged(summary, flag).any(REPETITION) * mask for flag, mask in MASKS.items()), start=0)
-    told = {
-        name: summary[name].isel({REPETITION: 0}) if name in summary else xr.full_like(status, "", object)
-        for name in ("limit", "message")
-    }
-    work = summary["machine_work"].mean(REPETITION) if "machine_work" in summary else status * np.nan
+    # Of several repetitions the spread between runs tells more than the interval of each.
+    bounds = {name: summary[name].where(ok & (not several)).max(REPETITION) for name in INTERVAL}
+    status = summary["status"].max(REPETITION).where(~ok.any(REPETITION), STATUS.index("ok"))
+    nothing = xr.full_like(status, "", object)
+    first = summary.isel({REPETITION: 0}, drop=True)
+    work = summary.get("machine_work", xr.full_like(summary["throughput"], np.nan))
+    flags = [flagged(summary, flag).any(REPETITION).values * mask for flag, mask in MASKS.items()]
     return xr.Dataset(
         {
-            "throughput": np.exp(np.log(summary["throughput"].where(ok)).mean(REPETITION)),
-            # Of several repetitions the spread between runs tells more than the interval of each.
-            **{
-                name: summary[name].where(ok & (not several)).isel({REPETITION: 0}, drop=True)
-                for name in INTERVAL
-            },
+            "throughput": np.exp(summary["throughput"].where(ok).pipe(np.log).mean(REPETITION)),
+            **bounds,
             "status": status.astype(np.int8),
-            "flags": flags,
-            "machine_work": work,
-            **{name: values.drop_vars(REPETITION, errors="ignore") for name, values in told.items()},
+            "flags": (status.dims, np.sum(flags, axis=0), about_flags()),
+            "machine_work": work.mean(REPETITION),
+            **{name: first.get(name, nothing) for name in ("limit", "message")},
         }
-    ).assign({"flags": (status.dims, np.asarray(flags), about_flags())})
+    )
 
 
 def _made_with(summary: xr.Dataset) -> dict[str, str]:

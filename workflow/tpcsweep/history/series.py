@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -31,13 +32,13 @@ def joined(runs: Sequence[Run]) -> xr.Dataset:
         cells = run.cells.assign_coords({name: run.parameters.get(name, "unknown") for name in single})
         cells = cells.expand_dims(single).drop_vars(set(map(str, cells.coords)) - set(axes), errors="ignore")
         placed.append(cells.expand_dims({REPETITION: [number]}))
-    holes = {"status": 0, "flags": 0, "limit": "", "message": ""}
-    together = xr.concat(
+    holes: dict[str, Any] = {str(name): np.nan for name in placed[0].data_vars}
+    together: xr.Dataset = xr.concat(
         placed,
         REPETITION,
         data_vars="all",
         join="outer",
-        fill_value={**dict.fromkeys(placed[0].data_vars, np.nan), **holes},
+        fill_value=holes | {"status": 0, "flags": 0, "limit": "", "message": ""},
         combine_attrs="override",
     )
     return together.transpose(*axes, REPETITION)
@@ -47,7 +48,8 @@ def logs_of(cells: xr.Dataset) -> Floats:
     """Logarithms of throughput, runs × cells, with the last axis fastest; NaN where a cell was not measured."""
     flat = cells["throughput"].transpose(REPETITION, ...).values
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.log(flat.reshape(len(flat), -1).astype(float))
+        logs: Floats = np.log(flat.reshape(len(flat), -1).astype(float))
+    return logs
 
 
 def mean_cell(cells: xr.Dataset) -> xr.Dataset:
