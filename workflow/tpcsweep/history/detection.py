@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 LEAST = 2
 """Runs between two changes, and before the first and after the last: one run that stands apart is no change."""
-SIGNIFICANT = 0.05
+SIGNIFICANT = 0.01
 """Share of histories without a change in which one is found, at most, where runs scatter normally."""
 _SHARE = 0.5
 """Of the runs that a cell must be in, for its changes to be looked for."""

@@ -28,7 +28,7 @@ NAMED = "%Y-%m-%dT%H%M%SZ"
 """A run's file, in UTC; without colons, behind which a comparison expects values of axes."""
 INTERVAL = ("throughput_low", "throughput_high")
 _SCALARS = ("host", "cpu", "cpus", "kernel", "cgroup_version", "commit")
-_GROUPS = ("software", "xrootd", "nodes", "sysctls")
+_GROUPS = ("software", "nodes", "sysctls")
 """Of a record of provenance what may explain a change; the rest differs from deployment to deployment."""
 
 
@@ -162,11 +162,12 @@ def _together(summary: xr.Dataset) -> xr.Dataset:
     status = summary["status"].max(REPETITION).where(~ok.any(REPETITION), STATUS.index("ok"))
     nothing = xr.full_like(status, "", object)
     first = summary.isel({REPETITION: 0}, drop=True)
+    logs: Any = np.log(summary["throughput"].where(ok))  # which numpy's types take for an array of its own
     work = summary.get("machine_work", xr.full_like(summary["throughput"], np.nan))
     flags = [flagged(summary, flag).any(REPETITION).values * mask for flag, mask in MASKS.items()]
     return xr.Dataset(
         {
-            "throughput": np.exp(summary["throughput"].where(ok).pipe(np.log).mean(REPETITION)),
+            "throughput": np.exp(logs.mean(REPETITION)),
             **bounds,
             "status": status.astype(np.int8),
             "flags": (status.dims, np.sum(flags, axis=0), about_flags()),
@@ -190,6 +191,8 @@ def _named(record: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     yield from ((name, record[name]) for name in _SCALARS if name in record)
     for group in _GROUPS:
         yield from ((f"{group}.{name}", value) for name, value in (record.get(group) or {}).items())
+    if package := (record.get("xrootd") or {}).get("package"):
+        yield "xrootd.package", package  # the software has its version, and no build of it
     cluster = record.get("kubernetes") or {}
     if "version" in cluster:
         yield "kubernetes", cluster["version"]

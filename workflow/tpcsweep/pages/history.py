@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from tpcsweep.comparing.effects import FASTER, SAME, SLOWER
@@ -89,7 +90,8 @@ def _trend(told: History, across: Floats, marks: Sequence[float]) -> dict[str, A
                 "y": round(float(100 - _scaled(np.array([tick]), low, high, _MARGIN)[0]), 2),
                 "text": f"{tick:.3g}",
             }
-            for tick in np.linspace(low, high, 3).tolist()
+            for tick in MaxNLocator(4).tick_values(low, high).tolist()
+            if low <= tick <= high
         ],
     }
 
