@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -27,9 +28,10 @@ FOLDER = "history"
 NAMED = "%Y-%m-%dT%H%M%SZ"
 """A run's file, in UTC; without colons, behind which a comparison expects values of axes."""
 INTERVAL = ("throughput_low", "throughput_high")
-_SCALARS = ("host", "cpu", "cpus", "kernel", "cgroup_version", "commit")
+_SCALARS = ("host", "cpu", "cpus", "kernel", "cgroup_version")
 _GROUPS = ("software", "nodes", "sysctls")
 """Of a record of provenance what may explain a change; the rest differs from deployment to deployment."""
+_HASH = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{28}\b")
 
 
 class HistoryError(ValueError):
@@ -191,6 +193,8 @@ def _named(record: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     yield from ((name, record[name]) for name in _SCALARS if name in record)
     for group in _GROUPS:
         yield from ((f"{group}.{name}", value) for name, value in (record.get(group) or {}).items())
+    if "commit" in record:
+        yield "commit", _HASH.sub(r"\1", str(record["commit"]))
     if package := (record.get("xrootd") or {}).get("package"):
         yield "xrootd.package", package  # the software has its version, and no build of it
     cluster = record.get("kubernetes") or {}
