@@ -90,7 +90,7 @@ def _trend(told: History, across: Floats, marks: Sequence[float]) -> dict[str, A
                 "y": round(float(100 - _scaled(np.array([tick]), low, high, _MARGIN)[0]), 2),
                 "text": f"{tick:.3g}",
             }
-            for tick in MaxNLocator(4).tick_values(low, high).tolist()
+            for tick in map(float, MaxNLocator(4).tick_values(low, high))
             if low <= tick <= high
         ],
     }
