@@ -116,7 +116,7 @@ def test_what_is_no_dataset_of_ours_is_refused_in_plain_words(tmp_path: Path) ->
     xr.Dataset({"throughput": ("x", [1.0])}).to_netcdf(other)
     text.write_text("a,b\n")
     with pytest.raises(
-        ConfigurationError, match=r"given a file without throughput_low, .* the group samples"
+        ConfigurationError, match=r"given a dataset without throughput_low, .* the group samples"
     ):
         bring(other, output)
     with pytest.raises(

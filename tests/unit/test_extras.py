@@ -23,9 +23,11 @@ from tpcsweep.studies.terena2005 import simulation
 from tests.support.workflow import ROOT
 
 MODULES = {
+    "crate": ("rocrate",),
     "kubernetes": ("kubernetes",),
     "models": ("sklearn",),
     "parquet": ("pyarrow",),
+    "zarr": ("zarr",),
     "slurm": ("snakemake_executor_plugin_slurm",),
 }
 

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+
+
+# Its log is beside it: what is in the folder is the crate's.
+rule crate:
+    """Pack dataset, page, figures, configuration and software as an RO-Crate, for archives such as Zenodo."""
+    input:
+        extra=needs("crate"),
+        dataset=DATASET,
+        page=INDEX,
+        shown=rules.report.input.shown,
+    output:
+        folder=directory(f"{RESULTS}/crate"),
+        archive=f"{RESULTS}/{Path(RESULTS).name}.crate.zip",
+    log:
+        f"{RESULTS}/logs/crate.log",
+    script:
+        "../scripts/crate.py"
