@@ -138,7 +138,9 @@ def test_the_citation_is_as_its_format_wants_it() -> None:
     told = {"title", "message", "abstract", "type", "authors", "license", "version", "keywords"}
     assert told <= set(citation)
     assert citation["keywords"] == PROJECT["keywords"]
-    assert [author["name"] for author in citation["authors"]] == [author["name"] for author in PROJECT["authors"]]
+    assert [author["name"] for author in citation["authors"]] == [
+        author["name"] for author in PROJECT["authors"]
+    ]
 
 
 def test_the_readme_is_short_and_leads_to_all_parts_of_the_documentation() -> None:

@@ -3,7 +3,7 @@
 
 # Its log is beside it: what is in the folder is the crate's.
 rule crate:
-    """Pack dataset, page, figures, configuration and software as an RO-Crate, for archives such as Zenodo."""
+    """Pack dataset, page, figures, configuration and software for archives, as an RO-Crate."""
     input:
         extra=needs("crate"),
         dataset=DATASET,
