@@ -126,7 +126,8 @@ def test_authors_and_licence_are_those_of_who_measured(packed: Packed) -> None:
     about = xr.open_dataset(packed.folder / "dataset.nc").attrs
     assert about["creator_name"] == "Ada de Example, The example group"
     assert about["creator_type"] == "person, institution"
-    assert about["creator_institution"] == "Example Lab, "
+    assert about["creator_url"] == "https://orcid.org/0000-0002-1825-0097, https://example.org"
+    assert about["institution"] == "Example Lab"
     assert about["license"] == "CC-BY-4.0"
     assert "creator_email" not in about
 

@@ -106,7 +106,9 @@ def results(configuration: Configuration) -> Iterator[tuple[Path, Result]]:
     made = (folder / "dataset.nc").stat().st_mtime
     for kind in _RESULTS:
         for file in sorted(folder.glob(kind.pattern)):
-            if is_file(file) and (file.stat().st_mtime >= made or kind.pattern == "not_measured.json"):
+            # Files that a job has made together are renewed one after the other.
+            current = file.stat().st_mtime + 1 >= made
+            if is_file(file) and (current or kind.pattern == "not_measured.json"):
                 yield file.relative_to(folder), kind
 
 

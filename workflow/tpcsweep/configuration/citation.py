@@ -74,10 +74,12 @@ class Citation(_Part):
             "creator_type": ["person" if author.person else "institution" for author in self.authors],
             "creator_email": [author.email for author in self.authors],
             "creator_url": [author.orcid or author.website for author in self.authors],
-            "creator_institution": [author.affiliation for author in self.authors],
         }
-        told = {name: ", ".join(value or "" for value in values) for name, values in columns.items()}
         # Each has a place for every author, or is left out.
+        told = {name: ", ".join(value or "" for value in values) for name, values in columns.items()}
+        told["institution"] = ", ".join(
+            dict.fromkeys(filter(None, (each.affiliation for each in self.authors)))
+        )
         return {name: text for name, text in told.items() if text.strip(", ")} | {"license": self.license}
 
 
