@@ -13,7 +13,8 @@ import pytest
 import xarray as xr
 import yaml
 from IPython.core.interactiveshell import InteractiveShell
-from tpcsweep import archiving, exporting
+from tpcsweep import exporting
+from tpcsweep.archiving import crate
 from tpcsweep.configuration import checks
 from tpcsweep.configuration.loading import load
 from tpcsweep.extras import EXTRAS, MissingExtraError, missing, require
@@ -176,7 +177,7 @@ def test_what_imports_an_extra_asks_for_it(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(MissingExtraError, match="EXTRAS=zarr"):
         datasets.bring(tmp_path / "a.zarr", tmp_path / "a.nc")
     with pytest.raises(MissingExtraError, match="EXTRAS=crate"):
-        archiving.write(load({"sweep": "demo", "testbed": "netns"}, ROOT), tmp_path / "a", tmp_path / "a.zip")
+        crate.write(load({"sweep": "demo", "testbed": "netns"}, ROOT), tmp_path / "a", tmp_path / "a.zip")
     with pytest.raises(MissingExtraError, match="EXTRAS=ns3"):
         simulation.build(tmp_path / "program")
 

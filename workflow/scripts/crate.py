@@ -4,7 +4,7 @@
 import sys
 from pathlib import Path
 
-from tpcsweep import archiving
+from tpcsweep.archiving import crate
 from tpcsweep.configuration import citation
 from tpcsweep.configuration.loading import ConfigurationError, load
 from tpcsweep.extras import MissingExtraError
@@ -12,7 +12,7 @@ from tpcsweep.running.scripts import reported
 
 with reported(snakemake.log[0], ConfigurationError, MissingExtraError):
     settings = load(snakemake.config, Path())
-    archiving.write(settings, Path(snakemake.output.folder), Path(snakemake.output.archive))
+    crate.write(settings, Path(snakemake.output.folder), Path(snakemake.output.archive))
 print("written:", *snakemake.output, sep="\n  ")
 if settings.citation is None:
     print(
