@@ -9,9 +9,7 @@ rule crate:
         dataset=DATASET,
         page=INDEX,
         # The report of a sweep measures first what is not there; it is taken if it is there.
-        shown=(
-            rules.report.input.shown if SETTINGS.measures else str(SETTINGS.product)
-        ),
+        shown=(rules.report.input.shown if SETTINGS.measures else str(SETTINGS.product)),
     output:
         folder=directory(f"{RESULTS}/crate"),
         archive=f"{RESULTS}/{Path(RESULTS).name}.crate.zip",
