@@ -69,7 +69,7 @@ class Citation(_Part):
     @property
     def attributes(self) -> dict[str, str]:
         """What a dataset's attributes say of it, by the names of ACDD 1.3."""
-        columns = {
+        columns: dict[str, list[str | None]] = {
             "creator_name": [author.called for author in self.authors],
             "creator_type": ["person" if author.person else "institution" for author in self.authors],
             "creator_email": [author.email for author in self.authors],
@@ -77,9 +77,8 @@ class Citation(_Part):
         }
         # Each has a place for every author, or is left out.
         told = {name: ", ".join(value or "" for value in values) for name, values in columns.items()}
-        told["institution"] = ", ".join(
-            dict.fromkeys(filter(None, (each.affiliation for each in self.authors)))
-        )
+        institutions = dict.fromkeys(author.affiliation for author in self.authors if author.affiliation)
+        told["institution"] = ", ".join(institutions)
         return {name: text for name, text in told.items() if text.strip(", ")} | {"license": self.license}
 
 

@@ -147,7 +147,7 @@ def _add_transfers(dataset: netCDF4.Dataset, group: netCDF4.Group, axes: tuple[s
     _add(group, TRANSFERS, rows)
 
 
-def _make(group: netCDF4.Group, name: str, kind: Any, **how: Any) -> netCDF4.Variable:
+def _make(group: netCDF4.Group, name: str, kind: Any, **how: Any) -> netCDF4.Variable[Any]:
     """Add a column to a table of transfers."""
     made = group.createVariable(name, kind, ("transfer",), **how)
     made.setncatts(attributes_of(TRANSFERS[name]))
