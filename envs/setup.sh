@@ -90,6 +90,10 @@ install=(.venv/bin/uv pip install --quiet --python .venv/bin/python)
 # Several small installs would each resolve again; hashes make what is installed what was reviewed.
 "${install[@]}" --require-hashes "${requirements[@]}"
 "${install[@]}" --no-deps --no-build-isolation --editable .
+if grep -qw test <<<"$wanted"; then
+  .venv/bin/uv venv --quiet --clear --python .venv/bin/python .venv/validator
+  .venv/bin/uv pip install --quiet --python .venv/validator/bin/python --require-hashes -r envs/validator.txt
+fi
 .venv/bin/python envs/byte_code.py
 echo "$now" >>"$marker"
 echo "setup: done; activate with  . .venv/bin/activate"

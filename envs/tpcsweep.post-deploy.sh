@@ -5,5 +5,6 @@
 # those too that need an extra.
 set -euo pipefail
 python -m pip install --require-hashes -r envs/requirements.txt \
-  -r envs/requirements-kubernetes.txt -r envs/requirements-models.txt -r envs/requirements-parquet.txt
+  -r envs/requirements-kubernetes.txt -r envs/requirements-models.txt -r envs/requirements-parquet.txt \
+  -r envs/requirements-crate.txt -r envs/requirements-zarr.txt
 python -m pip install --no-deps --no-build-isolation --editable .

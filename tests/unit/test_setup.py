@@ -14,7 +14,8 @@ import pytest
 from tests.support.workflow import ROOT
 
 ENVS = ROOT / "envs"
-LISTS = sorted([*ENVS.glob("requirements*.txt"), ENVS / "installer.txt"])
+TOGETHER = sorted([*ENVS.glob("requirements*.txt"), ENVS / "installer.txt"])
+LISTS = [*TOGETHER, ENVS / "validator.txt"]
 
 PLAYED = """#!/bin/bash
 # Each of the programs by its name; what they are asked for is written down.
@@ -93,16 +94,20 @@ def test_extras_add_to_those_that_are_there(checkout: Checkout) -> None:
 
 def test_all_is_every_extra_and_test_the_tools_too(checkout: Checkout) -> None:
     checkout.set_up("all")
-    extras = [f"requirements-{name}" for name in ("kubernetes", "models", "parquet", "slurm")]
+    extras = [
+        f"requirements-{name}" for name in ("crate", "kubernetes", "models", "parquet", "slurm", "zarr")
+    ]
     assert checkout.installed() == ["requirements", *extras]
     checkout.set_up("test")
-    assert checkout.installed() == ["requirements", "requirements-docs", *extras, "requirements-test"]
+    *them, zarr = extras
+    lists = [them[0], "requirements-docs", *them[1:], "requirements-test", zarr]
+    assert checkout.installed() == ["requirements", *lists, "validator"]
 
 
 def test_an_unknown_extra_is_refused_with_the_known_ones(checkout: Checkout) -> None:
     done = checkout.set_up("model")
     assert done.returncode != 0
-    known = "docs, globus, kubernetes, models, ns3, parquet, simulation, slurm, test, xrootd"
+    known = "crate, docs, globus, kubernetes, models, ns3, parquet, simulation, slurm, test, xrootd, zarr"
     assert done.stderr == f"setup: given the extra model, allowed: all, {known}\n"
     assert checkout.log.read_text() == ""
 
@@ -192,7 +197,7 @@ def test_every_requirement_is_pinned_with_hashes(file: Path) -> None:
 
 
 def test_all_lists_can_be_installed_together() -> None:
-    base, *others = [pinned(file) for file in LISTS]
+    base, *others = [pinned(file) for file in TOGETHER]
     for name, versions in ((name, versions) for other in others for name, versions in other.items()):
         assert base.setdefault(name, versions) == versions, name
 
