@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build the container image of the Kubernetes testbed without an engine and without a registry.
+"""Build the container image without an engine and without a registry.
 
     python envs/image/build.py OUT.tar [--target site|workflow] [--name localhost/tpcsweep:site] [--xrootd 5.8.1] …
 
@@ -45,6 +45,11 @@ REQUIREMENTS = tuple(
     ROOT / f"envs/requirements{extra}.txt" for extra in ("", "-kubernetes", "-models", "-parquet")
 )
 """What every sweep needs, and every extra from PyPI: a Job runs any target."""
+DEBIAN_LISTS = (
+    HERE / "debian-workflow.txt",
+    *(ROOT / f"envs/debian{extra}.txt" for extra in ("", "-globus", "-ns3", "-simulation")),
+)
+"""The same from Debian, so that it also measures and simulates where it is; what `xrootd` compiles with is left out."""
 
 TARGETS = ("site", "workflow")
 SUITE = "bookworm"
@@ -55,6 +60,7 @@ WORK = "/media"
 """Where the private mount namespaces have their memory: empty on every Debian, and reachable for apt's user."""
 LAYER = "application/vnd.oci.image.layer.v1.tar"
 HOME = "opt/tpcsweep"
+STATE = f"{HOME}/.snakemake"
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 PROGRAMS = {
     "mmdebstrap": "mmdebstrap",
@@ -182,16 +188,18 @@ def build(out: Path, target: str, name: str, releases: Iterable[str] = ()) -> st
     if not out.parent.is_dir():
         raise ImageError(f"{out}: there is no folder {out.parent}; make it first")
     environment = dict(ENVIRONMENT)
-    site = packages("debian.txt")
+    site = packages(HERE / "debian.txt")
     layers = [_debian_layer(site)]
     if target == "workflow":
-        layers.append(_extra_layer(layers[0], site, packages("debian-workflow.txt")))
+        layers.append(_extra_layer(layers[0], site, packages(*DEBIAN_LISTS)))
         layers.append(_venv_layer(*layers))
     layers += [_release_layer(*release) for release in sorted(beside.items())]
     debian = layers[0]
     layers.append(_layer({}, "where devices are mounted", "dev"))
     if target == "workflow":
-        layers.append(_layer(repository_files(debian), "the repository"))
+        # Whoever runs it; what is not mounted there goes with the container.
+        files = repository_files(debian) | {STATE: File(b"", 0o1777)}
+        layers.append(_layer(files, "the repository", STATE))
         environment |= WORKFLOW_ENVIRONMENT | {"TPCSWEEP_COMMIT": _commit()}
     settings = {
         "User": f"{USER}:{USER}",
@@ -227,10 +235,10 @@ def named(releases: Iterable[str]) -> dict[str, Path | None]:
     return folders
 
 
-def packages(file: str) -> list[str]:
-    """The Debian packages that a file of this folder lists."""
-    lines = (HERE / file).read_text().splitlines()
-    return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+def packages(*lists: Path) -> list[str]:
+    """The Debian packages that are listed, each once."""
+    lines = [line.strip() for file in lists for line in file.read_text().splitlines()]
+    return sorted({line for line in lines if line and not line.startswith("#")})
 
 
 # The archive
@@ -648,7 +656,7 @@ def _say(text: str) -> None:
 
 def main() -> int:
     """Run the command."""
-    parser = argparse.ArgumentParser(description="Build the container image of the Kubernetes testbed.")
+    parser = argparse.ArgumentParser(description="Build the container image of pods and workflow.")
     parser.add_argument(
         "out", type=Path, help="the archive to write, for `ctr --namespace k8s.io images import`"
     )
