@@ -105,3 +105,5 @@ lock: setup ## pin the Python requirements again
 	    "$${held[@]}" envs/$$list.in --output-file envs/$$list.txt || exit; \
 	  held+=(--constraint envs/$$list.txt); \
 	done
+	lists=$$(cat envs/requirements{,-kubernetes,-models,-parquet}.txt | sha256sum | cut -d" " -f1); \
+	sed -i "s/^# sha256 .*/# sha256 $$lists/" envs/tpcsweep.post-deploy.sh

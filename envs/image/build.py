@@ -39,7 +39,15 @@ ROOT = HERE.parents[1]
 sys.path.insert(0, str(ROOT / "workflow"))
 from tpcsweep.files import replacing  # noqa: E402 — not installed for Debian's Python
 from tpcsweep.xrootd.obtaining import obtain  # noqa: E402
-from tpcsweep.xrootd.releases import IN_IMAGE, LOADER, RECORD, SYSTEM, Release, ReleaseError  # noqa: E402
+from tpcsweep.xrootd.releases import (  # noqa: E402
+    IN_IMAGE,
+    LOADER,
+    RECOMMENDED,
+    RECORD,
+    SYSTEM,
+    Release,
+    ReleaseError,
+)
 
 REQUIREMENTS = tuple(
     ROOT / f"envs/requirements{extra}.txt" for extra in ("", "-kubernetes", "-models", "-parquet")
@@ -61,6 +69,8 @@ WORK = "/media"
 LAYER = "application/vnd.oci.image.layer.v1.tar"
 HOME = "opt/tpcsweep"
 STATE = f"{HOME}/.snakemake"
+CACHE = Path("/var/cache/tpcsweep/xrootd")
+"""Where sweeps on one machine look for a release, as root; the workflow has the one that they run by default."""
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 PROGRAMS = {
     "mmdebstrap": "mmdebstrap",
@@ -193,6 +203,7 @@ def build(out: Path, target: str, name: str, releases: Iterable[str] = ()) -> st
     if target == "workflow":
         layers.append(_extra_layer(layers[0], site, packages(*DEBIAN_LISTS)))
         layers.append(_venv_layer(*layers))
+        layers.append(_release_layer(RECOMMENDED, None, in_cache=True))
     layers += [_release_layer(*release) for release in sorted(beside.items())]
     debian = layers[0]
     layers.append(_layer({}, "where devices are mounted", "dev"))
@@ -348,10 +359,10 @@ def repository_files(debian: Layer) -> dict[str, File]:
     }
 
 
-def release_files(release: Release) -> dict[str, File]:
-    """A release's programs and libraries, and its record, as pods look for them."""
+def release_files(release: Release, place: Path) -> dict[str, File]:
+    """A release's programs and libraries, and its record, in a folder of the image."""
     assert release.folder is not None
-    home = f"{IN_IMAGE}/{release.name}".lstrip("/")
+    home = str(place).lstrip("/")
     files = {f"{home}/{RECORD}": File(_json(release.record))}
     for folder in ("bin", "lib", "lib64", LOADER):
         for path in (release.folder / folder).rglob("*"):
@@ -528,13 +539,17 @@ def _venv_layer(debian: Layer, extra: Layer) -> Layer:
     return _kept("venv", inputs, make, "envs/requirements*.txt")
 
 
-def _release_layer(name: str, folder: Path | None) -> Layer:
-    """A release of XRootD beside Debian's, got or built first where the cache of releases has it not."""
+def _release_layer(name: str, folder: Path | None, in_cache: bool = False) -> Layer:
+    """A release of XRootD beside Debian's, got or built first where the cache of releases has it not.
+
+    Pods look for it by its name, sweeps on one machine by the name that it has in the cache.
+    """
     try:
         release = obtain(name, {name: folder} if folder else {}, _say)
     except ReleaseError as error:
         raise ImageError(str(error)) from error
-    content = tar(release_files(release))
+    assert release.folder is not None
+    content = tar(release_files(release, CACHE / release.folder.name if in_cache else IN_IMAGE / name))
     return _kept("xrootd", [digest_of(content)], lambda out: out.write(content), f"XRootD {name}")
 
 

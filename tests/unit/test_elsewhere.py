@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import sys
 import tomllib
@@ -38,6 +39,9 @@ def test_an_environment_of_conda_has_what_the_image_has() -> None:
     assert named(script) == asked
     mine = {f"envs/{file.name}" for file in ROOT.glob("envs/requirements*.txt")}
     assert mine - asked == {f"envs/requirements-{extra}.txt" for extra in EXTRAS}
+    # Snakemake makes an environment anew where its files change, and the lists are none of them.
+    lists = hashlib.sha256(b"".join(file.read_bytes() for file in image.REQUIREMENTS)).hexdigest()
+    assert f"# sha256 {lists}" in script.splitlines()
     environment = yaml.safe_load((ROOT / "envs/tpcsweep.yaml").read_text())
     (python,) = (line for line in environment["dependencies"] if line.startswith("python "))
     allowed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]

@@ -145,7 +145,7 @@ def own(tmp_path: Path) -> Path:
 
 def test_a_release_is_where_pods_look_for_it_with_how_it_came_to_be(own: Path) -> None:
     home = "opt/xrootd/patched"
-    files = image.release_files(Release("patched", own, {"folder": str(own)}))
+    files = image.release_files(Release("patched", own, {"folder": str(own)}), image.IN_IMAGE / "patched")
     assert sorted(files) == [
         *(f"{home}/bin/{program}" for program in ("cmsd", "xrdcp", "xrootd")),
         *(f"{home}/lib64/libXrdCl.so.3{end}" for end in ("", ".0.0")),
