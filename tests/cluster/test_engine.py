@@ -93,6 +93,9 @@ def test_the_image_analyses_simulates_and_measures(tmp_path: Path) -> None:
 
 
 def test_what_an_engine_builds_from_the_containerfile_analyses_and_simulates(tmp_path: Path) -> None:
-    said = typed(ANALYSIS, tmp_path, build.engine_image("workflow"), "localhost/engine:workflow")
+    # As somebody whom the image does not know, such as docker's users.
+    script = f"install --directory --owner=1234 results\n{ANALYSIS.replace('--user 0', '--user 1234:1234')}"
+    said = typed(script, tmp_path, build.engine_image("workflow"), "localhost/engine:workflow")
+    assert (tmp_path / "results/surface.nc").stat().st_uid == 1234
     assert (tmp_path / "results/surface.nc/index.html").exists(), said
     assert all_is_well(tmp_path, "smoke@simulation"), said
