@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 import resource
-import subprocess
+import tempfile
 from pathlib import Path
 
+import pytest
 import xarray as xr
 from tpcsweep.dataset.labels import STATUS
 
@@ -20,23 +20,14 @@ ANALYSIS, MEASURING = re.findall(
     r"^```sh\n(.*?)^```$", (ROOT / "docs/elsewhere.md").read_text(), re.MULTILINE | re.DOTALL
 )
 """What is to be typed, of which the second takes the first one's variables."""
-PRIVATE = [
-    "setpriv",
-    "--pdeathsig",
-    "KILL",
-    "unshare",
-    "--mount",
-    "--pid",
-    "--fork",
-    "--kill-child",
-    "--mount-proc",
-]
 LOAD = """
-mount -t tmpfs -o mode=755 tmpfs "$TMPDIR"
+exec 2>&1
+set -x
 echo "$ENGINE" >"$CONTAINERS_CONF"
 echo "$STORAGE" >"$CONTAINERS_STORAGE_CONF"
 podman load --quiet --input "$ARCHIVE"
 podman tag "$NAME" "$WANTED"
+cd "$FOLDER"
 """
 
 
@@ -56,21 +47,16 @@ def typed(script: str, folder: Path, archive: Path, name: str) -> str:
         "STORAGE": f"[storage]\ndriver = 'overlay'\ngraphroot = '{work}/images'\nrunroot = '{work}/run'\n",
         "CONTAINERS_CONF": f"{work}/containers.conf",
         "CONTAINERS_STORAGE_CONF": f"{work}/storage.conf",
-        "TMPDIR": work,
     }
-    what = {"ARCHIVE": str(archive), "NAME": name, "WANTED": build.WORKFLOW}
-    done = subprocess.run(
-        [*PRIVATE, "bash", "-euxc", LOAD + script],
-        cwd=folder,
-        env={**os.environ, **own, **what},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-    return done.stdout
+    what = {"ARCHIVE": str(archive), "NAME": name, "WANTED": build.WORKFLOW, "FOLDER": str(folder)}
+    with tempfile.TemporaryFile() as out:
+        try:
+            image._in_private(LOAD + script, own | what, out, "podman")
+        except image.ImageError as error:
+            out.seek(0)
+            pytest.fail(f"{error}\n{out.read().decode()}")
+        out.seek(0)
+        return out.read().decode()
 
 
 def all_is_well(folder: Path, name: str) -> bool:
