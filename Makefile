@@ -107,3 +107,5 @@ lock: setup ## pin the Python requirements again
 	done; \
 	$(BIN)/uv pip compile --quiet --upgrade --generate-hashes --universal --python-version 3.11 --no-header \
 	  envs/validator.in --output-file envs/validator.txt
+	lists=$$(cat envs/requirements{,-kubernetes,-models,-parquet}.txt | sha256sum | cut -d" " -f1); \
+	sed -i "s/^# sha256 .*/# sha256 $$lists/" envs/tpcsweep.post-deploy.sh
