@@ -97,11 +97,15 @@ lint: setup-test ## formatters, linters, types, which package may import which
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
 
-# Each is held to the versions of those before it, so that all may be installed together.
+# Each is held to the versions of those before it, so that all may be installed together; the validator is by itself.
 lock: setup ## pin the Python requirements again
 	held=(); \
-	for list in installer requirements requirements-{history,kubernetes,models,parquet,slurm,test,docs}; do \
+	for list in installer requirements requirements-{history,kubernetes,models,parquet,crate,zarr,slurm,test,docs}; do \
 	  $(BIN)/uv pip compile --quiet --upgrade --generate-hashes --universal --python-version 3.11 --no-header \
 	    "$${held[@]}" envs/$$list.in --output-file envs/$$list.txt || exit; \
 	  held+=(--constraint envs/$$list.txt); \
-	done
+	done; \
+	$(BIN)/uv pip compile --quiet --upgrade --generate-hashes --universal --python-version 3.11 --no-header \
+	  envs/validator.in --output-file envs/validator.txt
+	lists=$$(cat envs/requirements{,-crate,-history,-kubernetes,-models,-parquet,-zarr}.txt | sha256sum | cut -d" " -f1); \
+	sed -i "s/^# sha256 .*/# sha256 $$lists/" envs/tpcsweep.post-deploy.sh

@@ -40,7 +40,7 @@ COLUMNS = (
     "largest",
     "mean ratio (95 %)",
 )
-FIGURES = ("throughput", "throughput_low", "throughput_high")
+FIGURES = ("throughput", "throughput_low", "throughput_high", "throughput_freedom")
 
 
 def main() -> None:
@@ -108,7 +108,9 @@ def first(folder: Path) -> xr.Dataset:
         if others and others[0]["started"] < cell["provenance"]["started"]:
             at = place(summary, cell["spec"])
             for name in FIGURES:
-                summary[name].loc[at] = np.nan if others[0][name] is None else others[0][name]
+                if name in summary:  # datasets of before have no degrees of freedom
+                    value = others[0].get(name)
+                    summary[name].loc[at] = np.nan if value is None else value
             summary["status"].loc[at] = STATUS.index(others[0]["status"])
     return summary
 

@@ -32,6 +32,8 @@ autodoc_default_options = {"show-inheritance": False}
 html_theme = "furo"
 html_title = f"tpcsweep {release}"
 html_extra_path = ["site"]
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 html_show_sphinx = False
 html_copy_source = False
 html_show_copyright = False
@@ -49,6 +51,16 @@ def _sorted(_app: object, name: str, source: list[str]) -> None:
         source[0] += f"\n```{{toctree}}\n:caption: {heading}\n:hidden:\n\n{entries}\n```\n"
 
 
+def _untyped(_app: object, what: str, _name: str, _of: object, _options: object, lines: list[str]) -> None:
+    """Keep napoleon from taking what is before a colon in an attribute's first line for its type.
+
+    It looks at the first line that is not empty, which is a comment then.
+    """
+    if what in ("attribute", "data", "property"):
+        lines[:0] = ["..", ""]
+
+
 def setup(app: Any) -> None:
     """What Sphinx calls."""
     app.connect("source-read", _sorted)
+    app.connect("autodoc-process-docstring", _untyped, priority=400)

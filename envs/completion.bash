@@ -5,9 +5,9 @@
 #   . envs/completion.bash
 # Nothing is started for it: names are those of files, and of the lists below, which `make docs` writes.
 
-_tpcsweep_targets="all cells adaptive dataset report compare export claims page history models calibrate recommendations plan help grid status reap import open_questions open_questions_measured terena2005 terena2005_measured published chep2023_fig3 chep2023_fig4 chep2024_fig2 chep2024_fig3 chep2024_fig4 chep2024_fig5 chep2024_fig6 chep2024_fig7 chep2024_fig8 chep2024_across chep2024_buffers nrp2021 usatlas2007 cambridge"
+_tpcsweep_targets="all cells adaptive dataset report compare export zarr claims page history crate models calibrate recommendations plan help grid status reap import open_questions open_questions_measured terena2005 terena2005_measured published chep2023_fig3 chep2023_fig4 chep2024_fig2 chep2024_fig3 chep2024_fig4 chep2024_fig5 chep2024_fig6 chep2024_fig7 chep2024_fig8 chep2024_across chep2024_buffers nrp2021 usatlas2007 cambridge"
 _tpcsweep_keys="xrootd origins cores rtt bandwidth loss queue_limit mtu tcp_buffer congestion_control layer authorization tool copy_mode encryption endpoint tcp_streams file_size source_content streams target probability sweep testbed results source file base new fail_below fail_on scale only again measure notify error"
-_tpcsweep_flags="not_steady wide_interval autocorrelated transfers_failed files_missing counters_disagree monitoring_disagrees machine_saturated deployment_broken path_slow disturbed implausible"
+_tpcsweep_flags="not_steady wide_interval autocorrelated transfers_failed files_missing counters_disagree monitoring_disagrees machine_saturated deployment_broken path_slow disturbed implausible too_short within_files"
 
 # The stems of files: _tpcsweep_stems FOLDER SUFFIX.
 _tpcsweep_stems() {

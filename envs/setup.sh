@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 
-# Set up what a sweep needs: the Debian packages that are missing, and the pinned Python packages in .venv.
+# Set up what a sweep needs: the system's packages that are missing, and the pinned Python packages in .venv.
 #   envs/setup.sh [EXTRA…]
-# An extra is what envs/debian-EXTRA.txt and envs/requirements-EXTRA.txt list, for the targets that need more. "all" is
+# An extra is what envs/SYSTEM-EXTRA.txt and envs/requirements-EXTRA.txt list, for the targets that need more. "all" is
 # all of them but "docs", of the documentation site, and "test", which is all and what tests, linters and benchmarks need.
-# Those that are there stay.
+# Those that are there stay. The system is debian or alma9, which has not every extra.
 set -euo pipefail
 cd -P "$(dirname "$0")/.."
 
@@ -19,18 +19,63 @@ interpreter() {
   "$1" -c 'import os, sys; print(os.path.realpath(sys.executable), "%d.%d" % sys.version_info[:2])' 2>/dev/null || true
 }
 
+# By what packages of the family are called and made: AlmaLinux 9, Rocky 9, CentOS Stream 9.
+case $(rpm --eval '%{?rhel}' 2>/dev/null || true) in
+9) system=alma9 ;;
+*) system=debian ;;
+esac
+
+there() {
+  case $system in
+  alma9) rpm --query --quiet --whatprovides "$1" ;;
+  debian) [ "$(dpkg-query --show --showformat='${db:Status-Status}' "$1" 2>/dev/null)" = installed ] ;;
+  esac
+}
+
+install_packages() {
+  case $system in
+  alma9)
+    dnf install --assumeyes --quiet epel-release || fail "dnf install epel-release failed; see its message above"
+    # Some of what EPEL's packages need is in the repository CRB, which is off unless asked for.
+    dnf install --assumeyes --quiet --setopt=install_weak_deps=False --enablerepo=crb "$@" ||
+      fail "dnf install failed; see its message above"
+    ;;
+  debian)
+    export DEBIAN_FRONTEND=noninteractive
+    # Packages of servers start them when installed; here every server is started by a deployment, in its own namespace.
+    if [ ! -e /usr/sbin/policy-rc.d ]; then
+      printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
+      chmod 755 /usr/sbin/policy-rc.d
+      trap 'rm -f /usr/sbin/policy-rc.d' EXIT
+    fi
+    apt-get update -qq || fail "apt-get update failed; see its message above"
+    apt-get install -y -qq --no-install-recommends "$@" >/dev/null || fail "apt-get install failed; see its message above"
+    ;;
+  esac
+}
+
+recent() {
+  "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+}
+
 # What .venv is: of which checkout and which interpreter, with which extras, and, once it is whole, of which lists.
 marker=.venv/.set-up
 checkout='' base='' extras='' lists=''
 [ ! -e "$marker" ] || { read -r checkout && read -r base && read -r extras && read -r lists; } <"$marker" || true
 
-known=$(basename --multiple --suffix=.txt envs/*-*.txt | cut -d- -f2 | sort -u)
+known=$(
+  for extra in $(basename --multiple --suffix=.txt envs/*-*.txt | cut -d- -f2 | sort -u); do
+    [ -e "envs/debian-$extra.txt" ] && [ ! -e "envs/$system-$extra.txt" ] || echo "$extra"
+  done
+)
 wanted=$(
   for extra in $extras "$@"; do
     case $extra in
     all) grep -vxE 'docs|test' <<<"$known" ;;
-    test) echo "$known" ;;
-    *) grep -x -- "$extra" <<<"$known" || fail "given the extra $extra, allowed: all, ${known//$'\n'/, }" ;;
+    *)
+      grep -x -- "$extra" <<<"$known" || fail "given the extra $extra, allowed on $system: all, ${known//$'\n'/, }"
+      [ "$extra" != test ] || echo "$known"
+      ;;
     esac
   done | sort -u | xargs
 )
@@ -42,34 +87,29 @@ if [ "$checkout" = "$PWD" ] && [ "$base" = "$(interpreter "$python")" ] && [ "$e
   exit
 fi
 
-debian=(envs/debian.txt) requirements=(-r envs/requirements.txt)
+packages=("envs/$system.txt") requirements=(-r envs/requirements.txt)
 for extra in $wanted; do
-  [ ! -e "envs/debian-$extra.txt" ] || debian+=("envs/debian-$extra.txt")
+  [ ! -e "envs/$system-$extra.txt" ] || packages+=("envs/$system-$extra.txt")
   [ ! -e "envs/requirements-$extra.txt" ] || requirements+=(-r "envs/requirements-$extra.txt")
 done
 
 missing=()
 while read -r package; do
-  state=$(dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null || true)
-  [ "$state" = installed ] || missing+=("$package")
-done < <(grep -hv '^#' "${debian[@]}")
+  there "$package" || missing+=("$package")
+done < <(grep -hv '^#' "${packages[@]}")
 
 if [ ${#missing[@]} -gt 0 ]; then
-  command -v apt-get >/dev/null || fail "these Debian packages are missing, and there is no apt-get to install them: ${missing[*]}"
-  [ "$(id -u)" = 0 ] || fail "these Debian packages are missing: ${missing[*]}. Run this as root, or: apt-get install ${missing[*]}"
+  manager=apt-get
+  [ $system = debian ] || manager=dnf
+  command -v $manager >/dev/null || fail "these packages of $system are missing, and there is no $manager to install them: ${missing[*]}"
+  [ "$(id -u)" = 0 ] || fail "these packages of $system are missing: ${missing[*]}. Run this as root, or: $manager install ${missing[*]}"
   echo "setup: installing ${missing[*]}"
-  export DEBIAN_FRONTEND=noninteractive
-  # Packages of servers start them when installed; here every server is started by a deployment, in its own namespace.
-  if [ ! -e /usr/sbin/policy-rc.d ]; then
-    printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
-    chmod 755 /usr/sbin/policy-rc.d
-    trap 'rm -f /usr/sbin/policy-rc.d' EXIT
-  fi
-  apt-get update -qq || fail "apt-get update failed; see its message above"
-  apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null || fail "apt-get install failed; see its message above"
+  install_packages "${missing[@]}"
 fi
 
-"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "$python is $("$python" --version 2>&1); Python 3.11 or later is needed (PYTHON=… chooses another)"
+# The system's own is 3.9 on EL 9, which has others beside it.
+[ -n "${PYTHON:-}" ] || recent "$python" || ! recent python3.11 || python=python3.11
+recent "$python" || fail "$python is $("$python" --version 2>&1); Python 3.11 or later is needed (PYTHON=… chooses another)"
 found=$(interpreter "$python")
 if [ "$checkout, $base" != "$PWD, $found" ]; then
   # Its programs name the folder that they were made in, and so does what is installed from the checkout.
@@ -90,6 +130,10 @@ install=(.venv/bin/uv pip install --quiet --python .venv/bin/python)
 # Several small installs would each resolve again; hashes make what is installed what was reviewed.
 "${install[@]}" --require-hashes "${requirements[@]}"
 "${install[@]}" --no-deps --no-build-isolation --editable .
+if grep -qw test <<<"$wanted"; then
+  .venv/bin/uv venv --quiet --clear --python .venv/bin/python .venv/validator
+  .venv/bin/uv pip install --quiet --python .venv/validator/bin/python --require-hashes -r envs/validator.txt
+fi
 .venv/bin/python envs/byte_code.py
 echo "$now" >>"$marker"
 echo "setup: done; activate with  . .venv/bin/activate"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build the container image of the Kubernetes testbed without an engine and without a registry.
+"""Build the container image without an engine and without a registry.
 
     python envs/image/build.py OUT.tar [--target site|workflow] [--name localhost/tpcsweep:site] [--xrootd 5.8.1] …
 
@@ -39,12 +39,26 @@ ROOT = HERE.parents[1]
 sys.path.insert(0, str(ROOT / "workflow"))
 from tpcsweep.files import replacing  # noqa: E402 — not installed for Debian's Python
 from tpcsweep.xrootd.obtaining import obtain  # noqa: E402
-from tpcsweep.xrootd.releases import IN_IMAGE, LOADER, RECORD, SYSTEM, Release, ReleaseError  # noqa: E402
+from tpcsweep.xrootd.releases import (  # noqa: E402
+    IN_IMAGE,
+    LOADER,
+    RECOMMENDED,
+    RECORD,
+    SYSTEM,
+    Release,
+    ReleaseError,
+)
 
 REQUIREMENTS = tuple(
-    ROOT / f"envs/requirements{extra}.txt" for extra in ("", "-history", "-kubernetes", "-models", "-parquet")
+    ROOT / f"envs/requirements{extra}.txt"
+    for extra in ("", "-crate", "-history", "-kubernetes", "-models", "-parquet", "-zarr")
 )
 """What every sweep needs, and every extra from PyPI: a Job runs any target."""
+DEBIAN_LISTS = (
+    HERE / "debian-workflow.txt",
+    *(ROOT / f"envs/debian{extra}.txt" for extra in ("", "-globus", "-ns3", "-simulation")),
+)
+"""The same from Debian, so that it also measures and simulates where it is; what `xrootd` compiles with is left out."""
 
 TARGETS = ("site", "workflow")
 SUITE = "bookworm"
@@ -55,6 +69,9 @@ WORK = "/media"
 """Where the private mount namespaces have their memory: empty on every Debian, and reachable for apt's user."""
 LAYER = "application/vnd.oci.image.layer.v1.tar"
 HOME = "opt/tpcsweep"
+STATE = f"{HOME}/.snakemake"
+CACHE = Path("/var/cache/tpcsweep/xrootd")
+"""Where sweeps on one machine look for a release, as root; the workflow has the one that they run by default."""
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 PROGRAMS = {
     "mmdebstrap": "mmdebstrap",
@@ -182,16 +199,19 @@ def build(out: Path, target: str, name: str, releases: Iterable[str] = ()) -> st
     if not out.parent.is_dir():
         raise ImageError(f"{out}: there is no folder {out.parent}; make it first")
     environment = dict(ENVIRONMENT)
-    site = packages("debian.txt")
+    site = packages(HERE / "debian.txt")
     layers = [_debian_layer(site)]
     if target == "workflow":
-        layers.append(_extra_layer(layers[0], site, packages("debian-workflow.txt")))
+        layers.append(_extra_layer(layers[0], site, packages(*DEBIAN_LISTS)))
         layers.append(_venv_layer(*layers))
+        layers.append(_release_layer(RECOMMENDED, None, in_cache=True))
     layers += [_release_layer(*release) for release in sorted(beside.items())]
     debian = layers[0]
     layers.append(_layer({}, "where devices are mounted", "dev"))
     if target == "workflow":
-        layers.append(_layer(repository_files(debian), "the repository"))
+        # Whoever runs it; what is not mounted there goes with the container.
+        files = repository_files(debian) | {STATE: File(b"", 0o1777)}
+        layers.append(_layer(files, "the repository", STATE))
         environment |= WORKFLOW_ENVIRONMENT | {"TPCSWEEP_COMMIT": _commit()}
     settings = {
         "User": f"{USER}:{USER}",
@@ -227,10 +247,10 @@ def named(releases: Iterable[str]) -> dict[str, Path | None]:
     return folders
 
 
-def packages(file: str) -> list[str]:
-    """The Debian packages that a file of this folder lists."""
-    lines = (HERE / file).read_text().splitlines()
-    return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+def packages(*lists: Path) -> list[str]:
+    """The Debian packages that are listed, each once."""
+    lines = [line.strip() for file in lists for line in file.read_text().splitlines()]
+    return sorted({line for line in lines if line and not line.startswith("#")})
 
 
 # The archive
@@ -340,10 +360,10 @@ def repository_files(debian: Layer) -> dict[str, File]:
     }
 
 
-def release_files(release: Release) -> dict[str, File]:
-    """A release's programs and libraries, and its record, as pods look for them."""
+def release_files(release: Release, place: Path) -> dict[str, File]:
+    """A release's programs and libraries, and its record, in a folder of the image."""
     assert release.folder is not None
-    home = f"{IN_IMAGE}/{release.name}".lstrip("/")
+    home = str(place).lstrip("/")
     files = {f"{home}/{RECORD}": File(_json(release.record))}
     for folder in ("bin", "lib", "lib64", LOADER):
         for path in (release.folder / folder).rglob("*"):
@@ -520,13 +540,17 @@ def _venv_layer(debian: Layer, extra: Layer) -> Layer:
     return _kept("venv", inputs, make, "envs/requirements*.txt")
 
 
-def _release_layer(name: str, folder: Path | None) -> Layer:
-    """A release of XRootD beside Debian's, got or built first where the cache of releases has it not."""
+def _release_layer(name: str, folder: Path | None, in_cache: bool = False) -> Layer:
+    """A release of XRootD beside Debian's, got or built first where the cache of releases has it not.
+
+    Pods look for it by its name, sweeps on one machine by the name that it has in the cache.
+    """
     try:
         release = obtain(name, {name: folder} if folder else {}, _say)
     except ReleaseError as error:
         raise ImageError(str(error)) from error
-    content = tar(release_files(release))
+    assert release.folder is not None
+    content = tar(release_files(release, CACHE / release.folder.name if in_cache else IN_IMAGE / name))
     return _kept("xrootd", [digest_of(content)], lambda out: out.write(content), f"XRootD {name}")
 
 
@@ -648,7 +672,7 @@ def _say(text: str) -> None:
 
 def main() -> int:
     """Run the command."""
-    parser = argparse.ArgumentParser(description="Build the container image of the Kubernetes testbed.")
+    parser = argparse.ArgumentParser(description="Build the container image of pods and workflow.")
     parser.add_argument(
         "out", type=Path, help="the archive to write, for `ctr --namespace k8s.io images import`"
     )

@@ -75,7 +75,7 @@ def run(request: pytest.FixtureRequest) -> Iterator[Callable[..., str]]:
     if request.param == "build.py":
         yield request.getfixturevalue("enter")
     else:
-        with entered(build.engine_image()) as inside:
+        with entered(build.engine_image("site")) as inside:
             yield inside
 
 

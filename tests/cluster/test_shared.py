@@ -33,7 +33,10 @@ def images(cluster: local.Cluster, tmp_path_factory: pytest.TempPathFactory) -> 
     python = {f"usr/bin/.wh.{name}": image.File(b"") for name in ("python3", "python3.11")}
     for name, files in ((OTHERS, users | programs), (BARE, python)):
         archive = tmp_path_factory.mktemp("image") / "image.tar"
-        layers = [image._debian_layer(image.packages("debian.txt")), image._layer(files, "of others")]
+        layers = [
+            image._debian_layer(image.packages(image.HERE / "debian.txt")),
+            image._layer(files, "of others"),
+        ]
         image.pack(archive, name, layers, {"Cmd": ["sh"]})
         cluster.load(archive)
     return OTHERS, BARE

@@ -8,11 +8,13 @@ from typing import Any
 EVERYWHERE = {
     "cell": "spec format status message flags limit evidence summary samples transfers provenance checksum",
     "spec": "format sweep parameters repetition measurement testbed",
-    "summary": """throughput throughput_low throughput_high throughput_average throughput_max duration warmup rtt_idle
+    "summary": """throughput throughput_low throughput_high throughput_freedom throughput_average throughput_max
+        duration warmup
+        length_correlations length_rtts rtt_idle
         wire_throughput source_cpu destination_cpu client_cpu path_cpu machine_cpu machine_steal
         machine_pressure machine_work machine_slowed rtt_loaded machine_others source_cpu_busiest source_throttled
         destination_cpu_busiest destination_throttled retransmits path_drops
-        fairness transfers transfers_failed xrootd_transfers xrootd_share path_used source_quota_used
+        fairness length_files transfers transfers_failed xrootd_transfers xrootd_share path_used source_quota_used
         destination_quota_used client_throttled source_thread destination_thread client_thread disk_wait
         connections_busy window_limited network_limited window_used ramp loss_seen queue_drops machine_used
         loss_used bandwidth_found attempts""",

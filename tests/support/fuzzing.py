@@ -20,7 +20,7 @@ import numpy as np
 import yaml
 from hypothesis import strategies as st
 from kubernetes.client import ApiClient
-from tpcsweep.configuration import bounds, checks, units
+from tpcsweep.configuration import bounds, checks, citation, units
 from tpcsweep.configuration.imports import Axis, Column, Import
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair, Paths
 from tpcsweep.configuration.loading import Configuration, Run, load, wanted
@@ -118,6 +118,10 @@ TEXTS = {
     ],
     "config": _dumped(CONFIGS),
     "question": _dumped(QUESTIONS),
+    "citation": [
+        (ROOT / "CITATION.cff").read_text(),
+        (ROOT / "docs/archiving.md").read_text().split("```yaml\n")[1].split("```")[0],
+    ],
 }
 """The texts that cases begin with, by kind; those of a comparison's sides are no YAML."""
 BESIDE = {
@@ -352,7 +356,7 @@ def _side(draw: st.DrawFn) -> str:
 
 
 def cases(kind: str) -> st.SearchStrategy[Case]:
-    """Files of a kind: sweep, testbed, import, config, question (of the notebook) or side (of a comparison)."""
+    """Files of a kind: sweep, testbed, import, config, citation, question (of the notebook), side (of a comparison)."""
     text = _side() if kind == "side" else _changed(kind) | _changed(kind) | _scrambled(kind)
     return st.builds(Case, st.just(kind), text, st.sampled_from(BESIDE.get(kind, ("",))))
 
@@ -406,6 +410,10 @@ def _import(_case: Case, file: Path) -> None:
     outside.bring(source.settings, source.file, source.name)
 
 
+def _citation(_case: Case, file: Path) -> None:
+    assert citation.read(file, str(file)).attributes["license"]
+
+
 def _config(case: Case, _file: Path) -> None:
     try:
         content = yaml.safe_load(case.text)  # as Snakemake does
@@ -442,6 +450,7 @@ _TRIED: Mapping[str, Callable[[Case, Path], None]] = {
     "import": _import,
     "config": _config,
     "question": _question,
+    "citation": _citation,
     "side": _of_side,
 }
 KINDS = tuple(_TRIED)

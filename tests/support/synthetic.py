@@ -64,6 +64,7 @@ def cell(spec: Mapping[str, Any], status: str = "ok", flags: Sequence[str] = ())
             "throughput": result.mean,
             "throughput_low": result.low,
             "throughput_high": result.high,
+            "throughput_freedom": result.freedom,
             "throughput_max": float(goodput.max()),
             "duration": 12.0,
             "warmup": result.warmup,

@@ -53,7 +53,7 @@ def test_the_shipped_configuration_takes_minutes() -> None:
     config = yaml.safe_load((ROOT / "config/config.yaml").read_text())
     assert overview.summary(load(config, ROOT)) == (
         "demo on netns: 24 cells in 8 deployments (2 origins × 2 cores × 2 rtt × 3 streams, 1 repetition), "
-        "about 3.6 min to 5.7 min"
+        "about 4.4 min to 6.6 min"
     )
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import orjson
@@ -15,9 +16,11 @@ import xarray as xr
 from tpcsweep import dataset, figures
 from tpcsweep.configuration.cell_file import text_of
 from tpcsweep.flags import FLAGS
+from tpcsweep.importing import datasets
 from tpcsweep.variables import LIMITS, ORIGIN_SAMPLES, SAMPLES, SUMMARY, TRANSFERS
 
 from tests.support import synthetic
+from tests.support.workflow import ROOT
 
 AXES = synthetic.FOUR_AXES
 HOLE = {"origins": 2, "cores": 2.0, "rtt": 100.0, "streams": 8}
@@ -177,7 +180,12 @@ def test_transfers_are_a_table(sweep: tuple[Path, dict[Path, dict[str, Any]]]) -
 
 def test_attributes_say_where_when_and_with_what(summary: xr.Dataset) -> None:
     about = summary.attrs
-    assert about["Conventions"].startswith("CF-1.")
+    assert about["Conventions"] == "CF-1.11, ACDD-1.3"
+    assert "over origins × cores × rtt × streams" in about["summary"]
+    assert "HTTP-TPC" in about["keywords"].split(", ")
+    assert about["time_coverage_start"] == about["measured_from"]
+    assert about["time_coverage_end"] == about["measured_until"]
+    assert "interval in s" in about["measurement_units"].split(", ")
     assert about["sweep"] == "demo"
     assert about["testbed_kind"] == "netns"
     assert about["measured_from"] == "2026-01-02T03:04:25Z"
@@ -190,6 +198,43 @@ def test_attributes_say_where_when_and_with_what(summary: xr.Dataset) -> None:
     index = int(summary.provenance[0, 0, 1, 0, 0])
     record = orjson.loads(str(summary.provenance_record.values[index]))
     assert record["path"] == {"rtt": 20.05}
+
+
+def test_a_file_says_what_it_is_called_and_when_it_was_made(tmp_path: Path) -> None:
+    axes = {"streams": [1, 2], "repetition": [1]}
+    folded = dataset.fold(synthetic.write_sweep(tmp_path, axes), axes)
+    about = []
+    for name in ("one.nc", "two.nc"):
+        dataset.write(folded, tmp_path / name)
+        about.append(xr.open_dataset(tmp_path / name).attrs)
+    assert about[0]["history"].startswith(f"{about[0]['date_created']} tpcsweep: folded")
+    # The same measurements are the same, however often they are folded; others are not.
+    assert about[0]["id"] == about[1]["id"]
+    assert UUID(about[0]["id"])
+    other = dataset.fold(
+        synthetic.write_sweep(tmp_path / "other", {"streams": [1], "repetition": [2]}),
+        {"streams": [1], "repetition": [2]},
+    )
+    dataset.write(other, tmp_path / "other.nc")
+    assert xr.open_dataset(tmp_path / "other.nc").attrs["id"] != about[0]["id"]
+
+
+@pytest.mark.parametrize("kind", ["netns", "simulation", "earlier"])
+def test_every_number_has_a_unit(kind: str, tmp_path: Path) -> None:
+    file = tmp_path / "dataset.nc"
+    if kind == "earlier":
+        datasets.bring(ROOT / "examples/surface.nc", file)
+    else:
+        dataset.write(dataset.fold(synthetic.write_sweep(tmp_path, AXES, kind=kind), AXES), file)
+    for group in dataset.GROUPS:
+        with xr.open_dataset(file, group=group, decode_times=False) as content:
+            numbers = {name for name, values in content.variables.items() if values.dtype.kind in "iuf"}
+            assert len(numbers) > 10
+            # Numbers that stand for words say which.
+            named = {name for name in numbers if "flag_meanings" in content[name].attrs}
+            lacking = {name for name in numbers - named if not content[name].attrs.get("units")}
+            # Those of before the provenance of cells had one stay as they were measured.
+            assert lacking <= ({"provenance"} if kind == "earlier" else set())
 
 
 def test_the_table_has_a_row_for_each_cell(summary: xr.Dataset, tmp_path: Path) -> None:

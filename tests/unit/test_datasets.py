@@ -10,7 +10,7 @@ import netCDF4
 import numpy as np
 import pytest
 import xarray as xr
-from tpcsweep import dataset, figures
+from tpcsweep import dataset, exporting, figures
 from tpcsweep.configuration.loading import Configuration, ConfigurationError, load
 from tpcsweep.dataset import tables
 from tpcsweep.importing.datasets import bring
@@ -111,12 +111,42 @@ def test_of_an_earlier_one_the_same_is_made(tmp_path: Path) -> None:
     assert figures.limits(summary).texts
 
 
+@pytest.mark.parametrize("earlier", [False, True])
+def test_a_store_comes_back_as_it_was(earlier: bool, current: Path, tmp_path: Path) -> None:
+    given = EARLIER if earlier else current
+    store = tmp_path / "theirs" / "dataset.zarr"
+    exporting.zarr(given, store)
+    assert str(loaded(store).folder) == "results/theirs.zarr"
+    bring(given, tmp_path / "of-file.nc")
+    bring(store, tmp_path / "of-store.nc")
+    for group in dataset.GROUPS:
+        of_file, of_store = (
+            xr.load_dataset(tmp_path / f"of-{kind}.nc", group=group) for kind in ("file", "store")
+        )
+        of_file.attrs.pop("history", None), of_store.attrs.pop("history", None)
+        xr.testing.assert_identical(of_store, of_file)
+    with pytest.raises(ConfigurationError, match=r"theirs has dataset\.zarr"):
+        loaded(store.with_name("other.zarr"))
+
+
+def test_a_folder_that_is_no_store_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.zarr").mkdir()
+    with pytest.raises(
+        ConfigurationError, match="given a folder that cannot be read as a Zarr store: No group"
+    ):
+        bring(tmp_path / "a.zarr", tmp_path / "output.nc")
+    xr.Dataset({"throughput": ("x", [1.0])}).to_zarr(tmp_path / "a.zarr", zarr_format=2)
+    with pytest.raises(ConfigurationError, match=r"a\.zarr: source: given a folder that cannot be read"):
+        bring(tmp_path / "a.zarr", tmp_path / "output.nc")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.zarr"]
+
+
 def test_what_is_no_dataset_of_ours_is_refused_in_plain_words(tmp_path: Path) -> None:
     other, text, output = tmp_path / "other.nc", tmp_path / "text.nc", tmp_path / "output.nc"
     xr.Dataset({"throughput": ("x", [1.0])}).to_netcdf(other)
     text.write_text("a,b\n")
     with pytest.raises(
-        ConfigurationError, match=r"given a file without throughput_low, .* the group samples"
+        ConfigurationError, match=r"given a dataset without throughput_low, .* the group samples"
     ):
         bring(other, output)
     with pytest.raises(

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Datasets as text for dashboards: lines of a monitoring server, and OpenMetrics as its own parser reads it."""
+"""Datasets as others read them: lines of a monitoring server, OpenMetrics by its own parser, and Zarr by xarray."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from tpcsweep import dataset
 from tpcsweep.configuration.parameters import Value
-from tpcsweep.exporting import UNITS, ExportError, exposition, lines, megabytes
+from tpcsweep.exporting import UNITS, ExportError, exposition, lines, megabytes, zarr
 from tpcsweep.flags import FLAGS
 from tpcsweep.variables import SUMMARY
 
@@ -194,3 +195,31 @@ def test_what_was_simulated_is_exported_with_the_word(tmp_path: Path) -> None:
     assert (
         "simulated" in families(exposition(made.summary))["tpcsweep_throughput_bits_per_second"].documentation
     )
+
+
+def test_a_store_has_all_groups_as_they_are(tmp_path: Path) -> None:
+    words: dict[str, Sequence[Value]] = {"tool": ["curl", "native"], "cores": [0.5, None], "repetition": [1]}
+    for name, axes in (("numbers", AXES), ("words", words)):
+        folder = tmp_path / name
+        files = synthetic.write_sweep(folder, axes, failed=[{"cores": 0.5, "repetition": 1}])
+        dataset.write(dataset.fold(files, axes), folder / "dataset.nc")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            zarr(folder / "dataset.nc", folder / "store.zarr")
+        for group in dataset.GROUPS:
+            was = xr.load_dataset(folder / "dataset.nc", group=group)
+            xr.testing.assert_identical(
+                xr.open_zarr(folder / "store.zarr", group=group, chunks=None).load(), was
+            )
+        assert sorted(path.name for path in folder.glob("*.*")) == [
+            "dataset.nc",
+            "dataset.nc.sha256",
+            "store.zarr",
+        ]
+
+
+def test_a_store_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "dataset.nc").write_text("none")
+    with pytest.raises(ValueError, match="did not find a match"):
+        zarr(tmp_path / "dataset.nc", tmp_path / "store.zarr")
+    assert [path.name for path in tmp_path.iterdir()] == ["dataset.nc"]

@@ -13,20 +13,24 @@ import pytest
 import xarray as xr
 import yaml
 from IPython.core.interactiveshell import InteractiveShell
+from tpcsweep import exporting
+from tpcsweep.archiving import crate
 from tpcsweep.configuration import checks
 from tpcsweep.configuration.loading import load
 from tpcsweep.extras import EXTRAS, MissingExtraError, missing, require
-from tpcsweep.importing import outside
+from tpcsweep.importing import datasets, outside
 from tpcsweep.models import fit_process, observe
 from tpcsweep.studies.terena2005 import simulation
 
 from tests.support.workflow import ROOT
 
 MODULES = {
+    "crate": ("rocrate",),
     "history": ("ruptures",),
     "kubernetes": ("kubernetes",),
     "models": ("sklearn",),
     "parquet": ("pyarrow",),
+    "zarr": ("zarr",),
     "slurm": ("snakemake_executor_plugin_slurm",),
 }
 
@@ -103,12 +107,17 @@ def test_a_sweep_is_made_without_any_extra(bare: dict[str, str]) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("target", ["models", "adaptive"])
-def test_a_target_is_refused_before_anything_runs(target: str, bare: dict[str, str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("target", "extra"),
+    [("models", "models"), ("adaptive", "models"), ("crate", "crate"), ("zarr", "zarr")],
+)
+def test_a_target_is_refused_before_anything_runs(
+    target: str, extra: str, bare: dict[str, str], tmp_path: Path
+) -> None:
     config = ["sweep=smoke", f"results={tmp_path}", "measure=true"]
     done = run(["-m", "snakemake", target, "--config", *config], bare)
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == f"models needs {EXTRAS['models'].has}: make setup EXTRAS=models"
+    assert done.stderr.splitlines()[-1] == f"{extra} needs {EXTRAS[extra].has}: make setup EXTRAS={extra}"
     assert "Traceback" not in done.stderr
     assert not list(tmp_path.rglob("*.log"))
 
@@ -158,12 +167,18 @@ def test_what_a_sweep_needs_follows_from_its_testbed_and_tools(tmp_path: Path) -
 def test_what_imports_an_extra_asks_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     observations = observe(xr.load_dataset(ROOT / "examples/surface.nc"))
     pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "a.parquet")
-    without(monkeypatch, "sklearn", "pyarrow")
+    without(monkeypatch, "sklearn", "pyarrow", "zarr", "rocrate")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingExtraError, match="EXTRAS=models"):
         fit_process(observations)
     with pytest.raises(MissingExtraError, match="EXTRAS=parquet"):
         outside.read(tmp_path / "a.parquet")
+    with pytest.raises(MissingExtraError, match="EXTRAS=zarr"):
+        exporting.zarr(ROOT / "examples/surface.nc", tmp_path / "a.zarr")
+    with pytest.raises(MissingExtraError, match="EXTRAS=zarr"):
+        datasets.bring(tmp_path / "a.zarr", tmp_path / "a.nc")
+    with pytest.raises(MissingExtraError, match="EXTRAS=crate"):
+        crate.write(load({"sweep": "demo", "testbed": "netns"}, ROOT), tmp_path / "a", tmp_path / "a.zip")
     with pytest.raises(MissingExtraError, match="EXTRAS=ns3"):
         simulation.build(tmp_path / "program")
 

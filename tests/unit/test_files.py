@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
-from tpcsweep.files import is_changed, note_checksum, replacing
+from tpcsweep.files import is_changed, making, note_checksum, replacing
 from tpcsweep.measure.files import DestinationFiles, hold
 from tpcsweep.xrootd.servers import without_secrets
 
@@ -78,6 +78,17 @@ def test_a_file_that_was_changed_since_its_checksum_was_noted_is_known(tmp_path:
         assert is_changed(path)
     path.unlink()
     assert not is_changed(path)
+
+
+def test_a_folder_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+    with making(tmp_path / "in" / "made") as part:
+        (part / "a").write_text("whole")
+        assert not (tmp_path / "in" / "made").exists()
+    assert (tmp_path / "in" / "made" / "a").read_text() == "whole"
+    with pytest.raises(RuntimeError), making(tmp_path / "in" / "broken") as part:
+        (part / "a").write_text("half")
+        raise RuntimeError
+    assert [path.name for path in (tmp_path / "in").iterdir()] == ["made"]
 
 
 def test_a_full_disk_is_told_whatever_a_library_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,8 @@ def test_a_file_is_refused_in_plain_words_or_can_be_planned(
 
 
 @pytest.mark.parametrize(
-    ("kind", "beside"), [("sweep", "simulation"), ("testbed", "nodes"), ("import", ""), ("question", "")]
+    ("kind", "beside"),
+    [("sweep", "simulation"), ("testbed", "nodes"), ("import", ""), ("question", ""), ("citation", "")],
 )
 def test_files_as_they_are_shipped_are_mostly_taken(kind: str, beside: str, tmp_path: Path) -> None:
     shipped = [taken(Case(kind, text, beside), tmp_path) for text in TEXTS[kind]]

@@ -145,7 +145,7 @@ def own(tmp_path: Path) -> Path:
 
 def test_a_release_is_where_pods_look_for_it_with_how_it_came_to_be(own: Path) -> None:
     home = "opt/xrootd/patched"
-    files = image.release_files(Release("patched", own, {"folder": str(own)}))
+    files = image.release_files(Release("patched", own, {"folder": str(own)}), image.IN_IMAGE / "patched")
     assert sorted(files) == [
         *(f"{home}/bin/{program}" for program in ("cmsd", "xrdcp", "xrootd")),
         *(f"{home}/lib64/libXrdCl.so.3{end}" for end in ("", ".0.0")),
@@ -229,11 +229,13 @@ def test_a_layer_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_lists_name_each_package_once_in_order() -> None:
-    lists = [image.packages(name) for name in ("debian.txt", "debian-workflow.txt")]
-    assert all(names == sorted(names) for names in lists)
-    together = [name for names in lists for name in names]
-    assert len(together) == len(set(together))
-    assert all(re.fullmatch(r"[a-z0-9][a-z0-9+.-]+", name) for name in together)
+    for file in (IMAGE / "debian.txt", *image.DEBIAN_LISTS):
+        lines = [line for line in file.read_text().splitlines() if not line.startswith("#")]
+        assert lines == image.packages(file)
+        assert all(re.fullmatch(r"[a-z0-9][a-z0-9+.-]+", name) for name in lines)
+    # What pods run is what this machine runs, and Python itself.
+    pods = set(image.packages(IMAGE / "debian.txt"))
+    assert pods - set(image.packages(ROOT / "envs/debian.txt")) == {"python3"}
 
 
 def test_the_containerfile_sets_what_the_script_sets() -> None:

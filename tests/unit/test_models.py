@@ -15,6 +15,7 @@ import pytest
 import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import stdtrit
 from tpcsweep import dataset
 from tpcsweep.models import MODELS, Fit, Model, Predictor, fit, fit_process, observe
 from tpcsweep.models.base import Parameter
@@ -236,10 +237,13 @@ def test_observations_of_a_sweep(tmp_path: Any) -> None:
     assert found.numeric == ("cores", "rtt", "streams")
     assert len(found) == int((summary.status == 1).sum()) == 32 - 8 - 2
     assert set(found.frame["deployment"]) == {f"cores={c}/rtt={r}" for c in ("1", "inf") for r in ("5", "50")}
-    row = found.frame.query("tool == 'curl' and cores == 1 and rtt == 50 and streams == 2").iloc[0]
-    cell = summary.sel(tool="curl", cores=1, rtt=50, streams=2, repetition=1)
+    cell = summary.stack(at=summary.throughput.dims)
+    # At 50 ms, where one repetition was measured: the floor is a share of the mean of both.
+    cell = cell.sel(at=cell.throughput_low.notnull() & cell.cores.notnull() & (cell.rtt == 50)).isel(at=0)
+    asked = " and ".join(f"{axis} == {cell[axis].item()!r}" for axis in ("tool", "cores", "rtt", "streams"))
+    row = found.frame.query(f"{asked} and repetition == {cell.repetition.item()}").iloc[0]
     assert row["throughput"] == float(cell.throughput)
-    half = float(cell.throughput_high - cell.throughput_low) / 2 / 1.959964
+    half = float((cell.throughput_high - cell.throughput_low) / 2 / stdtrit(cell.throughput_freedom, 0.975))
     floors = FLOOR * np.array([row["throughput"], np.median(found.throughput)])
     assert row["error"] == pytest.approx(np.sqrt(half**2 + (floors**2).sum()))
 

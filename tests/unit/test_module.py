@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,18 @@ def test_a_sweep_is_run_to_its_report_in_another_folder(elsewhere: Path) -> None
     # What is done at the end of a run is done here too.
     assert "told of complete" in done.stdout
     assert not (results / "rescued").exists()
+    # With the sweep and the testbed that it was run with, the shipped one.
+    packed = snakemake(elsewhere, "crate", "zarr", "--config", "sweep=mine", "testbed=simulation")
+    assert packed.returncode == 0, packed.stdout
+    with zipfile.ZipFile(results / "mine@simulation.crate.zip") as archive:
+        names = set(archive.namelist())
+    assert {
+        "config/sweeps/mine.yaml",
+        "config/testbeds/simulation.yaml",
+        "report.html",
+        "figures/limits.svg",
+    } <= names
+    assert xr.open_zarr(results / "export/dataset.zarr", chunks=None).throughput.notnull().all()
     # And nothing is done again.
     again = snakemake(elsewhere, "-n", "--config", "sweep=mine", "testbed=simulation")
     assert "Nothing to be done" in again.stdout, again.stdout

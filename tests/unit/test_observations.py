@@ -60,6 +60,31 @@ def test_an_error_gives_back_the_interval_that_it_stands_for(confidence: float, 
     assert np.allclose(ends, [rows["throughput"] - half, rows["throughput"] + half])
 
 
+@given(st.floats(0.5, 0.999), st.integers(1, 30))
+@settings(max_examples=30)
+def test_an_error_is_that_of_its_degrees_of_freedom(confidence: float, freedom: int) -> None:
+    ds = made().assign_attrs(measurement_confidence=confidence)
+    rows = observations(ds.assign(throughput_freedom=xr.full_like(ds.throughput, freedom)))
+    assert (rows["freedom"] == freedom).all()
+    assert np.allclose(
+        stats.t.interval(confidence, freedom, rows["throughput"], rows["error"])[1],
+        ds["throughput_high"].values.ravel(),
+    )
+    # Of earlier cells nobody said it.
+    assert np.isinf(observations(ds)["freedom"]).all()
+
+
+def test_claims_count_few_degrees_of_freedom_as_more_error() -> None:
+    ds = made((2, 3, 1))
+    few, many = (
+        cells_of(ds.assign(throughput_freedom=xr.full_like(ds.throughput, freedom))).trusted["error"]
+        for freedom in (4, 16)
+    )
+    assert (few > many).all()
+    half = 0.2 / stats.t.ppf(0.975, 4)
+    assert np.allclose(few * stats.norm.ppf(0.9995), half * stats.t.ppf(0.9995, 4))
+
+
 def test_intervals_whose_confidence_is_not_said_are_of_95_percent_to_everybody() -> None:
     said = made((2, 3, 1))
     unsaid = said.assign_attrs()

@@ -128,6 +128,30 @@ def test_the_version_is_the_same_wherever_it_stands(metadata: Message) -> None:
     assert {tag for tag in git("tag", "--points-at", "HEAD") if tag[:1] == "v"} <= {f"v{version}"}
 
 
+def test_the_citation_is_as_its_format_wants_it() -> None:
+    # The schema is the checker's own: nothing is downloaded.
+    checker = Path(sys.executable).with_name("check-jsonschema")
+    command = [checker, "--builtin-schema", "vendor.citation-file-format", ROOT / "CITATION.cff"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    told = {"title", "message", "abstract", "type", "authors", "license", "version", "keywords"}
+    assert told <= set(citation)
+    assert citation["keywords"] == PROJECT["keywords"]
+    assert [author["name"] for author in citation["authors"]] == [
+        author["name"] for author in PROJECT["authors"]
+    ]
+
+
+def test_the_readme_is_short_and_leads_to_all_parts_of_the_documentation() -> None:
+    readme = (ROOT / "README.md").read_text()
+    assert len(readme.splitlines()) < 70
+    parts = re.findall(r"^## (.+)$", (ROOT / "docs/README.md").read_text(), re.MULTILINE)
+    assert len(parts) == 4
+    for part in parts:
+        assert f"(docs/README.md#{part.lower().replace(' ', '-')})" in readme
+
+
 def git(*arguments: str) -> list[str]:
     """The lines that git answers; none outside of a checkout."""
     done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)

@@ -14,16 +14,22 @@ import pytest
 from tests.support.workflow import ROOT
 
 ENVS = ROOT / "envs"
-LISTS = sorted([*ENVS.glob("requirements*.txt"), ENVS / "installer.txt"])
+TOGETHER = sorted([*ENVS.glob("requirements*.txt"), ENVS / "installer.txt"])
+LISTS = [*TOGETHER, ENVS / "validator.txt"]
 
-PLAYED = """#!/bin/bash
+PLAYED = r"""#!/bin/bash
 # Each of the programs by its name; what they are asked for is written down.
 program=$(basename "$0")
-[ "$program" = dpkg-query ] || [ "$1" = -c ] || echo "$program $* ${UV_DEFAULT_INDEX:-}" >>"$PLAYED_LOG"
+case "$program $1" in
+dpkg-query* | rpm* | *" -c") ;;
+*) echo "$program $* ${UV_DEFAULT_INDEX:-}" >>"$PLAYED_LOG" ;;
+esac
 case "$program $1 $2 $3" in
 dpkg-query*) case "${*: -1}" in ${PLAYED_MISSING:-nothing}) exit 1 ;; *) printf installed ;; esac ;;
-id*) echo 1000 ;;
-"python"*" -c "*"version_info <"*) ;;
+rpm\ --eval*) echo "${PLAYED_RHEL:-}" ;;
+rpm*) case " ${PLAYED_MISSING:-} " in *" ${*: -1} "*) exit 1 ;; esac ;;
+id*) echo "${PLAYED_USER:-1000}" ;;
+"python"*" -c "*"version_info <"*) [ "$program" != "${PLAYED_OLD:-}" ] ;;
 "python"*" -c "*) echo "$(realpath "$0") 3.11" ;;
 "python"*" -m venv "*)
   mkdir -p .venv/bin
@@ -66,7 +72,7 @@ class Checkout:
 @pytest.fixture
 def checkout(tmp_path: Path) -> Checkout:
     (tmp_path / "machine").mkdir()
-    for name in ("python3", "python3.12", "dpkg-query", "id"):
+    for name in ("python3", "python3.11", "python3.12", "dpkg-query", "rpm", "dnf", "id"):
         (tmp_path / "machine" / name).write_text(PLAYED)
         (tmp_path / "machine" / name).chmod(0o755)
     shutil.copytree(ENVS, tmp_path / "one/envs")
@@ -93,17 +99,22 @@ def test_extras_add_to_those_that_are_there(checkout: Checkout) -> None:
 
 def test_all_is_every_extra_and_test_the_tools_too(checkout: Checkout) -> None:
     checkout.set_up("all")
-    extras = [f"requirements-{name}" for name in ("history", "kubernetes", "models", "parquet", "slurm")]
+    extras = [
+        f"requirements-{name}"
+        for name in ("crate", "history", "kubernetes", "models", "parquet", "slurm", "zarr")
+    ]
     assert checkout.installed() == ["requirements", *extras]
     checkout.set_up("test")
-    assert checkout.installed() == ["requirements", "requirements-docs", *extras, "requirements-test"]
+    *them, zarr = extras
+    lists = [them[0], "requirements-docs", *them[1:], "requirements-test", zarr]
+    assert checkout.installed() == ["requirements", *lists, "validator"]
 
 
 def test_an_unknown_extra_is_refused_with_the_known_ones(checkout: Checkout) -> None:
     done = checkout.set_up("model")
     assert done.returncode != 0
-    known = "docs, globus, history, kubernetes, models, ns3, parquet, simulation, slurm, test, xrootd"
-    assert done.stderr == f"setup: given the extra model, allowed: all, {known}\n"
+    known = "crate, docs, globus, history, kubernetes, models, ns3, parquet, simulation, slurm, test, xrootd, zarr"
+    assert done.stderr == f"setup: given the extra model, allowed on debian: all, {known}\n"
     assert checkout.log.read_text() == ""
 
 
@@ -166,7 +177,46 @@ def test_without_root_the_missing_packages_are_named(checkout: Checkout) -> None
     assert checkout.set_up(PLAYED_MISSING="libns3-dev").returncode == 0
     done = checkout.set_up("ns3", PLAYED_MISSING="libns3-dev")
     assert done.returncode == 1
-    assert "these Debian packages are missing: libns3-dev. Run this as root" in done.stderr
+    assert "these packages of debian are missing: libns3-dev. Run this as root" in done.stderr
+
+
+ALMA = {"PLAYED_RHEL": "9", "PLAYED_OLD": "python3"}
+"""AlmaLinux 9, whose own Python is 3.9."""
+
+
+def test_on_almalinux_what_is_missing_comes_by_dnf_with_epel(checkout: Checkout) -> None:
+    missing = {"PLAYED_MISSING": "xrootd-server iproute-tc globus-gass-copy-progs"}
+    done = checkout.set_up("globus", **ALMA, **missing)
+    assert done.returncode == 1
+    names = "iproute-tc xrootd-server globus-gass-copy-progs"
+    assert f"missing: {names}. Run this as root, or: dnf install {names}" in done.stderr
+    done = checkout.set_up("globus", "models", **ALMA, **missing, PLAYED_USER="0")
+    assert done.returncode == 0, done.stderr
+    log = checkout.log.read_text()
+    epel, packages = re.findall(r"^dnf install (.*?) *$", log, re.MULTILINE)
+    assert epel.endswith(" epel-release")
+    assert packages.endswith(f" --enablerepo=crb {names}")
+    assert "apt-get" not in log
+    assert checkout.installed() == ["requirements", "requirements-models"]
+    assert "python3.11 -m venv .venv" in log
+    assert "nothing is missing" in checkout.set_up(**ALMA).stdout
+
+
+def test_on_almalinux_extras_that_only_debian_has_are_refused(checkout: Checkout) -> None:
+    for extra in ("simulation", "test"):
+        done = checkout.set_up(extra, **ALMA)
+        assert done.returncode != 0
+        known = "docs, globus, kubernetes, models, parquet, slurm, xrootd"
+        assert done.stderr == f"setup: given the extra {extra}, allowed on alma9: all, {known}\n"
+    assert checkout.set_up("all", **ALMA).returncode == 0
+    extras = [f"requirements-{name}" for name in ("kubernetes", "models", "parquet", "slurm")]
+    assert checkout.installed() == ["requirements", *extras]
+
+
+def test_a_python_that_is_asked_for_and_too_old_is_refused(checkout: Checkout) -> None:
+    done = checkout.set_up(PYTHON="python3", PLAYED_OLD="python3")
+    assert done.returncode != 0
+    assert "Python 3.11 or later is needed" in done.stderr
 
 
 def pinned(file: Path) -> dict[str, set[str]]:
@@ -192,7 +242,7 @@ def test_every_requirement_is_pinned_with_hashes(file: Path) -> None:
 
 
 def test_all_lists_can_be_installed_together() -> None:
-    base, *others = [pinned(file) for file in LISTS]
+    base, *others = [pinned(file) for file in TOGETHER]
     for name, versions in ((name, versions) for other in others for name, versions in other.items()):
         assert base.setdefault(name, versions) == versions, name
 
@@ -210,12 +260,13 @@ def test_what_a_sweep_needs_has_no_packages_of_extras() -> None:
     assert asked & set(base) <= {"pillow", "beautifulsoup4", "jsonschema"}
 
 
-def test_a_list_has_each_debian_package_once_and_an_extra_none_that_every_sweep_has() -> None:
+@pytest.mark.parametrize("system", ["debian", "alma9"])
+def test_a_list_has_each_package_once_and_an_extra_none_that_every_sweep_has(system: str) -> None:
     lists = {
         file.stem: [line for line in file.read_text().splitlines() if not line.startswith("#")]
-        for file in ENVS.glob("debian*.txt")
+        for file in ENVS.glob(f"{system}*.txt")
     }
-    always = set(lists["debian"])
+    always = set(lists[system])
     for name, packages in lists.items():
         assert len(packages) == len(set(packages))
-        assert name == "debian" or not always & set(packages)
+        assert name == system or not always & set(packages)

@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.signal import lfilter
 from tpcsweep.measure.steady import Steady, analyse, enough, narrow
@@ -35,12 +35,11 @@ def test_bounds(samples: list[float]) -> None:
     assert min(samples) - rounding <= result.mean <= max(samples) + rounding
     assert 0 <= result.warmup_samples <= len(samples) / 2
     assert result.warmup == pytest.approx(result.warmup_samples * INTERVAL)
-    if len(samples) < 10:
-        assert math.isnan(result.low)
-        assert math.isnan(result.high)
-    else:
+    assert math.isfinite(result.low) == (result.steady and not result.too_short)
+    if math.isfinite(result.low):
         assert result.low <= result.mean <= result.high
-        assert result.batches >= 5
+        assert 4 <= result.freedom <= 16
+        assert 15 <= result.length <= 2 * len(samples)
     if len(samples) < 50:
         assert not result.steady
 
@@ -49,11 +48,12 @@ def test_bounds(samples: list[float]) -> None:
 def test_scaling_the_samples_scales_the_result(samples: list[float], power: int) -> None:
     factor = 2.0**power  # exact in floating point, so that no tie is broken the other way
     one, other = analyse(samples, INTERVAL, 0.95), analyse(np.array(samples) * factor, INTERVAL, 0.95)
-    assert (one.warmup_samples, one.batches, one.steady) == (
+    assert (one.warmup_samples, one.steady, one.too_short) == (
         other.warmup_samples,
-        other.batches,
         other.steady,
+        other.too_short,
     )
+    assert (one.freedom, one.length) == pytest.approx((other.freedom, other.length), nan_ok=True)
     assert other.mean == pytest.approx(one.mean * factor)
     assert other.half_width == pytest.approx(one.half_width * factor, nan_ok=True)
 
@@ -64,7 +64,7 @@ def test_shifting_the_samples_shifts_the_result(seed: int, shift: int) -> None:
     one, other = analyse(samples, INTERVAL, 0.95), analyse(samples + shift, INTERVAL, 0.95)
     assert one.warmup_samples == other.warmup_samples
     assert other.mean == pytest.approx(one.mean + shift)
-    assert other.half_width == pytest.approx(one.half_width)
+    assert other.half_width == pytest.approx(one.half_width, nan_ok=True)
 
 
 @given(st.integers(0, 2**32), st.integers(5, 90), st.floats(0.0, 0.5))
@@ -87,6 +87,51 @@ def test_a_ramp_is_not_steady() -> None:
     assert not analyse(np.linspace(0, 1, 300), INTERVAL, 0.95).steady
 
 
+@given(st.integers(0, 2**32), st.sampled_from([100, 200, 600]))
+@settings(max_examples=20)
+def test_a_trend_that_the_cut_leaves_is_not_steady(seed: int, count: int) -> None:
+    """The rule for the warm-up alone lets it pass in half of such cells."""
+    generator = np.random.default_rng(seed)
+    passed = []
+    for _ in range(10):
+        result = analyse(np.linspace(0.85, 1.15, count) + generator.normal(0, 0.05, count), INTERVAL, 0.95)
+        passed.append(math.isfinite(result.low))
+    assert np.mean(passed) <= 0.3
+
+
+def test_a_cell_of_few_correlation_times_is_too_short() -> None:
+    generator = np.random.default_rng(0)
+    found = [analyse(autoregressive(generator, 60, 0.97, 0.1, ramp=1e-9), INTERVAL, 0.95) for _ in range(100)]
+    assert np.mean([math.isfinite(one.low) for one in found]) <= 0.05
+    assert all(one.too_short for one in found if one.length < 15)
+
+
+def test_a_cell_of_few_round_trips_is_too_short() -> None:
+    samples = np.random.default_rng(0).normal(1, 0.1, 200)
+    short, long = (analyse(samples, INTERVAL, 0.95, rtt) for rtt in (2.0, 0.5))
+    assert short.too_short
+    assert not long.too_short
+    assert short.length == pytest.approx((20 - short.warmup) / 2)
+    assert math.isnan(short.low)
+
+
+def test_the_correlation_time_is_that_of_the_noise() -> None:
+    """Of AR(1) of correlation r it is (1 + r) / (1 − r) / 2 samples."""
+    samples = autoregressive(np.random.default_rng(3), 20_000, 0.9, 0.1, ramp=1e-9)
+    result = analyse(samples, INTERVAL, 0.95)
+    assert (20_000 - result.warmup_samples) / result.length == pytest.approx(9.5, rel=0.5)
+
+
+def test_intervals_with_few_frequencies_are_wider() -> None:
+    """The interval is that of Student's t: its standard error comes back by its degrees of freedom."""
+    generator = np.random.default_rng(5)
+    found = [analyse(generator.normal(1, 0.1, 100), INTERVAL, 0.95) for _ in range(300)]
+    passed = [one for one in found if math.isfinite(one.low)]
+    assert {one.freedom for one in passed} == {4, 8, 16}
+    few, many = (np.mean([one.half_width for one in passed if one.freedom == freedom]) for freedom in (4, 16))
+    assert few > many
+
+
 @pytest.mark.parametrize("level", [0.1, 1 / 3, 7.7])
 def test_constant(level: float) -> None:
     result = analyse([level] * 100, INTERVAL, 0.95)
@@ -94,13 +139,14 @@ def test_constant(level: float) -> None:
     assert result.half_width == pytest.approx(0, abs=1e-12)
     assert result.warmup == 0
     assert result.steady
-    assert not result.autocorrelated
+    assert not result.too_short
     assert narrow(result, 0.01)
 
 
 def test_zeros_are_steady_but_never_enough() -> None:
     result = analyse([0.0] * 100, INTERVAL, 0.95)
     assert (result.mean, result.low, result.high, result.steady) == (0, 0, 0, True)
+    assert not result.too_short
     assert not narrow(result, 0.05)
 
 
@@ -141,32 +187,31 @@ def covers(result: Steady) -> bool:
     return result.low <= 1 <= result.high
 
 
-# The numbers in docs/measuring.md come from these; the bounds are a little below what was found.
+# `python -m benchmarks.steadiness` has more of these; the bounds are a little below what it finds.
 @pytest.mark.parametrize(
-    ("correlation", "count", "least"),
-    [
-        (0.0, 300, 0.92),
-        (0.0, 1000, 0.93),
-        (0.5, 300, 0.92),
-        (0.5, 1000, 0.93),
-        (0.9, 300, 0.84),
-        (0.9, 1000, 0.91),
-        (0.97, 1000, 0.80),
-    ],
+    ("correlation", "count"), [(0.0, 90), (0.0, 300), (0.5, 90), (0.5, 300), (0.9, 600), (0.97, 2000)]
 )
-def test_coverage_of_cells_of_fixed_length(correlation: float, count: int, least: float) -> None:
+def test_intervals_of_steady_cells_hold_the_truth(correlation: float, count: int) -> None:
     generator = np.random.default_rng(1)
-    found = np.mean(
-        [
-            covers(analyse(autoregressive(generator, count, correlation, 0.1), INTERVAL, 0.95))
-            for _ in range(400)
-        ]
-    )
-    assert found >= least
+    found = [
+        analyse(autoregressive(generator, count, correlation, 0.1, ramp=5.0), INTERVAL, 0.95)
+        for _ in range(300)
+    ]
+    held = [covers(one) for one in found if math.isfinite(one.low)]
+    assert len(held) > 100
+    assert np.mean(held) >= 0.92
+
+
+@pytest.mark.parametrize("count", [60, 90])
+def test_short_cells_that_still_open_hardly_pass_and_miss(count: int) -> None:
+    """Cells of 6 and 9 s whose rate rises as 1 − exp(−t/2 s)."""
+    generator = np.random.default_rng(2)
+    found = [analyse(autoregressive(generator, count, 0.5, 0.05), INTERVAL, 0.95) for _ in range(300)]
+    assert np.mean([math.isfinite(one.low) and not covers(one) for one in found]) <= 0.04
 
 
 @pytest.mark.parametrize(
-    ("correlation", "spread", "least"), [(0.0, 0.3, 0.88), (0.5, 0.2, 0.88), (0.9, 0.1, 0.82)]
+    ("correlation", "spread", "least"), [(0.0, 0.3, 0.90), (0.5, 0.2, 0.90), (0.9, 0.1, 0.86)]
 )
 def test_coverage_of_cells_that_stopped_when_narrow(correlation: float, spread: float, least: float) -> None:
     generator = np.random.default_rng(7)

@@ -10,3 +10,16 @@ rule export:
         f"{RESULTS}/logs/export.log",
     script:
         "../scripts/export.py"
+
+
+rule zarr:
+    """Write the dataset as a Zarr store, for large grids and object storage."""
+    input:
+        extra=needs("zarr"),
+        dataset=DATASET,
+    output:
+        store=directory(f"{RESULTS}/export/dataset.zarr"),
+    log:
+        f"{RESULTS}/logs/zarr.log",
+    script:
+        "../scripts/store.py"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A dataset as text that existing dashboards read. `docs/exporting.md` describes both forms."""
+"""A dataset as text that existing dashboards read, and as a Zarr store. `docs/exporting.md` describes all forms."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,10 @@ import xarray as xr
 
 from tpcsweep import openmetrics
 from tpcsweep.configuration.sweep import REPETITION, path_text
-from tpcsweep.dataset import SIMULATED, STATUS, flags_in, masks_of
+from tpcsweep.dataset import GROUPS, SIMULATED, STATUS, flags_in, masks_of
 from tpcsweep.dataset.spreadsheets import inert
+from tpcsweep.extras import require
+from tpcsweep.files import making
 from tpcsweep.flags import FLAGS
 from tpcsweep.variables import SUMMARY
 
@@ -47,6 +50,32 @@ ABOUT = ("testbed_kind", "measured_from", "measured_until", "software", "host", 
 
 class ExportError(ValueError):
     """A dataset that cannot be exported; the text says why and what to do."""
+
+
+def zarr(file: Path, store: Path) -> None:
+    """Write a dataset with all its groups as a Zarr store, in format 2, which every reader of Zarr knows.
+
+    Chunks are those of the file, and one variable at a time is in memory. `store` is not there yet.
+
+    Raises:
+        MissingExtraError: without the extra `zarr`.
+    """
+    require("zarr")
+    from zarr import consolidate_metadata
+
+    with making(store) as part:
+        # Not as a tree: transfers have a column for each axis, which is none of their dimensions.
+        for group in GROUPS:
+            with xr.open_dataset(file, group=group, cache=False) as content:
+                chunks = {
+                    name: {"chunks": sizes}
+                    for name, variable in content.variables.items()
+                    if (sizes := variable.encoding.get("chunksizes"))
+                }
+                content.to_zarr(
+                    part, group=group, mode="a", encoding=chunks, consolidated=False, zarr_format=2
+                )
+        consolidate_metadata(part, zarr_format=2)
 
 
 def _cells(summary: xr.Dataset) -> xr.Dataset:

@@ -101,6 +101,7 @@ def _succeeds(command: list[str], given: str = "") -> bool:
 
 EXTRAS: Mapping[str, Extra] = MappingProxyType(
     {
+        "crate": Extra("the Python package rocrate", _modules("rocrate")),
         "globus": Extra(
             "globus-url-copy and globus-gridftp-server", _programs("globus-url-copy", "globus-gridftp-server")
         ),
@@ -113,6 +114,7 @@ EXTRAS: Mapping[str, Extra] = MappingProxyType(
             "the Python package snakemake-executor-plugin-slurm", _modules("snakemake_executor_plugin_slurm")
         ),
         "xrootd": Extra("what building XRootD from source takes (cmake, ninja, g++ and libraries)", _xrootd),
+        "zarr": Extra("the Python package zarr", _modules("zarr")),
         "simulation": Extra(f"SimGrid for {SIMGRID_PYTHON} (python3-simgrid)", _simgrid),
     }
 )

@@ -43,6 +43,19 @@ def replacing(path: Path) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
+@contextmanager
+def making(folder: Path) -> Iterator[Path]:
+    """Give a folder beside one that is not there, whose name it takes at the end; if anything is raised, it goes."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    part = folder.with_name(f".{folder.name}.{os.getpid()}.{secrets.token_hex(3)}.part")
+    try:
+        part.mkdir()
+        yield part
+        part.replace(folder)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
 def is_file(path: Path) -> bool:
     """Say whether a file is there; not where its folder must not be looked into, or nothing can have such a name."""
     try:

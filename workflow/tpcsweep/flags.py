@@ -40,7 +40,7 @@ FLAGS = {
     "not_steady": Flag(
         "warning",
         "not steady",
-        "the throughput had not settled: the warm-up rule would cut half of the cell or more",
+        "the throughput had not settled: the warm-up rule would cut half of the cell or more, or a trend is left",
     ),
     "wide_interval": Flag(
         "note",
@@ -50,7 +50,7 @@ FLAGS = {
     "autocorrelated": Flag(
         "note",
         "interval too narrow",
-        "the batch means are still correlated, so that the interval is too narrow",
+        "of earlier cells: the batch means are still correlated, so that the interval is too narrow",
     ),
     "transfers_failed": Flag("warning", "some transfers failed", "at least one transfer failed"),
     "files_missing": Flag(
@@ -88,6 +88,16 @@ FLAGS = {
         "invalid",
         "implausible figures",
         "a figure is missing, negative or infinite, or more than the path or the machine can carry",
+    ),
+    "too_short": Flag(
+        "note",
+        "too short for an interval",
+        "the cell is too few correlation times of its goodput long, or RTTs, to say how sure its mean is",
+    ),
+    "within_files": Flag(
+        "note",
+        "hardly any file ended",
+        "fewer files than streams ended after the warm-up: the figure has hardly any of the pauses between files",
     ),
 }
 """By name, in the order of their bits in datasets: new ones go to the end."""

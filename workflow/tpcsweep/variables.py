@@ -24,6 +24,7 @@ SUMMARY = {
     "throughput": Variable("Gbit/s", "goodput at the destination, mean after warm-up"),
     "throughput_low": Variable("Gbit/s", "lower end of the confidence interval of the throughput"),
     "throughput_high": Variable("Gbit/s", "upper end of the confidence interval of the throughput"),
+    "throughput_freedom": Variable("1", "degrees of freedom of Student's t behind the confidence interval"),
     "throughput_average": Variable(
         "Gbit/s", "goodput at the destination, mean over the whole cell, warm-up included"
     ),
@@ -33,6 +34,9 @@ SUMMARY = {
     ),
     "duration": Variable("s", "time measured, warm-up included"),
     "warmup": Variable("s", "time cut as warm-up"),
+    "length_correlations": Variable("1", "time after warm-up over the correlation time of the goodput"),
+    "length_rtts": Variable("1", "time after warm-up over rtt_idle"),
+    "length_files": Variable("1", "files that each stream ended after warm-up, mean over streams"),
     "source_cpu": Variable("cores", "CPU used by the source origins"),
     "destination_cpu": Variable("cores", "CPU used by the destination origins"),
     "source_cpu_busiest": Variable("cores", "CPU used by the busiest of the source origins"),

@@ -67,17 +67,24 @@ SHOWN = 250
 ASIDE = 'echo 19 2>/dev/null >/proc/self/autogroup || true; exec nice -n 19 "$@"'
 """Where the kernel shares the CPUs among sessions (sched_autogroup), `nice` counts only inside of one."""
 
-ENGINE = """
+ENGINE = r"""
 # What FROM names; TMPDIR is in memory too, for what the engine copies.
-mmdebstrap --quiet --mode=root --variant=minbase --format=tar --skip=output/dev --dpkgopt=force-unsafe-io \\
+mmdebstrap --quiet --mode=root --variant=minbase --format=tar --skip=output/dev --dpkgopt=force-unsafe-io \
   "$SUITE" base.tar
 engine() { buildah --root "$PWD/images" --runroot "$PWD/run" --storage-driver vfs "$@" >&2; }
-printf 'FROM scratch\\nADD base.tar /\\n' >Base
+printf 'FROM scratch\nADD base.tar /\n' >Base
 engine build --isolation chroot --tag localhost/debian:12-slim --file Base .
 rm base.tar
-engine build --isolation chroot --pull-never --target site --tag localhost/engine \\
+# pip asks where this machine's is told to ask.
+cp /etc/ssl/certs/ca-certificates.crt .
+{
+  printf '[global]\ncert = /etc/pip.crt\n'
+  $PIP config list | sed -nE "s/^global\.(.*)='(.*)'$/\1 = \2/p" | grep -v '^cert ' || true
+} >pip.conf
+engine build --isolation chroot --pull-never --target "$TARGET" --tag "$NAME" \
+  --volume "$PWD/pip.conf:/etc/pip.conf:ro" --volume "$PWD/ca-certificates.crt:/etc/pip.crt:ro" \
   --file "$ROOT/envs/image/Containerfile" "$ROOT"
-engine push --quiet --disable-compression localhost/engine "oci-archive:$OUT"
+engine push --quiet --compression-format zstd "$NAME" "oci-archive:$OUT:$NAME"
 """
 
 
@@ -131,20 +138,27 @@ def site_image() -> Path:
     return cached("site", [IMAGES / "build.py", *_site_inputs()], make, [RELEASE]) / "image.tar"
 
 
-def engine_image() -> Path:
-    """The archive of the same image made by an engine, buildah, from the Containerfile.
+def engine_image(target: str) -> Path:
+    """The archive of an image made by an engine, buildah, from the Containerfile; `localhost/engine:TARGET`.
 
-    Its base is Debian without a registry. All that is unpacked is in memory, in namespaces of its own.
+    Its base is Debian without a registry. All that is unpacked is in memory, in namespaces of its own. A workflow's
+    repository may be that of an earlier call: what the Containerfile does with it is the same.
     """
+    name = f"localhost/engine:{target}"
 
     def make(made: Path) -> None:
-        environment = {"SUITE": image.SUITE, "ROOT": str(ROOT), "OUT": str(made / "image.tar")}
+        places = {"ROOT": str(ROOT), "OUT": str(made / "image.tar")}
+        environment = {"SUITE": image.SUITE, "TARGET": target, "NAME": name, **places}
+        environment["PIP"] = f"{sys.executable} -m pip"
         with tempfile.TemporaryFile() as out:
             image._in_private(ENGINE, environment, out, "buildah")
 
     if shutil.which("buildah") is None:
         raise BuildError("there is no `buildah`; apt-get install buildah")
-    return cached("engine", [IMAGES / "Containerfile", *_site_inputs()], make, [ENGINE]) / "image.tar"
+    inputs = [IMAGES / "Containerfile", *_site_inputs()]
+    if target == "workflow":
+        inputs += [*image.DEBIAN_LISTS, *image.REQUIREMENTS, ROOT / "pyproject.toml"]
+    return cached(f"engine-{target}", inputs, make, [ENGINE]) / "image.tar"
 
 
 def workflow_image(out: Path) -> None:
@@ -345,7 +359,8 @@ def everything() -> None:
         from tests.cluster.local.images import unpacked  # which needs this module
 
         say(str(unpacked([pause_image(), site_image()])))
-        say(str(engine_image()))
+        for target in image.TARGETS:
+            say(str(engine_image(target)))
         with scratch("workflow") as folder:
             workflow_image(folder / "workflow.tar")
 

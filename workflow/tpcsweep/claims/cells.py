@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
+from scipy.special import ndtri, stdtrit
 
 from tpcsweep.claims.effects import FEWEST_PAIRS
 from tpcsweep.configuration.sweep import REPETITION
@@ -25,10 +26,15 @@ CPU_BOUND = 0.9
 """A side that uses this share of its cores is bound by them."""
 
 WIDEN = 1.3
-"""By which intervals are widened: those of 95 % hold the truth in 85 to 90 % (docs/measuring.md), 1.96/1.5."""
+"""By which intervals of earlier cells, which say no degrees of freedom, are widened: those of 95 % hold the truth in
+85 to 90 %, 1.96/1.5."""
+
+TAIL = 0.9995
+"""Claims look at some dozens of levels at once, by the normal distribution: so far out, where 99.9 % are inside, an
+error of few degrees of freedom counts as much as by Student's t."""
 
 WIDEN_AUTOCORRELATED = 1.5
-"""By which those of cells flagged so are widened besides: theirs hold it in two thirds of cells."""
+"""By which those of earlier cells flagged so are widened besides: theirs hold it in two thirds of cells."""
 
 TOO_WIDE = 0.25
 """The largest relative standard error with which a cell enters a ratio: beyond it a logarithm is not normal."""
@@ -178,9 +184,10 @@ def ratio_worthy(rows: pd.DataFrame) -> pd.DataFrame:
 def cells_of(ds: xr.Dataset) -> Cells:
     """Give the cells of a dataset as rows.
 
-    The standard error of a cell is that of its confidence interval, widened by `WIDEN`, or by the Birge ratio of the
-    repetitions where these differ by more (R. T. Birge, Phys. Rev. 40, 1932). Without intervals it is the relative
-    spread of repetitions, over all points together.
+    The standard error of a cell is that of its confidence interval, widened to what its degrees of freedom mean at
+    `TAIL`, or by `WIDEN` where they are not known, or by the Birge ratio of the repetitions where these differ by more
+    (R. T. Birge, Phys. Rev. 40, 1932). Without intervals it is the relative spread of repetitions, over all points
+    together.
 
     Raises:
         KeyError: for a dataset without throughput.
@@ -214,14 +221,16 @@ def _errors(rows: pd.DataFrame, axes: list[str]) -> pd.Series:
     grouped = rows.groupby(axes) if axes else rows.groupby(np.zeros(len(rows)))
     level = grouped["throughput"].transform("mean")
     away = rows["throughput"] - level
-    freedom = 1 - 1 / grouped["throughput"].transform("size")
+    share = 1 - 1 / grouped["throughput"].transform("size")  # degrees of freedom that each deviation has
 
     def spread(relative: pd.Series) -> float:
         """Root mean square of deviations from the mean of the point; 0 where none is repeated."""
-        degrees = float(freedom[relative.index].sum())
+        degrees = float(share[relative.index].sum())
         return float(np.sqrt((relative**2).sum() / degrees)) if degrees > 0 else 0.0
 
     errors = rows["error"]
     unknown, noisy = errors.isna(), errors > 0  # without noise, as in a simulation, it is 0 and stays so
-    widened = errors * max(WIDEN, spread((away / errors)[noisy]))
-    return widened.fillna(spread((away / level)[unknown]) * level) if freedom[unknown].any() else widened
+    freedom = rows["freedom"]
+    least = np.where(np.isinf(freedom), WIDEN, stdtrit(freedom, TAIL) / ndtri(TAIL))
+    widened = errors * np.maximum(least, spread((away / errors)[noisy]))
+    return widened.fillna(spread((away / level)[unknown]) * level) if share[unknown].any() else widened

@@ -129,9 +129,9 @@ TABLE = {
     "ratio_high": "upper end of its confidence interval",
     "log_ratio": "logarithm of the ratio",
     "error": "standard error of log_ratio",
-    "freedom": "degrees of freedom of error; inf where it comes from the intervals of single measurements",
+    "freedom": "degrees of freedom of error; inf where intervals of single measurements do not say theirs",
     "p": "probability of a ratio as far from 1 if there is no difference",
-    "p_corrected": "p after Holm's correction for all cells compared",
+    "p_corrected": "p after Holm's correction for all cells that both sides have a throughput of",
     "verdict": "faster, slower, no difference found, not comparable",
     "why": "what a cell that is not comparable lacks",
     "evidence": "repetitions, intervals, or both (one side has repetitions)",
@@ -343,7 +343,10 @@ def _cells_of(summary: xr.Dataset, axes: Mapping[str, tuple[Value, ...]]) -> pd.
     with np.errstate(invalid="ignore", divide="ignore"):
         mean, spread = _mean_and_variance(throughput, count)
         log_mean, log_spread = _mean_and_variance(np.log(throughput), count)
-        single = np.where(np.isfinite(errors).any(axis=1), np.nansum(errors, axis=1), np.nan)
+        single, freedom = (
+            np.where(np.isfinite(errors).any(axis=1), np.nansum(values, axis=1), np.nan)
+            for values in (errors, np.where(usable, grid(rows["freedom"]), np.nan))
+        )
         variance = np.where(repeated, spread, single**2)
         log_variance = np.where(repeated, log_spread, (single / mean) ** 2)
         mean_work = np.nansum(work, axis=1) / np.isfinite(work).sum(axis=1)
@@ -361,7 +364,7 @@ def _cells_of(summary: xr.Dataset, axes: Mapping[str, tuple[Value, ...]]) -> pd.
             "variance": variance,
             "log_mean": log_mean,
             "log_variance": log_variance,
-            "freedom": np.where(repeated, count - 1.0, np.inf),
+            "freedom": np.where(repeated, count - 1.0, freedom),
             "repeated": repeated,
             "why": np.select(list(lacks.values()), list(lacks), ""),
             "flags": [" ".join(flags_in(int(value), masks)) for value in bits],
@@ -397,7 +400,9 @@ def _compared(axes: Mapping[str, tuple[Value, ...]], base: pd.DataFrame, new: pd
         frame["p"] = 2 * stats.t.sf(np.abs(effect) / error, freedom)
     frame.loc[~good, "difference":"p"] = np.nan
     frame["p_corrected"] = np.nan
-    frame.loc[good, "p_corrected"] = holm(frame.loc[good, "p"].to_numpy())
+    # Cells without an interval count too: those of the same kind that have one have it by luck, and look surer.
+    measured = int((frame["base"].notna() & frame["new"].notna()).sum())
+    frame.loc[good, "p_corrected"] = holm(frame.loc[good, "p"].to_numpy(), measured)
     different = frame["p_corrected"] < 1 - CONFIDENCE
     frame["verdict"] = np.where(
         different, np.where(effect > 0, FASTER, SLOWER), np.where(good, SAME, NOT_COMPARABLE)

@@ -128,12 +128,14 @@ def random_effects(effects: Floats, variances: Floats) -> tuple[float, float, fl
     return float(mean), float(error), float(np.sqrt(between))
 
 
-def holm(p: Floats) -> Floats:
+def holm(p: Floats, tried: int | None = None) -> Floats:
     """P-values corrected for their number, so that one is below α by chance with a probability of α at most.
+
+    `tried`: how many there would be if none were missing by chance; by default as many as there are.
 
     Holm 1979, A simple sequentially rejective multiple test procedure: the k-th smallest of n counts n − k + 1 times.
     """
     order = np.argsort(p)
     corrected = np.empty_like(p)
-    corrected[order] = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    corrected[order] = np.maximum.accumulate(p[order] * ((tried or len(p)) - np.arange(len(p))))
     return np.minimum(corrected, 1.0)

@@ -14,7 +14,8 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError, WithJsonSchema, model_validator
 
-from tpcsweep.configuration import bounds, yaml_file
+from tpcsweep.configuration import bounds, citation, yaml_file
+from tpcsweep.configuration.citation import Citation
 from tpcsweep.configuration.imports import Import
 from tpcsweep.configuration.parameters import CONDITIONS, WORD, AnyText, Text, chosen
 from tpcsweep.configuration.problems import (
@@ -30,7 +31,7 @@ from tpcsweep.configuration.problems import (
 )
 from tpcsweep.configuration.question import Question
 from tpcsweep.configuration.scale import Factor
-from tpcsweep.configuration.sides import DATASET, SUFFIX, Side, side
+from tpcsweep.configuration.sides import DATASET, STORE, SUFFIX, Side, side
 from tpcsweep.configuration.sweep import Cell, Grid, Sweep, expand
 from tpcsweep.configuration.testbeds import KINDS, Testbed
 from tpcsweep.files import is_file
@@ -72,7 +73,8 @@ class Run(Question):
     results: Text = Field(default="results", description="folder for results")
     source: AnyText | None = Field(
         default=None,
-        description="data from elsewhere, to be used in place of the sweep's: a dataset, by a path that ends in .nc; "
+        description="data from elsewhere, to be used in place of the sweep's: a dataset, by a path that ends in .nc or "
+        ".zarr; "
         "or name of a file in config/imports, or a path that ends in .yaml",
     )
     file: AnyText | None = Field(
@@ -159,6 +161,8 @@ class Configuration:
     run: Run
     source: Source | None = None
     comparison: tuple[Side, Side] | None = None
+    citation: Citation | None = None
+    """Who measured, as far as a file beside the configuration says it."""
 
     @property
     def measures(self) -> bool:
@@ -179,8 +183,11 @@ class Configuration:
 
     @property
     def attributes(self) -> dict[str, str]:
-        """What the dataset's attributes say of the sweep that no cell says."""
-        return {} if self.sweep.scale is None else self.sweep.scale.attributes
+        """What the dataset's attributes say that no cell says: how the sweep was scaled, and who measured."""
+        return {
+            **({} if self.sweep.scale is None else self.sweep.scale.attributes),
+            **({} if self.citation is None else self.citation.attributes),
+        }
 
     @property
     def notebooks(self) -> dict[str, dict[str, str]]:
@@ -238,6 +245,7 @@ def load(config: Mapping[str, Any], root: Path) -> Configuration:
     settings = testbed and _attempt(problems, lambda: _testbed(testbed, root))
     source = _attempt(problems, lambda: _source(run, root))
     sides = _attempt(problems, lambda: _sides(run, root))
+    cited = _attempt(problems, lambda: _citation(root))
     raise_any(problems)
     assert sweep and asked and testbed and settings
     with within(sweep.shown):
@@ -254,7 +262,21 @@ def load(config: Mapping[str, Any], root: Path) -> Configuration:
         run=run,
         source=source,
         comparison=sides,
+        citation=cited,
     )
+
+
+def files_of(configuration: Configuration, root: Path) -> dict[str, list[Path]]:
+    """Give the files that a configuration was read from: those of its sweep, and of its testbed with all its bases."""
+    run = configuration.run
+    found: dict[str, list[Path]] = {"sweep": [], "testbed": []}
+    for key, files in found.items():
+        name: Any = getattr(run, key)
+        while isinstance(name, str):
+            read = _read(key, name, root)
+            files.append(_ours_or_shipped(root, Path(read.shown), is_file))
+            name = read.content.get("base")
+    return found
 
 
 def wanted(configuration: Configuration, cell: Cell) -> dict[str, Any]:
@@ -368,10 +390,15 @@ def _on_base(file: _File, root: Path, above: tuple[str, ...] = ()) -> dict[str, 
     }
 
 
+def _citation(root: Path) -> Citation | None:
+    path = root / citation.FILE
+    return citation.read(path, str(citation.FILE)) if is_file(path) else None
+
+
 def _source(run: Run, root: Path) -> Source | None:
     if run.source is None:
         return None
-    if run.source.endswith(SUFFIX):
+    if run.source.endswith((SUFFIX, STORE)):
         return Source(_dataset_name(run.source, root), None, Path(run.source))
     read = _read("source", run.source, root, folder="imports")
     settings = _validated(Import, read.content, read.shown)
@@ -389,13 +416,16 @@ def _source(run: Run, root: Path) -> Source | None:
 def _dataset_name(source: str, root: Path) -> str:
     """What results of a dataset are named by: its file; of one in a folder of results, which are all alike, that."""
     path = root / source
-    if not is_file(path):
-        near = sorted(file.name for file in path.parent.glob(f"*{SUFFIX}")) if path.parent.is_dir() else []
+    if not (path.is_dir() if source.endswith(STORE) else is_file(path)):
+        known = (
+            [*path.parent.glob(f"*{SUFFIX}"), *path.parent.glob(f"*{STORE}")] if path.parent.is_dir() else []
+        )
+        near = sorted(file.name for file in known)
         allowed = (
             f"the path of a dataset that is there; {path.parent} has {', '.join(near[:_LISTED]) or 'none'}"
         )
         raise refused("source", quoted(source), allowed, CONFIG_FILE)
-    name = path.name if path.name != DATASET else f"{path.resolve().parent.name}{SUFFIX}"
+    name = path.name if path.stem != Path(DATASET).stem else f"{path.resolve().parent.name}{path.suffix}"
     if not re.fullmatch(WORD, name) or len(name) > LONGEST_NAME:
         allowed = f"a file name of at most {LONGEST_NAME} letters, digits, '.', '_' and '-'"
         raise refused("source", quoted(source), allowed, CONFIG_FILE)

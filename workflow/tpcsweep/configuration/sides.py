@@ -17,6 +17,8 @@ from tpcsweep.files import is_file
 DATASET = "dataset.nc"
 SUFFIX = ".nc"
 """What the paths of datasets end in, where a name may stand too."""
+STORE = ".zarr"
+"""What those of Zarr stores end in."""
 
 LONGEST_NAME = 100
 """Bytes of a side's part of file names; a file system takes 255 for both together."""

@@ -7,6 +7,7 @@
 from tpcsweep.dataset.cells import DatasetError
 from tpcsweep.dataset.folding import Folded, fold, tabulate, write
 from tpcsweep.dataset.labels import (
+    GROUPS,
     IMPORTED,
     SIMULATED,
     STATUS,
@@ -19,6 +20,7 @@ from tpcsweep.dataset.labels import (
 from tpcsweep.dataset.tables import table, write_table
 
 __all__ = [
+    "GROUPS",
     "IMPORTED",
     "SIMULATED",
     "STATUS",

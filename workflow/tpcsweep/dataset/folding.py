@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import uuid
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -171,19 +173,28 @@ def write(folded: Folded, path: str | Path, done: str = "folded from cell files"
     `done` goes into the dataset's history.
     """
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    summary = folded.summary.assign_attrs(history=f"{now} tpcsweep: {done}")
+    about = {"id": _identity(folded.summary), "date_created": now, "history": f"{now} tpcsweep: {done}"}
+    summary = folded.summary.assign_attrs(about)
     with replacing(Path(path)) as part:
-        summary.to_netcdf(part, mode="w", engine="netcdf4", encoding=_encoding(summary))
+        summary.to_netcdf(part, mode="w", engine="netcdf4", encoding=encoding_of(summary))
         _append(part, "samples", folded.series)
         _append(part, TRANSFERS_GROUP, folded.moved)
     note_checksum(Path(path))
+
+
+def _identity(summary: xr.Dataset) -> str:
+    """Give a UUID that is the same for the same measurements, however often they are folded."""
+    started = summary["started"].values.tobytes()
+    about = [summary.attrs["title"], *summary["provenance_record"].values.tolist()]
+    digest = hashlib.sha256(b"\0".join([*(str(text).encode() for text in about), started])).hexdigest()
+    return uuid.uuid5(uuid.NAMESPACE_OID, digest).urn
 
 
 def _append(path: Path, name: str, group: Group) -> None:
     """Add a group to a file, a slab at a time, as xarray would write it whole."""
     outline = group.outline()
     bare = outline.drop_vars(outline.data_vars)
-    bare.to_netcdf(path, mode="a", engine="netcdf4", group=name, encoding=_encoding(bare))
+    bare.to_netcdf(path, mode="a", engine="netcdf4", group=name, encoding=encoding_of(bare))
     with netCDF4.Dataset(path, "a") as file:
         target = file[name]
         for dimension in outline.sizes.keys() - bare.sizes.keys():
@@ -192,7 +203,7 @@ def _append(path: Path, name: str, group: Group) -> None:
         scalars = {"coordinates": target.coordinates} if "coordinates" in target.ncattrs() else {}
         for key in scalars:
             target.delncattr(key)
-        encodings = _encoding(outline)
+        encodings = encoding_of(outline)
         for variable, values in outline.data_vars.items():
             encoding = encodings[variable]
             made = target.createVariable(
@@ -209,7 +220,7 @@ def _append(path: Path, name: str, group: Group) -> None:
             target[slab.name][slab.where] = slab.values
 
 
-def _encoding(content: xr.Dataset) -> dict[Hashable, dict[str, Any]]:
+def encoding_of(content: xr.Dataset) -> dict[Hashable, dict[str, Any]]:
     """Numbers compressed, gaps in floats as NaN, integers and coordinates without a fill value, texts as they are."""
     encoding: dict[Hashable, dict[str, Any]] = {}
     for name, variable in content.variables.items():

@@ -11,7 +11,8 @@ import numpy as np
 import xarray as xr
 
 from tpcsweep.configuration.parameters import Parameters, Value, quantity
-from tpcsweep.configuration.sweep import REPETITION
+from tpcsweep.configuration.sweep import REPETITION, Measurement
+from tpcsweep.configuration.units import Quantity
 from tpcsweep.flags import FLAGS
 from tpcsweep.variables import NOT_MEASURED, Variable
 
@@ -32,6 +33,14 @@ IMPORTED = "imported"
 
 TRANSFERS_GROUP = "transfer_times"
 """The group of single transfers; "transfers" is a figure, and NetCDF has one name for both."""
+
+GROUPS = (None, "samples", TRANSFERS_GROUP)
+"""All groups, as xarray calls them."""
+
+CONVENTIONS = "CF-1.11, ACDD-1.3"
+"""What variables and attributes are called after."""
+
+_KEYWORDS = ("XRootD", "HTTP-TPC", "third-party copy", "throughput", "data transfer", "TCP", "WLCG")
 
 _DEFAULT = "default"  # stands for null on an axis of words: NetCDF has no null text
 
@@ -106,6 +115,26 @@ def attributes_of(variable: Variable, simulated: bool = False) -> dict[str, str]
     """Give unit, where there is one, and name as attributes; of what was simulated the name says so."""
     units = {"units": variable.units} if variable.units else {}
     return {**units, "long_name": f"simulated: {variable.long_name}" if simulated else variable.long_name}
+
+
+def found_by(axes: Sequence[str], made: str) -> dict[str, str]:
+    """Give the attributes that a catalogue finds a dataset by (ACDD 1.3); `made`: how its figures came about."""
+    over = " × ".join(axis for axis in axes if axis != REPETITION) or "one cell"
+    return {
+        "Conventions": CONVENTIONS,
+        "summary": f"Throughput {made}, over {over}: of each cell an interval, what bound it and flags. The group "
+        f"samples has time series, {TRANSFERS_GROUP} single transfers, as far as they are known.",
+        "keywords": ", ".join(_KEYWORDS),
+    }
+
+
+def units_of_measurement() -> str:
+    """Say in which units a dataset's attributes `measurement_…` are: attributes have no units of their own."""
+    kinds = {
+        name: next((item for item in field.metadata if isinstance(item, Quantity)), None)
+        for name, field in Measurement.model_fields.items()
+    }
+    return ", ".join(f"{name} in {kind.dimension.base or '1'}" for name, kind in kinds.items() if kind)
 
 
 def about_group(attributes: Mapping[str, Any]) -> dict[str, Any]:

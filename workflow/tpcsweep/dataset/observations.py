@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
-from scipy.special import ndtri
+from scipy.special import stdtrit
 
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset.labels import STATUS, masks_of
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 CONFIDENCE = 0.95
 """That of the intervals of a dataset without the attribute `measurement_confidence`."""
+
+INTERVAL = ("throughput_low", "throughput_high", "throughput_freedom")
+"""Variables of the interval of a throughput."""
 
 APART = np.timedelta64(6, "h")
 """Cells between whose starts nobody measured for so long are of different runs: of other days, mostly."""
@@ -35,9 +38,10 @@ def observations(
     """Give a row for each cell of the grid and each repetition, measured or not, in the order of the dimensions.
 
     Columns are all parameters (axes, fixed ones, `repetition`), `throughput` and its standard error `error` in
-    Gbit/s, each of `flags.FLAGS` as a boolean, `run` (see `runs_of`), what `also` names, and `reason`: why the cell
-    cannot be used, in one word or two; empty where it can. The error is the one that the cell's confidence interval
-    stands for; NaN without an interval.
+    Gbit/s, the degrees of freedom `freedom` of that error, each of `flags.FLAGS` as a boolean, `run` (see `runs_of`),
+    what `also` names, and `reason`: why the cell cannot be used, in one word or two; empty where it can. The error is
+    the one that the cell's confidence interval stands for; NaN without an interval. Intervals of which no degrees of
+    freedom are said are taken for those of a normal distribution, whose freedom is infinite.
 
     Args:
         summary: a dataset with `throughput`. Without `status` all its cells went well, without `flags` none has any.
@@ -45,18 +49,18 @@ def observations(
         also: more variables that are wanted as columns; NaN where the dataset has none of the name.
     """
     also = tuple(also)
-    own = ("throughput_low", "throughput_high", "status", "flags", "run", "started", "provenance")
+    own = (*INTERVAL, "status", "flags", "run", "started", "provenance")
     names = dict.fromkeys(("throughput", *own, *also))
     cells = summary[[name for name in names if name in summary]]
     if REPETITION not in cells.dims:
         numbered = cells if REPETITION in cells.coords else cells.assign_coords({REPETITION: 1})
         cells = numbered.expand_dims(REPETITION)
     rows = cells.to_dataframe(dim_order=list(cells["throughput"].dims)).reset_index()
-    interval = ("throughput", "throughput_low", "throughput_high")
-    rows = rows.assign(**{name: np.nan for name in (*interval, *also) if name not in rows})
+    rows = rows.assign(**{name: np.nan for name in ("throughput", *INTERVAL, *also) if name not in rows})
     confidence = float(summary.attrs.get("measurement_confidence", CONFIDENCE))
     half = (rows["throughput_high"] - rows["throughput_low"]) / 2
-    rows["error"] = half / ndtri((1 + confidence) / 2)
+    rows["freedom"] = rows["throughput_freedom"].fillna(np.inf)
+    rows["error"] = half / stdtrit(rows["freedom"], (1 + confidence) / 2)
     masks = masks_of(summary) if "flags" in rows else {}
     flags = rows.get("flags", pd.Series(0, rows.index))
     rows = rows.assign(**{flag: (flags & masks.get(flag, 0)) != 0 for flag in FLAGS})

@@ -11,7 +11,15 @@ import numpy as np
 import orjson
 import xarray as xr
 
-from tpcsweep.dataset.labels import MASKS, SIMULATED, STATUS, about_flags, attributes_of
+from tpcsweep.dataset.labels import (
+    MASKS,
+    SIMULATED,
+    STATUS,
+    about_flags,
+    attributes_of,
+    found_by,
+    units_of_measurement,
+)
 from tpcsweep.flags import IMPLAUSIBLE, implausible
 from tpcsweep.variables import LIMITS, SUMMARY
 
@@ -37,7 +45,10 @@ _ATTRIBUTES: dict[str, dict[str, Any]] = {
     },
     "message": {"long_name": "what the tool said of a failed cell, or why a cell was not measured"},
     "started": {"long_name": "when the cell was started, UTC"},
-    "provenance": {"long_name": "which of provenance_record the cell was measured under; -1: none"},
+    "provenance": {
+        "units": "1",
+        "long_name": "which of provenance_record the cell was measured under; -1: none",
+    },
 }
 """Of the variables beside figures, each an attribute of `Summary`."""
 
@@ -166,16 +177,21 @@ class Summary:
             for name, version in (record.get("software") or {}).items():
                 software.setdefault(name, set()).add(str(version))
         made = "simulated" if simulated else "measured"
+        begun, over = _iso(started.min()), _iso(ended.max())
+        # What was computed is of no time.
+        covered = {} if simulated else {"time_coverage_start": begun, "time_coverage_end": over}
         return {
             "title": f"Throughput of XRootD HTTP third-party copies, {made}: sweep {spec['sweep']}",
-            "Conventions": "CF-1.11",
+            **found_by(self._axes, f"of third-party copies between XRootD servers, {made}"),
             "source": f"tpcsweep, {made} on testbed {testbed['name']} ({testbed['kind']})",
             "sweep": spec["sweep"],
             "testbed": testbed["name"],
             "testbed_kind": testbed["kind"],
             **{f"measurement_{name}": v for name, v in spec["measurement"].items() if v is not None},
-            "measured_from": _iso(started.min()),
-            "measured_until": _iso(ended.max()),
+            "measurement_units": units_of_measurement(),
+            "measured_from": begun,
+            "measured_until": over,
+            **covered,
             "software": ", ".join(f"{n} {' and '.join(sorted(v))}" for n, v in sorted(software.items())),
             **{
                 name: ", ".join(sorted({str(record[name]) for record in records if record.get(name)}))

@@ -8,6 +8,7 @@ datasets needs to know one version alone.
 from __future__ import annotations
 
 import shutil
+import tempfile
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,10 +16,15 @@ from typing import Any
 
 import netCDF4
 import numpy as np
+import xarray as xr
 from numpy.typing import NDArray
 
 from tpcsweep.configuration.problems import ConfigurationError, refused
-from tpcsweep.dataset import TRANSFERS_GROUP
+from tpcsweep.configuration.sides import STORE, SUFFIX
+from tpcsweep.dataset import GROUPS, TRANSFERS_GROUP
+from tpcsweep.dataset.folding import encoding_of
+from tpcsweep.dataset.labels import attributes_of
+from tpcsweep.extras import require
 from tpcsweep.files import note_checksum, replacing
 from tpcsweep.variables import LIMITS, SAMPLES, SUMMARY, TRANSFERS, Variable
 
@@ -34,19 +40,40 @@ def bring(file: Path, output: Path) -> None:
 
     Raises:
         ConfigurationError: for what cannot be read, and what is no dataset of ours; nothing is written.
+        MissingExtraError: for a Zarr store without the extra `zarr`.
     """
+    if file.suffix != STORE:
+        _bring(file, output, file)
+        return
+    require("zarr")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.") as folder:
+        copy = Path(folder) / file.with_suffix(SUFFIX).name
+        try:
+            for group in GROUPS:
+                with xr.open_dataset(file, engine="zarr", group=group, cache=False) as content:
+                    encoding = encoding_of(content)
+                    content.to_netcdf(copy, mode="a", engine="netcdf4", group=group, encoding=encoding)
+        except (OSError, ValueError, KeyError) as error:
+            said = next(iter(str(error).splitlines()), type(error).__name__)
+            raise _refused(file, f"a folder that cannot be read as a Zarr store: {said}") from error
+        _bring(copy, output, file)
+
+
+def _bring(file: Path, output: Path, given: Path) -> None:
+    """Copy a NetCDF file that was given, or was made of what was given."""
     try:
-        with netCDF4.Dataset(file) as given:
-            lacks = lacking(given)
+        with netCDF4.Dataset(file) as dataset:
+            lacks = lacking(dataset)
     except OSError as error:  # of a number below zero where it is no file of that format
         why = error.strerror if error.errno and error.errno > 0 else "it is no file of NetCDF 4"
-        raise _refused(file, f"a file that cannot be read: {why}") from error
+        raise _refused(given, f"a file that cannot be read: {why}") from error
     if lacks:
-        raise _refused(file, f"a file without {', '.join(lacks)}")
+        raise _refused(given, f"a dataset without {', '.join(lacks)}")
     with replacing(output) as part:
         shutil.copyfile(file, part)
         with netCDF4.Dataset(part, "a") as copy:
-            _complete(copy, file.name)
+            _complete(copy, given.name)
     note_checksum(output)
 
 
@@ -100,7 +127,7 @@ def _add(group: netCDF4.Dataset, known: Mapping[str, Variable], dimensions: tupl
     for name, about in known.items():
         if name not in group.variables:
             made = group.createVariable(name, "f8", dimensions, fill_value=np.nan, zlib=True)
-            made.setncatts({"units": about.units, "long_name": about.long_name})
+            made.setncatts(attributes_of(about))
 
 
 def _add_transfers(dataset: netCDF4.Dataset, group: netCDF4.Group, axes: tuple[str, ...]) -> None:
@@ -109,17 +136,22 @@ def _add_transfers(dataset: netCDF4.Dataset, group: netCDF4.Group, axes: tuple[s
     stream, start, end = (np.asarray(group[name][:], float) for name in ("stream", "start", "end"))
     if "cell" not in group.variables:
         places = [_places(dataset[axis][:], group[axis][:]) for axis in axes]
-        group.createVariable("cell", "i8", rows)[:] = np.ravel_multi_index(
-            places, dataset["throughput"].shape
-        )
+        _make(group, "cell", "i8")[:] = np.ravel_multi_index(places, dataset["throughput"].shape)
     if "number" not in group.variables:
-        group.createVariable("number", "i4", rows)[:] = _numbers(np.asarray(group["cell"][:]), stream, start)
+        _make(group, "number", "i4")[:] = _numbers(np.asarray(group["cell"][:]), stream, start)
     if "total" not in group.variables:
-        group.createVariable("total", "f8", rows, fill_value=np.nan)[:] = end - start
+        _make(group, "total", "f8", fill_value=np.nan)[:] = end - start
     for name in _TEXTS:
         if name not in group.variables:
-            group.createVariable(name, str, rows)[:] = np.full(len(start), "", dtype=object)
+            _make(group, name, str)[:] = np.full(len(start), "", dtype=object)
     _add(group, TRANSFERS, rows)
+
+
+def _make(group: netCDF4.Group, name: str, kind: Any, **how: Any) -> netCDF4.Variable[Any]:
+    """Add a column to a table of transfers."""
+    made = group.createVariable(name, kind, ("transfer",), **how)
+    made.setncatts(attributes_of(TRANSFERS[name]))
+    return made
 
 
 def _places(values: NDArray[Any], given: NDArray[Any]) -> NDArray[np.int64]:

@@ -25,6 +25,7 @@ from tpcsweep.configuration.problems import ConfigurationError, Problem, raise_a
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.configuration.units import Dimension
 from tpcsweep.dataset import IMPORTED, Folded, tabulate
+from tpcsweep.dataset.labels import found_by
 from tpcsweep.dataset.spreadsheets import as_written
 from tpcsweep.extras import require
 from tpcsweep.importing.rows import meeting
@@ -232,7 +233,7 @@ def _record(settings: Import, file: Path, rows: int, imported: int) -> dict[str,
 def _attributes(settings: Import, file: Path, name: str) -> Mapping[str, Any]:
     about = {
         "title": f"Throughput measured elsewhere, imported from {file.name}: {name}",
-        "Conventions": "CF-1.11",
+        **found_by([*settings.axes, REPETITION], f"measured elsewhere, imported from {file.name}"),
         "source": f"tpcsweep, {IMPORTED} from {file.name}",
         "references": settings.citation,
         "comment": settings.description,

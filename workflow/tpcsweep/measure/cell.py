@@ -36,6 +36,8 @@ BUSY = 0.95
 PAYLOAD_SHARE = 0.85
 """Goodput over the rate on the path, at least: headers of packets and of TLS and a few per cent of retransmissions
 explain no more."""
+FILES = 1.0
+"""Files of each stream that end after the warm-up, at least: with fewer the pauses between files are hardly seen."""
 SILENCE = 1.0
 """Seconds without a byte at a cell's end after which servers and path must show that they still answer."""
 COUNTING = 1.005
@@ -187,7 +189,7 @@ class _Cell:
             if now >= due:
                 due += max(LOOK, spent / LOOKS)
                 readings, interval = self._sampler.readings(), self._sampler.interval
-                looks.append(analyse(goodput(readings, interval), interval, measurement.confidence))
+                looks.append(self._analysed(goodput(readings, interval), interval))
                 show(looks[-1], spent)
                 steady = measurement.until == "steady" and spent >= shortest
                 if steady and enough(looks, measurement.precision):
@@ -195,6 +197,9 @@ class _Cell:
             if spent >= longest:
                 return
             time.sleep(min(measurement.interval, 0.1))
+
+    def _analysed(self, samples: NDArray[np.float64], interval: float) -> Steady:
+        return analyse(samples, interval, self._measurement.confidence, self._site.rtt_idle / 1000)
 
     def _take(self, event: Event) -> None:
         """Take an event of the client in. A file that has arrived makes room at once."""
@@ -249,7 +254,7 @@ class _Cell:
     def result(self) -> dict[str, Any]:
         """What the cell's file has."""
         samples = series(self._readings, self._interval)
-        steady = analyse(samples["goodput"], self._interval, self._measurement.confidence)
+        steady = self._analysed(samples["goodput"], self._interval)
         means = limits.means(samples, steady.warmup_samples) | {"rtt_idle": self._site.rtt_idle}
         summary = self._summary(samples, steady, means)
         nothing = steady.mean == 0 or not math.isfinite(steady.mean)
@@ -280,15 +285,20 @@ class _Cell:
 
     def _summary(self, samples: Series, steady: Steady, means: Mapping[str, float]) -> Summary:
         """The cell in figures; `means` are those of the samples, and `rtt_idle`."""
-        totals = _grown(self._before, self._after)
+        totals, duration = _grown(self._before, self._after), _duration(samples)
         figures = {
             "throughput": steady.mean,
             "throughput_low": steady.low,
             "throughput_high": steady.high,
+            "throughput_freedom": steady.freedom,
             "throughput_average": mean(samples["goodput"]),
             "throughput_max": _largest_mean(samples["goodput"], max(1, round(1 / self._interval))),
-            "duration": _duration(samples),
+            "duration": duration,
             "warmup": steady.warmup,
+            "length_correlations": steady.length,
+            "length_rtts": (duration - steady.warmup) / rtt
+            if (rtt := self._site.rtt_idle / 1000)
+            else math.nan,
             **{name: means[name] for name in ("rtt_idle", *MEANS)},
             # Clock ticks, by which the machine counts, may lag behind what the deployment used.
             "machine_others": float(np.maximum(means["machine_others"], 0.0)),
@@ -307,9 +317,12 @@ class _Cell:
         """What the summary has of transfers."""
         ended, duration = self._transfers.columns(), self._readings[-1].time - self._readings[0].time
         ok = ended["ok"] > 0
+        counted = np.count_nonzero(ok & (ended["end"] > steady.warmup))
+        files = math.nan if self._wanted.layer == "network" else counted / self._wanted.streams
         shares = trust.stream_bytes(ended, self._unfinished, self._wanted.streams, steady.warmup, duration)
         return {
             "fairness": number(trust.fairness(shares), DIGITS),
+            "length_files": number(files, DIGITS),
             "transfers": int(ok.sum()),
             "transfers_failed": int((~ok).sum()),
             "xrootd_transfers": int((ended["xrootd_code"] == 0).sum()),
@@ -324,10 +337,12 @@ class _Cell:
         more = samples["goodput"].sum() > samples["wire_throughput"].sum() * COUNTING
         less = means["goodput"] < PAYLOAD_SHARE * means["wire_throughput"]
         files = None if measurement.files is None else measurement.files * streams
+        ended = summary["length_files"]
         flags = {
             "not_steady": not steady.steady,
             "wide_interval": not steady.half_width <= measurement.precision * steady.mean,  # NaN is wide
-            "autocorrelated": steady.autocorrelated,
+            "too_short": steady.too_short,
+            "within_files": ended is not None and ended < FILES,
             "transfers_failed": summary["transfers_failed"] != 0,
             "files_missing": files is not None and (summary["transfers"] or 0) < files,
             "counters_disagree": more or less,

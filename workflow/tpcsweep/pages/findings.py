@@ -210,7 +210,7 @@ def _doubts(summary: xr.Dataset) -> Iterator[Finding]:
         yield Finding(f"None of {measured.sum()} cells carries a warning.", ())
         return
     counts = sorted(((int(which.sum()), flag) for flag, which in held.items() if which.any()), reverse=True)
-    which = ", ".join(f"{count} {FLAGS[flag].words}" for count, flag in counts)
+    which = ", ".join(f"{FLAGS[flag].words} ({count})" for count, flag in counts)
     text = f"{doubtful.sum()} of {measured.sum()} cells carry a warning or are invalid: {which}."
     yield Finding(text, _places(doubtful))
 

@@ -70,7 +70,7 @@ def better(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, An
     """
     worse = (_faults(later), _work(later)) > (_faults(earlier), _work(earlier))
     kept, other = (earlier, later) if worse else (later, earlier)
-    figures = ("throughput", "throughput_low", "throughput_high", "machine_work")
+    figures = ("throughput", "throughput_low", "throughput_high", "throughput_freedom", "machine_work")
     said = {
         "started": other["provenance"]["started"],
         "status": other["status"],

@@ -92,6 +92,11 @@ class Internals:
         """Whether jobs run in conda environments of their own."""
         return "conda" in map(str, self._workflow.deployment_settings.deployment_method)
 
+    @property
+    def not_deployed(self) -> list[str]:
+        """Ways to deploy software that are asked for and that no rule has anything for: jobs run as without them."""
+        return sorted({*map(str, self._workflow.deployment_settings.deployment_method)} - {"conda"})
+
     def run_in(self, environment: str) -> None:
         """Give the jobs of all rules one conda environment, which counts where they have one of their own at all."""
         for rule in self._workflow.rules:

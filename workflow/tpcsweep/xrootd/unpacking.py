@@ -25,7 +25,10 @@ def unpack(version: str, work: Path, stage: Callable[[str], None]) -> dict[str, 
     suite = DEBIAN[version]
     stage(f"unpacking XRootD {version} of Debian {suite}")
     if shutil.which("mmdebstrap") is None:
-        raise ReleaseError(f"xrootd {version}: mmdebstrap is missing; run `make setup`")
+        raise ReleaseError(
+            f"xrootd {version}: mmdebstrap is missing; run `make setup`, or where no package has it ask for "
+            f"{SYSTEM}, what the machine has, or {version}{FROM_SOURCE}, built here"
+        )
     packages = [f"{package}={version}-*" for package in PACKAGES]
     root, log = work / "root", work / "log"
     # Point releases may mend it, which changes what follows the version.

@@ -315,14 +315,15 @@ function begin() {
     const escaped = text => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll("\n", "<br>");
     box.hidden = false;
     box.dataset.drawn = "yes";
+    const far = Math.max(1, box.clientHeight / box.clientWidth); // on a phone it is as wide as it was high
     try {
       window.Plotly.react(box, [{
         type: "surface", z: z.map(row => row.map(point => point.mean)), colorscale: "Viridis", cmin: 0, cmax: top, connectgaps: false,
         text: z.map((row, y) => row.map((point, x) => escaped(said(placed(x, y), point)))), hovertemplate: "%{text}<extra></extra>",
         colorbar: { title: { text: "Gbit/s" }, thickness: 12 }, showscale: innerWidth > 700,
       }], {
-        margin: { l: 0, r: 0, t: 8, b: 0 }, paper_bgcolor: "rgba(0,0,0,0)", font: { color: style.color, family: style.fontFamily },
-        scene: { xaxis: axis(state.x), yaxis: axis(state.y), zaxis: { title: { text: "Gbit/s" }, gridcolor: line, zerolinecolor: line, range: [0, top] }, camera: { eye: { x: -1.5, y: -1.5, z: .9 } } },
+        margin: { l: 0, r: 0, t: 44, b: 0 }, paper_bgcolor: "rgba(0,0,0,0)", modebar: { bgcolor: "rgba(0,0,0,0)", color: style.color }, font: { color: style.color, family: style.fontFamily },
+        scene: { xaxis: axis(state.x), yaxis: axis(state.y), zaxis: { title: { text: "Gbit/s" }, gridcolor: line, zerolinecolor: line, range: [0, top] }, camera: { eye: { x: -1.5 * far, y: -1.5 * far, z: .9 * far }, center: { x: 0, y: 0, z: -.2 } } },
       }, { responsive: true, displaylogo: false });
       told.textContent = named(state.at, several.filter(axis => axis !== state.x && axis !== state.y));
     } catch (error) { told.textContent = `This browser cannot draw it: ${error.message}`; }

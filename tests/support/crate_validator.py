@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The community's validator of RO-Crates without a network: what it would download is put where it looks first.
+
+Run by the Python of `.venv/validator` (envs/validator.txt): crate_validator.py CRATE PROFILE FOLDER. It prints what the
+validator found as JSON: a list of [severity, message, entity].
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from io import BytesIO
+from pathlib import Path
+
+import rocrate
+from requests import PreparedRequest, Response
+from requests.adapters import BaseAdapter, HTTPAdapter
+from requests_cache import CachedSession
+from rocrate_validator import services
+from rocrate_validator.models import Severity
+from urllib3 import HTTPResponse
+
+CONTEXT = "https://w3id.org/ro/crate/1.1/context"
+
+
+class Library(BaseAdapter):
+    """Answers with the context that the library of RO-Crate 1.1 has."""
+
+    def send(self, request: PreparedRequest, *_: object, **__: object) -> Response:
+        text = (Path(rocrate.__file__).parent / "data/ro-crate.jsonld").read_bytes()
+        assert json.loads(text)["@id"] == request.url
+        answer = HTTPResponse(
+            BytesIO(text), {"Content-Type": "application/ld+json"}, 200, preload_content=False
+        )
+        return HTTPAdapter().build_response(request, answer)
+
+    def close(self) -> None:
+        pass
+
+
+def keep_context(cache: Path) -> None:
+    """Let the validator's cache have the context, as if it had been downloaded."""
+    with CachedSession(str(cache), backend="sqlite", expire_after=-1) as session:
+        session.mount("https://", Library())
+        assert session.get(CONTEXT).ok
+
+
+def found(crate: Path, profile: str, folder: Path) -> list[tuple[str, str, str]]:
+    """Validate a crate against a profile and those that it is based on, recommendations included."""
+    cache = folder / "http"
+    keep_context(cache)
+    result = services.validate(
+        {
+            "rocrate_uri": str(crate),
+            "profile_identifier": profile,
+            "requirement_severity": Severity.RECOMMENDED,
+            "cache_path": cache,
+            "offline": True,
+        }
+    )
+    issues = result.get_issues()
+    return [(issue.severity.name, str(issue.message), str(issue.violatingEntity or "")) for issue in issues]
+
+
+if __name__ == "__main__":
+    crate, profile, folder = sys.argv[1:]
+    sys.stdout.write(json.dumps(found(Path(crate), profile, Path(folder))))

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sweep packed for archives: what is in the crate, what its validator says, and that the sweep can be run from it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import xarray as xr
+import yaml
+from tpcsweep import dataset
+from tpcsweep.archiving import crate
+from tpcsweep.configuration import citation
+from tpcsweep.configuration.loading import ConfigurationError, load
+
+from tests.support.synthetic import write_sweep
+from tests.support.workflow import ROOT
+
+VALIDATOR = Path(sys.prefix, "validator/bin/python")
+MEASURED_BY = """
+cff-version: 1.2.0
+message: cite it
+title: Our sweeps
+authors:
+  - {given-names: Ada, name-particle: de, family-names: Example, affiliation: Example Lab,
+     orcid: "https://orcid.org/0000-0002-1825-0097"}
+  - {name: The example group, website: "https://example.org"}
+license: CC-BY-4.0
+keywords: [examples]
+date-released: 2026-01-02
+"""
+AXES = {"streams": [1, 2], "rtt": [10.0], "repetition": [1]}
+WITHOUT_ADDRESSES = ("SHOULD have a url", "SHOULD have a URL", "SHOULD be an absolute URI")
+"""What the validator recommends besides: addresses on the web of the workflow and of programs, which nobody states."""
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A crate as a folder and as a file."""
+
+    folder: Path
+    archive: Path
+
+    def files(self) -> set[str]:
+        return {str(path.relative_to(self.folder)) for path in self.folder.rglob("*") if path.is_file()}
+
+    def entities(self) -> dict[str, Any]:
+        graph = json.loads((self.folder / "ro-crate-metadata.json").read_text())["@graph"]
+        return {entity["@id"]: entity for entity in graph}
+
+    def validated(self, profile: str, folder: Path) -> list[tuple[str, str, str]]:
+        """What the validator says, each with how severe it is and what it is of."""
+        script = ROOT / "tests/support/crate_validator.py"
+        command = [VALIDATOR, script, self.folder, profile, folder]
+        # Its answers are kept in a folder of the test's.
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return [tuple(issue) for issue in json.loads(done.stdout.splitlines()[-1])]
+
+
+def pack(root: Path, monkeypatch: pytest.MonkeyPatch, cited: str = "") -> Packed:
+    """Pack a sweep of two cells that another folder than the checkout has."""
+    monkeypatch.chdir(root)
+    (root / "config/sweeps").mkdir(parents=True)
+    content = {"parameters": {name: AXES[name] for name in ("streams",)} | {"rtt": "10 ms"}}
+    (root / "config/sweeps/demo.yaml").write_text(yaml.safe_dump(content))
+    if cited:
+        (root / citation.FILE).write_text(cited)
+    settings = load({"sweep": "demo", "testbed": "netns"}, Path())
+    folded = dataset.fold(write_sweep(root / "made", AXES), AXES, attributes=settings.attributes)
+    (settings.folder / "figures").mkdir(parents=True)
+    # Of an earlier dataset.
+    (settings.folder / "report.html").write_text("earlier")
+    os.utime(settings.folder / "report.html", (1, 1))
+    dataset.write(folded, settings.folder / "dataset.nc")
+    for name in ("index.html", "cells.csv", "figures/limits.svg"):
+        (settings.folder / name).write_text("made")
+    packed = Packed(settings.folder / "crate", settings.folder / "demo.crate.zip")
+    crate.write(settings, packed.folder, packed.archive)
+    return packed
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> Packed:
+    with pytest.MonkeyPatch.context() as patch:
+        made = pack(tmp_path_factory.mktemp("root"), patch, MEASURED_BY)
+        return Packed(made.folder.resolve(), made.archive.resolve())
+
+
+def test_a_crate_has_what_was_found_what_was_asked_for_and_the_software(packed: Packed) -> None:
+    files = packed.files()
+    assert {"dataset.nc", "index.html", "cells.csv", "figures/limits.svg", "README.md"} <= files
+    assert {"config/sweeps/demo.yaml", "config/testbeds/netns.yaml"} <= files
+    assert {"tpcsweep/workflow/Snakefile", "tpcsweep/envs/requirements.txt", "tpcsweep/LICENSE"} <= files
+    # What is of an earlier dataset, what others have asked for, and what is made anew.
+    assert "report.html" not in files
+    assert not [name for name in files if "tpcsweep/config/testbeds" in name or "__pycache__" in name]
+    with zipfile.ZipFile(packed.archive) as archive:
+        assert {name for name in archive.namelist() if not name.endswith("/")} == files
+    assert not list(packed.folder.parent.glob(".*"))
+
+
+def test_every_file_that_is_described_is_there(packed: Packed) -> None:
+    described = packed.entities()["./"]["hasPart"]
+    assert {part["@id"].rstrip("/") for part in described} >= {"dataset.nc", "config/sweeps/demo.yaml"}
+    for part in described:
+        assert (packed.folder / part["@id"]).exists()
+
+
+def test_authors_and_licence_are_those_of_who_measured(packed: Packed) -> None:
+    entities = packed.entities()
+    author, group = (entities[one["@id"]] for one in entities["./"]["author"])
+    assert (author["@type"], author["name"]) == ("Person", "Ada de Example")
+    assert author["@id"] == "https://orcid.org/0000-0002-1825-0097"
+    assert entities[author["affiliation"]["@id"]]["name"] == "Example Lab"
+    assert (group["@type"], group["@id"]) == ("Organization", "https://example.org")
+    assert entities["./"]["license"]["@id"].endswith("/CC-BY-4.0")
+    workflow = entities[entities["./"]["mainEntity"]["@id"]]
+    assert workflow["license"]["@id"].endswith("/Apache-2.0")
+    about = xr.open_dataset(packed.folder / "dataset.nc").attrs
+    assert about["creator_name"] == "Ada de Example, The example group"
+    assert about["creator_type"] == "person, institution"
+    assert about["creator_url"] == "https://orcid.org/0000-0002-1825-0097, https://example.org"
+    assert about["institution"] == "Example Lab"
+    assert about["license"] == "CC-BY-4.0"
+    assert "creator_email" not in about
+
+
+def test_a_run_says_what_it_took_what_it_made_when_and_with_what(packed: Packed) -> None:
+    entities = packed.entities()
+    run = entities["#run"]
+    assert run["instrument"] == entities["./"]["mainEntity"]
+    assert {one["@id"] for one in run["object"]} == {"config/sweeps/demo.yaml", "config/testbeds/netns.yaml"}
+    assert "dataset.nc" in {one["@id"] for one in run["result"]}
+    assert (run["startTime"], run["endTime"]) == ("2026-01-02T03:04:25+00:00", "2026-01-02T03:04:37+00:00")
+    assert "2 ok" in run["description"]
+    software = entities[run["instrument"]["@id"]]["softwareRequirements"]
+    assert {entities[one["@id"]]["softwareVersion"] for one in software} == {"2.23.0", "5.9.0"}
+
+
+@pytest.mark.parametrize("profile", ["workflow-run-crate", "workflow-ro-crate"])
+def test_the_validator_finds_nothing_but_addresses_that_nobody_states(
+    packed: Packed, profile: str, tmp_path: Path
+) -> None:
+    issues = packed.validated(profile, tmp_path)
+    assert not [issue for issue in issues if not issue[1].rstrip(".").endswith(WITHOUT_ADDRESSES)]
+    assert {severity for severity, *_ in issues} <= {"RECOMMENDED"}
+
+
+def test_the_validator_finds_what_is_missing(packed: Packed, tmp_path: Path) -> None:
+    broken = Packed(tmp_path / "crate", packed.archive)
+    with zipfile.ZipFile(packed.archive) as archive:
+        archive.extractall(broken.folder)
+    file = broken.folder / "ro-crate-metadata.json"
+    content = json.loads(file.read_text())
+    for entity in content["@graph"]:
+        if entity["@id"] == "./":
+            del entity["license"]
+        if entity["@id"] == "#run":
+            del entity["instrument"]
+    file.write_text(json.dumps(content))
+    (broken.folder / "cells.csv").unlink()
+    told = "\n".join(
+        message
+        for severity, message, _ in broken.validated("workflow-run-crate", tmp_path)
+        if severity == "REQUIRED"
+    )
+    assert "license" in told
+    assert "MUST have an instrument" in told
+    assert "cells.csv" in told
+
+
+def test_the_sweep_can_be_run_from_the_crate(packed: Packed, tmp_path: Path) -> None:
+    with zipfile.ZipFile(packed.archive) as archive:
+        archive.extractall(tmp_path)
+    # What the README says, but that nothing is run.
+    [line] = re.findall(r"^snakemake .*$", (tmp_path / "README.md").read_text(), re.MULTILINE)
+    done = subprocess.run(
+        [sys.executable, "-m", *line.split(), "--dry-run"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "tpcsweep/workflow")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "deployment deployment=only, 2 cells in it" in done.stdout
+    assert str(ROOT / "workflow") not in done.stdout
+
+
+def test_without_a_citation_of_their_own_they_are_those_of_the_software(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed = pack(tmp_path, monkeypatch)
+    entities = packed.entities()
+    assert entities[entities["./"]["author"]["@id"]]["name"] == "The tpcsweep developers"
+    assert "creator_name" not in xr.open_dataset(packed.folder / "dataset.nc").attrs
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ("license: CC-BY-4.0", "license: given nothing, allowed: this key is needed"),
+        ("  - {name: The example group", r"authors\[1\]: given an author without a name"),
+        ("title: Our sweeps", "title: given nothing"),
+    ],
+)
+def test_a_citation_without_what_is_needed_is_refused(wrong: str, says: str, tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    line = next(line for line in MEASURED_BY.splitlines() if line.startswith(wrong))
+    kept = "  - {}" if line.startswith("  - ") else ""
+    (tmp_path / citation.FILE).write_text(MEASURED_BY.replace(line, kept))
+    with pytest.raises(ConfigurationError, match=f"config/CITATION.cff: {says}"):
+        load({"sweep": "demo", "testbed": "netns"}, tmp_path)

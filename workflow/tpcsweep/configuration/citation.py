@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who measured, and what others may do with it: what a file in the Citation File Format (CITATION.cff) says of that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from tpcsweep.configuration import yaml_file
+from tpcsweep.configuration.parameters import Text
+from tpcsweep.configuration.problems import ConfigurationError, fault, from_pydantic, within
+
+FILE = Path("config/CITATION.cff")
+"""Of the datasets that are made with the configuration beside it; that in the root of a checkout is of the software."""
+
+
+def _written(name: str) -> str:
+    return name.replace("_", "-")
+
+
+class _Part(BaseModel):
+    """A part of the format that is read; the format's other keys are for others."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=_written)
+
+
+class Author(_Part):
+    """A person, or an entity that has one name."""
+
+    name: Text | None = None
+    given_names: Text | None = None
+    name_particle: Text | None = None
+    family_names: Text | None = None
+    affiliation: Text | None = None
+    email: Text | None = None
+    orcid: Text | None = None
+    website: Text | None = None
+
+    @model_validator(mode="after")
+    def _has_a_name(self) -> Author:
+        if not self.called:
+            raise fault("a name, or given-names and family-names", "an author without a name")
+        return self
+
+    @property
+    def person(self) -> bool:
+        """Whether it is a person."""
+        return self.name is None
+
+    @property
+    def called(self) -> str:
+        """The name as it is said."""
+        parts = (self.given_names, self.name_particle, self.family_names)
+        return self.name or " ".join(part for part in parts if part)
+
+
+class Citation(_Part):
+    """Authors and licence of something that can be cited."""
+
+    title: Text
+    authors: Annotated[tuple[Author, ...], Field(min_length=1)]
+    license: Annotated[Text, Field(pattern="^[A-Za-z0-9.+-]+$")]
+    """By its identifier of SPDX, such as CC-BY-4.0."""
+    doi: Text | None = None
+    keywords: tuple[Text, ...] = ()
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """What a dataset's attributes say of it, by the names of ACDD 1.3."""
+        columns: dict[str, list[str | None]] = {
+            "creator_name": [author.called for author in self.authors],
+            "creator_type": ["person" if author.person else "institution" for author in self.authors],
+            "creator_email": [author.email for author in self.authors],
+            "creator_url": [author.orcid or author.website for author in self.authors],
+        }
+        # Each has a place for every author, or is left out.
+        told = {name: ", ".join(value or "" for value in values) for name, values in columns.items()}
+        institutions = dict.fromkeys(author.affiliation for author in self.authors if author.affiliation)
+        told["institution"] = ", ".join(institutions)
+        return {name: text for name, text in told.items() if text.strip(", ")} | {"license": self.license}
+
+
+def read(path: Path, shown: str) -> Citation:
+    """Read authors and licence from a file, which errors call by the name that is shown.
+
+    Raises:
+        ConfigurationError: for what is no YAML, and for a title, authors or a licence that it lacks or that are none.
+    """
+    content = yaml_file.read(path, shown)
+    try:
+        return Citation.model_validate(content)
+    except ValidationError as error:
+        with within(shown):
+            raise ConfigurationError(from_pydantic(error, Citation)) from error
