@@ -206,10 +206,11 @@ def test_on_almalinux_extras_that_only_debian_has_are_refused(checkout: Checkout
     for extra in ("simulation", "test"):
         done = checkout.set_up(extra, **ALMA)
         assert done.returncode != 0
-        known = "docs, globus, kubernetes, models, parquet, slurm, xrootd"
+        known = "crate, docs, globus, history, kubernetes, models, parquet, slurm, xrootd, zarr"
         assert done.stderr == f"setup: given the extra {extra}, allowed on alma9: all, {known}\n"
     assert checkout.set_up("all", **ALMA).returncode == 0
-    extras = [f"requirements-{name}" for name in ("kubernetes", "models", "parquet", "slurm")]
+    names = ("crate", "history", "kubernetes", "models", "parquet", "slurm", "zarr")
+    extras = [f"requirements-{name}" for name in names]
     assert checkout.installed() == ["requirements", *extras]
 
 
