@@ -46,8 +46,8 @@ def cron(crontab: str, checkout: Path) -> subprocess.CompletedProcess[str]:
     assert user == "root" and "%" not in command  # a line's end to cron
     return subprocess.run(
         [settings["SHELL"], "-c", command],
-        cwd="/root",
-        env={**settings, "HOME": "/root", "LOGNAME": user},
+        cwd=Path.home(),
+        env={**settings, "HOME": str(Path.home()), "LOGNAME": user},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
