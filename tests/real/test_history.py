@@ -78,7 +78,10 @@ def test_crons_line_measures_anew_and_keeps_both_runs(tmp_path: Path) -> None:
     assert "2 runs, the last of" in done.stdout
     (first, second), left = runs.kept(results / runs.FOLDER)
     assert left == {} and not first.starts & second.starts
-    assert first.made_with == second.made_with and "kernel" in first.made_with
+    (ours, theirs) = (
+        {**run.made_with, "commit": ""} for run in (first, second)
+    )  # somebody may commit meanwhile
+    assert ours == theirs and {"kernel", "software.xrootd"} <= set(ours)
     assert (results / "history/index.html").exists()
 
 
