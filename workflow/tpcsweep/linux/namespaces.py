@@ -19,6 +19,9 @@ from tpcsweep.linux.counters import CounterFile
 
 CLONE_NEWNET = 0x40000000  # linux/sched.h
 FOLDER = Path("/run/netns")
+MAKER = ("unshare", "--net", "ip")
+"""The `ip` that makes namespaces. After each it returns to the one that it came from, which must be this user's: the
+machine's is not that of an ordinary user, as root of a user namespace."""
 
 _COLUMNS = {"rx_bytes": 0, "rx_packets": 1, "rx_dropped": 3, "tx_bytes": 8, "tx_packets": 9, "tx_dropped": 11}
 """Of /proc/net/dev (proc(5))."""

@@ -81,6 +81,16 @@ def build(folder: File, commands: Commands) -> File:
     return binary
 
 
+def _programs() -> File:
+    """Where the delay line is: beside the running Python's own programs, or where a user keeps what is compiled."""
+    beside = File(sys.prefix) / "bin"
+    if os.access(beside, os.W_OK):
+        return beside
+    cache = File(os.environ.get("TPCSWEEP_CACHE") or File.home() / ".cache/tpcsweep")
+    cache.mkdir(parents=True, exist_ok=True)
+    return cache
+
+
 class DelayLine:
     """A running delay line. It never outlives the process that started it.
 
@@ -106,7 +116,7 @@ class DelayLine:
         Raises:
             PathError: if it does not start.
         """
-        self.binary = build(File(sys.prefix) / "bin", commands)  # beside the running Python's own programs
+        self.binary = build(_programs(), commands)
         self._file = folder / f"{NAME}.{secrets.token_hex(4)}.statistics"
         self._file.write_bytes(bytes(3 * _WORDS * 8))
         gso = int(path.loss == 0)  # else packets of the MTU, so that each is lost or not on its own
@@ -154,7 +164,7 @@ class DelayLine:
 
     def _refused(self, line: str) -> PathError:
         return PathError(
-            f"delay line: {shlex.join(self.argv)}: {line.strip() or 'ended without a word'}; it needs root, "
+            f"delay line: {shlex.join(self.argv)}: {line.strip() or 'ended without a word'}; it needs "
             f"/dev/net/tun, and both namespaces without an interface {INTERFACE}"
         )
 
