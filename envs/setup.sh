@@ -56,7 +56,7 @@ done < <(grep -hv '^#' "${debian[@]}")
 
 if [ ${#missing[@]} -gt 0 ]; then
   command -v apt-get >/dev/null || fail "these Debian packages are missing, and there is no apt-get to install them: ${missing[*]}"
-  [ "$(id -u)" = 0 ] || fail "these Debian packages are missing: ${missing[*]}. Run this as root, or: apt-get install ${missing[*]}"
+  [ "$(id -u)" = 0 ] || fail "these Debian packages are missing: ${missing[*]}. Run this as root once, or have root do it: apt-get install ${missing[*]}"
   echo "setup: installing ${missing[*]}"
   export DEBIAN_FRONTEND=noninteractive
   # Packages of servers start them when installed; here every server is started by a deployment, in its own namespace.

@@ -15,16 +15,29 @@ pytestmark = pytest.mark.real
 
 INSIDE = Path(__file__).parent / "uml"
 
-SCRIPT = f"""
+BEGINNING = f"""
 mount -t tmpfs tmpfs /sys/fs/cgroup && mkdir /sys/fs/cgroup/all && mount -t cgroup2 none /sys/fs/cgroup/all
 {sys.executable} {uml.MODULES} sch_netem sch_tbf veth bridge || exit 1
-{sys.executable} {INSIDE / "deployment.py"} 2>/run/error || {{ cat /run/error /run/logs/*; exit 1; }}
+"""
+AS_ROOT = f"""
+{sys.executable} {INSIDE / "deployment.py"} /run/logs 2>/run/error || {{ cat /run/error /run/logs/*; exit 1; }}
+"""
+# As a systemd does it: the cgroup and the files by which it is divided are the user's.
+AS_USER = f"""
+cd /sys/fs/cgroup/all && echo +cpu >cgroup.subtree_control && mkdir user || exit 1
+chown nobody user user/cgroup.procs user/cgroup.subtree_control
+mkdir --mode=777 /run/home && cd /run/home || exit 1
+sh -c 'echo 0 >/sys/fs/cgroup/all/user/cgroup.procs && HOME=/run/home exec "$@"' sh \
+  setpriv --reuid=nobody --regid=nogroup --clear-groups \
+  {sys.executable} {INSIDE / "deployment.py"} /run/home/logs 2>/run/error ||
+  {{ cat /run/error /run/home/logs/*; exit 1; }}
 """
 
 
-@pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    result: dict[str, Any] = json.loads(uml.run(SCRIPT, tmp_path_factory.mktemp("uml")))
+@pytest.fixture(scope="module", params=[AS_ROOT, AS_USER], ids=["root", "user"])
+def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    output = uml.run(BEGINNING + request.param, tmp_path_factory.mktemp("uml"))
+    result: dict[str, Any] = json.loads(output)
     return result
 
 

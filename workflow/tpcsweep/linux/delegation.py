@@ -2,8 +2,8 @@
 """Cgroups that an ordinary user may make: below one that is delegated to him, of version 2.
 
 systemd delegates: the manager of a user gives a scope of its own to a program that is begun so (SYSTEMD), and removes
-it with all groups in it when its last process has ended. Sources: systemd.resource-control(5), Delegate=; cgroup-v2.rst,
-Delegation.
+it with all groups in it when its last process has ended. Sources: systemd.resource-control(5), Delegate=;
+cgroup-v2.rst, Delegation.
 """
 
 from __future__ import annotations
