@@ -24,15 +24,20 @@ from tests.support.workflow import HANGS, ROOT, gone, wait_until
 pytestmark = pytest.mark.real
 
 NOT_COPIED = (".git", ".venv", "results", "build", ".snakemake", "__pycache__", ".*_cache", ".hypothesis")
-# As root, in a namespace of its own for mounts: the Python environment is where the user can read it, and the device
-# is as udev makes it.
 PREPARED = """
 set -e
-mkdir -p "$1/.venv" && mount --bind "$2" "$1/.venv"
-mount -t tmpfs tmpfs /mnt && mknod /mnt/tun c 10 200 && chmod 666 /mnt/tun
+mount -t tmpfs tmpfs /mnt && mknod /mnt/tun c 10 200 && chmod 666 /mnt/tun && mkdir /mnt/python
 [ ! -e /dev/net/tun ] || mount --bind /mnt/tun /dev/net/tun
-cd "$1" && shift 2 && exec "$@"
+mkdir -p "$1/.venv" && mount --bind "$2" "$1/.venv"
+if [ -n "$4" ]; then
+  mount --bind "$3" /mnt/python && mount -t tmpfs -o mode=755 tmpfs "$4"
+  mkdir -p "$3" && mount --bind /mnt/python "$3"
+fi
+cd "$1" && shift 4 && exec "$@"
 """
+"""As root, in a namespace of its own for mounts: the device is as udev makes it, and the Python environment and what it
+was made from are where the user can read them. Arguments: his checkout, the environment, the Python that it is of, and
+the folder on the way to that which is closed to him, if any."""
 LONG = {
     "description": "A cell in whose midst something is done.",
     "parameters": {"rtt": "4 ms", "bandwidth": "200 Mbit/s", "file_size": "8 MiB"},
@@ -50,7 +55,10 @@ class User:
 
     def command(self, *arguments: str) -> list[str]:
         """Snakemake's command line, as root runs it in the user's name."""
-        prepared = ["unshare", "--mount", "sh", "-c", PREPARED, "sh", str(self.checkout), sys.prefix]
+        way = [*reversed(Path(sys.base_prefix).parents), Path(sys.base_prefix)]
+        closed = next((str(folder) for folder in way if not folder.stat().st_mode & 1), "")
+        folders = [str(self.checkout), sys.prefix, sys.base_prefix, closed]
+        prepared = ["unshare", "--mount", "sh", "-c", PREPARED, "sh", *folders]
         user = ["setpriv", f"--reuid={self.name}", f"--regid={self.name}", "--init-groups", "env", "-i"]
         environment = [
             f"HOME={self.checkout.parent}",

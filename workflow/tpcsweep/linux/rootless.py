@@ -31,14 +31,8 @@ RUN = Path("/run")
 OURS = ("netns", "tpcsweep")
 """Folders of RUN that are anew; the others are the machine's."""
 _CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWPID = 0x20000, 0x10000000, 0x20000000  # linux/sched.h
-_MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND, _MS_REC, _MS_PRIVATE = (
-    2,
-    4,
-    8,
-    1 << 12,
-    1 << 14,
-    1 << 18,
-)  # linux/mount.h
+_MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 2, 4, 8  # linux/mount.h
+_MS_BIND, _MS_MOVE, _MS_REC, _MS_PRIVATE = 1 << 12, 1 << 13, 1 << 14, 1 << 18
 _SCOPE = "TPCSWEEP_SCOPE"
 """The environment variable that says that a scope was asked for, as that is done once."""
 _TRIAL = "mount -t tmpfs tpcsweep /run && mkdir /run/netns && unshare --net ip link set lo up"
@@ -200,18 +194,18 @@ def _pass_on(child: int, first: int, ours: int) -> NoReturn:
 
 
 def _mounts(group: Path | None) -> None:
-    """Mount what is anew: /proc of the PID namespace, an own RUN with links to what the machine has there, cgroups."""
+    """Mount what is anew: an own RUN with links to what the machine has there, /proc of the PID namespace, cgroups."""
+    proc, elsewhere = Path("/proc"), "machine"
     _mount("none", Path("/"), "", _MS_REC | _MS_PRIVATE)
-    _mount("proc", Path("/proc"), "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
-    machines = os.open(RUN, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    _mount("tpcsweep", RUN, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=755")
-    elsewhere = RUN / "machine"
-    elsewhere.mkdir()
-    _mount(f"/proc/self/fd/{machines}", elsewhere, "", _MS_BIND | _MS_REC)
-    os.close(machines)
-    for entry in os.scandir(elsewhere):
+    # It is put together where another mount follows, as what is mounted over RUN hides what was there.
+    _mount("tpcsweep", proc, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=755")
+    (proc / elsewhere).mkdir()
+    _mount(str(RUN), proc / elsewhere, "", _MS_BIND | _MS_REC)
+    _mount(str(proc), RUN, "", _MS_MOVE)
+    _mount("proc", proc, "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
+    for entry in (RUN / elsewhere).iterdir():
         if entry.name not in OURS:
-            (RUN / entry.name).symlink_to(Path(elsewhere.name, entry.name))
+            (RUN / entry.name).symlink_to(Path(elsewhere, entry.name))
     (RUN / "netns").mkdir()
     if group:
         # At the place of the whole hierarchy, so that the group is all that there is of it.
