@@ -18,7 +18,7 @@ def test_missing_programs_are_named_with_their_packages(monkeypatch: pytest.Monk
         "shutil.which", lambda name: None if name in ("xrootd", "tc") else which(name) or "/bin/x"
     )
     with pytest.raises(
-        MachineError, match=r"xrootd, tc; run `make setup`, or apt-get install iproute2 xrootd-server"
+        MachineError, match=r"xrootd, tc; as root run `make setup`, or apt-get install iproute2 xrootd-server"
     ):
         machine.require()
 

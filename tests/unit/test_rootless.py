@@ -147,7 +147,7 @@ def test_descendants_are_those_whose_line_of_parents_meets_a_root(
 
 def test_a_plain_group_has_a_process_with_its_children_and_counts_their_time(tmp_path: Path) -> None:
     group = Hierarchy(0, tmp_path, tmp_path).group("tpc-x-src1").create()
-    script = "import os; os.fork(); print(os.getpid(), flush=True); sum(range(10**6)); input()"
+    script = "import os; os.fork(); os.write(1, b'%d\\n' % os.getpid()); sum(range(10**6)); input()"
     command = [*group.entry(), sys.executable, "-c", script]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as started:
         assert started.stdout

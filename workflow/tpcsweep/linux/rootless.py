@@ -195,7 +195,7 @@ def _pass_on(child: int, first: int, ours: int) -> NoReturn:
 
 def _mounts(group: Path | None) -> None:
     """Mount what is anew: an own RUN with links to what the machine has there, /proc of the PID namespace, cgroups."""
-    proc, elsewhere = Path("/proc"), "machine"
+    proc, elsewhere = Path("/proc"), ".machine"
     _mount("none", Path("/"), "", _MS_REC | _MS_PRIVATE)
     # It is put together where another mount follows, as what is mounted over RUN hides what was there.
     _mount("tpcsweep", proc, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=755")

@@ -26,6 +26,9 @@ from tpcsweep.paths.plan import INTERFACE, Path, PathError, burst, memory, queue
 SOURCE = File(__file__).with_name("delayline.c")
 FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror")
 NAME = "tpc-delayline"
+DEVICE_QUEUE = 20_000
+"""Packets that wait in a device before the delay line reads them: a scheduling delay must not lose any. Not set by the
+program itself: ioctl(2) takes root for it, netlink who owns the namespace."""
 START = 5.0  # s to make two devices; takes about 30 ms
 _WORDS = 8  # 64-bit words per block of the statistics file: one of settings, then one per direction
 

@@ -194,7 +194,8 @@ def connect(
                 commands.run(["ip", "netns", "exec", namespace, "sysctl", "-qw", off])
             if emulator != "delayline":  # which makes the rate itself
                 commands.batch(["tc", "-n", namespace], plan.qdiscs(path, emulator))
-            up = f"link set dev {INTERFACE} mtu {path.mtu} up"
+            queue = f"txqueuelen {delayline.DEVICE_QUEUE} " if link.line else ""
+            up = f"link set dev {INTERFACE} mtu {path.mtu} {queue}up"
             commands.batch(["ip", "-n", namespace], [f"address add {address} dev {INTERFACE}", up])
         if link.line:
             for namespace, _ in ends:

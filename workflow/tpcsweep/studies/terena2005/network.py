@@ -16,7 +16,7 @@ from typing import Any
 
 from tpcsweep.linux import signals
 from tpcsweep.linux.commands import Commands
-from tpcsweep.linux.namespaces import MAKER, entered, listening
+from tpcsweep.linux.namespaces import MAKER, listening, within
 from tpcsweep.linux.sockets import Connection, SocketDiagnostics
 from tpcsweep.paths import INTERFACE, Measured, Path, connect, verify
 from tpcsweep.testbeds.netns import state, topology
@@ -48,8 +48,7 @@ class Network:
     @contextlib.contextmanager
     def connections(self, node: topology.Node) -> Iterator[Callable[[], list[Connection]]]:
         """Give a function that lists the connections of a host, for the length of a `with`."""
-        with entered(f"{self.prefix}-{node.name}"):
-            diagnostics = SocketDiagnostics()
+        diagnostics = within(f"{self.prefix}-{node.name}", SocketDiagnostics)
         with contextlib.closing(diagnostics):
             yield diagnostics.connections
 

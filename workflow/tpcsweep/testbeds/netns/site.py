@@ -16,7 +16,7 @@ from tpcsweep.client.handle import Client, Event
 from tpcsweep.linux.cgroups import Cgroup, Meter, named
 from tpcsweep.linux.commands import Commands
 from tpcsweep.linux.counters import CounterFile, retransmits
-from tpcsweep.linux.namespaces import entered, inside, parse_net_dev
+from tpcsweep.linux.namespaces import inside, parse_net_dev, within
 from tpcsweep.linux.sockets import Followed, SocketDiagnostics, means
 from tpcsweep.measure.files import Arrival, Arrivals, add_source, forget
 from tpcsweep.measure.machine import Machine, Threads, together
@@ -74,8 +74,8 @@ class Counters:
 
     def _open(self, make: Callable[[], Opened], node: str = "") -> Opened:
         """Open something until `close`, in the network of a node if one is given."""
-        with entered(f"{self._prefix}-{node}") if node else contextlib.nullcontext():
-            return self._opened.enter_context(contextlib.closing(make()))
+        opened = within(f"{self._prefix}-{node}", make) if node else make()
+        return self._opened.enter_context(contextlib.closing(opened))
 
     def read(self, arrivals: Arrivals) -> Reading:
         """Read everything once; raises OSError when something of the deployment has gone.

@@ -21,7 +21,7 @@ from tpcsweep.configuration.testbeds import Netns
 from tpcsweep.linux import signals
 from tpcsweep.linux.cgroups import Cgroup, CgroupError, hierarchy
 from tpcsweep.linux.commands import CommandError, Commands
-from tpcsweep.linux.namespaces import MAKER, entered, inside, socket_inside
+from tpcsweep.linux.namespaces import MAKER, inside, socket_inside, within
 from tpcsweep.linux.sockets import SocketDiagnostics
 from tpcsweep.measure import provenance
 from tpcsweep.measure.cell import measure as measure
@@ -302,8 +302,7 @@ class _Deployment:
             first = FirstBytes(sides["dst"].files)
             self.opened.callback(first.close)
             return DestinationFiles(sides["dst"].files, first)
-        with entered(f"{self.prefix}-{PLACES['destination']}"):
-            diagnostics = SocketDiagnostics()
+        diagnostics = within(f"{self.prefix}-{PLACES['destination']}", SocketDiagnostics)
         received = ReceivedBytes(diagnostics, [origin.address for origin in sides["src"].origins])
         self.opened.callback(received.close)
         return received
