@@ -96,8 +96,9 @@ def take_machine(name: str, waiting: Callable[[str], object] | None = None) -> i
             pid, user, _ = _CREDENTIALS.unpack(
                 wait.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
             )
-            whose = "this user" if user == os.geteuid() else f"user {user}"
-            # One in another PID namespace has no number here.
+            # One outside of this process's namespaces has no number here, and neither has its user.
+            other = f"user {user}" if pid else "another user"
+            whose = "this user" if user == os.geteuid() else other
             held = HeldError(f"a process of {whose}{f', pid {pid}' if pid else ''}", pid or None)
             if waiting is None:
                 raise held

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tpcsweep.linux.counters import CounterFile
-from tpcsweep.linux.processes import Table, with_descendants
+from tpcsweep.linux.processes import Process, Table, with_descendants
 from tpcsweep.linux.quotas import PERIOD, Quota, quota
 
 REMOVE_SECONDS = 2.0
@@ -195,11 +195,11 @@ class PlainGroup(Cgroup):
 
     def pids(self) -> set[int]:
         """Give the processes in the group."""
-        return with_descendants(super().pids(), _TABLE.look())
+        return set(self._processes())
 
     def meter(self) -> Meter:
         """Give what tells the group's CPU time, in steps of a clock tick."""
-        return Meter(lambda: sum(_TABLE.look()[pid].seconds for pid in self.pids()), lambda: None)
+        return Meter(lambda: sum(process.seconds for process in self._processes().values()), lambda: None)
 
     def periods(self) -> tuple[int, int]:
         """There are none."""
@@ -208,6 +208,10 @@ class PlainGroup(Cgroup):
     def remove(self) -> None:
         """Remove the group, in which nothing runs any more."""
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _processes(self) -> dict[int, Process]:
+        known = _TABLE.look()
+        return {pid: known[pid] for pid in with_descendants(super().pids(), known)}
 
     @property
     def _folder(self) -> Path:

@@ -163,7 +163,7 @@ class _Sender:
             one.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, payload)
 
     def send(self, data: bytes) -> None:
-        """Send from a socket that has room, as send(2); raises BlockingIOError where none has."""
+        """Send from a socket that has room, as that does; raises BlockingIOError where none has."""
         for _ in self._sockets:
             try:
                 self._sockets[0].send(data)
