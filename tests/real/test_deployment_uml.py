@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 from tpcsweep.linux import uml
 
+from tests.support.readable import readable
+from tests.support.workflow import ROOT
+
 pytestmark = pytest.mark.real
 
 INSIDE = Path(__file__).parent / "uml"
@@ -24,6 +27,8 @@ AS_ROOT = f"""
 """
 # As a systemd does it: the cgroup and the files by which it is divided are the user's.
 AS_USER = f"""
+mount -t tmpfs tmpfs /mnt || exit 1
+{readable(ROOT, Path(sys.base_prefix))}
 cd /sys/fs/cgroup/all && echo +cpu >cgroup.subtree_control && mkdir user || exit 1
 chown nobody user user/cgroup.procs user/cgroup.subtree_control
 mkdir --mode=777 /run/home && cd /run/home || exit 1

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,28 +17,26 @@ from pathlib import Path
 import psutil
 import pytest
 import yaml
+from tpcsweep.locks import HeldError, take_machine
 from tpcsweep.testbeds.netns import state
 
 from tests.support.leftovers import present, stayed
-from tests.support.workflow import HANGS, ROOT, gone, wait_until
+from tests.support.readable import readable
+from tests.support.workflow import HANGS, ROOT, wait_until
 
 pytestmark = pytest.mark.real
 
 NOT_COPIED = (".git", ".venv", "results", "build", ".snakemake", "__pycache__", ".*_cache", ".hypothesis")
-PREPARED = """
+PREPARED = f"""
 set -e
-mount -t tmpfs tmpfs /mnt && mknod /mnt/tun c 10 200 && chmod 666 /mnt/tun && mkdir /mnt/python
+mount -t tmpfs tmpfs /mnt && mknod /mnt/tun c 10 200 && chmod 666 /mnt/tun
 [ ! -e /dev/net/tun ] || mount --bind /mnt/tun /dev/net/tun
 mkdir -p "$1/.venv" && mount --bind "$2" "$1/.venv"
-if [ -n "$4" ]; then
-  mount --bind "$3" /mnt/python && mount -t tmpfs -o mode=755 tmpfs "$4"
-  mkdir -p "$3" && mount --bind /mnt/python "$3"
-fi
-cd "$1" && shift 4 && exec "$@"
+{readable(Path(sys.base_prefix))}
+cd "$1" && shift 2 && exec "$@"
 """
-"""As root, in a namespace of its own for mounts: the device is as udev makes it, and the Python environment and what it
-was made from are where the user can read them. Arguments: his checkout, the environment, the Python that it is of, and
-the folder on the way to that which is closed to him, if any."""
+"""As root, in a namespace of its own for mounts: the device is as udev makes it, and the user can read the Python
+environment. Arguments: his checkout and the environment."""
 LONG = {
     "description": "A cell in whose midst something is done.",
     "parameters": {"rtt": "4 ms", "bandwidth": "200 Mbit/s", "file_size": "8 MiB"},
@@ -55,9 +54,7 @@ class User:
 
     def command(self, *arguments: str) -> list[str]:
         """Snakemake's command line, as root runs it in the user's name."""
-        way = [*reversed(Path(sys.base_prefix).parents), Path(sys.base_prefix)]
-        closed = next((str(folder) for folder in way if not folder.stat().st_mode & 1), "")
-        folders = [str(self.checkout), sys.prefix, sys.base_prefix, closed]
+        folders = [str(self.checkout), sys.prefix]
         prepared = ["unshare", "--mount", "sh", "-c", PREPARED, "sh", *folders]
         user = ["setpriv", f"--reuid={self.name}", f"--regid={self.name}", "--init-groups", "env", "-i"]
         environment = [
@@ -79,24 +76,24 @@ class User:
             timeout=HANGS,
         )
 
-    def processes(self) -> list[psutil.Process]:
-        """Those that run in his name, in whatever namespaces."""
-        found = []
+    def processes(self) -> dict[int, list[str]]:
+        """The command lines of what runs in his name, by pids, in whatever namespaces."""
+        found = {}
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
-                if process.uids().real == self.number and not gone(process.pid):
-                    found.append(process)
+                if process.uids().real == self.number and process.status() != psutil.STATUS_ZOMBIE:
+                    found[process.pid] = process.cmdline()
         return found
 
-    def job(self) -> psutil.Process:
+    def job(self) -> int:
         """The process of the running job that is outside of the namespaces it has made."""
         own = Path("/proc/self/ns/pid").readlink()
         [job] = [
-            process
-            for process in self.processes()
-            if any("scripts" in word and "deployment" in word for word in process.cmdline())
-            and Path(f"/proc/{process.pid}/ns/pid").readlink() == own
-            and process.name().startswith("python")
+            pid
+            for pid, command in self.processes().items()
+            if command[-1].endswith(".deployment.py")
+            and "python" in command[0]
+            and Path(f"/proc/{pid}/ns/pid").readlink() == own
         ]
         return job
 
@@ -131,10 +128,16 @@ def running(user: User) -> Iterator[subprocess.Popen[bytes]]:
     try:
         yield run
     finally:
-        for process in user.processes():
-            with contextlib.suppress(psutil.Error):
-                process.kill()
+        run.kill()
+        for pid in user.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         run.wait()
+        _all_end(user)
+
+
+def _all_end(user: User) -> None:
+    wait_until(lambda: not user.processes(), "the end of all that was started")
 
 
 def _says(user: User, run: subprocess.Popen[bytes], text: str) -> None:
@@ -148,7 +151,7 @@ def _says(user: User, run: subprocess.Popen[bytes], text: str) -> None:
 
 def _moves_a_file(user: User) -> None:
     def moves() -> bool:
-        return any("gfal-copy" in word for process in user.processes() for word in process.cmdline()[:5])
+        return any("gfal-copy" in word for command in user.processes().values() for word in command[:5])
 
     wait_until(moves, "a transfer runs", HANGS)
 
@@ -168,7 +171,7 @@ def test_a_user_measures_a_sweep_to_its_dataset_and_nothing_stays(user: User) ->
         assert cell["summary"]["throughput"] > 0
         for place in ("source", "destination", "client"):
             assert cell["summary"][f"{place}_cpu"] > 0
-    assert user.processes() == []
+    assert user.processes() == {}
     assert stayed(before) == {}
 
 
@@ -181,18 +184,16 @@ def test_a_user_who_asks_for_cores_without_delegated_cgroups_is_told_what_to_do(
 
 def test_a_user_waits_while_root_measures_and_kill_9_of_his_job_leaves_nothing(user: User) -> None:
     before = present()
-    with running(user) as run:
-        with state.exclusive("a test"):
+    with contextlib.ExitStack() as runs:
+        with state.exclusive("a test", print):
+            run = runs.enter_context(running(user))
             _says(user, run, "waiting for a process of another user")
         _moves_a_file(user)
-        with (
-            pytest.raises(state.BusyError, match=f"a process of user {user.number}, pid "),
-            state.exclusive("a test"),
-        ):
-            pass
-        user.job().kill()
+        with pytest.raises(HeldError, match=f"a process of user {user.number}, pid "):
+            take_machine(state.MACHINE)
+        os.kill(user.job(), signal.SIGKILL)
         assert run.wait(HANGS) != 0
-        wait_until(lambda: not user.processes(), "the end of all that the job had started")
+        _all_end(user)
         assert stayed(before) == {}
 
 
@@ -202,5 +203,5 @@ def test_kill_9_of_snakemake_ends_all_that_it_has_started(user: User) -> None:
         _moves_a_file(user)
         run.kill()
         run.wait()
-        wait_until(lambda: not user.processes(), "the end of all that snakemake had started")
+        _all_end(user)
         assert stayed(before) == {}
