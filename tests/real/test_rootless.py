@@ -136,6 +136,17 @@ def running(user: User) -> Iterator[subprocess.Popen[bytes]]:
         _all_end(user)
 
 
+def _present() -> dict[str, set[str]]:
+    """What deployments have put on the machine, while none of root's is up."""
+    with state.exclusive("a test", print):
+        return present()
+
+
+def _stayed(before: dict[str, set[str]]) -> dict[str, set[str]]:
+    with state.exclusive("a test", print):
+        return stayed(before)
+
+
 def _all_end(user: User) -> None:
     wait_until(lambda: not user.processes(), "the end of all that was started")
 
@@ -157,7 +168,7 @@ def _moves_a_file(user: User) -> None:
 
 
 def test_a_user_measures_a_sweep_to_its_dataset_and_nothing_stays(user: User) -> None:
-    before = present()
+    before = _present()
     run = user.run("--config", "sweep=smoke", "--", "results/smoke/dataset.nc")
     assert run.returncode == 0, run.stdout
     assert (user.checkout / "results/smoke/dataset.nc").stat().st_uid == user.number
@@ -172,7 +183,7 @@ def test_a_user_measures_a_sweep_to_its_dataset_and_nothing_stays(user: User) ->
         for place in ("source", "destination", "client"):
             assert cell["summary"][f"{place}_cpu"] > 0
     assert user.processes() == {}
-    assert stayed(before) == {}
+    assert _stayed(before) == {}
 
 
 def test_a_user_who_asks_for_cores_without_delegated_cgroups_is_told_what_to_do(user: User) -> None:
@@ -183,7 +194,7 @@ def test_a_user_who_asks_for_cores_without_delegated_cgroups_is_told_what_to_do(
 
 
 def test_a_user_waits_while_root_measures_and_kill_9_of_his_job_leaves_nothing(user: User) -> None:
-    before = present()
+    before = _present()
     with contextlib.ExitStack() as runs:
         with state.exclusive("a test", print):
             run = runs.enter_context(running(user))
@@ -194,14 +205,14 @@ def test_a_user_waits_while_root_measures_and_kill_9_of_his_job_leaves_nothing(u
         os.kill(user.job(), signal.SIGKILL)
         assert run.wait(HANGS) != 0
         _all_end(user)
-        assert stayed(before) == {}
+        assert _stayed(before) == {}
 
 
 def test_kill_9_of_snakemake_ends_all_that_it_has_started(user: User) -> None:
-    before = present()
+    before = _present()
     with running(user) as run:
         _moves_a_file(user)
         run.kill()
         run.wait()
         _all_end(user)
-        assert stayed(before) == {}
+        assert _stayed(before) == {}

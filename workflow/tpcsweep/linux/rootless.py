@@ -164,7 +164,7 @@ def _own_group() -> Path | None:
         command = [*delegation.SYSTEMD, sys.executable, *sys.orig_argv[1:]]
         os.execvpe(command[0], command, {**delegation.environment(), _SCOPE: "asked for"})  # noqa: S606
     # A group that gives controllers to others has no process itself.
-    own = group / "tpc-job"
+    own = group / "tpcsweep-job"
     own.mkdir(exist_ok=True)
     (own / "cgroup.procs").write_text("0")
     return group
