@@ -186,6 +186,15 @@ def test_a_user_measures_a_sweep_to_its_dataset_and_nothing_stays(user: User) ->
     assert _stayed(before) == {}
 
 
+def test_a_limit_of_no_namespaces_is_named() -> None:
+    """A limit is that of a user namespace, too: the machine's stays as it is."""
+    ask = "from tpcsweep.linux import rootless; print(rootless.refusal())"
+    script = 'echo 0 >/proc/sys/user/max_user_namespaces && exec "$@"'
+    command = ["unshare", "--user", "--map-root-user", "sh", "-c", script, "sh", sys.executable, "-c", ask]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert said.startswith("sysctl user.max_user_namespaces is 0: as root, sysctl -w")
+
+
 def test_a_user_who_asks_for_cores_without_delegated_cgroups_is_told_what_to_do(user: User) -> None:
     run = user.run("--config", "sweep=demo", "--", "cells")
     assert run.returncode != 0
