@@ -198,7 +198,7 @@ def test_a_limit_of_no_namespaces_is_named() -> None:
 def test_a_user_who_asks_for_cores_without_delegated_cgroups_is_told_what_to_do(user: User) -> None:
     run = user.run("--config", "sweep=demo", "--", "cells")
     assert run.returncode != 0
-    assert "parameters.cores[0]: given 0.15, allowed: null, or root" in run.stdout
+    assert "parameters.cores[0]: given 0.15, allowed: null, or any as root" in run.stdout
     assert not (user.checkout / "results/demo/cells").exists()
 
 

@@ -102,10 +102,10 @@ def test_what_keeps_quotas_from_a_user_is_named_with_what_to_do(facts: Facts, to
 def test_cores_without_quotas_are_refused_and_null_is_not(root: Path) -> None:
     sweep = "parameters: {cores: [0.5, null]}"
     assert problems(root, sweep) == []
-    [refused] = problems(root, sweep, no_quotas="boot with another hierarchy")
+    [refused] = problems(root, sweep, no_quotas="there is no hierarchy: boot")
     assert refused == (
-        "config/sweeps/one.yaml: parameters.cores[0]: given 0.5, allowed: null, or root: as another user this machine "
-        "gives no CPU quotas: boot with another hierarchy"
+        "config/sweeps/one.yaml: parameters.cores[0]: given 0.5, allowed: null, or any as root: this user can have no "
+        "CPU quotas, as there is no hierarchy: boot"
     )
 
 

@@ -98,7 +98,7 @@ def _rules(testbed: Netns, file: str, machine: Machine) -> list[Rule]:
     def quota(cores: float | None) -> str | None:
         if cores is None or not machine.no_quotas:
             return None
-        return f"null, or root: as another user this machine gives no CPU quotas: {machine.no_quotas}"
+        return f"null, or any as root: this user can have no CPU quotas, as {machine.no_quotas}"
 
     def xrootd(name: str) -> str | None:
         names = known(release.name for release in testbed.releases)
