@@ -112,7 +112,8 @@ def explained(said: str, settings: Kernel) -> str:
     if settings.seccomp:
         why.append(
             "a seccomp filter is on this process, as on a container's: "
-            "podman or docker run --security-opt seccomp=unconfined --security-opt systempaths=unconfined"
+            "docker run --security-opt seccomp=unconfined --security-opt systempaths=unconfined, "
+            "or podman run --security-opt seccomp=unconfined --security-opt unmask=ALL"
         )
     return f"{'; '.join(why) or 'no setting that is known forbids it'} ({said or 'refused without a word'})"
 
