@@ -102,7 +102,7 @@ if [ ${#missing[@]} -gt 0 ]; then
   manager=apt-get
   [ $system = debian ] || manager=dnf
   command -v $manager >/dev/null || fail "these packages of $system are missing, and there is no $manager to install them: ${missing[*]}"
-  [ "$(id -u)" = 0 ] || fail "these packages of $system are missing: ${missing[*]}. Run this as root, or: $manager install ${missing[*]}"
+  [ "$(id -u)" = 0 ] || fail "these packages of $system are missing: ${missing[*]}. Run this as root once, or have root do it: $manager install ${missing[*]}"
   echo "setup: installing ${missing[*]}"
   install_packages "${missing[@]}"
 fi

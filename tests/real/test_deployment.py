@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.testbeds import Netns
-from tpcsweep.linux.namespaces import entered
+from tpcsweep.linux.namespaces import inside
 from tpcsweep.measure.cell import measure
 from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.servers import DeploymentError, Servers
@@ -86,12 +86,11 @@ def test_a_server_that_crashes_as_it_comes_up_is_started_again_once(
 def test_logs_are_kept_without_tokens_and_the_root_protocol_gives_access_to_nothing(tmp_path: Path) -> None:
     with site_of(tmp_path, origins=2, rtt=0) as site:
         whole(site, files(1), streams=2, file_size=MIB)
-        with entered(f"{site.prefix}-client"):  # of a deployment that no tool uses it in
-            server = site.sides["src"].origins[0].address
-            url = f"root://{server}:{xrootd.PORT}/{xrootd.EXPORT}/{xrootd.READY_FILE}"
-            answer = subprocess.run(
-                ["xrdcp", "--silent", url, "-"], capture_output=True, text=True, check=False
-            )
+        server = site.sides["src"].origins[0].address
+        url = f"root://{server}:{xrootd.PORT}/{xrootd.EXPORT}/{xrootd.READY_FILE}"
+        # Of a deployment that no tool uses it in.
+        command = inside(f"{site.prefix}-client", ["xrdcp", "--silent", url, "-"])
+        answer = subprocess.run(command, capture_output=True, text=True, check=False)
     assert answer.returncode == 54
     assert "permission denied" in answer.stderr
     names = {path.name for path in tmp_path.iterdir()}

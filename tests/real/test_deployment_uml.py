@@ -11,20 +11,80 @@ from typing import Any
 import pytest
 from tpcsweep.linux import uml
 
+from tests.support.readable import readable
+from tests.support.workflow import ROOT
+
 pytestmark = pytest.mark.real
 
 INSIDE = Path(__file__).parent / "uml"
 
-SCRIPT = f"""
+PROGRAM = f"{sys.executable} {INSIDE / 'deployment.py'}"
+MODULES = f"{sys.executable} {uml.MODULES} sch_netem sch_tbf veth bridge overlay || exit 1"
+AS_ROOT = f"""
 mount -t tmpfs tmpfs /sys/fs/cgroup && mkdir /sys/fs/cgroup/all && mount -t cgroup2 none /sys/fs/cgroup/all
-{sys.executable} {uml.MODULES} sch_netem sch_tbf veth bridge || exit 1
-{sys.executable} {INSIDE / "deployment.py"} 2>/run/error || {{ cat /run/error /run/logs/*; exit 1; }}
+{MODULES}
+{PROGRAM} /run/logs 2>/run/error || {{ cat /run/error /run/logs/*; exit 1; }}
+"""
+ANY_USER = f"""
+mount -t tmpfs tmpfs /mnt || exit 1
+{readable(ROOT, Path(sys.base_prefix))}
+mkdir --mode=777 /run/home
+"""
+# The cgroup and the files by which it is divided are the user's, and the process is alone in it.
+AS_USER = f"""
+mount -t cgroup2 none /sys/fs/cgroup && cd /sys/fs/cgroup && echo +cpu >cgroup.subtree_control && mkdir user || exit 1
+chown nobody user user/cgroup.procs user/cgroup.subtree_control
+{MODULES}
+{ANY_USER}
+cd / && sh -c 'echo 0 >/sys/fs/cgroup/user/cgroup.procs && HOME=/run/home exec "$@"' sh \\
+  setpriv --reuid=nobody --regid=nogroup --clear-groups \\
+  {PROGRAM} /run/home/logs 2>/run/error || {{ cat /run/error /run/home/logs/*; exit 1; }}
+"""
+# A service of a user's with a systemd of his own: from there it is in no cgroup of the user's, as after a login by ssh.
+# Nothing is written to the machine's /etc and /var.
+BY_SYSTEMD = f"""
+mount -t cgroup2 none /sys/fs/cgroup || exit 1
+{MODULES}
+for folder in etc var; do
+  mkdir -p /run/upper/$folder /run/work/$folder
+  mount -t overlay overlay -o lowerdir=/$folder,upperdir=/run/upper/$folder,workdir=/run/work/$folder /$folder || exit 1
+done
+mount -t tmpfs tmpfs /tmp
+{ANY_USER}
+useradd --uid 4242 --no-create-home --home-dir /run/home tester || exit 1
+mkdir -p /run/systemd/system && cd /run/systemd/system || exit 1
+cat >test.service <<END
+[Unit]
+DefaultDependencies=no
+Requires=dbus.service user@4242.service
+After=dbus.service user@4242.service
+[Service]
+Type=oneshot
+User=tester
+Environment=HOME=/run/home
+ExecStart={PROGRAM} /run/home/logs
+StandardOutput=file:/run/home/found
+StandardError=file:/run/home/error
+ExecStopPost=+/bin/systemctl --no-block exit
+END
+for unit in local-fs.target swap.target \\
+    systemd-journald.service systemd-journald.socket systemd-journald-audit.socket \\
+    systemd-journald-dev-log.socket systemd-journal-flush.service systemd-remount-fs.service systemd-sysctl.service \\
+    systemd-modules-load.service systemd-tmpfiles-setup.service systemd-tmpfiles-setup-dev.service \\
+    systemd-udevd.service systemd-udevd-control.socket systemd-udevd-kernel.socket systemd-udev-trigger.service \\
+    systemd-update-utmp.service systemd-binfmt.service kmod-static-nodes.service; do
+  ln -s /dev/null $unit
+done
+container=uml unshare --pid --fork --mount-proc --kill-child \\
+  /lib/systemd/systemd --system --unit=test.service --log-target=console </dev/null >/run/systemd.log 2>&1
+[ -s /run/home/found ] || {{ tail -50 /run/systemd.log; cat /run/home/error /run/home/logs/*; exit 1; }}
+cat /run/home/found
 """
 
 
-@pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    result: dict[str, Any] = json.loads(uml.run(SCRIPT, tmp_path_factory.mktemp("uml")))
+@pytest.fixture(scope="module", params=[AS_ROOT, AS_USER, BY_SYSTEMD], ids=["root", "user", "systemd"])
+def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads(uml.run(request.param, tmp_path_factory.mktemp("uml")))
     return result
 
 

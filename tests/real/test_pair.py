@@ -9,7 +9,7 @@ import subprocess
 from typing import Any
 
 import pytest
-from tpcsweep.linux.namespaces import entered
+from tpcsweep.linux.namespaces import inside
 from tpcsweep.measure.readings import Reading
 from tpcsweep.testbeds.netns.site import Site
 from tpcsweep.xrootd import servers as xrootd
@@ -68,9 +68,8 @@ def test_connections_are_those_that_ss_shows(pair: Site) -> None:
 
     def looked_while_none_came_or_went() -> bool:
         before = pair.read().connections
-        with entered(f"{pair.prefix}-src1"):
-            command = ["ss", "-tinH", "dst", "10.88.2.0/24"]
-            shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        command = inside(f"{pair.prefix}-src1", ["ss", "-tinH", "dst", "10.88.2.0/24"])
+        shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         looks.append((shown, pair.read()))
         return before == looks[-1][1].connections
 
@@ -99,9 +98,7 @@ def test_a_missing_source_is_a_failed_cell_with_the_tools_words(
 
 
 def test_a_client_without_credentials_is_refused(pair: Site) -> None:
-    with entered(f"{pair.prefix}-client"):
-        url = f"{pair.sides['src'].origins[0].url}/{xrootd.READY_FILE}"
-        answer = subprocess.run(
-            ["curl", "-sk", "-w", "%{http_code}", url], capture_output=True, text=True, check=False
-        )
+    url = f"{pair.sides['src'].origins[0].url}/{xrootd.READY_FILE}"
+    command = inside(f"{pair.prefix}-client", ["curl", "-sk", "-w", "%{http_code}", url])
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
     assert answer.stdout.endswith("403")

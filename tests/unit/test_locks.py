@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from tpcsweep import locks
-from tpcsweep.locks import HeldError, take
+from tpcsweep.locks import HeldError, take, take_machine
 
 HOLD = """
 import pathlib, sys
@@ -93,3 +93,31 @@ def test_only_who_may_write_beside_a_lock_may_open_it(tmp_path: Path, folder: in
             file.chmod(before)
         os.close(take(file))
         assert stat.S_IMODE(file.stat().st_mode) == mode
+
+
+HOLD_MACHINE = """
+import sys
+from tpcsweep.locks import take_machine
+lock = take_machine(sys.argv[1])
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_the_machines_lock_is_one_for_all_and_goes_with_a_holder_that_is_killed() -> None:
+    name, told = f"tpcsweep-test-{os.getpid()}", []
+    command = [sys.executable, "-c", HOLD_MACHINE, name]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stdout.readline() == b"held\n"
+        with pytest.raises(HeldError, match=f"^a process of this user, pid {process.pid}$") as error:
+            take_machine(name)
+        assert error.value.pid == process.pid
+
+        def waiting(holder: str) -> None:
+            told.append(holder)
+            process.kill()
+
+        os.close(take_machine(name, waiting))
+    assert told == [f"a process of this user, pid {process.pid}"]
+    os.close(take_machine(name))

@@ -11,12 +11,6 @@ from tpcsweep.testbeds.netns import machine
 from tpcsweep.testbeds.netns.machine import MachineError
 
 
-def test_without_root_it_says_to_be_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
-    with pytest.raises(MachineError, match="run it as root"):
-        machine.require()
-
-
 def test_missing_programs_are_named_with_their_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
     which = shutil.which
@@ -24,7 +18,7 @@ def test_missing_programs_are_named_with_their_packages(monkeypatch: pytest.Monk
         "shutil.which", lambda name: None if name in ("xrootd", "tc") else which(name) or "/bin/x"
     )
     with pytest.raises(
-        MachineError, match=r"xrootd, tc; run `make setup`, or apt-get install iproute2 xrootd-server"
+        MachineError, match=r"xrootd, tc; as root run `make setup`, or apt-get install iproute2 xrootd-server"
     ):
         machine.require()
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.linux.commands import CommandError, Commands
-from tpcsweep.linux.namespaces import NamespaceError, entered, parse_net_dev
+from tpcsweep.linux.namespaces import NamespaceError, parse_net_dev, within
 from tpcsweep.paths import plan
 from tpcsweep.paths.delayline import Direction
 from tpcsweep.paths.link import (
@@ -380,11 +380,8 @@ def test_net_dev_is_read_by_column() -> None:
 
 
 def test_a_missing_namespace_is_named() -> None:
-    with (
-        pytest.raises(NamespaceError, match="'tpc-not-there': no /run/netns/tpc-not-there"),
-        entered("tpc-not-there"),
-    ):
-        pass
+    with pytest.raises(NamespaceError, match="'tpc-not-there': no /run/netns/tpc-not-there"):
+        within("tpc-not-there", lambda: None)
 
 
 def test_the_log_can_be_pasted_and_gives_the_same_again(tmp_path: File) -> None:

@@ -8,10 +8,15 @@ signals.end_with_snakemake()
 from pathlib import Path
 
 from tpcsweep.configuration.loading import load
+from tpcsweep.testbeds.netns import machine
+
+settings = load(snakemake.config, Path())
+if settings.testbed.kind == "netns":
+    machine.enter()
+
 from tpcsweep.running import holes, runner
 from tpcsweep.running.scripts import reported
 
-settings = load(snakemake.config, Path())
 with reported(snakemake.log[0], *runner.expected(settings), about=settings.name):
     holes.write(
         runner.finish(settings),

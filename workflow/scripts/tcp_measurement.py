@@ -5,6 +5,10 @@ from tpcsweep.linux import signals
 
 signals.end_with_snakemake()
 
+from tpcsweep.testbeds.netns import machine
+
+machine.enter()
+
 from pathlib import Path
 
 from tpcsweep.running.scripts import reported

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs inside user-mode-linux: a whole deployment with netem and cgroup v2, one cell, and what was found as JSON."""
+"""Runs inside user-mode-linux: a whole deployment with netem and cgroup v2, one cell, and what was found as JSON.
+
+An ordinary user's is in namespaces of his own. The folder for logs is an argument.
+"""
 
 import json
 import os
@@ -12,7 +15,7 @@ from tpcsweep.configuration.testbeds import Netns
 from tpcsweep.linux import cgroups, namespaces
 from tpcsweep.measure.cell import measure
 from tpcsweep.testbeds import Request
-from tpcsweep.testbeds.netns import state
+from tpcsweep.testbeds.netns import machine, state
 from tpcsweep.testbeds.netns.testbed import brought_up
 
 MIB = 1 << 20
@@ -21,12 +24,14 @@ WANTED = Parameters(rtt=20, bandwidth=0.01, mtu=1500, cores=0.2, file_size=MIB)
 
 
 def main() -> None:
-    owner = state.Owner("uml", "deployment", os.getpid(), "/run/logs")
+    found: dict[str, object] = {"refused": machine.rootless.refusal() if os.geteuid() else ""}
+    machine.enter()
+    owner = state.Owner("uml", "deployment", os.getpid(), sys.argv[1])
     Path(owner.logs).mkdir()
     settings = Netns(kind="netns", memory=64 * MIB)
     request = Request("uml", "deployment", WANTED, (), 0.0, Path(owner.logs), print)
     with state.exclusive(owner), brought_up(settings, request, owner) as site:
-        found = measure(site, WANTED, Measurement(min_time=8, max_time=10), "u", lambda *_: None)
+        found |= measure(site, WANTED, Measurement(min_time=8, max_time=10), "u", lambda *_: None)
         found["provenance"] = site.provenance
     tree = cgroups.hierarchy()
     found["left"] = [group.name for group in cgroups.named(tree, "tpc-")] + [

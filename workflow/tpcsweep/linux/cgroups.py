@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPU quotas and CPU accounting by cgroups, version 1 and 2.
+"""CPU quotas and CPU accounting by cgroups, version 1 and 2; accounting alone by plain groups, where there are none.
 
 Sources: Linux kernel, Documentation/scheduler/sched-bwc.rst (v1: cpu.cfs_quota_us, cpu.cfs_period_us, cpu.stat) and
 Documentation/admin-guide/cgroup-v2.rst (cpu.max, cpu.stat).
@@ -9,13 +9,19 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tpcsweep.linux.counters import CounterFile
+from tpcsweep.linux.processes import Process, Table, with_descendants
 from tpcsweep.linux.quotas import PERIOD, Quota, quota
 
 REMOVE_SECONDS = 2.0
+PLAIN = Path("/run/tpcsweep-groups")
+"""Where plain groups are; it is there only in namespaces of an ordinary user to whom no cgroups are delegated."""
 
 
 class CgroupError(Exception):
@@ -27,12 +33,19 @@ class Hierarchy:
     """Where the machine's `cpu` controller is mounted, and what accounts for CPU time."""
 
     version: int
+    """0 of plain groups."""
     cpu: Path
     accounting: Path
+
+    def group(self, name: str, *, accounting_only: bool = False) -> Cgroup:
+        """Give the group of a name, which need not be there yet; see `Cgroup`."""
+        return (Cgroup if self.version else PlainGroup)(self, name, accounting_only)
 
 
 def hierarchy(mounts: str | None = None) -> Hierarchy:
     """Find the hierarchy in the text of /proc/self/mounts, which is read unless it is given, or raise CgroupError."""
+    if mounts is None and PLAIN.is_dir():
+        return Hierarchy(0, PLAIN, PLAIN)
     text = Path("/proc/self/mounts").read_text() if mounts is None else mounts
     rows = [line.split() for line in text.splitlines()]
     v1 = {option: Path(row[1]) for row in rows if row[2] == "cgroup" for option in row[3].split(",")}
@@ -130,6 +143,12 @@ class Cgroup:
         folder = self.tree.accounting / self.name
         return (folder / "cpu.stat", 1e-6) if self.tree.version == 2 else (folder / "cpuacct.usage", 1e-9)
 
+    def meter(self) -> Meter:
+        """Open what tells the group's CPU time."""
+        path, unit = self.usage_file()
+        file = CounterFile(path)
+        return Meter(lambda: parse_usage(file.read()) * unit, file.close)
+
     def periods(self) -> tuple[int, int]:
         """Give the scheduling periods so far with something to run, and those in which the quota ran out."""
         return parse_periods((self.tree.cpu / self.name / "cpu.stat").read_text())
@@ -153,6 +172,61 @@ class Cgroup:
                     time.sleep(0.01)
 
 
+class PlainGroup(Cgroup):
+    """A folder with a list of processes: they and their descendants are in the group. It counts, and limits nothing.
+
+    Where a quota is asked for that is refused before a deployment comes up (`delegation.refusal`).
+    """
+
+    def create(self, cores: float | None = None) -> Cgroup:
+        """Make the group; raises CgroupError for a quota."""
+        if cores is not None:
+            raise CgroupError(f"{self.name}: {cores:g} cores: without cgroups there are no quotas")
+        self._folder.mkdir()
+        (self._folder / "cgroup.procs").touch()
+        return self
+
+    def quota(self) -> None:
+        """There is none."""
+
+    def entry(self) -> list[str]:
+        """Give a prefix for a command line that starts the command inside the group."""
+        return ["sh", "-c", 'echo $$ >>"$0" && exec "$@"', str(self._folder / "cgroup.procs")]
+
+    def pids(self) -> set[int]:
+        """Give the processes in the group."""
+        return set(self._processes())
+
+    def meter(self) -> Meter:
+        """Give what tells the group's CPU time, in steps of a clock tick."""
+        return Meter(lambda: sum(process.seconds for process in self._processes().values()), lambda: None)
+
+    def periods(self) -> tuple[int, int]:
+        """There are none."""
+        return 0, 0
+
+    def remove(self) -> None:
+        """Remove the group, in which nothing runs any more."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _processes(self) -> dict[int, Process]:
+        known = _TABLE.look()
+        return {pid: known[pid] for pid in with_descendants(super().pids(), known)}
+
+    @property
+    def _folder(self) -> Path:
+        return self.tree.accounting / self.name
+
+
+@dataclass(frozen=True)
+class Meter:
+    """The CPU time of a group."""
+
+    read: Callable[[], float]
+    """Gives it, in s."""
+    close: Callable[[], None]
+
+
 def parse_usage(text: bytes) -> int:
     """Read the CPU time in the text of a usage file, in its unit."""
     first = text.split(b"\n", 1)[0]  # v1: the number alone; v2: "usage_usec N" comes first
@@ -170,7 +244,11 @@ def named(tree: Hierarchy, prefix: str) -> list[Cgroup]:
     names = {
         entry.name for root in {tree.cpu, tree.accounting} for entry in os.scandir(root) if entry.is_dir()
     }
-    return [Cgroup(tree, name) for name in sorted(names) if name.startswith(prefix)]
+    return [tree.group(name) for name in sorted(names) if name.startswith(prefix)]
+
+
+_TABLE = Table()
+"""One for all groups, which are asked one after the other."""
 
 
 def _delegate_cpu(root: Path) -> None:

@@ -7,6 +7,7 @@ makes dozens of changes in one process.
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import threading
@@ -15,7 +16,14 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 TIMEOUT = 60.0  # s; a deployment's commands take milliseconds, and one that hangs must not hang the sweep
+
+
+def look_in_sbin() -> None:
+    """Have programs be found that Debian keeps from the PATH of ordinary users, such as tc and sysctl."""
+    known = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    os.environ["PATH"] = os.pathsep.join(dict.fromkeys([*known, *SBIN]))
 
 
 class CommandError(RuntimeError):

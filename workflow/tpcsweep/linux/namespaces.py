@@ -11,45 +11,56 @@ from __future__ import annotations
 import ctypes
 import os
 import socket
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from tpcsweep.linux.counters import CounterFile
 
 CLONE_NEWNET = 0x40000000  # linux/sched.h
 FOLDER = Path("/run/netns")
+MAKER = ("unshare", "--net", "ip")
+"""The `ip` that makes namespaces. After each it returns to the one that it came from, which must be this user's: the
+machine's is not that of an ordinary user, as root of a user namespace."""
 
 _COLUMNS = {"rx_bytes": 0, "rx_packets": 1, "rx_dropped": 3, "tx_bytes": 8, "tx_packets": 9, "tx_dropped": 11}
 """Of /proc/net/dev (proc(5))."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
+Made = TypeVar("Made")
+
 
 class NamespaceError(OSError):
     """A network namespace is missing or may not be entered."""
 
 
-@contextmanager
-def entered(name: str) -> Iterator[None]:
-    """Move the calling thread, and no other, into a namespace for the length of a `with` (setns(2)).
+def within(name: str, make: Callable[[], Made]) -> Made:
+    """Call a function in a namespace, and give what it returns or raise what it raises.
+
+    A thread of its own does it (setns(2)), which ends there: the namespace that this process came from is not every
+    user's to return to.
 
     Raises:
         NamespaceError: if the namespace does not exist or may not be entered.
     """
-    with ExitStack() as undo:
-        home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-        undo.callback(os.close, home)
+    made: Future[Made] = Future()
+
+    def call() -> None:
         try:
-            target = os.open(FOLDER / name, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            raise NamespaceError(
-                f"network namespace {name!r}: no {FOLDER / name}; make it first with `ip netns add {name}`"
-            ) from None
-        undo.callback(os.close, target)
-        _setns(target, name)
-        undo.callback(_setns, home, "the one this thread came from")
-        yield
+            with _opened(name) as descriptor:
+                _setns(descriptor, name)
+            made.set_result(make())
+        except BaseException as error:
+            made.set_exception(error)
+
+    thread = threading.Thread(target=call, name=name, daemon=True)
+    thread.start()
+    thread.join()
+    return made.result()
 
 
 def inside(name: str, command: Sequence[str]) -> list[str]:
@@ -59,14 +70,12 @@ def inside(name: str, command: Sequence[str]) -> list[str]:
 
 def socket_inside(name: str, family: int, kind: int, protocol: int = 0) -> socket.socket:
     """Make a socket that belongs to a namespace; raises NamespaceError, and OSError as socket(2) does."""
-    with entered(name):
-        return socket.socket(family, kind, protocol)
+    return within(name, lambda: socket.socket(family, kind, protocol))
 
 
 def listening(name: str) -> set[int]:
     """Give the TCP ports on which something in a namespace listens for IPv4; raises NamespaceError."""
-    with entered(name):
-        lines = Path("/proc/thread-self/net/tcp").read_text().splitlines()[1:]
+    lines = within(name, Path("/proc/thread-self/net/tcp").read_text).splitlines()[1:]
     # The local address and port are in hexadecimal, and LISTEN is state 0A (proc(5)).
     return {int(row[1].rpartition(":")[2], 16) for row in map(str.split, lines) if row[3] == "0A"}
 
@@ -77,8 +86,7 @@ class Interface:
     def __init__(self, namespace: str, interface: str) -> None:
         self._interface = interface
         self._namespace = namespace
-        with entered(namespace):
-            self._file = CounterFile("/proc/thread-self/net/dev")
+        self._file = within(namespace, lambda: CounterFile("/proc/thread-self/net/dev"))
         self.close = self._file.close
 
     def read(self) -> dict[str, int]:
@@ -99,6 +107,20 @@ def parse_net_dev(text: str) -> dict[str, dict[str, int]]:
         counters = [int(field) for field in rest.split()]
         interfaces[interface.strip()] = {name: counters[column] for name, column in _COLUMNS.items()}
     return interfaces
+
+
+@contextmanager
+def _opened(name: str) -> Iterator[int]:
+    try:
+        descriptor = os.open(FOLDER / name, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise NamespaceError(
+            f"network namespace {name!r}: no {FOLDER / name}; make it first with `ip netns add {name}`"
+        ) from None
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _setns(descriptor: int, name: str) -> None:

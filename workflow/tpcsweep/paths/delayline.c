@@ -37,7 +37,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -51,7 +50,6 @@ enum {
     PACKET_MAX = 65536 + 256, /* a GSO super-packet with its virtio header */
     ALIGNMENT = 16,
     BATCH = 64,           /* packets read before looking at what is due */
-    DEVICE_QUEUE = 20000, /* packets before the thread: a scheduling delay must not lose any */
     DENSE = 2000000,      /* ns: packets are many when the last one came less than this before */
     PRIORITY = 20,
     UDP_HEADER = 8,
@@ -274,11 +272,6 @@ static int device(const char *namespace, const char *name, int gso) {
     if (!gso ? ioctl(fd, TUNSETOFFLOAD, TUN_F_CSUM)
              : ioctl(fd, TUNSETOFFLOAD, udp) && ioctl(fd, TUNSETOFFLOAD, tcp))
         err(1, "TUNSETOFFLOAD");
-    const int any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    r.ifr_qlen = DEVICE_QUEUE;
-    if (any < 0 || ioctl(any, SIOCSIFTXQLEN, &r))
-        err(1, "SIOCSIFTXQLEN");
-    close(any);
     return fd;
 }
 

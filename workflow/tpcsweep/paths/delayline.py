@@ -26,6 +26,9 @@ from tpcsweep.paths.plan import INTERFACE, Path, PathError, burst, memory, queue
 SOURCE = File(__file__).with_name("delayline.c")
 FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror")
 NAME = "tpc-delayline"
+DEVICE_QUEUE = 20_000
+"""Packets that wait in a device before the delay line reads them: a scheduling delay must not lose any. Not set by the
+program itself: ioctl(2) takes root for it, netlink who owns the namespace."""
 START = 5.0  # s to make two devices; takes about 30 ms
 _WORDS = 8  # 64-bit words per block of the statistics file: one of settings, then one per direction
 
@@ -81,6 +84,16 @@ def build(folder: File, commands: Commands) -> File:
     return binary
 
 
+def _programs() -> File:
+    """Where the delay line is: beside the running Python's own programs, or where a user keeps what is compiled."""
+    beside = File(sys.prefix) / "bin"
+    if os.access(beside, os.W_OK):
+        return beside
+    cache = File(os.environ.get("TPCSWEEP_CACHE") or File.home() / ".cache/tpcsweep")
+    cache.mkdir(parents=True, exist_ok=True)
+    return cache
+
+
 class DelayLine:
     """A running delay line. It never outlives the process that started it.
 
@@ -106,7 +119,7 @@ class DelayLine:
         Raises:
             PathError: if it does not start.
         """
-        self.binary = build(File(sys.prefix) / "bin", commands)  # beside the running Python's own programs
+        self.binary = build(_programs(), commands)
         self._file = folder / f"{NAME}.{secrets.token_hex(4)}.statistics"
         self._file.write_bytes(bytes(3 * _WORDS * 8))
         gso = int(path.loss == 0)  # else packets of the MTU, so that each is lost or not on its own
@@ -154,7 +167,7 @@ class DelayLine:
 
     def _refused(self, line: str) -> PathError:
         return PathError(
-            f"delay line: {shlex.join(self.argv)}: {line.strip() or 'ended without a word'}; it needs root, "
+            f"delay line: {shlex.join(self.argv)}: {line.strip() or 'ended without a word'}; it needs "
             f"/dev/net/tun, and both namespaces without an interface {INTERFACE}"
         )
 

@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import statistics
 import subprocess
 import time
@@ -183,15 +184,18 @@ def connect(
             link._opened.callback(link.line.close)
         else:
             link._opened.callback(link._delete)
-            here, peer = (f"{INTERFACE} netns {namespace} mtu {path.mtu}" for namespace, _ in ends)
-            commands.batch(["ip"], [f"link add {here} type veth peer name {peer}"])
+            mtu = f"{INTERFACE} mtu {path.mtu}"
+            commands.batch(
+                ["ip", "-n", near[0]], [f"link add {mtu} type veth peer name {mtu} netns {far[0]}"]
+            )
         for namespace, address in ends:
             if File("/proc/sys/net/ipv6").exists():  # its own chatter would be counted
                 off = f"net.ipv6.conf.{INTERFACE}.disable_ipv6=1"
                 commands.run(["ip", "netns", "exec", namespace, "sysctl", "-qw", off])
             if emulator != "delayline":  # which makes the rate itself
                 commands.batch(["tc", "-n", namespace], plan.qdiscs(path, emulator))
-            up = f"link set dev {INTERFACE} mtu {path.mtu} up"
+            queue = f"txqueuelen {delayline.DEVICE_QUEUE} " if link.line else ""
+            up = f"link set dev {INTERFACE} mtu {path.mtu} {queue}up"
             commands.batch(["ip", "-n", namespace], [f"address add {address} dev {INTERFACE}", up])
         if link.line:
             for namespace, _ in ends:
@@ -261,12 +265,13 @@ def netem_works() -> bool:
     """Say whether this kernel has sch_netem, by adding one in a namespace that is gone with the command.
 
     Raises:
-        PathError: if that cannot be tried, as without root.
+        PathError: if that cannot be tried, as where an ordinary user may make no namespaces.
     """
-    unshared = subprocess.run(["unshare", "--net", "true"], capture_output=True, text=True, check=False)
+    unshare = ["unshare", *(["--user", "--map-root-user"] if os.geteuid() else []), "--net"]
+    unshared = subprocess.run([*unshare, "true"], capture_output=True, text=True, check=False)
     if unshared.returncode != 0:
-        raise PathError(f"path: unshare --net: {unshared.stderr.strip()}; this needs root")
-    add = ["unshare", "--net", "tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"]
+        raise PathError(f"path: {shlex.join(unshare)}: {unshared.stderr.strip()}")
+    add = [*unshare, "tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"]
     return subprocess.run(add, capture_output=True, check=False).returncode == 0
 
 

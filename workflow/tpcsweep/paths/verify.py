@@ -9,7 +9,9 @@ header (14 bytes) where the link is a veth pair; TUN has none.
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import os
 import socket
 import time
 from collections.abc import Sequence
@@ -116,18 +118,15 @@ def measure_bandwidth(link: Link, *, reverse: bool = False, window: float = WIND
     counters = Interface(target, INTERFACE)
     try:
         link.give_room(room)
+        buffer = min(2 * (plan.queue_bytes(path) + room), LARGEST_BUFFER)
         with (
             socket_inside(target, socket.AF_INET, socket.SOCK_DGRAM) as sink,
-            socket_inside(source, socket.AF_INET, socket.SOCK_DGRAM) as sender,
+            contextlib.closing(_Sender(source, buffer)) as sender,
         ):
             sink.setsockopt(socket.IPPROTO_UDP, UDP_GRO, 1)  # super-packets are dropped whole, at less CPU
             sink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
             sink.bind((address, 0))
-            buffer = min(2 * (plan.queue_bytes(path) + room), LARGEST_BUFFER)
-            sender.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, buffer)
-            sender.setblocking(False)
-            sender.connect(sink.getsockname())
-            sender.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, payload)
+            sender.connect(sink.getsockname(), payload)
             seconds, arrived, calm, left = _overload(sender, counters, path, payload * segments, window)
             time.sleep(max(0.0, left) / (path.bandwidth * BYTES) + path.rtt / 2e3 + SETTLE)
     finally:
@@ -138,8 +137,48 @@ def measure_bandwidth(link: Link, *, reverse: bool = False, window: float = WIND
     return Rate(wire_bytes(arrived, payload, header) * GBIT / seconds / (1 - lost), calm)
 
 
+class _Sender:
+    """Sends datagrams from a namespace, of which so many bytes may be under way as has been asked for.
+
+    Root has that of one socket. To others the kernel grants less (net.core.wmem_max), and they take several.
+    """
+
+    def __init__(self, namespace: str, buffer: int) -> None:
+        self._sockets: list[socket.socket] = []
+        left = 2 * buffer  # the kernel doubles it
+        while left > 0:
+            one = socket_inside(namespace, socket.AF_INET, socket.SOCK_DGRAM)
+            self._sockets.append(one)
+            try:
+                one.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, buffer)
+            except PermissionError:
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer)
+            one.setblocking(False)
+            left -= one.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+
+    def connect(self, address: tuple[str, int], payload: int) -> None:
+        """Send to an address from now on, in segments of so many bytes."""
+        for one in self._sockets:
+            one.connect(address)
+            one.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, payload)
+
+    def send(self, data: bytes) -> None:
+        """Send from a socket that has room, as that does; raises BlockingIOError where none has."""
+        for _ in self._sockets:
+            try:
+                self._sockets[0].send(data)
+                return
+            except BlockingIOError:
+                self._sockets.append(self._sockets.pop(0))
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    def close(self) -> None:
+        for one in self._sockets:
+            one.close()
+
+
 def _overload(
-    sender: socket.socket, counters: Interface, path: Path, size: int, window: float
+    sender: _Sender, counters: Interface, path: Path, size: int, window: float
 ) -> tuple[float, dict[str, int], bool, float]:
     """Send super-packets of some bytes above the rate, and read the counters of what arrives twice.
 

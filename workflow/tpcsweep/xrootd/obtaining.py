@@ -36,6 +36,7 @@ from tpcsweep.xrootd.releases import (
 )
 from tpcsweep.xrootd.unpacking import PACKAGES, unpack
 
+SHARED = Path("/var/cache/tpcsweep")
 Stage = Callable[[str], None]
 
 
@@ -71,18 +72,28 @@ def to_build(name: str, own: Mapping[str, Path]) -> bool:
 def cache() -> Path:
     """Give the folder of the releases: root's is where users that servers run as may read it."""
     chosen = os.environ.get("TPCSWEEP_CACHE")
-    shared = Path("/var/cache/tpcsweep") if os.geteuid() == 0 else Path.home() / ".cache/tpcsweep"
-    return (Path(chosen) if chosen else shared) / "xrootd"
+    own = SHARED if _by_root() else Path.home() / ".cache/tpcsweep"
+    return (Path(chosen) if chosen else own) / "xrootd"
+
+
+def _by_root() -> bool:
+    """Whether the machine's root runs this: who is root of a user namespace alone has that number, and no rights."""
+    return os.access(SHARED.parent, os.W_OK)
 
 
 def _place(name: str) -> Path:
-    """Give the folder of a release in the cache, which another recipe or archive does not share."""
+    """Give the folder of a release in the cache, which another recipe or archive does not share.
+
+    Where root has made it already, another user has it from there.
+    """
     version = name.removesuffix(FROM_SOURCE)
     inputs: list[Any] = (
         [DEBIAN[name], PACKAGES] if name in DEBIAN else [sources().get(version), TARGETS, OPTIONS]
     )
     text = json.dumps([*inputs, LOADER, platform.machine()])
-    return cache() / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    key = f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    shared = SHARED / "xrootd" / key
+    return shared if "TPCSWEEP_CACHE" not in os.environ and shared.exists() else cache() / key
 
 
 @contextmanager
@@ -107,14 +118,12 @@ def _make(name: str, folder: Path, stage: Stage) -> None:
     version = name.removesuffix(FROM_SOURCE)
     if name not in DEBIAN and version not in sources():
         raise ReleaseError(f"xrootd {name}: no source archive of it is known in {SOURCES}")
-    if os.geteuid() != 0:
-        raise ReleaseError(f"xrootd {name}: only root can unpack and build releases: run this as root")
     work = folder.with_name(f"{folder.name}.part")
     record: dict[str, Any]
     if name in DEBIAN:
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir()
-        record = unpack(name, work, stage)
+        record = unpack(name, work, stage, by_root=_by_root())
     else:
         work.mkdir(exist_ok=True)
         record = build(version, sources()[version], work, stage)

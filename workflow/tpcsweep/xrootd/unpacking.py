@@ -16,8 +16,14 @@ from tpcsweep.xrootd.releases import DEBIAN, FROM_SOURCE, PROGRAMS, SYSTEM, Rele
 PACKAGES = ("xrootd-server", "xrootd-server-plugins", "xrootd-plugins", "xrootd-client")
 
 
-def unpack(version: str, work: Path, stage: Callable[[str], None]) -> dict[str, str]:
+AS_USER = ("unshare", "--user", "--map-user=65534", "--map-group=65534")
+"""Runs a program as an ordinary user, also for one who is root of a user namespace and can give files to nobody."""
+
+
+def unpack(version: str, work: Path, stage: Callable[[str], None], *, by_root: bool) -> dict[str, str]:
     """Unpack a release into `release` of a folder for work; returns how it came to be.
+
+    `by_root` is whether the machine's root does it.
 
     Raises:
         ReleaseError: if Debian's archive cannot be reached, or has that version no more.
@@ -33,8 +39,7 @@ def unpack(version: str, work: Path, stage: Callable[[str], None]) -> dict[str, 
     root, log = work / "root", work / "log"
     # Point releases may mend it, which changes what follows the version.
     command = [
-        "mmdebstrap",
-        "--mode=root",
+        *(("mmdebstrap", "--mode=root") if by_root else (*AS_USER, "mmdebstrap", "--mode=chrootless")),
         "--variant=extract",
         f"--include={','.join(packages)}",
         suite,

@@ -16,7 +16,7 @@ from typing import Any
 
 from tpcsweep.linux import signals
 from tpcsweep.linux.commands import Commands
-from tpcsweep.linux.namespaces import entered, listening
+from tpcsweep.linux.namespaces import MAKER, listening, within
 from tpcsweep.linux.sockets import Connection, SocketDiagnostics
 from tpcsweep.paths import INTERFACE, Measured, Path, connect, verify
 from tpcsweep.testbeds.netns import state, topology
@@ -48,8 +48,7 @@ class Network:
     @contextlib.contextmanager
     def connections(self, node: topology.Node) -> Iterator[Callable[[], list[Connection]]]:
         """Give a function that lists the connections of a host, for the length of a `with`."""
-        with entered(f"{self.prefix}-{node.name}"):
-            diagnostics = SocketDiagnostics()
+        diagnostics = within(f"{self.prefix}-{node.name}", SocketDiagnostics)
         with contextlib.closing(diagnostics):
             yield diagnostics.connections
 
@@ -120,7 +119,7 @@ def network(
         undo.callback(signals.ignore)
         prefix, commands = state.prefix(folder.name), Commands(logs / "commands.log")
         nodes = [SENDER, RECEIVER]
-        commands.batch(["ip"], [f"netns add {namespace}" for namespace in topology.namespaces(prefix, nodes)])
+        commands.batch(MAKER, [f"netns add {namespace}" for namespace in topology.namespaces(prefix, nodes)])
         for namespace, lines in topology.lan_commands(prefix, nodes, path.mtu):
             commands.batch(["ip", "-n", namespace], lines)
         for node in nodes:

@@ -15,6 +15,7 @@ from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.problems import Problem, suggest
 from tpcsweep.configuration.testbeds import Netns
 from tpcsweep.configuration.units import CORES, RATE, RTT, SIZE, show
+from tpcsweep.linux import delegation
 from tpcsweep.linux.quotas import FEWEST_CORES
 from tpcsweep.paths.plan import LARGEST, LARGEST_BANDWIDTH, SMALLEST_RTT
 from tpcsweep.testbeds.netns.machine import emulator
@@ -41,6 +42,10 @@ class Machine:
     """The file system there."""
     largest_bandwidth: float = LARGEST
     """The largest that a path with an RTT or a loss carries, in Gbit/s."""
+    no_quotas: str = ""
+    """Why this user's programs cannot have CPU quotas, and what to do, if so."""
+    disk_writable: bool = True
+    """Whether this user may write there."""
 
 
 def this_machine(disk: str) -> Machine:
@@ -55,6 +60,8 @@ def this_machine(disk: str) -> Machine:
         largest_bandwidth=LARGEST_BANDWIDTH[made_by],
         congestion_controls=tuple(_CONGESTION_CONTROLS.read_text().split()),
         disk=psutil.disk_usage(str(folder)).free,
+        no_quotas=delegation.refusal() if os.geteuid() else "",
+        disk_writable=os.access(folder, os.W_OK | os.X_OK),
         disk_kind=next((kinds[mount] for mount in (folder, *folder.parents) if mount in kinds), ""),
     )
 
@@ -88,6 +95,11 @@ def _rules(testbed: Netns, file: str, machine: Machine) -> list[Rule]:
     def congestion_control(value: str) -> str | None:
         return None if value in machine.congestion_controls else suggest(value, machine.congestion_controls)
 
+    def quota(cores: float | None) -> str | None:
+        if cores is None or not machine.no_quotas:
+            return None
+        return f"null, or any as root: this user can have no CPU quotas, as {machine.no_quotas}"
+
     def xrootd(name: str) -> str | None:
         names = known(release.name for release in testbed.releases)
         if name not in names:
@@ -100,10 +112,12 @@ def _rules(testbed: Netns, file: str, machine: Machine) -> list[Rule]:
         return None
 
     def layer(value: str) -> str | None:
-        if "disk" not in value or machine.disk_kind not in IN_MEMORY:
-            return None
-        disk = f"{testbed.disk} (disk in {file}) is on {machine.disk_kind}, which is memory"
-        return f"network or memory_to_memory: {disk}"
+        disk = f"network or memory_to_memory: {testbed.disk} (disk in {file})"
+        if "disk" in value and machine.disk_kind in IN_MEMORY:
+            return f"{disk} is on {machine.disk_kind}, which is memory"
+        if "disk" in value and not machine.disk_writable:
+            return f"{disk} cannot be written to by this user: name another folder there, or be root"
+        return None
 
     def files(size: int, streams: int, content: str, layer: str) -> str | None:
         count = files_of(layer, streams, content).disk
@@ -119,6 +133,7 @@ def _rules(testbed: Netns, file: str, machine: Machine) -> list[Rule]:
         at_most("bandwidth", testbed.max_bandwidth, RATE, f" (max_bandwidth in {file})"),
         *emulated(machine.smallest_rtt, machine.largest_bandwidth),
         *served(),
+        Rule(("cores",), quota),
         Rule(("congestion_control",), congestion_control),
         Rule(("xrootd",), xrootd),
         Rule(("layer",), layer),

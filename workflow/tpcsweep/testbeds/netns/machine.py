@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tpcsweep.extras import missing
-from tpcsweep.linux import cgroups
+from tpcsweep.linux import cgroups, rootless
+from tpcsweep.linux.commands import look_in_sbin
 from tpcsweep.paths import Emulator, PathError, netem_works
 from tpcsweep.tools import TOOLS
 
@@ -38,6 +39,18 @@ class MachineError(Exception):
     """The machine lacks something; the message says what, and what to do."""
 
 
+def enter() -> None:
+    """Go on where deployments may be made: an ordinary user's process, in namespaces of its own.
+
+    It comes before what starts threads. Where it is refused nothing is done: what a deployment lacks `require` says.
+
+    Raises:
+        OSError: where something is refused that was granted a moment before.
+    """
+    if os.geteuid() != 0 and not rootless.refusal():
+        rootless.enter()
+
+
 def require(tools: Iterable[str] = ()) -> None:
     """Raise MachineError with everything that keeps deployments for some tools from coming up here."""
     if problems := [*_problems(), *missing({extra for tool in tools if (extra := TOOLS[tool].extra)})]:
@@ -45,31 +58,41 @@ def require(tools: Iterable[str] = ()) -> None:
 
 
 def _problems() -> Iterable[str]:
-    if os.geteuid() != 0:
-        yield "it makes network namespaces and cgroups, which takes root: run it as root"
-        return
+    look_in_sbin()
+    if os.geteuid() != 0 and (refused := rootless.refusal()):
+        yield f"it makes network namespaces, which takes root or user namespaces, and these are refused: {refused}"
     missing = [
         (package, name) for package, names in PROGRAMS.items() for name in names if not shutil.which(name)
     ]
     if missing:
         packages = " ".join(sorted({package for package, _ in missing}))
         names = ", ".join(name for _, name in missing)
-        yield f"programs are missing: {names}; run `make setup`, or apt-get install {packages}"
-    elif emulator() == "delayline" and not TUN.exists():
-        yield (
-            f"the kernel has no sch_netem, and {TUN} for the delay line that replaces it does not exist: "
-            "modprobe sch_netem, or modprobe tun (in a container: pass the device in)"
-        )
+        yield f"programs are missing: {names}; as root run `make setup`, or apt-get install {packages}"
+    elif emulator() == "delayline" and (lacks := _tun()):
+        yield f"the kernel has no sch_netem, and {TUN} for the delay line that replaces it {lacks}"
     try:
         cgroups.hierarchy()
     except cgroups.CgroupError as error:
-        yield str(error)
+        if os.geteuid() == 0:  # others do without
+            yield str(error)
+
+
+def _tun() -> str:
+    """What keeps this user from the device of the delay line, and what to do."""
+    if not TUN.exists():
+        return (
+            "does not exist: as root modprobe sch_netem, or modprobe tun (in a container: pass the device in)"
+        )
+    if not os.access(TUN, os.R_OK | os.W_OK):
+        return f"may not be opened by this user: as root modprobe sch_netem, or chmod 666 {TUN}, as udev makes it"
+    return ""
 
 
 def emulator() -> Emulator:
-    """Say how paths are made here. Without root netem cannot be tried, and counts as absent."""
+    """Say how paths are made here. Where netem cannot be tried it counts as absent."""
+    look_in_sbin()
     try:
-        return "netem" if os.geteuid() == 0 and netem_works() else "delayline"
+        return "netem" if netem_works() else "delayline"
     except PathError:
         return "delayline"
 

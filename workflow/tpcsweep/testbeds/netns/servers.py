@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import http.client
-import shutil
+import os
+import pwd
 import signal
 import socket
 import ssl
@@ -20,6 +21,7 @@ from tpcsweep.broken import BrokenError
 from tpcsweep.linux.cgroups import Cgroup, Hierarchy
 from tpcsweep.linux.commands import Commands
 from tpcsweep.linux.namespaces import inside, listening, socket_inside
+from tpcsweep.linux.rootless import is_alone
 from tpcsweep.testbeds.netns import topology
 from tpcsweep.tools import Place, Service, Tool
 from tpcsweep.xrootd import probe
@@ -28,8 +30,6 @@ from tpcsweep.xrootd.releases import Release
 from tpcsweep.xrootd.servers import Server
 
 USER = "xrootd"
-# Should the job be killed, its servers go with it; reaping then finds only what does not run.
-IDENTITY = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--pdeathsig", "KILL"]
 PLACES: tuple[Place, ...] = ("source", "destination")
 START_SECONDS = 30.0
 ANSWER_SECONDS = 10.0
@@ -39,6 +39,24 @@ LOG_TAIL = 8
 """Lines of each of a server's logs that an error quotes."""
 LONGEST = 300
 """Characters of a server's last words."""
+
+
+def owner() -> tuple[int, int]:
+    """Give the user and group to whom the servers' files belong, as this process sees them."""
+    user = pwd.getpwnam(USER)
+    return (0, 0) if is_alone() else (user.pw_uid, user.pw_gid)
+
+
+def identity() -> list[str]:
+    """Give a prefix for a command line that runs the command as USER, as XRootD does not run as root.
+
+    An ordinary user who is root of a user namespace has one more below it, where he goes by that name. Should the job
+    be killed, its servers go with it; reaping then finds only what does not run.
+    """
+    end = ["--pdeathsig", "KILL"]
+    if is_alone():
+        return ["unshare", "--user", f"--map-user={USER}", f"--map-group={USER}", "setpriv", *end]
+    return ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", *end]
 
 
 class DeploymentError(Exception):
@@ -116,7 +134,7 @@ class Processes:
         A node that has several has a name for each program; only those are started again by `revive`.
         """
         name = f"{self.prefix}-{node}"
-        whole = [*Cgroup(self.tree, name).entry(), *inside(name, command)]
+        whole = [*self.tree.group(name).entry(), *inside(name, command)]
         self.commands.note(" ".join(whole) + " &")
         stderr = folder / f"stderr.{node}.log"
         with stderr.open("ab") as errors:
@@ -186,7 +204,7 @@ class Servers:
             self._wait(partial(_says, server), "its cmsd", server)
             self._run(server, "xrootd")
         for origin, service in self._services():
-            command = [*self._named(), *IDENTITY, *service.command]
+            command = [*self._named(), *identity(), *service.command]
             self.processes.start(origin.name, command, origin.folder, program=service.name)
 
     def wait(self, seconds: float = START_SECONDS) -> None:
@@ -237,7 +255,7 @@ class Servers:
 
     def _configure(self, server: Server) -> None:
         server.folder.mkdir(parents=True)
-        shutil.chown(server.folder, USER, USER)
+        os.chown(server.folder, *owner())
         root = any(tool.protocol == "root" for tool in self.tools)
         pull = self.release.command("xrdcp") if root else None
         text = xrootd.configuration(server, self.credentials, pull, authorization=self.authorization)
@@ -248,7 +266,7 @@ class Servers:
         pid = server.folder / f"{program}.{server.name}.pid"
         files = ["-c", str(server.folder / "xrootd.cfg"), "-l", str(_log(server, program)), "-s", str(pid)]
         self.processes.start(
-            server.name, [*IDENTITY, *self.release.command(program), *files], server.folder, program=program
+            server.name, [*identity(), *self.release.command(program), *files], server.folder, program=program
         )
 
     def _accepts(self, server: Server) -> bool:

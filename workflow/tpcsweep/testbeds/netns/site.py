@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 
 from tpcsweep.broken import BrokenError
 from tpcsweep.client.handle import Client, Event
-from tpcsweep.linux.cgroups import Cgroup, named, parse_usage
+from tpcsweep.linux.cgroups import Cgroup, Meter, named
 from tpcsweep.linux.commands import Commands
 from tpcsweep.linux.counters import CounterFile, retransmits
-from tpcsweep.linux.namespaces import entered, inside, parse_net_dev
+from tpcsweep.linux.namespaces import inside, parse_net_dev, within
 from tpcsweep.linux.sockets import Followed, SocketDiagnostics, means
 from tpcsweep.measure.files import Arrival, Arrivals, add_source, forget
 from tpcsweep.measure.machine import Machine, Threads, together
@@ -30,7 +30,7 @@ from tpcsweep.xrootd.servers import PORT, READY_FILE
 
 SETTLE_SECONDS = 10.0
 
-Opened = TypeVar("Opened", CounterFile, Machine, SocketDiagnostics)
+Opened = TypeVar("Opened", CounterFile, Machine, Meter, SocketDiagnostics)
 
 
 class Counters:
@@ -54,10 +54,7 @@ class Counters:
         # Redirectors, which are no side's, and no strangers either.
         others = tuple(group for group in named(client.tree, f"{prefix}-") if group.name not in known)
         self._cpu = {
-            name: [
-                (self._open(partial(CounterFile, file)), unit)
-                for file, unit in (group.usage_file() for group in counted)
-            ]
+            name: [self._open(group.meter) for group in counted]
             for name, counted in {**groups, "redirectors": others}.items()
         }
         sources = [origin.name for origin in sides["src"].origins]
@@ -77,8 +74,8 @@ class Counters:
 
     def _open(self, make: Callable[[], Opened], node: str = "") -> Opened:
         """Open something until `close`, in the network of a node if one is given."""
-        with entered(f"{self._prefix}-{node}") if node else contextlib.nullcontext():
-            return self._opened.enter_context(contextlib.closing(make()))
+        opened = within(f"{self._prefix}-{node}", make) if node else make()
+        return self._opened.enter_context(contextlib.closing(opened))
 
     def read(self, arrivals: Arrivals) -> Reading:
         """Read everything once; raises OSError when something of the deployment has gone.
@@ -88,10 +85,7 @@ class Counters:
         payload = arrivals.arrived()
         near, far = parse_net_dev(self._near.read().decode()), parse_net_dev(self._far.read().decode())
         now = time.monotonic()
-        cpu = {
-            name: tuple(parse_usage(file.read()) * unit for file, unit in files)
-            for name, files in self._cpu.items()
-        }
+        cpu = {name: tuple(meter.read() for meter in meters) for name, meters in self._cpu.items()}
         ours = sum(map(sum, cpu.values())) + time.process_time()
         connections = [
             c for sockets in self._sockets for c in sockets.connections() if c.remote in self._remote

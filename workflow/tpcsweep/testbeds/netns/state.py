@@ -4,7 +4,8 @@
 A deployment has an identifier and a folder `/run/tpcsweep/<id>`, made before anything else and removed after
 everything else. The names of its namespaces and cgroups begin with `tpc-<id>-`, its mounts are inside its folder;
 so the folder's name is enough to remove the rest, whoever made it and however that ended. One lock says whether a
-deployment is up: whoever holds it may take every folder found for a leftover.
+deployment is up: whoever holds it may take every folder found for a leftover. Another one keeps deployments of all
+users of the machine apart; an ordinary user's has a STATE of its own (`linux.rootless`), in which nothing is found.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from tpcsweep.testbeds import TeardownError, take_all_steps
 from tpcsweep.xrootd import servers as xrootd
 
 STATE = Path("/run/tpcsweep")
+MACHINE = "tpcsweep"
+"""The lock that keeps deployments of all users apart."""
 KILL_SECONDS = 5.0
 
 
@@ -64,16 +67,15 @@ def exclusive(owner: Owner | str, waiting: Callable[[str], None] | None = None) 
         BusyError: if there is no `waiting`, and another one holds the machine.
     """
     STATE.mkdir(mode=0o711, exist_ok=True)
-    try:
-        lock = locks.take(STATE / "lock", str(owner), waiting)
-    except locks.HeldError as held:
-        raise BusyError(
-            f"a deployment is up on this machine: {held}. End that sweep first (Ctrl-C, or kill its pid)."
-        ) from None
-    try:
+    with contextlib.ExitStack() as held:
+        try:
+            held.callback(os.close, locks.take(STATE / "lock", str(owner), waiting))
+            held.callback(os.close, locks.take_machine(MACHINE, waiting))
+        except locks.HeldError as error:
+            raise BusyError(
+                f"a deployment is up on this machine: {error}. End that sweep first (Ctrl-C, or kill its pid)."
+            ) from None
         yield
-    finally:
-        os.close(lock)
 
 
 def create(owner: Owner) -> Path:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pwd
 import socket
 import subprocess
 import sys
@@ -22,7 +21,7 @@ from tpcsweep.configuration.testbeds import Netns
 from tpcsweep.linux import signals
 from tpcsweep.linux.cgroups import Cgroup, CgroupError, hierarchy
 from tpcsweep.linux.commands import CommandError, Commands
-from tpcsweep.linux.namespaces import entered, inside, socket_inside
+from tpcsweep.linux.namespaces import MAKER, inside, socket_inside, within
 from tpcsweep.linux.sockets import SocketDiagnostics
 from tpcsweep.measure import provenance
 from tpcsweep.measure.cell import measure as measure
@@ -91,13 +90,14 @@ def reap(_settings: Netns) -> list[str]:
     """Remove what dead owners have left on this machine, and say what it was.
 
     Raises:
-        MachineError: for whoever is not root.
+        MachineError: for whoever is not root: the kernel has removed what was his.
         BusyError: while a deployment is up.
         TeardownError: where something remains.
     """
     if os.geteuid() != 0:
         raise machine.MachineError(
-            "what deployments leave on this machine is root's: run `snakemake reap` as root"
+            "what is left on this machine is root's, as the kernel removes what other users' deployments leave: "
+            "run `snakemake reap` as root"
         )
     removed = []
     with state.exclusive("snakemake reap"):
@@ -143,8 +143,7 @@ class _Deployment:
         # With the machine's lock, as building takes all CPUs: nothing is measured meanwhile.
         self.release = obtain(self.wanted.xrootd, settings.own_releases, request.stage)
         xrootd.require(self.release)
-        user = pwd.getpwnam(servers.USER)
-        self.owner = (user.pw_uid, user.pw_gid)
+        self.owner = servers.owner()
 
     def up(self) -> Site:
         """Do all steps in order: network, path, then servers and client."""
@@ -209,7 +208,7 @@ class _Deployment:
         root = self.folder / "data" / name
         addresses = topology.origin_addresses(name, self.wanted.origins)
         redirector, origins = xrootd.side(name, topology.ENTRY[name], addresses, self.folder / "nodes", root)
-        groups = tuple(Cgroup(self.tree, f"{self.prefix}-{origin.name}") for origin in origins)
+        groups = tuple(self.tree.group(f"{self.prefix}-{origin.name}") for origin in origins)
         disk = name in ON_DISK.get(self.wanted.layer, ())
         return Side(redirector, origins, groups, root / xrootd.EXPORT.strip("/"), disk)
 
@@ -221,13 +220,13 @@ class _Deployment:
         others = [side.redirector.name for side in sides.values() if side.redirector]
         # A delay line that waits for a CPU is a longer path: it must be free to be real-time.
         return {
-            name: Cgroup(self.tree, f"{self.prefix}-{name}", accounting_only=name == "path").create()
+            name: self.tree.group(f"{self.prefix}-{name}", accounting_only=name == "path").create()
             for name in ("path", "client", *others)
         }
 
     def _network(self, nodes: list[topology.Node]) -> None:
         names = topology.namespaces(self.prefix, nodes)
-        self.commands.batch(["ip"], [f"netns add {name}" for name in names])
+        self.commands.batch(MAKER, [f"netns add {name}" for name in names])
         for namespace, lines in topology.lan_commands(self.prefix, nodes, self.wanted.mtu):
             self.commands.batch(["ip", "-n", namespace], lines)
         for node in nodes:
@@ -303,8 +302,7 @@ class _Deployment:
             first = FirstBytes(sides["dst"].files)
             self.opened.callback(first.close)
             return DestinationFiles(sides["dst"].files, first)
-        with entered(f"{self.prefix}-{PLACES['destination']}"):
-            diagnostics = SocketDiagnostics()
+        diagnostics = within(f"{self.prefix}-{PLACES['destination']}", SocketDiagnostics)
         received = ReceivedBytes(diagnostics, [origin.address for origin in sides["src"].origins])
         self.opened.callback(received.close)
         return received

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An ordinary user measures, and whatever is killed leaves nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+import yaml
+from tpcsweep.locks import HeldError, take_machine
+from tpcsweep.testbeds.netns import state
+
+from tests.support.leftovers import present, stayed
+from tests.support.readable import readable
+from tests.support.workflow import HANGS, ROOT, wait_until
+
+pytestmark = pytest.mark.real
+
+NOT_COPIED = (".git", ".venv", "results", "build", ".snakemake", "__pycache__", ".*_cache", ".hypothesis")
+PREPARED = f"""
+set -e
+mount -t tmpfs tmpfs /mnt && mknod /mnt/tun c 10 200 && chmod 666 /mnt/tun
+[ ! -e /dev/net/tun ] || mount --bind /mnt/tun /dev/net/tun
+mkdir -p "$1/.venv" && mount --bind "$2" "$1/.venv"
+{readable(Path(sys.base_prefix))}
+cd "$1" && shift 2 && exec "$@"
+"""
+"""As root, in a namespace of its own for mounts: the device is as udev makes it, and the user can read the Python
+environment. Arguments: his checkout and the environment."""
+LONG = {
+    "description": "A cell in whose midst something is done.",
+    "parameters": {"rtt": "4 ms", "bandwidth": "200 Mbit/s", "file_size": "8 MiB"},
+    "measurement": {"until": "seconds", "seconds": "10 min"},
+}
+
+
+@dataclass(frozen=True)
+class User:
+    """A user of this machine with a checkout of his own."""
+
+    name: str
+    number: int
+    checkout: Path
+
+    def command(self, *arguments: str) -> list[str]:
+        """Snakemake's command line, as root runs it in the user's name."""
+        folders = [str(self.checkout), sys.prefix]
+        prepared = ["unshare", "--mount", "sh", "-c", PREPARED, "sh", *folders]
+        user = ["setpriv", f"--reuid={self.name}", f"--regid={self.name}", "--init-groups", "env", "-i"]
+        environment = [
+            f"HOME={self.checkout.parent}",
+            f"PYTHONPATH={self.checkout / 'workflow'}",
+            "PATH=/usr/local/bin:/usr/bin:/bin",
+        ]
+        return [*prepared, *user, *environment, ".venv/bin/python", "-m", "snakemake", *arguments]
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run Snakemake to its end; standard error is in `stdout` too."""
+        return subprocess.run(
+            self.command(*arguments),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=HANGS,
+        )
+
+    def processes(self) -> dict[int, list[str]]:
+        """The command lines of what runs in his name, by pids, in whatever namespaces."""
+        found = {}
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if process.uids().real == self.number and process.status() != psutil.STATUS_ZOMBIE:
+                    found[process.pid] = process.cmdline()
+        return found
+
+    def job(self) -> int:
+        """The process of the running job that is outside of the namespaces it has made."""
+        own = Path("/proc/self/ns/pid").readlink()
+        [job] = [
+            pid
+            for pid, command in self.processes().items()
+            if command[-1].endswith(".deployment.py")
+            and "python" in command[0]
+            and Path(f"/proc/{pid}/ns/pid").readlink() == own
+        ]
+        return job
+
+
+@pytest.fixture(scope="module")
+def user() -> Iterator[User]:
+    """A new one, who is removed with all that is his."""
+    name = f"tpctest{os.getpid()}"
+    subprocess.run(["useradd", "--create-home", "--user-group", "--shell", "/bin/sh", name], check=True)
+    try:
+        number = int(subprocess.run(["id", "-u", name], capture_output=True, check=True).stdout)
+        home = Path(os.path.expanduser(f"~{name}"))  # noqa: PTH111, not this process's
+        shutil.copytree(ROOT, home / "checkout", symlinks=True, ignore=shutil.ignore_patterns(*NOT_COPIED))
+        subprocess.run(["chown", "--recursive", f"{name}:", str(home)], check=True)
+        yield User(name, number, home / "checkout")
+    finally:
+        subprocess.run(["userdel", "--remove", name], check=True, capture_output=True)
+
+
+@contextlib.contextmanager
+def running(user: User) -> Iterator[subprocess.Popen[bytes]]:
+    """A run of a cell that does not end by itself; its output is in `output.log`."""
+    (user.checkout / "config/sweeps/long.yaml").write_text(yaml.safe_dump(LONG))
+    with (user.checkout / "output.log").open("wb") as output:
+        run = subprocess.Popen(
+            user.command("--config", "sweep=long", "--", "cells"),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    try:
+        yield run
+    finally:
+        run.kill()
+        for pid in user.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        run.wait()
+        _all_end(user)
+
+
+def _present() -> dict[str, set[str]]:
+    """What deployments have put on the machine, while none of root's is up."""
+    with state.exclusive("a test", print):
+        return present()
+
+
+def _stayed(before: dict[str, set[str]]) -> dict[str, set[str]]:
+    with state.exclusive("a test", print):
+        return stayed(before)
+
+
+def _all_end(user: User) -> None:
+    wait_until(lambda: not user.processes(), "the end of all that was started")
+
+
+def _says(user: User, run: subprocess.Popen[bytes], text: str) -> None:
+    def said() -> bool:
+        output = (user.checkout / "output.log").read_text()
+        assert run.poll() is None or text in output, output
+        return text in output
+
+    wait_until(said, text, HANGS)
+
+
+def _moves_a_file(user: User) -> None:
+    def moves() -> bool:
+        return any("gfal-copy" in word for command in user.processes().values() for word in command[:5])
+
+    wait_until(moves, "a transfer runs", HANGS)
+
+
+def test_a_user_measures_a_sweep_to_its_dataset_and_nothing_stays(user: User) -> None:
+    before = _present()
+    run = user.run("--config", "sweep=smoke", "--", "results/smoke/dataset.nc")
+    assert run.returncode == 0, run.stdout
+    assert (user.checkout / "results/smoke/dataset.nc").stat().st_uid == user.number
+    cells = [
+        json.loads(path.read_bytes()) for path in (user.checkout / "results/smoke/cells").rglob("*.json")
+    ]
+    assert len(cells) == 2
+    for cell in cells:
+        assert cell["status"] == "ok", cell["message"]
+        assert cell["provenance"]["cgroup_version"] == 0
+        assert cell["summary"]["throughput"] > 0
+        for place in ("source", "destination", "client"):
+            assert cell["summary"][f"{place}_cpu"] > 0
+    assert user.processes() == {}
+    assert _stayed(before) == {}
+
+
+def test_a_limit_of_no_namespaces_is_named() -> None:
+    """A limit is that of a user namespace, too: the machine's stays as it is."""
+    ask = "from tpcsweep.linux import rootless; print(rootless.refusal())"
+    script = 'echo 0 >/proc/sys/user/max_user_namespaces && exec "$@"'
+    command = ["unshare", "--user", "--map-root-user", "sh", "-c", script, "sh", sys.executable, "-c", ask]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert said.startswith("sysctl user.max_user_namespaces is 0: as root, sysctl -w")
+
+
+def test_a_user_who_asks_for_cores_without_delegated_cgroups_is_told_what_to_do(user: User) -> None:
+    run = user.run("--config", "sweep=demo", "--", "cells")
+    assert run.returncode != 0
+    assert "parameters.cores[0]: given 0.15, allowed: null, or any as root" in run.stdout
+    assert not (user.checkout / "results/demo/cells").exists()
+
+
+def test_a_user_waits_while_root_measures_and_kill_9_of_his_job_leaves_nothing(user: User) -> None:
+    before = _present()
+    with contextlib.ExitStack() as runs:
+        with state.exclusive("a test", print):
+            run = runs.enter_context(running(user))
+            _says(user, run, "waiting for a process of another user")
+        _moves_a_file(user)
+        with pytest.raises(HeldError, match=f"a process of user {user.number}, pid "):
+            take_machine(state.MACHINE)
+        os.kill(user.job(), signal.SIGKILL)
+        assert run.wait(HANGS) != 0
+        _all_end(user)
+        assert _stayed(before) == {}
+
+
+def test_kill_9_of_snakemake_ends_all_that_it_has_started(user: User) -> None:
+    before = _present()
+    with running(user) as run:
+        _moves_a_file(user)
+        run.kill()
+        run.wait()
+        _all_end(user)
+        assert _stayed(before) == {}

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What keeps an ordinary user from measuring, in words, with what to do; and what he has in the place of cgroups."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tpcsweep.linux import cgroups, commands
+from tpcsweep.linux.cgroups import CgroupError, Hierarchy, hierarchy
+from tpcsweep.linux.delegation import Facts, refusal
+from tpcsweep.linux.processes import Process, parse_stat, with_descendants
+from tpcsweep.linux.rootless import Kernel, explained, kernel
+from tpcsweep.testbeds.netns import machine
+from tpcsweep.testbeds.netns.machine import MachineError
+
+from tests.support.projects import problems
+
+SAID = "unshare: unshare failed: Operation not permitted"
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (Kernel(has_users=False), "the kernel has no user namespaces (CONFIG_USER_NS)"),
+        (
+            Kernel(limits=(("user.max_user_namespaces", 0),)),
+            "sysctl user.max_user_namespaces is 0: as root, sysctl -w user.max_user_namespaces=10000",
+        ),
+        (Kernel(clone=0), "as root, sysctl -w kernel.unprivileged_userns_clone=1"),
+        (Kernel(apparmor=1), "as root, sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"),
+        (Kernel(seccomp=True), "run --security-opt seccomp=unconfined"),
+        (Kernel(clone=1, apparmor=0, limits=(("user.max_user_namespaces", 9),)), "no setting that is known"),
+    ],
+)
+def test_what_forbids_namespaces_is_named_with_what_to_do(settings: Kernel, told: str) -> None:
+    assert told in explained(SAID, settings)
+    assert explained(SAID, settings).endswith(f"({SAID})")
+
+
+def test_all_that_forbids_namespaces_is_named_at_once() -> None:
+    text = explained("", Kernel(limits=(("user.max_net_namespaces", 0),), clone=0, apparmor=1, seccomp=True))
+    for name in ("max_net_namespaces", "unprivileged_userns_clone", "apparmor_restrict", "seccomp filter"):
+        assert name in text
+
+
+def test_this_kernels_settings_are_read() -> None:
+    settings = kernel()
+    assert settings.has_users == Path("/proc/self/ns/user").exists()
+    assert {name for name, _ in settings.limits} <= {
+        f"user.max_{kind}_namespaces" for kind in ("user", "mnt", "pid", "net")
+    }
+
+
+def test_who_may_make_no_namespaces_is_told_why_before_anything_is_deployed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}")
+    monkeypatch.setattr(machine, "netem_works", lambda: True)
+    monkeypatch.setattr(machine.rootless, "refusal", lambda: explained(SAID, Kernel(clone=0)))
+    with pytest.raises(
+        MachineError, match=r"which takes root or user namespaces.*unprivileged_userns_clone=1"
+    ):
+        machine.require()
+
+
+def test_a_device_that_is_roots_alone_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tun").touch()
+    monkeypatch.setattr("os.access", lambda _path, _mode: False)  # root may open everything
+    monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}")
+    monkeypatch.setattr(machine, "netem_works", lambda: False)
+    monkeypatch.setattr(machine, "TUN", tmp_path / "tun")
+    with pytest.raises(MachineError, match=r"tun .* may not be opened by this user: as root .*chmod 666"):
+        machine.require()
+
+
+DELEGATED = Facts(True, True, Path("/run/user/1000/systemd/private"), True, ("cpu", "memory"))
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        (DELEGATED, ""),
+        (DELEGATED._replace(version_2=False), "boot with systemd.unified_cgroup_hierarchy=1"),
+        (DELEGATED._replace(program=False), "systemd-run is missing"),
+        (DELEGATED._replace(managed=False), "loginctl enable-linger"),
+        (DELEGATED._replace(controllers=("memory", "pids")), "Delegate=cpu pids memory"),
+    ],
+)
+def test_what_keeps_quotas_from_a_user_is_named_with_what_to_do(facts: Facts, told: str) -> None:
+    said = refusal(facts)
+    assert told in said
+    assert bool(said) == bool(told)
+
+
+def test_cores_without_quotas_are_refused_and_null_is_not(root: Path) -> None:
+    sweep = "parameters: {cores: [0.5, null]}"
+    assert problems(root, sweep) == []
+    [refused] = problems(root, sweep, no_quotas="there is no hierarchy: boot")
+    assert refused == (
+        "config/sweeps/one.yaml: parameters.cores[0]: given 0.5, allowed: null, or any as root: this user can have no "
+        "CPU quotas, as there is no hierarchy: boot"
+    )
+
+
+def test_a_disk_that_a_user_cannot_write_to_is_refused_and_memory_is_not(root: Path) -> None:
+    sweep = "parameters: {layer: [memory_to_memory, memory_to_disk]}"
+    assert problems(root, sweep) == []
+    [refused] = problems(root, sweep, disk_writable=False)
+    assert "layer[1]: given memory_to_disk" in refused
+    assert "cannot be written to by this user" in refused
+
+
+def test_programs_that_debian_keeps_from_users_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    for _ in range(2):
+        commands.look_in_sbin()
+    assert os.environ["PATH"].split(":") == ["/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin"]
+
+
+def test_a_stat_is_read_whatever_the_process_calls_itself() -> None:
+    fields = [b"S", b"7", *[b"0"] * 9, b"100", b"50", b"20", b"30", *[b"0"] * 20]
+    found = parse_stat(b"42 (a) R (b) " + b" ".join(fields) + b"\n")
+    assert found.parent == 7
+    assert found.seconds == pytest.approx(200 / os.sysconf("SC_CLK_TCK"))
+
+
+@given(st.dictionaries(st.integers(1, 30), st.integers(0, 30)), st.sets(st.integers(1, 30)))
+def test_descendants_are_those_whose_line_of_parents_meets_a_root(
+    parents: dict[int, int], roots: set[int]
+) -> None:
+    processes = {pid: Process(parent, 0) for pid, parent in parents.items()}
+
+    def descends(pid: int, seen: frozenset[int] = frozenset()) -> bool:
+        if pid not in processes or pid in seen:
+            return False
+        return pid in roots or descends(processes[pid].parent, seen | {pid})
+
+    assert with_descendants(roots, processes) == {pid for pid in processes if descends(pid)}
+
+
+def test_a_plain_group_has_a_process_with_its_children_and_counts_their_time(tmp_path: Path) -> None:
+    group = Hierarchy(0, tmp_path, tmp_path).group("tpc-x-src1").create()
+    script = "import os; os.fork(); os.write(1, b'%d\\n' % os.getpid()); sum(range(10**6)); input()"
+    command = [*group.entry(), sys.executable, "-c", script]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as started:
+        assert started.stdout
+        pids = {int(started.stdout.readline()) for _ in range(2)}
+        meter, used = group.meter(), 0.0
+        while used == 0:  # both have something to do
+            used = meter.read()
+        assert started.pid in pids
+        assert pids <= group.pids()
+        assert group.quota() is None
+        assert group.periods() == (0, 0)
+        started.kill()
+        for pid in pids - {started.pid}:
+            os.kill(pid, 9)
+    assert cgroups.named(group.tree, "tpc-x-") == [group]
+    group.remove()
+    assert cgroups.named(group.tree, "tpc-x-") == []
+
+
+def test_a_plain_group_has_no_quota(tmp_path: Path) -> None:
+    with pytest.raises(CgroupError, match="without cgroups there are no quotas"):
+        Hierarchy(0, tmp_path, tmp_path).group("tpc-x-src1").create(0.5)
+
+
+def test_plain_groups_are_had_where_their_folder_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cgroups, "PLAIN", tmp_path)
+    assert hierarchy() == Hierarchy(0, tmp_path, tmp_path)
