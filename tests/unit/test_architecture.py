@@ -14,7 +14,7 @@ import pytest
 from docs import architecture
 
 ROOT = Path(__file__).parents[2]
-NAME = re.compile(r"\btpcsweep((?:\.[A-Za-z_][A-Za-z_0-9]*)+)")
+NAME = re.compile(r"(?<!/)\btpcsweep((?:\.[A-Za-z_][A-Za-z_0-9]*)+)")
 TEXTS = [
     *(file for file in ROOT.glob("*.md") if file.name != "CONTRIBUTING.md"),  # its examples are not there
     *(ROOT / "docs").glob("*.md"),
