@@ -39,6 +39,9 @@ class Results:
         self._times += 1
         content = synthetic.cell(SPECS[cell])
         content["summary"]["throughput_average"] = float(np.mean(content["samples"]["goodput"]))
+        # A cell that has no interval would be excused from being like its reference.
+        mean = content["summary"]["throughput"]
+        content["summary"] |= {"throughput_low": 0.99 * mean, "throughput_high": 1.01 * mean}
         content["provenance"]["started"] = f"at {self._times}"
         content |= changes
         publish(self.ledger.file(cell), SPECS[cell], content, self.folder / "rescued", again=True)
