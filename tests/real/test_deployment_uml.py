@@ -49,8 +49,11 @@ for folder in etc var; do
   mkdir -p /run/upper/$folder /run/work/$folder
   mount -t overlay overlay -o lowerdir=/$folder,upperdir=/run/upper/$folder,workdir=/run/work/$folder /$folder || exit 1
 done
-mount -t tmpfs tmpfs /tmp
 {ANY_USER}
+mkdir /mnt/checkout && mount --bind {ROOT} /mnt/checkout || exit 1
+mount -t tmpfs -o mode=1777 tmpfs /tmp || exit 1
+# It may be below /tmp.
+mkdir -p {ROOT} && mount --bind /mnt/checkout {ROOT} || exit 1
 useradd --uid 4242 --no-create-home --home-dir /run/home tester || exit 1
 mkdir -p /run/systemd/system && cd /run/systemd/system || exit 1
 cat >test.service <<END
