@@ -46,8 +46,8 @@ BY_SYSTEMD = f"""
 mount -t cgroup2 none /sys/fs/cgroup || exit 1
 {MODULES}
 for folder in etc var; do
-  mkdir -p /run/upper/$folder /run/work/$folder
-  mount -t overlay overlay -o lowerdir=/$folder,upperdir=/run/upper/$folder,workdir=/run/work/$folder /$folder || exit 1
+  mkdir -p /run/new/$folder /run/aside/$folder
+  mount -t overlay overlay -o lowerdir=/$folder,upperdir=/run/new/$folder,workdir=/run/aside/$folder /$folder || exit 1
 done
 {ANY_USER}
 mkdir /mnt/checkout && mount --bind {ROOT} /mnt/checkout || exit 1

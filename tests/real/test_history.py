@@ -17,7 +17,7 @@ from tpcsweep.pages.rendering import over_time
 
 from tests.support.browser import framed
 from tests.support.histories import CELLS, folded, runs_of, times, weekly
-from tests.support.workflow import HANGS, ROOT
+from tests.support.workflow import ROOT, finished
 
 pytestmark = pytest.mark.real
 
@@ -44,16 +44,10 @@ def cron(crontab: str, checkout: Path) -> subprocess.CompletedProcess[str]:
     [line] = re.findall(r"(?m)^\d.*$", crontab)
     *_, user, command = line.split(maxsplit=6)
     assert user == "root" and "%" not in command  # a line's end to cron
-    return subprocess.run(
+    return finished(
         [settings["SHELL"], "-c", command],
         cwd=Path.home(),
         env={**settings, "HOME": str(Path.home()), "LOGNAME": user},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        timeout=HANGS,
     )
 
 

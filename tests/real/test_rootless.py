@@ -22,7 +22,7 @@ from tpcsweep.testbeds.netns import state
 
 from tests.support.leftovers import present, stayed
 from tests.support.readable import readable
-from tests.support.workflow import HANGS, ROOT, wait_until
+from tests.support.workflow import HANGS, ROOT, finished, wait_until
 
 pytestmark = pytest.mark.real
 
@@ -66,15 +66,7 @@ class User:
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run Snakemake to its end; standard error is in `stdout` too."""
-        return subprocess.run(
-            self.command(*arguments),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-            timeout=HANGS,
-        )
+        return finished(self.command(*arguments))
 
     def processes(self) -> dict[int, list[str]]:
         """The command lines of what runs in his name, by pids, in whatever namespaces."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,11 +66,14 @@ class Sweep:
         return sorted((self.results / "cells").rglob("*.json"))
 
 
-def finished(command: list[str], timeout: float = HANGS) -> subprocess.CompletedProcess[str]:
-    """Run a command in the repository's root to its end; standard error is in `stdout` too."""
+def finished(
+    command: list[str], timeout: float = HANGS, *, cwd: Path = ROOT, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end; standard error is in `stdout` too."""
     return subprocess.run(
         command,
-        cwd=ROOT,
+        cwd=cwd,
+        env=env,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
