@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import math
+import re
 from pathlib import Path
 
 import pytest
 from tpcsweep.xrootd import releases
 from tpcsweep.xrootd import servers as xrootd
+from tpcsweep.xrootd.monitoring import LATE
 
 from tests.support.releases import folder_of
 
@@ -47,6 +50,15 @@ def test_cmsd_never_sees_http_or_tls() -> None:
     _, origins = xrootd.side("dst", "10.0.0.1", ["10.0.0.11", "10.0.0.12"], FOLDER, ROOT)
     assert "http." not in outside_xrootd(text(origins[0]))
     assert "xrd.tls" not in outside_xrootd(text(origins[0]))
+
+
+def test_what_xrootd_times_is_seldom_due_all_at_once() -> None:
+    # Where all of it is, its timer may sleep through what is put before it: records of copies came minutes late.
+    _, [origin] = xrootd.side("src", "10.0.0.1", ["10.0.0.1"], FOLDER, ROOT)
+    flushed = dict(re.findall(r"mongstream (\w+) use flush (\d+)s", text(origin)))
+    assert flushed["tpc"] == "1"
+    assert math.lcm(*map(int, flushed.values())) >= 30
+    assert max(map(int, flushed.values())) <= LATE
 
 
 def test_the_root_protocol_is_served_where_it_is_asked_for() -> None:

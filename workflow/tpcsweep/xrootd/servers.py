@@ -146,6 +146,10 @@ def configuration(
         *(_macaroons(credentials) if asks else ()),
         "tpc.trace info error warning",
         f"xrootd.mongstream tpc use flush 1s send json dflthdr {LOOPBACK}:{server.ports.monitor}",
+        *(
+            f"xrootd.mongstream {stream} use flush {seconds}s send nohdr {LOOPBACK}:{server.ports.monitor}"
+            for stream, seconds in _ALARMS.items()
+        ),
         *([f"ofs.tpc pgm {' '.join(xrdcp)} --server"] if xrdcp else ()),
         *(_BELIEVED if xrdcp and asks else ()),
         "fi",
@@ -218,3 +222,11 @@ _MANAGER = [
     # Without this a COPY that creates a file through the redirector is refused with 400.
     "cms.dfs lookup central redirect immed",
 ]
+
+_ALARMS = {"ccm": 2, "pfc": 3, "tcpmon": 5}
+"""Streams that nothing here writes to, and the seconds between their flushes, which are alarms for XRootD's timer.
+
+Between its look at what is due next and its wait for that, the timer misses what is put before it, and the records of
+copies would stay until something else is due, up to 13 minutes later (XrdScheduler::TimeSched() in 5.5.3 and later).
+These are due within a few seconds whenever they are not due together, once in 30 s.
+"""
