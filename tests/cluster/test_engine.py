@@ -12,8 +12,9 @@ import pytest
 import xarray as xr
 from tpcsweep.dataset.labels import STATUS
 
+from envs.image.building.messages import ImageError
+from envs.image.building.private import WORK, in_private
 from tests.cluster.local import build
-from tests.support.image import image
 from tests.support.workflow import ROOT
 
 ANALYSIS, MEASURING = re.findall(
@@ -40,19 +41,18 @@ def typed(script: str, folder: Path, archive: Path, name: str) -> str:
     limits = {"nofile": resource.RLIMIT_NOFILE, "nproc": resource.RLIMIT_NPROC}
     most = {key: resource.getrlimit(which)[1] for key, which in limits.items()}
     known = [f"{key}={limit}:{limit}" for key, limit in most.items() if limit != resource.RLIM_INFINITY]
-    work = image.WORK
     own = {
         "ENGINE": f"[containers]\ndefault_ulimits = {known}\nnetns = 'none'\n"
         "[engine]\ncgroup_manager = 'cgroupfs'\nevents_logger = 'file'\n",
-        "STORAGE": f"[storage]\ndriver = 'overlay'\ngraphroot = '{work}/images'\nrunroot = '{work}/run'\n",
-        "CONTAINERS_CONF": f"{work}/containers.conf",
-        "CONTAINERS_STORAGE_CONF": f"{work}/storage.conf",
+        "STORAGE": f"[storage]\ndriver = 'overlay'\ngraphroot = '{WORK}/images'\nrunroot = '{WORK}/run'\n",
+        "CONTAINERS_CONF": f"{WORK}/containers.conf",
+        "CONTAINERS_STORAGE_CONF": f"{WORK}/storage.conf",
     }
     what = {"ARCHIVE": str(archive), "NAME": name, "WANTED": build.WORKFLOW, "FOLDER": str(folder)}
     with tempfile.TemporaryFile() as out:
         try:
-            image._in_private(LOAD + script, own | what, out, "podman")
-        except image.ImageError as error:
+            in_private(LOAD + script, own | what, out, "podman")
+        except ImageError as error:
             out.seek(0)
             pytest.fail(f"{error}\n{out.read().decode()}")
         out.seek(0)

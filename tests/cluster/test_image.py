@@ -21,8 +21,9 @@ from typing import Any
 import pytest
 from tpcsweep.testbeds.kubernetes import archive
 
+from envs.image.building import image
+from envs.image.building.private import WORK
 from tests.cluster.local import build
-from tests.support.image import image
 
 pytestmark = pytest.mark.cluster
 
@@ -82,11 +83,11 @@ def run(request: pytest.FixtureRequest) -> Iterator[Callable[..., str]]:
 @contextlib.contextmanager
 def entered(built: Path) -> Iterator[Callable[..., str]]:
     """A way to run commands in an image with the package beside it, in memory and in a namespace of this process."""
-    command = [*PRIVATE, "bash", "-euc", f"mount -t tmpfs -o mode=755 tmpfs {image.WORK}; echo; read"]
+    command = [*PRIVATE, "bash", "-euc", f"mount -t tmpfs -o mode=755 tmpfs {WORK}; echo; read"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"\n"
-        root = Path(f"/proc/{holder.pid}/root{image.WORK}")
+        root = Path(f"/proc/{holder.pid}/root{WORK}")
         unpack(built, root)
         (root / PACKAGE).write_bytes(archive.content())
         yield functools.partial(inside, holder.pid)
@@ -117,7 +118,7 @@ def unpack(built: Path, root: Path) -> None:
 def inside(holder: int, *command: str) -> str:
     settings = " ".join(f"{key}={value}" for key, value in image.ENVIRONMENT.items())
     done = subprocess.run(
-        ["nsenter", f"--target={holder}", "--mount", *PRIVATE, "bash", "-euc", ENTER, image.WORK, *command],
+        ["nsenter", f"--target={holder}", "--mount", *PRIVATE, "bash", "-euc", ENTER, WORK, *command],
         env={**os.environ, "ENVIRONMENT": settings},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

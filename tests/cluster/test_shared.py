@@ -15,10 +15,13 @@ from tpcsweep.testbeds.kubernetes import testbed
 from tpcsweep.testbeds.kubernetes.api import ClusterError
 from tpcsweep.testbeds.kubernetes.metadata import SELECTOR
 
+from envs.image.building.debian import SITE_LIST, debian_layer, packages
+from envs.image.building.layers import in_memory
+from envs.image.building.oci import pack
+from envs.image.building.tars import File
 from tests.cluster import local
 from tests.cluster.local import build
 from tests.cluster.sweeps import LASTING, LONGEST, ONE, Space, account, local_testbed
-from tests.support.image import image
 
 OTHERS = "localhost/others/xrootd:1"
 BARE = "localhost/others/bare:1"
@@ -28,16 +31,13 @@ GONE = ("bin/.wh.curl", "bin/.wh.gfal-copy", "bin/.wh.davix-get", "bin/.wh.iperf
 @pytest.fixture(scope="module")
 def images(cluster: local.Cluster, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     """Of a site: without the client's tools, our user and our variables; and one in which there is no Python at all."""
-    users = {"etc/passwd": image.File(b"root:x:0:0:root:/root:/bin/sh\n")}
-    programs = {f"usr/{path}": image.File(b"") for path in GONE}
-    python = {f"usr/bin/.wh.{name}": image.File(b"") for name in ("python3", "python3.11")}
+    users = {"etc/passwd": File(b"root:x:0:0:root:/root:/bin/sh\n")}
+    programs = {f"usr/{path}": File(b"") for path in GONE}
+    python = {f"usr/bin/.wh.{name}": File(b"") for name in ("python3", "python3.11")}
     for name, files in ((OTHERS, users | programs), (BARE, python)):
         archive = tmp_path_factory.mktemp("image") / "image.tar"
-        layers = [
-            image._debian_layer(image.packages(image.HERE / "debian.txt")),
-            image._layer(files, "of others"),
-        ]
-        image.pack(archive, name, layers, {"Cmd": ["sh"]})
+        layers = [debian_layer(packages(SITE_LIST)), in_memory(files, "of others")]
+        pack(archive, name, layers, {"Cmd": ["sh"]})
         cluster.load(archive)
     return OTHERS, BARE
 

@@ -26,7 +26,10 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.support.image import image
+from envs.image.building import debian, image
+from envs.image.building.messages import ImageError
+from envs.image.building.private import in_private
+from envs.image.building.venv import REQUIREMENTS
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
@@ -135,7 +138,8 @@ def site_image() -> Path:
     def make(made: Path) -> None:
         _image(made / "image.tar", "site", IMAGE, "--xrootd", RELEASE)
 
-    return cached("site", [IMAGES / "build.py", *_site_inputs()], make, [RELEASE]) / "image.tar"
+    programs = [IMAGES / "build.py", *sorted((IMAGES / "building").glob("*.py"))]
+    return cached("site", [*programs, *_site_inputs()], make, [RELEASE]) / "image.tar"
 
 
 def engine_image(target: str) -> Path:
@@ -148,16 +152,16 @@ def engine_image(target: str) -> Path:
 
     def make(made: Path) -> None:
         places = {"ROOT": str(ROOT), "OUT": str(made / "image.tar")}
-        environment = {"SUITE": image.SUITE, "TARGET": target, "NAME": name, **places}
+        environment = {"SUITE": debian.SUITE, "TARGET": target, "NAME": name, **places}
         environment["PIP"] = f"{sys.executable} -m pip"
         with tempfile.TemporaryFile() as out:
-            image._in_private(ENGINE, environment, out, "buildah")
+            in_private(ENGINE, environment, out, "buildah")
 
     if shutil.which("buildah") is None:
         raise BuildError("there is no `buildah`; apt-get install buildah")
     inputs = [IMAGES / "Containerfile", *_site_inputs()]
     if target == "workflow":
-        inputs += [*image.DEBIAN_LISTS, *image.REQUIREMENTS, ROOT / "pyproject.toml"]
+        inputs += [*debian.WORKFLOW_LISTS, *REQUIREMENTS, ROOT / "pyproject.toml"]
     return cached(f"engine-{target}", inputs, make, [ENGINE]) / "image.tar"
 
 
@@ -380,5 +384,5 @@ if __name__ == "__main__":
     os.nice(19)
     try:
         everything()
-    except (BuildError, image.ImageError) as error:
+    except (BuildError, ImageError) as error:
         sys.exit(f"build: {error}")

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""This repository in the image, as the checkout is now."""
+
+from __future__ import annotations
+
+import subprocess
+import tomllib
+
+from .byte_code import byte_code
+from .layers import Layer
+from .messages import ImageError
+from .places import HOME, ROOT, VENV
+from .tars import File, read
+
+
+def repository_files(debian: Layer) -> dict[str, File]:
+    """The files that git knows, as they are now, and what makes the virtual environment import the package."""
+    files = {}
+    for name in filter(None, _git("ls-files", "-z").split("\0")):
+        if file := read(ROOT / name):
+            files[f"{HOME}/{name}"] = file
+    package = {path: file for path, file in files.items() if path.startswith(f"{HOME}/workflow/tpcsweep/")}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    libraries = f"{VENV}/lib/python3.11/site-packages"
+    information = f"{libraries}/{project['name']}-{project['version']}.dist-info"
+    metadata = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    return {
+        **files,
+        **byte_code(package, debian),
+        f"{libraries}/tpcsweep.pth": File(f"/{HOME}/workflow\n".encode()),
+        f"{information}/METADATA": File(metadata.encode()),
+        f"{information}/INSTALLER": File(b"envs/image/build.py\n"),
+    }
+
+
+def commit() -> str:
+    """The checkout's, which results are labelled with; it says where there are changes."""
+    changes = _git("status", "--porcelain", "--untracked-files=no")
+    return _git("rev-parse", "HEAD").strip() + ("+changes" if changes else "")
+
+
+def _git(*arguments: str) -> str:
+    try:
+        command = ["git", "-C", str(ROOT), *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    except FileNotFoundError:
+        raise ImageError("the workflow target needs git (Debian: git)") from None
+    except subprocess.CalledProcessError as error:
+        raise ImageError(
+            f"the workflow target needs a checkout of the repository: {error.stderr.strip()}"
+        ) from error
