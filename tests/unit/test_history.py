@@ -166,8 +166,9 @@ def test_repetitions_are_one_measurement_of_a_run(once: xr.Dataset) -> None:
     assert run.count("ok") == CELLS
 
 
-def test_a_single_run_has_the_error_that_its_dataset_has(once: xr.Dataset) -> None:
-    before, after = weekly(once, 2)
+@pytest.mark.parametrize("confidence", [0.95, 0.99])
+def test_a_single_run_has_the_error_that_its_dataset_has(once: xr.Dataset, confidence: float) -> None:
+    before, after = weekly(once.assign_attrs(measurement_confidence=confidence), 2)
     cells = joined(runs_of([before, after]))
     found = compare(*(cells.isel(repetition=[at]) for at in (0, 1))).cells
     expected = compare(before, after).cells

@@ -178,7 +178,8 @@ def _together(summary: xr.Dataset) -> xr.Dataset:
             "flags": (status.dims, np.sum(flags, axis=0), about_flags()),
             "machine_work": work.mean(REPETITION),
             **{name: first.get(name, nothing) for name in ("limit", "message")},
-        }
+        },
+        attrs={name: value for name, value in summary.attrs.items() if name == "measurement_confidence"},
     )
 
 
