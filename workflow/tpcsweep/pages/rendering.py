@@ -39,6 +39,11 @@ def over_time(content: Mapping[str, Any]) -> str:
     return _TEMPLATES.get_template("history.html").render(**content)
 
 
+def published(content: Mapping[str, Any]) -> str:
+    """Give the page of published figures and claims, of what `published.report` gives."""
+    return _TEMPLATES.get_template("published.html").render(**content)
+
+
 def as_json(values: Any) -> Markup:
     """Give values as JSON which no text in it can end as a script."""
     text = json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
