@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tpcsweep.dataset import STATUS
 from tpcsweep.history import runs
 from tpcsweep.history.changes import history
 from tpcsweep.pages.history import content
@@ -85,6 +86,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     datasets = weekly(
         folded(folder), 26, lambda number, summary: times(summary, 0.8) if 12 <= number < 20 else summary
     )
+    datasets[-1]["status"][0, 0] = STATUS.index("failed")
+    datasets[-1]["message"][0, 0] = "/a/path/that/breaks/nowhere" * 5
     told = history(runs_of(datasets), {})
     assert [change.place for change in told.changes] == [12, 20]
     file = folder / "index.html"

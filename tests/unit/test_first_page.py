@@ -21,7 +21,7 @@ from tpcsweep.flags import FLAGS
 from tpcsweep.pages import making
 from tpcsweep.pages.content import Beside, content
 from tpcsweep.pages.findings import findings
-from tpcsweep.pages.rendering import as_json, overview, page
+from tpcsweep.pages.rendering import as_json, overview, page, percent
 from tpcsweep.variables import LIMIT_NAMES, LIMITS
 
 from tests.support.large import large
@@ -147,6 +147,14 @@ def test_text_of_data_stays_text_and_nothing_is_loaded(folded: Folded) -> None:
     assert soup.h1 is not None and soup.h1.get_text() == HOSTILE
     listed = overview([{"folder": HOSTILE, "page": True, "problem": HOSTILE, "line": ""}])
     assert BeautifulSoup(listed, "html.parser").find(["img", "script"]) is None
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "said"),
+    [(0, 0, "0"), (0, 9, "0"), (1, 1000, "< 1"), (1, 200, "< 1"), (1, 100, "1"), (9, 9, "100")],
+)
+def test_some_of_very_many_cells_are_not_none(part: int, whole: int, said: str) -> None:
+    assert percent(part, whole) == said
 
 
 def test_a_series_is_kept_as_means(folded: Folded) -> None:

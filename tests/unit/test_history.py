@@ -13,10 +13,12 @@ import xarray as xr
 from bs4 import BeautifulSoup
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tpcsweep.comparing.comparison import compare
 from tpcsweep.dataset import masks_of
 from tpcsweep.history import changes, detection, junit, runs
 from tpcsweep.history.changes import Difference, failures, history, sentence
 from tpcsweep.history.detection import LEAST
+from tpcsweep.history.series import joined
 from tpcsweep.pages.history import content
 from tpcsweep.pages.rendering import over_time
 
@@ -161,6 +163,23 @@ def test_repetitions_are_one_measurement_of_a_run(once: xr.Dataset) -> None:
     assert run.cells.throughput.values == pytest.approx(
         np.where(np.indices((2, 3)).sum(axis=0) == 0, 4, 2) * once.throughput.values[..., 0]
     )
+    assert run.count("ok") == CELLS
+
+
+@pytest.mark.parametrize("confidence", [0.95, 0.99])
+def test_a_single_run_has_the_error_that_its_dataset_has(once: xr.Dataset, confidence: float) -> None:
+    before, after = weekly(once.assign_attrs(measurement_confidence=confidence), 2)
+    cells = joined(runs_of([before, after]))
+    found = compare(*(cells.isel(repetition=[at]) for at in (0, 1))).cells
+    expected = compare(before, after).cells
+    assert np.isfinite(expected["freedom"]).any()
+    for name in ("ratio", "error", "freedom", "p"):
+        np.testing.assert_allclose(found[name], expected[name])
+
+
+def test_a_dataset_that_says_no_degrees_of_freedom_is_a_run(once: xr.Dataset) -> None:
+    [run] = runs_of([once.drop_vars("throughput_freedom")])
+    assert run.cells.throughput_freedom.isnull().all()
     assert run.count("ok") == CELLS
 
 

@@ -20,6 +20,7 @@ from tpcsweep.configuration.sides import SUFFIX
 from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import STATUS, flagged
 from tpcsweep.dataset.labels import MASKS, about_flags, how_made
+from tpcsweep.dataset.observations import INTERVAL
 from tpcsweep.files import is_file, replacing
 from tpcsweep.flags import FLAGS, graded
 
@@ -27,7 +28,6 @@ FOLDER = "history"
 """In a sweep's results."""
 NAMED = "%Y-%m-%dT%H%M%SZ"
 """A run's file, in UTC; without colons, behind which a comparison expects values of axes."""
-INTERVAL = ("throughput_low", "throughput_high")
 _SCALARS = ("host", "cpu", "cpus", "kernel", "cgroup_version")
 _GROUPS = ("software", "nodes", "sysctls")
 """Of a record of provenance what may explain a change; the rest differs from deployment to deployment."""
@@ -51,7 +51,7 @@ class Run:
     """How its throughput came about, for people."""
     cells: xr.Dataset
     """Over the axes, repetitions taken together: throughput (geometric mean) and its interval (of a single measurement)
-    in Gbit/s, status, flags, limit, message, and machine_work."""
+    in Gbit/s, with its degrees of freedom, status, flags, limit, message, and machine_work."""
     parameters: Mapping[str, Value]
     """What is the same for all cells."""
     made_with: Mapping[str, str]
@@ -160,22 +160,26 @@ def _together(summary: xr.Dataset) -> xr.Dataset:
     ok = (summary["status"] == STATUS.index("ok")) & (summary["throughput"] > 0)
     several = summary.sizes[REPETITION] > 1
     # Of several repetitions the spread between runs tells more than the interval of each.
-    bounds = {name: summary[name].where(ok & (not several)).max(REPETITION) for name in INTERVAL}
+    unknown = xr.full_like(summary["throughput"], np.nan)
+    interval = {
+        name: summary.get(name, unknown).where(ok & (not several)).max(REPETITION) for name in INTERVAL
+    }
     status = summary["status"].max(REPETITION).where(~ok.any(REPETITION), STATUS.index("ok"))
     nothing = xr.full_like(status, "", object)
     first = summary.isel({REPETITION: 0}, drop=True)
     logs: Any = np.log(summary["throughput"].where(ok))  # which numpy's types take for an array of its own
-    work = summary.get("machine_work", xr.full_like(summary["throughput"], np.nan))
+    work = summary.get("machine_work", unknown)
     flags = [flagged(summary, flag).any(REPETITION).values * mask for flag, mask in MASKS.items()]
     return xr.Dataset(
         {
             "throughput": np.exp(logs.mean(REPETITION)),
-            **bounds,
+            **interval,
             "status": status.astype(np.int8),
             "flags": (status.dims, np.sum(flags, axis=0), about_flags()),
             "machine_work": work.mean(REPETITION),
             **{name: first.get(name, nothing) for name in ("limit", "message")},
-        }
+        },
+        attrs={name: value for name, value in summary.attrs.items() if name == "measurement_confidence"},
     )
 
 

@@ -23,7 +23,7 @@ def joined(runs: Sequence[Run]) -> xr.Dataset:
 
     A parameter is an axis here where a run has several values of it, or cells of one run would be another's. One that
     has a single value in each run is none, also where runs differ in it: that is a change among others. Cells that a
-    run does not have are not measured in it.
+    run does not have are not measured in it. The confidence of all intervals is that of the first run's.
     """
     axes = dict.fromkeys(str(name) for run in reversed(runs) for name in run.cells.dims)
     placed = []

@@ -22,6 +22,7 @@ from tpcsweep.dataset.labels import how_made
 from tpcsweep.figures.grid import place
 from tpcsweep.figures.labels import value_text, words
 from tpcsweep.figures.maps import LIMIT_COLOURS
+from tpcsweep.files import number
 from tpcsweep.flags import FLAGS, GRADES
 from tpcsweep.pages.findings import findings
 from tpcsweep.variables import LIMIT_NAMES, LIMITS, SUMMARY
@@ -138,10 +139,8 @@ def sparkline(summary: xr.Dataset) -> list[float | None]:
 
 def short(value: float) -> float | None:
     """A number with four digits, whole where it is; None of what is none."""
-    if not np.isfinite(value):
-        return None
-    rounded = float(f"{value:.4g}")
-    return int(rounded) if rounded.is_integer() else rounded
+    rounded = number(value, 4)
+    return rounded if rounded is None or not rounded.is_integer() else int(rounded)
 
 
 def _grid(summary: xr.Dataset) -> dict[str, Any]:

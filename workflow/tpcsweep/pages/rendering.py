@@ -39,6 +39,24 @@ def over_time(content: Mapping[str, Any]) -> str:
     return _TEMPLATES.get_template("history.html").render(**content)
 
 
+def published(content: Mapping[str, Any]) -> str:
+    """Give the page of published figures and claims, of what `published.report` gives."""
+    return _TEMPLATES.get_template("published.html").render(**content)
+
+
+def minute(moment: str) -> str:
+    """Give a moment in ISO 8601 for people, to its minute."""
+    return moment[:16].replace("T", " ")
+
+
+def percent(part: int, whole: int) -> str:
+    """Give a share for people: some of very many is not 0."""
+    return "< 1" if 0 < 200 * part <= whole else f"{100 * part / max(whole, 1):.0f}"
+
+
+_TEMPLATES.filters |= {"minute": minute, "percent": percent}
+
+
 def as_json(values: Any) -> Markup:
     """Give values as JSON which no text in it can end as a script."""
     text = json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":"))

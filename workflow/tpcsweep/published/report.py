@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import base64
-import html
 import os
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,6 +22,8 @@ from tpcsweep.dataset.spreadsheets import write_csv
 from tpcsweep.figures import save
 from tpcsweep.figures.labels import plain
 from tpcsweep.figures.panels import head, styled
+from tpcsweep.files import write_text
+from tpcsweep.pages.rendering import published
 from tpcsweep.published.carried import PREDICTION
 from tpcsweep.published.figures import ELSEWHERE, FIGURES
 from tpcsweep.published.layout import COLOURS
@@ -84,7 +85,7 @@ def write(
     said = predictions(rows)
     save(drawn(lines, said), folder, "verdicts")
     links = {os.path.relpath(file, folder): file.name for file in others}
-    (folder / "report.html").write_text(_page(lines, said, made, links))
+    write_text(folder / "report.html", published(_page(lines, said, made, links)))
 
 
 def predictions(rows: Iterable[Mapping[str, Any]]) -> str:
@@ -162,38 +163,19 @@ def drawn(lines: Sequence[Sequence[str]], said: str) -> Figure:
 
 def _page(
     lines: Sequence[Sequence[str]], said: str, made: Mapping[str, Path], links: Mapping[str, str]
-) -> str:
-    """A page that needs no network: its pictures are in it."""
-    cells = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>\n" for line in lines
-    )
-    pictures = "".join(
-        f'<h2 id="{name}">{html.escape(FIGURES[name].title)}</h2>\n<img alt="{html.escape(FIGURES[name].title)}" '
-        f'src="data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}">\n'
-        for name, path in made.items()
-    )
-    return _PAGE.format(
-        head="".join(f"<th>{name}</th>" for name in _HEAD),
-        lines=cells,
-        said=html.escape(said),
-        pictures=pictures,
-        links="".join(f'<li><a href="{html.escape(to)}">{name}</a></li>' for to, name in links.items()),
-    )
-
-
-_PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>Published figures</title>
-<style>body{{font-family:sans-serif;max-width:100em;margin:1em auto;padding:0 1em}}
-table{{border-collapse:collapse;font-size:85%}}td,th{{border:1px solid #ccc;padding:.2em .5em;text-align:left}}
-img{{max-width:100%}}</style></head><body>
-<h1>Published figures and claims</h1>
-<p>Each verdict is one on the data of the figure that carries the claim. Where data are simulated, title and table say
-so; "input" is a claim by which parameters of the simulation were chosen, "assumption" one that follows nearly by hand
-from something that was assumed: neither is a prediction. "Not decided" has data that do not decide, "not testable here"
-has none.</p>
-<p>{said}</p>
-<table><tr>{head}</tr>
-{lines}</table>
-<ul>{links}</ul>
-{pictures}</body></html>
-"""
+) -> dict[str, Any]:
+    """What the page shows. It needs no network: its pictures are in it."""
+    return {
+        "head": _HEAD,
+        "lines": lines,
+        "said": said,
+        "pictures": [
+            {
+                "name": name,
+                "title": FIGURES[name].title,
+                "png": base64.b64encode(picture.read_bytes()).decode(),
+            }
+            for name, picture in made.items()
+        ],
+        "links": links,
+    }

@@ -197,7 +197,7 @@ function begin() {
       rows.push(make("tr", {}, ...[transfers.stream[row], number(transfers.start[row]), number(transfers.end[row]), number(transfers.rate[row])].map(text => make("td", { class: "number" }, `${text}`)),
         make("td", {}, transfers.ok[row] ? "" : `failed${transfers.message[row] ? `: ${transfers.message[row]}` : ""}`)));
     }
-    const head = ["stream", "from (s)", "to (s)", "Gbit/s", ""].map(text => make("th", { scope: "col" }, text));
+    const head = ["stream", "from (s)", "to (s)", "Gbit/s", ""].map(text => make("th", { scope: "col", class: text && "number" }, text));
     return make("details", {}, make("summary", {}, `${count} transfers${rows.length < count ? `, the first ${rows.length} of them` : ""}`),
       make("div", { class: "table", tabindex: 0 }, make("table", { class: "plain" }, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows))));
   }
