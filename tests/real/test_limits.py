@@ -19,7 +19,8 @@ pytestmark = pytest.mark.real
 SECONDS = 3.0
 ROUND_TRIPS = 50
 """That a cell lasts beside: what the client says crosses the path before a byte does, and then TCP begins slowly."""
-TRIES = 3
+TRIES = 10
+"""As others may keep the machine busy for half a minute; on an idle one the first finds it."""
 
 
 @pytest.mark.parametrize("name", GROUPS)
