@@ -2,6 +2,7 @@
 """What holds for all tests."""
 
 import gc
+import signal
 
 import hypothesis
 import pytest
@@ -14,6 +15,9 @@ hypothesis.settings.register_profile(
     "shared", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("shared")
+
+# A shell has what it starts in the background ignore Ctrl-C, and with that all that tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -67,14 +66,6 @@ def ended(process: subprocess.Popen[bytes]) -> int:
     return process.wait(timeout=180)
 
 
-def press_ctrl_c(process: subprocess.Popen[bytes], sweep: Queued) -> None:
-    """And again where Snakemake has not noticed: of one that came while it submitted jobs it once did not."""
-    while process.poll() is None and "on user request" not in sweep.output():
-        os.killpg(process.pid, signal.SIGINT)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=5)
-
-
 def test_a_job_that_is_cancelled_loses_no_cell(slurm: Slurm, sweep: Queued) -> None:
     # All of the deployments are one job.
     started = sweep.start("cells")
@@ -133,7 +124,7 @@ def test_ctrl_c_leaves_no_job_in_the_queue(slurm: Slurm, sweep: Queued) -> None:
     # Some may be submitted while the others are cancelled.
     started = sweep.start("cells", "--group-components", "simulation=1")
     wait_until(slurm.queue, "a job")
-    press_ctrl_c(started, sweep)
+    os.killpg(started.pid, signal.SIGINT)
     assert ended(started) == 1, sweep.output()
     assert slurm.queue() == []
     assert sweep.marks() == []
