@@ -13,8 +13,8 @@ import pytest
 import xarray as xr
 import yaml
 from kubernetes import utils
+from tpcsweep.measure import provenance
 
-from envs.image.building import repository
 from tests.cluster import local
 from tests.cluster.reports import check_results
 from tests.cluster.sweeps import LASTING, LONGEST, ONE, Space, local_testbed, space
@@ -59,7 +59,7 @@ def node(here: local.Cluster, namespace: Space) -> Iterator[str]:
 def job(node: str, here: local.Cluster, namespace: Space, tmp_path_factory: pytest.TempPathFactory) -> Job:
     """The shipped Job, which has run to its end although its pod was evicted on the way."""
     archive = tmp_path_factory.mktemp("image") / "workflow.tar"
-    commit = repository.commit()
+    commit = provenance.commit()
     local.build.workflow_image(archive)
     here.load(archive, [node])
     archive.unlink()

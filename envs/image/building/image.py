@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from tpcsweep.measure.provenance import commit
 from tpcsweep.xrootd.releases import RECOMMENDED
 
 from .debian import SITE_LIST, WORKFLOW_LISTS, debian_layer, extra_layer, packages
@@ -15,7 +16,7 @@ from .messages import ImageError
 from .oci import pack
 from .places import HOME, VENV
 from .releases import named, release_layer
-from .repository import commit, repository_files
+from .repository import repository_files
 from .tars import File
 from .venv import venv_layer
 

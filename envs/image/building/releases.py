@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from tpcsweep.xrootd.obtaining import obtain
+from tpcsweep.xrootd.obtaining import SHARED, obtain
 from tpcsweep.xrootd.releases import IN_IMAGE, LOADER, RECORD, SYSTEM, Release, ReleaseError
 
 from .cache import kept
@@ -16,7 +16,7 @@ from .layers import Layer
 from .messages import ImageError, say
 from .tars import File, read, tar
 
-CACHE = Path("/var/cache/tpcsweep/xrootd")
+CACHE = SHARED / "xrootd"
 """Where sweeps on one machine look for a release, as root; the workflow has the one that they run by default."""
 
 

@@ -33,12 +33,6 @@ def repository_files(debian: Layer) -> dict[str, File]:
     }
 
 
-def commit() -> str:
-    """The checkout's, which results are labelled with; it says where there are changes."""
-    changes = _git("status", "--porcelain", "--untracked-files=no")
-    return _git("rev-parse", "HEAD").strip() + ("+changes" if changes else "")
-
-
 def _git(*arguments: str) -> str:
     try:
         command = ["git", "-C", str(ROOT), *arguments]
