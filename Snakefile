@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-# The entry from this folder. The workflow is where Snakemake's catalogue and other workflows, as a module, look for it.
+# The entry from this folder. Snakemake's catalogue and other workflows use workflow/Snakefile.
 include: "workflow/Snakefile"
 
 
-# An included file leaves that to the one that includes it.
-workflow.default_target = "all"
+rule default:
+    default_target: True
+    input:
+        rules.all.input,

@@ -1,29 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-rule claims:
-    """Give a verdict on each published claim that the sweep's dataset can test."""
-    input:
-        f"{RESULTS}/claims.csv",
-        f"{RESULTS}/claims.json",
-        f"{RESULTS}/notebooks/claims.html",
 
 
 rule verdicts:
+    """Judge each published claim on the dataset of a study."""
     input:
-        dataset=DATASET,
+        dataset="<results>/{study}/dataset.nc",
     output:
-        table=in_report(f"{RESULTS}/claims.csv", "Claims", "claims", "verdicts"),
-        verdicts=f"{RESULTS}/claims.json",
+        table=report(
+            "<results>/{study}/claims.csv",
+            category="{study}",
+            subcategory="Tables",
+            caption="../report/claims.rst",
+            labels={"content": "published claims"},
+        ),
+        verdicts="<results>/{study}/claims.json",
     log:
-        f"{RESULTS}/logs/claims.log",
+        "<results>/{study}/logs/verdicts.log",
+    conda:
+        "../../envs/tpcsweep.yaml"
     script:
         "../scripts/claims.py"
 
 
-use rule surface as claims_notebook with:
+use rule surface as claims with:
     input:
-        notebook=shipped("notebooks/claims.ipynb"),
-        dataset=DATASET,
+        notebook=workflow.source_path("../../notebooks/claims.ipynb"),
+        dataset="<results>/{study}/dataset.nc",
     output:
-        notebook=f"{RESULTS}/notebooks/claims.ipynb",
+        notebook="<results>/{study}/notebooks/claims.ipynb",
+        html="<results>/{study}/notebooks/claims.html",
     log:
-        f"{RESULTS}/logs/claims_notebook.log",
+        "<results>/{study}/logs/claims.log",

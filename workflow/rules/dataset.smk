@@ -1,52 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-import time
-from pathlib import Path
-
-from tpcsweep.running.rules import digest
-
-HOLES = f"{RESULTS}/not_measured.json"
-
-if COMPLETES:
-
-    # What was left out or disturbed is tried once more when all the rest is there.
-    rule again:
-        input:
-            cells=CELLS,
-        output:
-            holes=HOLES,
-            front=f"{RESULTS}/front.rst",
-        log:
-            f"{RESULTS}/logs/again.log",
-        localrule: True
-        resources:
-            testbed=JOBS.testbed,
-        params:
-            # Whatever was asked for before, it is asked for anew.
-            asked=SETTINGS.run.again and f"{SETTINGS.run.again} at {time.time()}",
-            front=FRONT,
-        message:
-            f"{len(CELLS)} cells were tried"
-        script:
-            "../scripts/again.py"
 
 
 rule dataset:
-    """Fold the cells into one labelled dataset, after measuring those that are not there."""
+    """Fold the cells of a study into one labelled dataset, or copy that from elsewhere."""
     input:
-        JOBS.dataset,
-        cells=CELLS,
-        holes=HOLES if COMPLETES or Path(HOLES).exists() else [],
+        STUDIES.sources,
     output:
-        dataset=DATASET,
-        table=in_report(f"{RESULTS}/cells.csv", "Cells", "cells", "every cell"),
+        dataset="<results>/{study}/dataset.nc",
+        table=report(
+            "<results>/{study}/cells.csv",
+            category="{study}",
+            subcategory="Tables",
+            caption="../report/cells.rst",
+            labels={"content": "cells"},
+        ),
     log:
-        f"{RESULTS}/logs/dataset.log",
-    # So many processes read files; more would wait for the one that takes what they found.
-    threads: 4
+        "<results>/{study}/logs/dataset.log",
+    wildcard_constraints:
+        study=STUDIES.made_pattern,
     params:
-        # Where they change, the same cells are folded anew.
-        attributes=SETTINGS.attributes and digest(SETTINGS.attributes),
-    message:
-        f"fold {len(CELLS)} cells into {{output.dataset}}"
+        attributes=STUDIES.attributes,
+    # These processes read files; the main one would not keep up with more.
+    threads: 4
+    conda:
+        "../../envs/tpcsweep.yaml"
     script:
         "../scripts/dataset.py"

@@ -1,128 +1,152 @@
 # SPDX-License-Identifier: Apache-2.0
-import sys
+# A notebook gets those inputs and params of its rule that it declares as parameters.
 
 
-# A relative path would be taken to lie beside this file.
-report: str(Path(FRONT_PAGE).resolve())
-
-
-# What the report calls the figures of the throughput surface, by their captions.
-SURFACE = {
-    "heatmap": ("throughput_heatmap", "heat map"),
-    "surface": ("throughput_surface", "surface"),
-    "lines": ("throughput_lines", "lines"),
-    "series": ("goodput_series", "time series"),
-    "cpu": ("cpu", "CPU"),
-}
-
-
-# The rules of all other notebooks are made from this one. A notebook's parameters are those of its rule's inputs and
-# params that it declares: a dataset, and the folder of figures.
 rule surface:
+    """Draw the throughput over the axes of a study."""
     input:
-        notebook=shipped("notebooks/surface.ipynb"),
-        dataset=DATASET,
+        notebook=workflow.source_path("../../notebooks/surface.ipynb"),
+        dataset="<results>/{study}/dataset.nc",
     output:
-        **{
-            name: in_report(f"{RESULTS}/figures/{figure}.png", "Figures", name, words)
-            for name, (figure, words) in SURFACE.items()
-        },
-        svg=[f"{RESULTS}/figures/{figure}.svg" for figure, _ in SURFACE.values()],
-        notebook=f"{RESULTS}/notebooks/surface.ipynb",
+        heatmap=report(
+            "<results>/{study}/figures/throughput_heatmap.png",
+            category="{study}",
+            subcategory="Figures",
+            caption="../report/heatmap.rst",
+            labels={"content": "heat map"},
+        ),
+        surface=report(
+            "<results>/{study}/figures/throughput_surface.png",
+            category="{study}",
+            subcategory="Figures",
+            caption="../report/surface.rst",
+            labels={"content": "surface"},
+        ),
+        lines=report(
+            "<results>/{study}/figures/throughput_lines.png",
+            category="{study}",
+            subcategory="Figures",
+            caption="../report/lines.rst",
+            labels={"content": "lines"},
+        ),
+        series=report(
+            "<results>/{study}/figures/goodput_series.png",
+            category="{study}",
+            subcategory="Figures",
+            caption="../report/series.rst",
+            labels={"content": "time series"},
+        ),
+        cpu=report(
+            "<results>/{study}/figures/cpu.png",
+            category="{study}",
+            subcategory="Figures",
+            caption="../report/cpu.rst",
+            labels={"content": "CPU"},
+        ),
+        svg=multiext(
+            "<results>/{study}/figures/",
+            "throughput_heatmap.svg",
+            "throughput_surface.svg",
+            "throughput_lines.svg",
+            "goodput_series.svg",
+            "cpu.svg",
+        ),
+        notebook="<results>/{study}/notebooks/surface.ipynb",
+        html="<results>/{study}/notebooks/surface.html",
     log:
-        f"{RESULTS}/logs/surface.log",
+        "<results>/{study}/logs/surface.log",
     params:
         figures=subpath(output[0], parent=True),
+    conda:
+        "../../envs/tpcsweep.yaml"
     script:
-        "../scripts/notebook.py"
+        "../scripts/run_notebook.py"
 
 
 use rule surface as limits with:
     input:
-        notebook=shipped("notebooks/limits.ipynb"),
-        dataset=DATASET,
+        notebook=workflow.source_path("../../notebooks/limits.ipynb"),
+        dataset="<results>/{study}/dataset.nc",
     output:
-        limits=in_report(f"{RESULTS}/figures/limits.png", "Figures", "limits", "limits"),
-        svg=f"{RESULTS}/figures/limits.svg",
-        notebook=f"{RESULTS}/notebooks/limits.ipynb",
-    log:
-        f"{RESULTS}/logs/limits.log",
-
-
-# The notebooks that the sweep's file asks for, each with a figure and a table of its own name, and axes for its
-# parameters.
-for name, places in SETTINGS.notebooks.items():
-
-    rule:
-        name:
-            f"{name}_notebook"
-        input:
-            notebook=shipped(f"notebooks/{name}.ipynb"),
-            dataset=DATASET,
-        output:
-            figure=in_report(f"{RESULTS}/figures/{name}.png", "Figures", name, name),
-            svg=f"{RESULTS}/figures/{name}.svg",
-            table=in_report(f"{RESULTS}/figures/{name}.csv", "Cells", name, name),
-            notebook=f"{RESULTS}/notebooks/{name}.ipynb",
-        log:
-            f"{RESULTS}/logs/{name}_notebook.log",
-        params:
-            **places,
-            figures=subpath(output[0], parent=True),
-        script:
-            "../scripts/notebook.py"
-
-
-rule notebook_html:
-    input:
-        notebook=f"{RESULTS}/notebooks/{{notebook}}.ipynb",
-        template=shipped("workflow/report/offline/index.html.j2"),
-    output:
-        report(
-            f"{RESULTS}/notebooks/{{notebook}}.html",
-            category="Notebooks",
-            caption="../report/notebook.rst",
-            labels={"notebook": "{notebook}"},
+        limits=report(
+            "<results>/{study}/figures/limits.png",
+            category="{study}",
+            subcategory="Figures",
+            caption="../report/limits.rst",
+            labels={"content": "limits"},
         ),
+        svg="<results>/{study}/figures/limits.svg",
+        notebook="<results>/{study}/notebooks/limits.ipynb",
+        html="<results>/{study}/notebooks/limits.html",
     log:
-        f"{RESULTS}/logs/{{notebook}}_html.log",
-    params:
-        python=sys.executable,
-        folder=subpath(output[0], parent=True),
-        templates=subpath(input.template, ancestor=2),
-    shell:
-        "{params.python:q} -m nbconvert --to html --embed-images"
-        " --template offline --TemplateExporter.extra_template_basedirs={params.templates:q}"
-        " --output-dir {params.folder:q} {input.notebook:q} > {log:q} 2>&1"
+        "<results>/{study}/logs/limits.log",
 
 
-rule report:
-    """Make the Snakemake report: figures with captions, every cell, how each was made."""
+# The notebooks that a sweep or its testbed asks for, each with the axes that it shows.
+use rule surface as curves with:
     input:
-        front=FRONT_PAGE,
-        shown=[
-            f"{RESULTS}/cells.csv",
-            f"{RESULTS}/figures/throughput_heatmap.png",
-            f"{RESULTS}/figures/limits.png",
-            f"{RESULTS}/notebooks/surface.html",
-            f"{RESULTS}/notebooks/limits.html",
-            *expand(
-                f"{RESULTS}/figures/{{notebook}}.png", notebook=SETTINGS.notebooks
-            ),
-            *expand(
-                f"{RESULTS}/notebooks/{{notebook}}.html", notebook=SETTINGS.notebooks
-            ),
-        ],
+        notebook=workflow.source_path("../../notebooks/curves.ipynb"),
+        dataset="<results>/{study}/dataset.nc",
     output:
-        f"{RESULTS}/report.html",
+        curves=report(
+            "<results>/{study}/figures/curves.png",
+            category="{study}",
+            subcategory="Figures",
+            caption="../report/curves.rst",
+            labels={"content": "curves"},
+        ),
+        svg="<results>/{study}/figures/curves.svg",
+        table="<results>/{study}/figures/curves.csv",
+        notebook="<results>/{study}/notebooks/curves.ipynb",
+        html="<results>/{study}/notebooks/curves.html",
     log:
-        f"{RESULTS}/logs/report.log",
+        "<results>/{study}/logs/curves.log",
     params:
-        python=sys.executable,
-        snakefile=INTERNALS.snakefile,
-        config=[f"{key}={value}" for key, value in SETTINGS.run.data.items()],
-    # A second Snakemake makes it, of what it shows, which is there: asked for that and not for the default target,
-    # it neither runs anything nor waits for this job's own output.
-    shell:
-        "{params.python:q} -m snakemake --snakefile {params.snakefile:q} --nolock --report {output:q}"
-        " --config {params.config:q} -- {input.shown:q} > {log:q} 2>&1"
+        figures=subpath(output[0], parent=True),
+        axes=STUDIES.axes("curves"),
+
+
+use rule surface as releases with:
+    input:
+        notebook=workflow.source_path("../../notebooks/releases.ipynb"),
+        dataset="<results>/{study}/dataset.nc",
+    output:
+        releases=report(
+            "<results>/{study}/figures/releases.png",
+            category="{study}",
+            subcategory="Figures",
+            caption="../report/releases.rst",
+            labels={"content": "releases"},
+        ),
+        svg="<results>/{study}/figures/releases.svg",
+        table="<results>/{study}/figures/releases.csv",
+        notebook="<results>/{study}/notebooks/releases.ipynb",
+        html="<results>/{study}/notebooks/releases.html",
+    log:
+        "<results>/{study}/logs/releases.log",
+    params:
+        figures=subpath(output[0], parent=True),
+        axes=STUDIES.axes("releases"),
+
+
+use rule surface as hardware with:
+    input:
+        notebook=workflow.source_path("../../notebooks/hardware.ipynb"),
+        dataset="<results>/{study}/dataset.nc",
+    output:
+        hardware=report(
+            "<results>/{study}/figures/hardware.png",
+            category="{study}",
+            subcategory="Figures",
+            caption="../report/hardware.rst",
+            labels={"content": "hardware"},
+        ),
+        svg="<results>/{study}/figures/hardware.svg",
+        table="<results>/{study}/figures/hardware.csv",
+        notebook="<results>/{study}/notebooks/hardware.ipynb",
+        html="<results>/{study}/notebooks/hardware.html",
+    log:
+        "<results>/{study}/logs/hardware.log",
+    params:
+        figures=subpath(output[0], parent=True),
+        axes=STUDIES.axes("hardware"),

@@ -1,31 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-rule models:
-    """Fit the models of throughput, with their errors on cells left out."""
-    input:
-        MODELS,
-        f"{RESULTS}/notebooks/models.html",
 
 
 rule fits:
+    """Fit the models of throughput, and choose one by the errors on cells left out."""
     input:
-        extra=needs("models"),
-        dataset=DATASET,
+        dataset="<results>/{study}/dataset.nc",
     output:
-        models=MODELS,
+        models="<results>/{study}/models.json",
     log:
-        f"{RESULTS}/logs/fits.log",
+        "<results>/{study}/logs/fits.log",
+    conda:
+        "../../envs/tpcsweep.yaml"
     script:
         "../scripts/models.py"
 
 
-use rule surface as models_notebook with:
+use rule surface as models with:
     input:
-        extra=needs("models"),
-        notebook=shipped("notebooks/models.ipynb"),
-        dataset=DATASET,
-        models=MODELS,
+        notebook=workflow.source_path("../../notebooks/models.ipynb"),
+        dataset="<results>/{study}/dataset.nc",
+        models="<results>/{study}/models.json",
     output:
-        *pictures(f"{RESULTS}/figures", "model_fits", "model_residuals", "model_errors"),
-        notebook=f"{RESULTS}/notebooks/models.ipynb",
+        fits=report(
+            "<results>/{study}/figures/model_fits.png",
+            category="{study}",
+            subcategory="Figures",
+            caption="../report/models.rst",
+            labels={"content": "fitted models"},
+        ),
+        others=multiext(
+            "<results>/{study}/figures/model_",
+            "fits.svg",
+            "residuals.png",
+            "residuals.svg",
+            "errors.png",
+            "errors.svg",
+        ),
+        notebook="<results>/{study}/notebooks/models.ipynb",
+        html="<results>/{study}/notebooks/models.html",
     log:
-        f"{RESULTS}/logs/models_notebook.log",
+        "<results>/{study}/logs/models.log",

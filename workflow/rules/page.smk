@@ -1,15 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
 
 
-# The list of all sweeps, in the folder above, is written with each page: it is of several sweeps, and so no output.
 rule page:
-    """Make the first page and the list of all sweeps."""
+    """Make the page of a study."""
     input:
-        dataset=DATASET,
-        claims=f"{RESULTS}/claims.json",
+        dataset="<results>/{study}/dataset.nc",
+        claims="<results>/{study}/claims.json",
+        models="<results>/{study}/models.json",
     output:
-        page=INDEX,
+        page="<results>/{study}/index.html",
     log:
-        f"{RESULTS}/logs/page.log",
+        "<results>/{study}/logs/page.log",
+    conda:
+        "../../envs/tpcsweep.yaml"
     script:
         "../scripts/page.py"
+
+
+rule overview:
+    """List all studies in the folder of results."""
+    input:
+        expand("<results>/{study}/index.html", study=STUDIES),
+    output:
+        page="<results>/index.html",
+    log:
+        "<results>/logs/overview.log",
+    conda:
+        "../../envs/tpcsweep.yaml"
+    script:
+        "../scripts/overview.py"

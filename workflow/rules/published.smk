@@ -1,53 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-import sys
-from pathlib import Path
-
-FIGURES_ASKED_FOR = [name for name in FIGURES if name in TARGETS.names]
-if FIGURES_ASKED_FOR:
-    # Here, as few runs draw.
-    from tpcsweep.published.planned import problems
-
-    REFUSED = [
-        line
-        for name in FIGURES_ASKED_FOR
-        for line in problems(
-            FIGURES[name], Path(PUBLISHED), GIVEN.get("testbed"), SETTINGS.run.scale
-        )
-    ]
-    if REFUSED:
-        sys.exit("\n".join(REFUSED))
 
 
-# The results of other targets that reproduce publications are made too, and are in the report.
-# Without outputs, so that they always run: what is left to measure is read from the cells' files.
-rule published:
-    """Make every published figure anew, with a verdict on each of its claims."""
+rule published_figure:
+    """Draw the published figure of a study, with the verdicts on its claims."""
     input:
-        [*rules.terena2005.input, *rules.open_questions.output],
+        dataset="<results>/{study}/dataset.nc",
+    output:
+        figure=report(
+            "<results>/{study}/published.png",
+            category="{study}",
+            subcategory="Figures",
+            caption="../report/published.rst",
+            labels={"content": "published figure"},
+        ),
+        svg="<results>/{study}/published.svg",
+        verdicts="<results>/{study}/published.json",
     log:
-        f"{PUBLISHED}/logs/published.log",
-    localrule: True
-    params:
-        inner=INTERNALS.inner,
-        figures=list(FIGURES),
-        everything=True,
-        testbed=GIVEN.get("testbed"),
-        scale=SETTINGS.run.scale,
-        file=SETTINGS.run.file,
+        "<results>/{study}/logs/published.log",
+    wildcard_constraints:
+        study=STUDIES.figures_pattern,
+    conda:
+        "../../envs/tpcsweep.yaml"
     script:
-        "../scripts/published.py"
+        "../scripts/published_figure.py"
 
 
-for figure in FIGURES:
-
-    rule:
-        """Make this published figure anew, with a verdict on each of its claims."""
-        name:
-            figure
-        log:
-            f"{PUBLISHED}/logs/{figure}.log",
-        localrule: True
-        params:
-            **{**rules.published.params, "figures": [figure], "everything": False},
-        script:
-            "../scripts/published.py"
+rule published_verdicts:
+    """Collect the verdicts on all published claims in one table, and show all figures on one page."""
+    input:
+        expand("<results>/{study}/published.png", study=STUDIES.figures),
+    output:
+        table="<results>/verdicts.csv",
+        json="<results>/verdicts.json",
+        figures=multiext("<results>/verdicts", ".png", ".svg"),
+        page="<results>/published.html",
+    log:
+        "<results>/logs/published.log",
+    conda:
+        "../../envs/tpcsweep.yaml"
+    script:
+        "../scripts/published_verdicts.py"

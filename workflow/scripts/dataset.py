@@ -1,30 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fold the cells of the configured sweep into its dataset."""
+"""Make the dataset of a study."""
 
 from tpcsweep.linux import signals
 
 signals.end_with_snakemake()
 
-from functools import partial
 from pathlib import Path
 
-from tpcsweep import dataset
-from tpcsweep.configuration import loading as configuration
-from tpcsweep.running import damaged
+from tpcsweep.configuration.loading import ConfigurationError, Imported
+from tpcsweep.dataset import DatasetError
+from tpcsweep.extras import MissingExtraError
+from tpcsweep.importing import datasets
+from tpcsweep.running import folding
 from tpcsweep.running.scripts import reported
+from tpcsweep.running.studies import Studies
 
-settings = configuration.load(snakemake.config, Path())
-files = set(snakemake.input.cells)
-cells = (cell for cell in settings.grid.cells if str(settings.cell_file(cell)) in files)
-wanted = (configuration.wanted(settings, cell) for cell in cells)
-with reported(snakemake.log[0], dataset.DatasetError), signals.interruptible():
-    folded = dataset.fold(
-        snakemake.input.cells,
-        settings.grid.axes,
-        wanted,
-        snakemake.threads,
-        settings.attributes,
-        partial(damaged.set_aside, settings),
-    )
-    dataset.write(folded, snakemake.output.dataset)
-    dataset.write_table(folded.summary, snakemake.output.table)
+study, output = Studies(snakemake.config)[snakemake.wildcards.study], Path(snakemake.output.dataset)
+expected = (DatasetError, ConfigurationError, MissingExtraError)
+with reported(snakemake.log[0], *expected, about=study.name), signals.interruptible():
+    if isinstance(study, Imported):
+        datasets.bring(study.file, output)
+    else:
+        folding.fold(study, output, snakemake.threads)

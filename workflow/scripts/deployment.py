@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure what is stale of one deployment."""
+"""Measure the stale cells of one deployment."""
 
 from tpcsweep.linux import signals
 
@@ -7,16 +7,16 @@ signals.end_with_snakemake()
 
 from pathlib import Path
 
-from tpcsweep.configuration.loading import load
+from tpcsweep.running.studies import Studies
 from tpcsweep.testbeds.netns import machine
 
-settings = load(snakemake.config, Path())
-if settings.testbed.kind == "netns":
-    machine.enter()
+study = Studies(snakemake.config)[snakemake.params.study]
+if study.testbed.kind == "netns":
+    machine.enter()  # before anything starts threads
 
 from tpcsweep.running.runner import expected, run
 from tpcsweep.running.scripts import reported
 
 deployment = snakemake.wildcards.deployment
-with reported(snakemake.log[0], *expected(settings), about=deployment):
-    run(settings, deployment, Path(snakemake.log[0]).parent)
+with reported(snakemake.log[0], *expected(study), about=deployment):
+    run(study, deployment, Path(snakemake.log[0]).parent)

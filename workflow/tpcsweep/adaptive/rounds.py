@@ -60,6 +60,8 @@ class Rounds:
     configuration: Configuration
     measure: Measure
     say: Callable[[str], None]
+    error: float
+    """The estimated error at which it ends, as a share of the surface's range."""
     log: list[dict[str, Any]] = field(default_factory=list)
     """A round an entry, those of earlier runs too."""
     reason: str = ""
@@ -155,7 +157,7 @@ class Rounds:
                 f"estimated error of the others {estimated:.1%} of the range"
             )
             errors = [(entry["error"], entry["noise"]) for entry in self.log if "error" in entry]
-            self.reason = finished(self.configuration.run.error, errors, len(surprise), measured)
+            self.reason = finished(self.error, errors, len(surprise), measured)
         elif measured.all():
             self.reason = EXHAUSTED
         if not self.reason and not available.any():
@@ -208,7 +210,7 @@ class Rounds:
         )
         content = {
             "sweep": self.configuration.name,
-            "asked": self.configuration.run.error,
+            "asked": self.error,
             "ended": self.reason,
             "cells": len(self.configuration.grid.cells),
             "failed": self.failed,

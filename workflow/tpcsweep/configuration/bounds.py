@@ -53,6 +53,7 @@ CELLS = Quantity(COUNT, at_least=1, at_most=10**6, why="each is a file, and take
 SEED = Quantity(COUNT, at_least=0, at_most=2**32 - 1, why="what generators of random numbers take")
 SHARE = Quantity(FRACTION, at_least=0, at_most=1, why="none to all")
 VALUES = 1000
+PARALLEL = Quantity(COUNT, at_least=1, at_most=1000, why="each is a job on the machine that runs Snakemake")
 """Values of an axis, and entries of `exclude` and `include`: each is compared with each."""
 
 # What a testbed has.

@@ -209,6 +209,10 @@ class Kubernetes(Settings):
         default=(), description="releases of XRootD that the image has beside its system's"
     )
     paths: Paths = Field(description="the paths between source and destination")
+    parallel_deployments: Annotated[int, bounds.PARALLEL] = Field(
+        default=1,
+        description="deployments that run side by side: the number of pairs that share neither a node nor a link",
+    )
     bandwidth: Annotated[float, bounds.BANDWIDTH] = Field(
         description="bandwidth of the paths; with netem the largest that may be asked for"
     )
@@ -343,6 +347,10 @@ class Kubernetes(Settings):
         """Whether a deployment may have one pair or another: several are of the same figures."""
         figures = [(pair.rtt, pair.bandwidth, pair.mtu) for pair in self.pairs]
         return self.paths.pairs == "all" or len(set(figures)) < len(figures)
+
+    @property
+    def places(self) -> int:
+        return self.parallel_deployments
 
     def serving(self, wanted: DeploymentParameters) -> list[Pair]:
         """The pairs that a deployment can have: of its RTT, bandwidth and MTU, or that make these."""

@@ -1,23 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The configuration of a run: which sweep on which testbed, read from files and checked."""
+"""Studies read from the workflow's configuration: sweeps on testbeds, or a dataset from elsewhere. All files checked."""
 
 from __future__ import annotations
 
 import json
 import operator
 import re
+import shlex
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
-from pydantic import BaseModel, Field, ValidationError, WithJsonSchema, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, WithJsonSchema
 
-from tpcsweep.configuration import bounds, citation, yaml_file
+from tpcsweep.configuration import citation, yaml_file
 from tpcsweep.configuration.citation import Citation
 from tpcsweep.configuration.imports import Import
-from tpcsweep.configuration.parameters import CONDITIONS, WORD, AnyText, Text, chosen
+from tpcsweep.configuration.parameters import CONDITIONS, WORD, AnyText, Strict, Text, chosen
 from tpcsweep.configuration.problems import (
     ConfigurationError,
     Problem,
@@ -29,126 +31,94 @@ from tpcsweep.configuration.problems import (
     suggest,
     within,
 )
-from tpcsweep.configuration.question import Question
 from tpcsweep.configuration.scale import Factor
-from tpcsweep.configuration.sides import DATASET, STORE, SUFFIX, Side, side
+from tpcsweep.configuration.scaling import scaled
+from tpcsweep.configuration.sides import DATASET, STORE, SUFFIX
 from tpcsweep.configuration.sweep import Cell, Grid, Sweep, expand
 from tpcsweep.configuration.testbeds import KINDS, Testbed
 from tpcsweep.files import is_file
-from tpcsweep.flags import FLAGS
 
-__all__ = ["Configuration", "ConfigurationError", "Run", "load", "wanted"]
-
-_DATA = ("sweep", "testbed", "results", "only")
-_DATA_ELSEWHERE = ("results", "source", "file")
+__all__ = ["Configuration", "ConfigurationError", "Imported", "WorkflowSettings", "load", "studies", "wanted"]
 
 SHIPPED = Path(__file__).resolve().parents[3]
-"""The checkout, with what no package has: rules, notebooks, captions, and the sweeps and testbeds that ship."""
+"""The checkout, which contains the rules, and the sweeps and testbeds that ship."""
 
 FORMAT = 1
 """The version of a cell's specification. Another one makes every cell stale."""
 
 CONFIG_FILE = "config/config.yaml or --config"
-"""What errors call the workflow's configuration: where its values came from is not known."""
+"""The workflow's configuration, in errors: Snakemake does not tell where a value came from."""
 
 LONGEST_NAME = 200
-"""Bytes of a name that is made of what people write; a file system takes 255."""
+"""Bytes of a name that is made of user input; a file system accepts 255."""
 
+_FOLDERS = {"sweep": ("sweeps", "published"), "testbed": ("testbeds",), "import": ("imports",)}
+"""The folders of config/ that are searched for each kind of file, the first one first."""
 _LISTED = 8  # files that an error lists
-
-_NAMES = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}
-"""What may be written for sweeps: `running.several` takes them apart."""
 
 Part = TypeVar("Part")
 Model = TypeVar("Model", bound=BaseModel)
 
 
-class Run(Question):
-    """What config/config.yaml and `--config` say. Parameters are for what is asked of fitted models alone."""
+def _names(value: object) -> object:
+    """Split a text at its commas: `--config` has no lists. The path of a file that exists is one name."""
+    if isinstance(value, str):
+        value = [value] if is_file(Path(value)) else value.split(",")
+    if not isinstance(value, list) or not value:
+        return value
+    if not all(isinstance(name, str) and name.strip() for name in value):
+        raise fault("names of sweeps, as in sweep=demo,smoke", quoted(value))
+    return [name.strip() for name in value]
 
-    sweep: Annotated[AnyText, WithJsonSchema(_NAMES)] = Field(
-        description="name of a file in config/sweeps, or a path that ends in .yaml; of several a list, or with commas"
+
+_NAMES = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}
+Names = Annotated[tuple[AnyText, ...], BeforeValidator(_names), Field(min_length=1), WithJsonSchema(_NAMES)]
+
+
+class WorkflowSettings(Strict):
+    """The keys of config/config.yaml and of `--config`."""
+
+    sweep: Names = Field(
+        description="sweeps to run, a list or with commas: each the name of a file in config/sweeps or "
+        "config/published, or a path that ends in .yaml; NAME@TESTBED runs one on another testbed"
     )
-    testbed: AnyText = Field(description="name of a file in config/testbeds, or a path that ends in .yaml")
+    testbed: AnyText = Field(
+        description="testbed of the sweeps without an @: a file in config/testbeds, or a path that ends in .yaml"
+    )
     results: Text = Field(default="results", description="folder for results")
-    source: AnyText | None = Field(
+    dataset: AnyText | None = Field(
         default=None,
-        description="data from elsewhere, to be used in place of the sweep's: a dataset, by a path that ends in .nc or "
-        ".zarr; "
-        "or name of a file in config/imports, or a path that ends in .yaml",
-    )
-    file: AnyText | None = Field(
-        default=None, description="the source's CSV or Parquet file, if not the one that it names"
-    )
-    base: AnyText | None = Field(
-        default=None,
-        description="what new is compared with: a folder of results, or a path that ends in .nc, "
-        "then :axis=value for a part of it",
-    )
-    new: AnyText | None = Field(default=None, description="what is compared with base, named like it")
-    fail_below: Annotated[float | None, replace(bounds.RATIO, null="never")] = Field(
-        default=None, description="new over base below which a comparison fails; null: never"
-    )
-    fail_on: Literal["change", "slower"] | None = Field(
-        default=None,
-        description="what `snakemake history` fails on, where it is new since the last run: a change, or one to "
-        "slower; a cell that failed, too; null: nothing",
+        description="dataset from elsewhere, a path that ends in .nc or .zarr: figures, models and page are made of it, "
+        "and no sweep is measured",
     )
     scale: Factor | None = Field(
         default=None,
-        description="what published figures' bandwidths, cores, files and buffers are multiplied by, such as 1/200",
+        description="factor for the bandwidths, cores, files and buffers of the sweeps, such as 1/200",
     )
     only: AnyText | None = Field(
-        default=None, description="JSON file with a list of paths of cells; the grid's others are left out"
-    )
-    again: AnyText | None = Field(
-        default=None,
-        description="flag: cells that carry it are measured once more, however often they were",
-        json_schema_extra={"enum": [None, *FLAGS]},
-    )
-    # Not strict: of what the command line says Snakemake makes a text.
-    measure: bool = Field(
-        default=False,
-        description="what is made of a dataset measures the cells first that are not there, "
-        "instead of leaving them out",
+        default=None, description="JSON file with a list of paths of cells, to which the sweep is limited"
     )
     notify: AnyText | None = Field(
         default=None,
-        description="command that a shell runs when a run of a sweep has ended, with TPCSWEEP_SWEEP, "
-        "TPCSWEEP_STATUS and others in its environment",
+        description="shell command for the end of a run, with TPCSWEEP_SWEEP, TPCSWEEP_STATUS and others in its "
+        "environment",
     )
-    error: Annotated[float, bounds.PRECISION] = Field(
-        default=0.05,
-        description="`snakemake adaptive` ends at this estimated error, as a share of the surface's range",
-    )
-
-    @model_validator(mode="after")
-    def _names_a_folder(self) -> Run:
-        if len(self.name.encode()) > LONGEST_NAME:
-            allowed = f"fewer values, or shorter ones: they name the answer's folder, in {LONGEST_NAME} bytes"
-            raise fault(allowed, f"{self.name[:50]}…")
-        return self
-
-    @property
-    def data(self) -> dict[str, str]:
-        """What says which data there are: for another Snakemake that is to have the same."""
-        names = _DATA if self.source is None else _DATA_ELSEWHERE
-        return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
 @dataclass(frozen=True)
-class Source:
-    """Data from elsewhere: how they are read, and the file that they are in."""
+class Imported:
+    """A study of a dataset from elsewhere."""
 
     name: str
-    settings: Import | None
-    """None of a dataset, which says itself what it is."""
     file: Path
+    """The dataset, NetCDF or Zarr."""
+    folder: Path
+    """The folder of its results."""
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """A sweep on a testbed, valid in itself; `checks` says whether the testbed can do it."""
+    """A study of a sweep on a testbed, valid in itself; `checks` says whether the testbed can run it."""
 
     name: str
     sweep: Sweep
@@ -158,120 +128,157 @@ class Configuration:
     testbed_file: str
     results: Path
     grid: Grid
-    run: Run
-    source: Source | None = None
-    comparison: tuple[Side, Side] | None = None
+    asked: Mapping[str, str]
+    """The keys of `--config` that select this study."""
     citation: Citation | None = None
-    """Who measured, as far as a file beside the configuration says it."""
+    """The authors of the measurements, if a file beside the configuration names them."""
 
     @property
-    def measures(self) -> bool:
-        """Whether a dataset is to be measured; else it is there already."""
-        return self.source is None and self.comparison is None
-
-    def needed_source(self) -> Source:
-        """Give the source; raises ConfigurationError where there is none."""
-        if self.source is None:
-            raise refused("source", "nothing", "this key is needed", CONFIG_FILE)
-        return self.source
-
-    def needed_comparison(self) -> tuple[Side, Side]:
-        """Give the two sides of the comparison; raises ConfigurationError where there are none."""
-        if self.comparison is None:
-            raise refused("base and new", "nothing", "--config base=NAME new=NAME", CONFIG_FILE)
-        return self.comparison
-
-    @property
-    def attributes(self) -> dict[str, str]:
-        """What the dataset's attributes say that no cell says: how the sweep was scaled, and who measured."""
+    def attributes(self) -> dict[str, Any]:
+        """Attributes of the dataset that no cell contains: the scale, the authors, how a cell is measured again."""
+        again: dict[str, Any] = {
+            "command": self.command,
+            "cells": f"{self.folder}/cells",
+            "repeat": self.sweep.repeat,
+        }
+        if excluded := self.grid.excluded:
+            again["excluded"] = excluded
         return {
+            **({} if self.testbed.simulated else again),
             **({} if self.sweep.scale is None else self.sweep.scale.attributes),
             **({} if self.citation is None else self.citation.attributes),
         }
 
     @property
     def notebooks(self) -> dict[str, dict[str, str]]:
-        """The notebooks in the report beside those of all, each with the axes for its places."""
-        if not self.measures:
-            return {}
+        """The notebooks that the sweep asks for, each with the axes that it shows."""
         return {**self.sweep.notebooks.places, **({"hardware": {}} if self.testbed.has_alternatives else {})}
 
     @property
-    def product(self) -> Path:
-        """What a run without a target makes."""
-        return self.folder / ("report.html" if self.comparison is None else "notebooks/compare.html")
-
-    @property
     def folder(self) -> Path:
-        """Where everything of this sweep on this testbed, of data from elsewhere, or of a comparison is written.
+        """The folder of the results: the sweep's name, with @TESTBED on other testbeds than this machine's.
 
-        On this machine that is the sweep's name alone. Other testbeds add theirs, so that the same sweep here and
-        there can be compared; no sweep's name has an @.
+        No name of a sweep contains an @.
         """
-        if self.comparison is not None:
-            base, new = self.comparison
-            return self.results / "comparisons" / f"{base.name}_vs_{new.name}"
-        if self.source is not None:
-            return self.results / self.source.name
         here = self.testbed.kind == "netns"
         return self.results / (self.name if here else f"{self.name}@{self.testbed_name}")
 
     @cached_property
     def shared(self) -> dict[str, dict[str, Any]]:
-        """What the specifications of all cells have in common: made once, as there may be 10⁵ of them."""
+        """The part of the specification that all cells share, made once for up to 10⁵ of them."""
         testbed = {"name": self.testbed_name, "kind": self.testbed.kind, **self.testbed.identity}
         return {"measurement": self.sweep.measurement.model_dump(), "testbed": testbed}
 
     def cell_file(self, cell: Cell) -> Path:
         return self.folder / "cells" / f"{cell.path}.json"
 
+    @property
+    def cells_file(self) -> Path:
+        """The one file of all cells of a simulated study: JSON lines, each as a cell's file."""
+        return self.folder / "cells.jsonl"
 
-def load(config: Mapping[str, Any], root: Path) -> Configuration:
-    """Read the configuration of a run from the workflow's `config` and the files below the root that it names.
+    @property
+    def command(self) -> str:
+        """The command that runs this study, for people."""
+        return shlex.join(["snakemake", "--config", *(f"{key}={value}" for key, value in self.asked.items())])
 
-    A folder of `config` that the root does not have is that of the checkout: another workflow, which has this one as a
-    module, may have sweeps of its own and take the testbeds that ship.
+
+Study = Configuration | Imported
+
+
+def studies(config: Mapping[str, Any], root: Path) -> dict[str, Study]:
+    """Read all studies of the workflow's `config`, by the names of their folders.
+
+    Files are looked up below `root`. A folder of `config` that `root` lacks is that of the checkout: another workflow,
+    which uses this one as a module, may have sweeps of its own and use the testbeds that ship.
 
     Raises:
-        ConfigurationError: with a line for everything that is wrong in the configuration and both files.
+        ConfigurationError: with a line for everything that is wrong in the configuration and all files.
     """
-    run = _validated(Run, dict(config), CONFIG_FILE)
+    settings = _validated(WorkflowSettings, dict(config), CONFIG_FILE)
+    if settings.dataset is not None:
+        study = _imported(settings.dataset, Path(settings.results), root)
+        return {study.name: study}
+    if settings.only is not None and len(settings.sweep) > 1:
+        raise refused("only", f"with {len(settings.sweep)} sweeps", "one sweep", CONFIG_FILE)
     problems: list[Problem] = []
-    if run.again is not None and run.again not in FLAGS:
-        problems.append(Problem("again", repr(run.again), suggest(run.again, FLAGS), CONFIG_FILE))
-    sweep = _attempt(problems, lambda: _read("sweep", run.sweep, root))
+    read: list[Configuration] = []
+    for name in settings.sweep:
+        try:
+            read.append(_load(name, settings, root))
+        except ConfigurationError as error:
+            problems += [problem for problem in error.problems if problem not in problems]
+    raise_any(problems)
+    for folder, times in Counter(study.folder.name for study in read).items():
+        if times > 1:
+            raise refused("sweep", f"{folder} {times} times", "each sweep once", CONFIG_FILE)
+    return {study.folder.name: study for study in read}
+
+
+def load(config: Mapping[str, Any], root: Path) -> Configuration:
+    """Read the study of the one sweep that `config` names; see `studies`.
+
+    Raises:
+        ConfigurationError: also where `config` names several sweeps, or a dataset.
+    """
+    found = list(studies(config, root).values())
+    if len(found) > 1:
+        raise refused("sweep", ", ".join(study.name for study in found), "one sweep", CONFIG_FILE)
+    if not isinstance(found[0], Configuration):
+        raise refused("dataset", quoted(config.get("dataset")), "a sweep", CONFIG_FILE)
+    return found[0]
+
+
+def load_import(name: str, root: Path) -> tuple[str, Import]:
+    """Read a file of config/imports, by its name or path: the name of its study, and the settings.
+
+    Raises:
+        ConfigurationError: with a line for everything that is wrong in the file.
+    """
+    read = _read("import", name, root)
+    if any(is_file(known / f"{read.name}.yaml") for known in _known("sweep", root)):
+        raise refused("import", repr(name), "a name that no sweep has", CONFIG_FILE)
+    return read.name, _validated(Import, read.content, read.shown)
+
+
+def _load(name: str, settings: WorkflowSettings, root: Path) -> Configuration:
+    """Read one sweep, NAME or NAME@TESTBED."""
+    sweep_name, at, testbed_name = (name, "", "") if is_file(root / name) else name.rpartition("@")
+    sweep_name, testbed_name = (sweep_name, testbed_name) if at else (name, settings.testbed)
+    problems: list[Problem] = []
+    sweep = _attempt(problems, lambda: _read("sweep", sweep_name, root))
     asked = sweep and _attempt(problems, lambda: _validated(Sweep, sweep.content, sweep.shown))
-    testbed = _attempt(problems, lambda: _read("testbed", run.testbed, root))
-    settings = testbed and _attempt(problems, lambda: _testbed(testbed, root))
-    source = _attempt(problems, lambda: _source(run, root))
-    sides = _attempt(problems, lambda: _sides(run, root))
+    testbed = _attempt(problems, lambda: _read("testbed", testbed_name, root))
+    on = testbed and _attempt(problems, lambda: _testbed(testbed, root))
     cited = _attempt(problems, lambda: _citation(root))
     raise_any(problems)
-    assert sweep and asked and testbed and settings
+    assert sweep and asked and testbed and on
+    study = sweep.name
     with within(sweep.shown):
-        grid = expand(asked, settings.defaults(chosen(asked.parameters)))
+        if settings.scale is not None:
+            asked = scaled(asked, settings.scale, on.kind)
+            study = f"{sweep.name}_scaled_{settings.scale.replace('/', '_')}"
+        grid = expand(asked, on.defaults(chosen(asked.parameters)))
+    given = {"sweep": sweep_name, "testbed": testbed_name, "results": settings.results}
     return Configuration(
-        name=sweep.name,
+        name=study,
         sweep=asked,
         sweep_file=sweep.shown,
         testbed_name=testbed.name,
-        testbed=settings,
+        testbed=on,
         testbed_file=testbed.shown,
-        results=Path(run.results),
-        grid=grid if run.only is None else _only(grid, run.only, root),
-        run=run,
-        source=source,
-        comparison=sides,
+        results=Path(settings.results),
+        grid=grid if settings.only is None else _only(grid, settings.only, root),
+        asked={**given, **({} if settings.scale is None else {"scale": settings.scale})},
         citation=cited,
     )
 
 
 def files_of(configuration: Configuration, root: Path) -> dict[str, list[Path]]:
-    """Give the files that a configuration was read from: those of its sweep, and of its testbed with all its bases."""
-    run = configuration.run
+    """Return the files that a configuration was read from: those of its sweep, and of its testbed with all bases."""
     found: dict[str, list[Path]] = {"sweep": [], "testbed": []}
     for key, files in found.items():
-        name: Any = getattr(run, key)
+        name: Any = configuration.asked[key]
         while isinstance(name, str):
             read = _read(key, name, root)
             files.append(_ours_or_shipped(root, Path(read.shown), is_file))
@@ -298,18 +305,27 @@ def wanted(configuration: Configuration, cell: Cell) -> dict[str, Any]:
 
 class _File(NamedTuple):
     name: str
-    """What results are named by."""
+    """The file's stem, which names results."""
     shown: str
-    """What errors call it."""
+    """The name in errors."""
     content: dict[str, Any]
 
 
-def _read(key: str, name: str, root: Path, folder: str | None = None) -> _File:
-    """The file that a name or a path means. Its stem names results, and so must be a word."""
-    known = _ours_or_shipped(root, Path("config", folder or f"{key}s"))
-    path = _ours_or_shipped(root, Path(name), is_file) if name.endswith(".yaml") else known / f"{name}.yaml"
+def _known(key: str, root: Path) -> list[Path]:
+    """The folders that are searched for files of a kind."""
+    return [_ours_or_shipped(root, Path("config", folder)) for folder in _FOLDERS[key]]
+
+
+def _read(key: str, name: str, root: Path) -> _File:
+    """Read the file that a name or a path means. Its stem names results, and so must be a word."""
+    known = _known(key, root)
+    if name.endswith(".yaml"):
+        path = _ours_or_shipped(root, Path(name), is_file)
+    else:
+        paths = [folder / f"{name}.yaml" for folder in known]
+        path = next(filter(is_file, paths), paths[0])
     if not is_file(path):
-        names = sorted(file.stem for file in known.glob("*.yaml"))
+        names = sorted(file.stem for folder in known for file in folder.glob("*.yaml"))
         allowed = f"{suggest(name, names)}, or the path of a file that ends in .yaml"
         raise refused(key, quoted(name), allowed, CONFIG_FILE)
     if not re.fullmatch(WORD, path.stem) or len(path.stem) > LONGEST_NAME // 2:
@@ -325,7 +341,7 @@ def _read(key: str, name: str, root: Path, folder: str | None = None) -> _File:
 
 
 def _ours_or_shipped(root: Path, path: Path, is_there: Callable[[Path], bool] = Path.is_dir) -> Path:
-    """A folder below the root, or what else `is_there` looks for; where it has none, that of the checkout."""
+    """Return a path below the root if it exists there or not in the checkout; otherwise that of the checkout."""
     ours, theirs = root / path, SHIPPED / path
     return theirs if not is_there(ours) and is_there(theirs) else ours
 
@@ -363,7 +379,7 @@ def _on_base(file: _File, root: Path, above: tuple[str, ...] = ()) -> dict[str, 
     if content.get("kind") != "simulation" or not isinstance(base, str):
         return content
     try:
-        below_file = _read("base", base, root, folder="testbeds")
+        below_file = _read("testbed", base, root)
     except ConfigurationError as error:
         raise ConfigurationError([replace(p, file=file.shown) for p in error.problems]) from error
     if below_file.shown in (file.shown, *above):
@@ -395,62 +411,21 @@ def _citation(root: Path) -> Citation | None:
     return citation.read(path, str(citation.FILE)) if is_file(path) else None
 
 
-def _source(run: Run, root: Path) -> Source | None:
-    if run.source is None:
-        return None
-    if run.source.endswith((SUFFIX, STORE)):
-        return Source(_dataset_name(run.source, root), None, Path(run.source))
-    read = _read("source", run.source, root, folder="imports")
-    settings = _validated(Import, read.content, read.shown)
-    # A sweep of that name would be written to the same folder.
-    if (_ours_or_shipped(root, Path("config", "sweeps")) / f"{read.name}.yaml").exists():
-        raise refused("source", repr(run.source), "a name that no sweep has", CONFIG_FILE)
-    file = settings.file if run.file is None else run.file
-    if file is None or not is_file(root / file):
-        given = "nothing" if file is None else quoted(file)
-        where = read.shown if run.file is None and file is not None else CONFIG_FILE
-        raise refused("file", given, "the path of a CSV or Parquet file, as in --config file=PATH", where)
-    return Source(read.name, settings, Path(file))
-
-
-def _dataset_name(source: str, root: Path) -> str:
-    """What results of a dataset are named by: its file; of one in a folder of results, which are all alike, that."""
-    path = root / source
-    if not (path.is_dir() if source.endswith(STORE) else is_file(path)):
+def _imported(dataset: str, results: Path, root: Path) -> Imported:
+    """The study of a dataset; its name is that of the file, or of a results folder, whose files all have one name."""
+    path = root / dataset
+    if not (path.is_dir() if dataset.endswith(STORE) else dataset.endswith(SUFFIX) and is_file(path)):
         known = (
             [*path.parent.glob(f"*{SUFFIX}"), *path.parent.glob(f"*{STORE}")] if path.parent.is_dir() else []
         )
-        near = sorted(file.name for file in known)
-        allowed = (
-            f"the path of a dataset that is there; {path.parent} has {', '.join(near[:_LISTED]) or 'none'}"
-        )
-        raise refused("source", quoted(source), allowed, CONFIG_FILE)
-    name = path.name if path.stem != Path(DATASET).stem else f"{path.resolve().parent.name}{path.suffix}"
-    if not re.fullmatch(WORD, name) or len(name) > LONGEST_NAME:
+        near = ", ".join(sorted(file.name for file in known)[:_LISTED]) or "none"
+        allowed = f"the path of a dataset that exists; {path.parent} contains {near}"
+        raise refused("dataset", quoted(dataset), allowed, CONFIG_FILE)
+    name = path.stem if path.stem != Path(DATASET).stem else path.resolve().parent.name
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._@-]*", name) or len(name) > LONGEST_NAME:
         allowed = f"a file name of at most {LONGEST_NAME} letters, digits, '.', '_' and '-'"
-        raise refused("source", quoted(source), allowed, CONFIG_FILE)
-    return name
-
-
-def _sides(run: Run, root: Path) -> tuple[Side, Side] | None:
-    texts = {"base": run.base, "new": run.new}
-    if not any(text is not None for text in texts.values()):
-        return None
-    problems = [
-        Problem(key, "nothing", "base and new, or neither", CONFIG_FILE)
-        for key, text in texts.items()
-        if text is None
-    ]
-    if run.source is not None:
-        problems.append(Problem("source", repr(run.source), "none with base and new", CONFIG_FILE))
-    raise_any(problems)
-    results = root / run.results
-    with within(CONFIG_FILE):
-        base = _attempt(problems, lambda: side("base", str(run.base), results))
-        new = _attempt(problems, lambda: side("new", str(run.new), results))
-        raise_any(problems)
-    assert base and new
-    return base, new
+        raise refused("dataset", quoted(dataset), allowed, CONFIG_FILE)
+    return Imported(name, Path(dataset), results / name)
 
 
 def _only(grid: Grid, name: str, root: Path) -> Grid:

@@ -26,7 +26,7 @@ Factor = Annotated[str, BeforeValidator(_factor), Field(json_schema_extra={"patt
 
 
 class Scale(Strict):
-    """How a sweep was made of a published one; `tpcsweep.published.scaling` writes it."""
+    """The scale of a sweep; `configuration.scaling` writes it."""
 
     by: Factor = Field(description="what bandwidths, cores, files and buffers were multiplied by")
     notes: tuple[str, ...] = Field(

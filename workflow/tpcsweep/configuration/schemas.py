@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter
 
 from tpcsweep.configuration.imports import Import
-from tpcsweep.configuration.loading import Run
+from tpcsweep.configuration.loading import WorkflowSettings
 from tpcsweep.configuration.sweep import Sweep
 from tpcsweep.configuration.testbeds import Testbed
 
@@ -20,7 +20,12 @@ FOLDER = Path(__file__).parents[2] / "schemas"
 def schemas() -> dict[str, str]:
     """The text of each schema by its file name."""
     testbed = Annotated[Testbed, Field(discriminator="kind")]
-    models: dict[str, Any] = {"config": Run, "sweep": Sweep, "testbed": testbed, "import": Import}
+    models: dict[str, Any] = {
+        "config": WorkflowSettings,
+        "sweep": Sweep,
+        "testbed": testbed,
+        "import": Import,
+    }
     draft = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     contents = {name: draft | TypeAdapter(model).json_schema() for name, model in models.items()}
     return {

@@ -38,6 +38,11 @@ class Settings(Strict):
         return False
 
     @property
+    def places(self) -> int:
+        """How many deployments may run side by side without disturbing each other."""
+        return 1
+
+    @property
     def identity(self) -> dict[str, str]:
         """What of it a cell is measured under, beside its name: nothing where cells say what was found."""
         return {}

@@ -187,16 +187,16 @@ class Sweep(Strict):
         default=10_000, description="more cells than this, before exclude, are taken for an accident"
     )
     measurement: Measurement = Field(default_factory=Measurement, description="how a cell is measured")
-    again: Annotated[float, SHARE] = Field(
+    retry_share: Annotated[float, SHARE] = Field(
         default=0.2,
-        description="share of the cells that are measured once more at the end of a run, at most: those where the "
-        "machine was disturbed or saturated, or that were not steady; 0: none",
+        description="largest share of a deployment's cells that are measured again in it: failed ones, and those where "
+        "the machine was disturbed or saturated, or that were not steady; 0: none",
     )
     notebooks: Notebooks = Field(
         default_factory=Notebooks, description="notebooks for the report, with the axes that they show"
     )
     scale: Scale | None = Field(
-        default=None, description="how the sweep was made of a published one; written by its figure's target"
+        default=None, description="how the sweep was scaled; the key `scale` of the workflow writes it"
     )
 
     @model_validator(mode="after")
@@ -325,6 +325,21 @@ class Grid:
             alike.setdefault(tuple(cell.cell_path for cell in cells), []).append(path)
         return tuple(Group(tuple(paths), cells) for cells, paths in alike.items())
 
+    @property
+    def excluded(self) -> list[int]:
+        """Places of the flattened grid without a cell."""
+        sizes = [len(values) for values in self.axes.values()]
+        if math.prod(sizes) == len(self.cells):
+            return []
+        places = [{value: at for at, value in enumerate(values)} for values in self.axes.values()]
+        held = set()
+        for cell in self.cells:
+            at = 0
+            for name, size, place in zip(self.axes, sizes, places, strict=True):
+                at = at * size + place[cell.axes[name]]
+            held.add(at)
+        return [at for at in range(math.prod(sizes)) if at not in held]
+
     @cached_property
     def by_path(self) -> Mapping[str, Cell]:
         return {cell.path: cell for cell in self.cells}
@@ -374,13 +389,13 @@ def expand(sweep: Sweep, defaults: Mapping[str, Value] = MappingProxyType({})) -
 def expected_seconds(grid: Grid, deploy_seconds: float, cell_seconds: float = 0.0) -> tuple[float, float]:
     """Give the shortest and longest duration of a sweep, s, by what deployments and cells take beside measuring, s.
 
-    In the longest, as many cells as may be are measured once more, each in a deployment of its own.
+    In the longest, as many cells as may be are measured again.
     """
     cells = len(grid.cells)
     base = len(grid.deployments) * deploy_seconds + cells * cell_seconds
     shortest, longest = grid.sweep.measurement.bounds
-    again = math.ceil(grid.sweep.again * cells) * (deploy_seconds + cell_seconds + longest)
-    return base + cells * shortest, base + cells * longest + again
+    retries = sum(math.ceil(grid.sweep.retry_share * len(held)) for held in grid.deployments.values())
+    return base + cells * shortest, base + (cells + retries) * longest + retries * cell_seconds
 
 
 def _as_lists(selection: Strict) -> dict[str, tuple[Value, ...]]:
@@ -485,6 +500,16 @@ def _point(names: Sequence[str], values: Sequence[Value]) -> Point:
     named = dict(zip(names, values, strict=True))
     path = "/".join(f"{name}={path_text(value)}" for name, value in named.items())
     return Point(path, MappingProxyType(named))
+
+
+def paths_of(axes: Mapping[str, Value], repeat: str) -> tuple[str, str]:
+    """Return the paths of a cell's deployment and of the cell in it, by its coordinates and the sweep's `repeat`."""
+    parts = [(name, f"{name}={path_text(value)}") for name, value in axes.items() if name != REPETITION]
+    deployment = [text for name, text in parts if name in DEPLOYMENT]
+    if repeat == "deployments":
+        deployment.append(f"deployment={axes[REPETITION]}")
+    cell = [*(text for name, text in parts if name not in DEPLOYMENT), f"{REPETITION}={axes[REPETITION]}"]
+    return "/".join(deployment) or ONLY_DEPLOYMENT, "/".join(cell)
 
 
 def path_text(value: Value) -> str:

@@ -202,6 +202,15 @@ def parameter_table(fit: Fit) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["parameter", "value", "95 % interval", "unit", "meaning", "note"])
 
 
+@styled()
+def nothing(problems: Sequence[str]) -> Figure:
+    """Draw the reasons why no model was chosen."""
+    figure = Figure(figsize=(5, 2), layout="constrained")
+    lines = textwrap.wrap(f"No model was chosen: {'; '.join(problems)}", 60)
+    figure.text(0.5, 0.5, "\n".join(lines), ha="center", va="center", parse_math=False)
+    return figure
+
+
 def _layout(observations: Observations) -> tuple[str | None, str | None, list[str]]:
     """Which axis is x, which makes lines, and which make panels."""
     order = sorted(observations.numeric, key=lambda name: {"streams": 0, "rtt": 1}.get(name, 2))

@@ -81,11 +81,6 @@ def held() -> Iterator[None]:
             signal.raise_signal(came[0])
 
 
-def in_another() -> bool:
-    """Whether another Snakemake has started this one, which has not told its own jobs yet."""
-    return _STARTER in os.environ and _is_above(int(os.environ[_STARTER]))
-
-
 def tell_jobs() -> None:
     """Tell the jobs that this Snakemake will start its pid, for `end_with_snakemake`."""
     os.environ[_STARTER] = str(os.getpid())

@@ -4,14 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
-from tpcsweep.models import combined, connection, constant, parallel, ranges, rao
+import pandas as pd  # type: ignore[import-untyped]
+import xarray as xr
+
+from tpcsweep.models import combined, connection, constant, parallel, ranges, rao, saved
 from tpcsweep.models.base import Model
 from tpcsweep.models.baseline import fit_process
-from tpcsweep.models.choice import choose
+from tpcsweep.models.choice import Choice, choose
 from tpcsweep.models.fit import Fit, fit
 from tpcsweep.models.hybrid import fit_hybrid
-from tpcsweep.models.observations import Observations, observe
+from tpcsweep.models.observations import NothingMeasuredError, Observations, observe
 from tpcsweep.models.places import Predictor
 from tpcsweep.models.table import fit_table
 
@@ -23,6 +27,7 @@ __all__ = [
     "Predictor",
     "choose",
     "fit",
+    "fit_all",
     "fit_hybrid",
     "fit_process",
     "fit_table",
@@ -33,3 +38,20 @@ _MODELS = (combined.MODEL, *connection.MODELS, *parallel.MODELS, *rao.MODELS, ra
 
 MODELS: Mapping[str, Model] = {model.name: model for model in _MODELS}
 """In the order in which tables show them."""
+
+
+def fit_all(summary: xr.Dataset, path: Path) -> None:
+    """Fit every model to a dataset, choose between them, and write both to a file, which `saved.read` reads.
+
+    Without a single cell that was measured well the file contains no fits, and the reason.
+    """
+    try:
+        observations = observe(summary)
+    except NothingMeasuredError as error:
+        nothing = pd.DataFrame()
+        saved.write(
+            path, str(summary.attrs["title"]), {}, Choice(nothing, nothing, nothing, "", (str(error),))
+        )
+        return
+    fits = {name: fit(model, observations) for name, model in MODELS.items()}
+    saved.write(path, observations.label, fits, choose(MODELS, observations, fits))

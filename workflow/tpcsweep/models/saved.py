@@ -35,6 +35,11 @@ class Saved:
     """What `Choice.to_dict` gave."""
 
     @property
+    def chosen(self) -> bool:
+        """Whether a model was chosen; the choice's `problems` contain the reason otherwise."""
+        return self.choice["formula"] in self.fits
+
+    @property
     def formula(self) -> Fit:
         """The fit of the formula that predicted left-out cells best, of those to all cells at once.
 
@@ -85,5 +90,5 @@ def read(path: str | Path, models: Mapping[str, Model]) -> Saved:
         fits = {name: Fit.from_dict(about, models) for name, about in content["fits"].items()}
         return Saved(content["label"], fits, content["choice"])
     except (json.JSONDecodeError, KeyError, TypeError) as error:
-        again = "delete it and run `snakemake models` again"
+        again = "delete it and run snakemake again"
         raise SavedError(f"{path}: no fits of format {FORMAT} ({error!r}): {again}") from error

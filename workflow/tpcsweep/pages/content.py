@@ -8,6 +8,8 @@ Numbers have four digits. Of very many cells the series are coarser and fewer tr
 from __future__ import annotations
 
 import base64
+import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +18,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from tpcsweep.configuration.sweep import REPETITION
+from tpcsweep.configuration.sweep import REPETITION, paths_of
 from tpcsweep.dataset import STATUS, describe, flagged, masks_of
 from tpcsweep.dataset.labels import how_made
 from tpcsweep.figures.grid import place
@@ -44,20 +46,14 @@ _SHOWN = (
 
 @dataclass(frozen=True)
 class Beside:
-    """What lies beside a page, and how its cells are measured again; nothing of a dataset from elsewhere."""
+    """Content of a page that is not in its dataset."""
 
     files: Sequence[tuple[str, str]] = ()
-    """Path from the page's folder and what it is, of what can be looked at or downloaded."""
-    cells: Sequence[tuple[str, str]] = ()
-    """Of each place of the flattened grid the paths that name its deployment, and the cell in it; empty without."""
-    folder: str = ""
-    """The results, as a command names them."""
-    command: str = ""
-    """What measures cells that are not there."""
+    """Path from the page's folder, and description, of each file to link."""
     claims: Sequence[Mapping[str, Any]] = field(default_factory=list)
-    """As claims.json has them."""
+    """Verdicts, as in claims.json."""
     models: Mapping[str, Any] = field(default_factory=dict)
-    """The choice, as models.json has it."""
+    """The choice, as in models.json."""
 
 
 def content(
@@ -87,7 +83,7 @@ def content(
             "cells": _columns(summary),
             "series": _series(summary, samples),
             "transfers": _transfers(transfers, summary["throughput"].size),
-            "again": _again(beside),
+            "again": _again(summary),
         },
     }
 
@@ -283,15 +279,32 @@ def _models(choice: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _again(beside: Beside) -> dict[str, Any] | None:
-    if not beside.cells:
+def _again(summary: xr.Dataset) -> dict[str, Any] | None:
+    """The command and paths by which cells are measured again; None if the dataset does not contain them."""
+    if "command" not in summary.attrs:
         return None
-    deployments = list(dict.fromkeys(deployment for deployment, _ in beside.cells))
+    throughput = summary["throughput"]
+    values = [
+        [_parameter(value) for value in summary[name].values.tolist()] for name in map(str, throughput.dims)
+    ]
+    names = [str(name) for name in throughput.dims]
+    paths = [
+        paths_of(dict(zip(names, place, strict=True)), summary.attrs["repeat"])
+        for place in itertools.product(*values)
+    ]
+    for at in np.ravel(summary.attrs.get("excluded", [])).astype(int):
+        paths[at] = "", ""
+    deployments = list(dict.fromkeys(deployment for deployment, _ in paths))
     place_of = {deployment: at for at, deployment in enumerate(deployments)}
     return {
-        "folder": beside.folder,
-        "command": beside.command,
+        "folder": summary.attrs["cells"],
+        "command": summary.attrs["command"],
         "deployments": deployments,
-        "deployment": [place_of[deployment] for deployment, _ in beside.cells],
-        "cell": [cell for _, cell in beside.cells],
+        "deployment": [place_of[deployment] for deployment, _ in paths],
+        "cell": [cell for _, cell in paths],
     }
+
+
+def _parameter(value: Any) -> Any:
+    """A coordinate as a parameter: infinity stands for null."""
+    return None if isinstance(value, float) and math.isinf(value) else value

@@ -4,15 +4,13 @@
 from __future__ import annotations
 
 import json
-import shlex
-from collections.abc import Iterator
+import os
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import xarray as xr
 
-from tpcsweep.configuration.loading import Configuration
+from tpcsweep.claims import judge
 from tpcsweep.dataset import TRANSFERS_GROUP
 from tpcsweep.files import is_file, write_text
 from tpcsweep.pages import rendering
@@ -20,31 +18,36 @@ from tpcsweep.pages.content import Beside, about, content, sparkline
 
 PAGE = "index.html"
 _FILES = (
-    ("report.html", "figures with captions, every cell as a table, how each was made (snakemake report)"),
     ("dataset.nc", "every cell with its interval, flags, provenance and time series, in NetCDF 4"),
     ("cells.csv", "every cell, for spreadsheets"),
-    ("claims.csv", "verdicts on published claims"),
-)
-_MADE = (
     ("models.json", "fitted models"),
+    ("claims.csv", "verdicts on published claims"),
+    ("notebooks/surface.html", "throughput over the axes"),
+    ("notebooks/limits.html", "limits of the cells"),
     ("notebooks/models.html", "fitted models, drawn"),
     ("notebooks/claims.html", "published claims, with the evidence"),
-    ("history/index.html", "this sweep over time, as it was measured again and again"),
+    ("published.png", "the published figure"),
+    ("history/index.html", "this sweep over time"),
 )
-"""Named where they are there: other targets make them."""
+"""Files that a page links, where they exist."""
 
 
-def make(configuration: Configuration) -> None:
-    """Write the page of a configuration's dataset, and the list of all sweeps in the folder of results."""
-    folder = configuration.folder
-    dataset = folder / "dataset.nc"
-    # Anew, of the whole grid: of 10⁴ cells the samples are read a part at a time.
+def make(dataset: Path, page: Path) -> None:
+    """Write the page of a dataset, with the claims and models that are beside it.
+
+    Claims are judged if no claims.json is beside the dataset.
+    """
+    # Of 10⁴ cells the samples are read a part at a time.
     with xr.open_dataset(dataset, group="samples") as samples:
         summary = xr.load_dataset(dataset)
         transfers = xr.load_dataset(dataset, group=TRANSFERS_GROUP)
-        shown = content(summary, samples, transfers, _beside(configuration, dataset))
-    write_text(folder / PAGE, rendering.page(shown))
-    write_text(configuration.results / PAGE, rendering.overview(entries(configuration.results)))
+        shown = content(summary, samples, transfers, _beside(dataset, page, summary))
+    write_text(page, rendering.page(shown))
+
+
+def make_overview(page: Path) -> None:
+    """Write the page that lists all studies in its folder."""
+    write_text(page, rendering.overview(entries(page.parent)))
 
 
 def entries(results: Path) -> list[dict[str, Any]]:
@@ -75,31 +78,18 @@ def _polyline(values: list[float | None]) -> str:
     return " ".join(f"{at * wide:.1f},{29 - 28 * value / top:.1f}" for at, value in known)
 
 
-def _beside(configuration: Configuration, dataset: Path) -> Beside:
-    folder = configuration.folder
-    models = folder / "models.json"
-    # Of an earlier state of the dataset they would say something else than the rest of the page.
-    current = is_file(models) and models.stat().st_mtime >= dataset.stat().st_mtime
+def _beside(dataset: Path, page: Path, summary: xr.Dataset) -> Beside:
+    folder = dataset.parent
+    linked = [(name, what) for name, what in _FILES if page.parent == folder and is_file(folder / name)]
     return Beside(
-        files=[*_FILES, *((name, what) for name, what in _MADE if is_file(folder / name))],
-        cells=list(_paths(configuration)) if configuration.measures else (),
-        folder=str(folder),
-        command=shlex.join(
-            ["snakemake", "--config", *(f"{key}={value}" for key, value in configuration.run.data.items())]
-        ),
-        claims=json.loads((folder / "claims.json").read_text(encoding="utf-8")),
-        models=json.loads(models.read_text(encoding="utf-8"))["choice"] if current else {},
+        files=linked or [(os.path.relpath(dataset, page.parent), dict(_FILES)["dataset.nc"])],
+        claims=_current(folder / "claims.json", dataset) or [each.to_dict() for each in judge(summary)],
+        models=(_current(folder / "models.json", dataset) or {}).get("choice", {}),
     )
 
 
-def _paths(configuration: Configuration) -> Iterator[tuple[str, str]]:
-    """Of each place of the flattened grid the paths that name its deployment and the cell in it."""
-    axes = configuration.grid.axes
-    places = {name: {value: at for at, value in enumerate(values)} for name, values in axes.items()}
-    shape = tuple(map(len, axes.values()))
-    paths = [("", "")] * int(np.prod(shape))
-    for cell in configuration.grid.cells:
-        at = tuple(places[name][value] for name, value in cell.axes.items())
-        order = tuple(at[list(cell.axes).index(name)] for name in axes)
-        paths[int(np.ravel_multi_index(order, shape))] = cell.deployment.path, cell.cell_path
-    yield from paths
+def _current(file: Path, dataset: Path) -> Any:
+    """The content of a JSON file that was made of a dataset; None if there is none, or it is older."""
+    if dataset.name != "dataset.nc" or not is_file(file) or file.stat().st_mtime < dataset.stat().st_mtime:
+        return None
+    return json.loads(file.read_text(encoding="utf-8"))

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from tpcsweep.configuration.loading import Imported, Study
+
 if TYPE_CHECKING:
     from tpcsweep.published.base import PublishedFigure
 
@@ -52,11 +54,23 @@ class _Figures(Mapping[str, "PublishedFigure"]):
 FIGURES: Mapping[str, PublishedFigure] = _Figures()
 """Every figure by the name of the target that makes it. The names load nothing."""
 
+
+def figure_of(study: Study) -> str:
+    """Return the name of the published figure that is made of a study; empty if there is none.
+
+    It is the figure of the study's sweep, scaled or not, or of data from elsewhere.
+    """
+    if isinstance(study, Imported):
+        return next((name for name, figure in FIGURES.items() if figure.source == study.name), "")
+    name = study.name.partition("_scaled_")[0]
+    return name if name in FIGURES else ""
+
+
 _NOTHING = "nothing that claims are judged on (docs/claims.md says why)"
 
 ELSEWHERE: Mapping[str, str] = {
-    "chep2023.redirector_free": "in no figure; snakemake claims --config measure=true sweep=redirector",
-    "chep2023.gfal_vs_curl": "in no figure; snakemake claims --config measure=true sweep=tools",
+    "chep2023.redirector_free": "in no figure; snakemake --config sweep=redirector",
+    "chep2023.gfal_vs_curl": "in no figure; snakemake --config sweep=tools",
     "chep2023.tc_residue": _NOTHING,
     "chep2023.terabit": "in no figure: hosts and path of it are not known",
     "chep2024.tc_trend": _NOTHING,

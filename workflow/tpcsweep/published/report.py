@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import base64
-import os
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -27,6 +26,7 @@ from tpcsweep.pages.rendering import published
 from tpcsweep.published.carried import PREDICTION
 from tpcsweep.published.figures import ELSEWHERE, FIGURES
 from tpcsweep.published.layout import COLOURS
+from tpcsweep.published.making import without_data
 
 COLUMNS = (
     "claim",
@@ -52,12 +52,14 @@ COLUMNS = (
 _ELSEWHERE = "in no figure here"
 
 
-def table(made: Iterable[Path], studies: Iterable[Mapping[str, Any]] = ()) -> pd.DataFrame:
-    """Give a row for each claim of each figure that was made, of each study, and for each claim that none carries.
+def table(pictures: Iterable[Path], studies: Iterable[Mapping[str, Any]] = ()) -> pd.DataFrame:
+    """Return a row for each claim of each figure, of each study, and for each claim that no figure carries.
 
-    The verdicts of figures are beside the pictures that were made.
+    The verdicts of a figure are beside its picture. Figures without a picture have no data.
     """
-    rows = [row for picture in made for row in orjson.loads(picture.with_suffix(".json").read_bytes())]
+    rows = [row for picture in pictures for row in orjson.loads(picture.with_suffix(".json").read_bytes())]
+    drawn = {row["figure"] for row in rows}
+    rows += [row for name, figure in FIGURES.items() if name not in drawn for row in without_data(figure)]
     rows += studies
     rows += [
         {"claim": name, "verdict": _ELSEWHERE, "published": CLAIMS[name].text, "reason": where}
@@ -66,14 +68,9 @@ def table(made: Iterable[Path], studies: Iterable[Mapping[str, Any]] = ()) -> pd
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def write(
-    folder: Path,
-    made: Mapping[str, Path],
-    studies: Iterable[Mapping[str, Any]] = (),
-    others: Sequence[Path] = (),
-) -> None:
-    """Write verdicts.csv, .json, .png, .svg and report.html, which leads to the files of other targets."""
-    verdicts = table(made.values(), studies)
+def write(folder: Path, pictures: Sequence[Path], studies: Iterable[Mapping[str, Any]] = ()) -> None:
+    """Write verdicts.csv, .json, .png and .svg, and published.html with the figures."""
+    verdicts = table(pictures, studies)
     write_csv(verdicts, folder / "verdicts.csv")
     rows = [
         {name: None if pd.isna(value) else value for name, value in row.items()}
@@ -84,8 +81,7 @@ def write(
     lines = [_line(row) for row in rows]
     said = predictions(rows)
     save(drawn(lines, said), folder, "verdicts")
-    links = {os.path.relpath(file, folder): file.name for file in others}
-    write_text(folder / "report.html", published(_page(lines, said, made, links)))
+    write_text(folder / "published.html", published(_page(lines, said, pictures)))
 
 
 def predictions(rows: Iterable[Mapping[str, Any]]) -> str:
@@ -161,21 +157,11 @@ def drawn(lines: Sequence[Sequence[str]], said: str) -> Figure:
     return figure
 
 
-def _page(
-    lines: Sequence[Sequence[str]], said: str, made: Mapping[str, Path], links: Mapping[str, str]
-) -> dict[str, Any]:
-    """What the page shows. It needs no network: its pictures are in it."""
-    return {
-        "head": _HEAD,
-        "lines": lines,
-        "said": said,
-        "pictures": [
-            {
-                "name": name,
-                "title": FIGURES[name].title,
-                "png": base64.b64encode(picture.read_bytes()).decode(),
-            }
-            for name, picture in made.items()
-        ],
-        "links": links,
-    }
+def _page(lines: Sequence[Sequence[str]], said: str, pictures: Sequence[Path]) -> dict[str, Any]:
+    """The content of the page, pictures included."""
+    shown = []
+    for picture in pictures:
+        name = orjson.loads(picture.with_suffix(".json").read_bytes())[0]["figure"]
+        png = base64.b64encode(picture.read_bytes()).decode()
+        shown.append({"name": name, "title": FIGURES[name].title, "png": png})
+    return {"head": _HEAD, "lines": lines, "said": said, "pictures": shown}

@@ -11,12 +11,14 @@ from typing import Any
 
 import nbformat
 import papermill  # type: ignore[import-untyped]
+from nbconvert import HTMLExporter
 from papermill.engines import NBClientEngine, papermill_engines  # type: ignore[import-untyped]
 from papermill.exceptions import PapermillExecutionError  # type: ignore[import-untyped]
 from traitlets.config import Config
 
 from tpcsweep.files import write_text
 
+TEMPLATES = Path(__file__).parents[1] / "pages" / "templates" / "notebooks"
 NotebookError = PapermillExecutionError
 """What a notebook ends with when a cell of it raises."""
 
@@ -46,6 +48,14 @@ def run(notebook: Path, output: Path, values: Mapping[str, Any]) -> None:
     parameters = {name: value for name, value in values.items() if name in declared}
     executed = papermill.execute_notebook(notebook, None, parameters, progress_bar=False)
     write_text(output, nbformat.writes(executed))  # type: ignore[no-untyped-call]
+
+
+def export(notebook: Path, output: Path) -> None:
+    """Write an executed notebook as one HTML file that needs no network."""
+    config = Config({"TemplateExporter": {"extra_template_basedirs": [str(TEMPLATES)]}})
+    exporter = HTMLExporter(config=config, template_name="offline", embed_images=True)  # type: ignore[no-untyped-call]
+    html, _ = exporter.from_filename(str(notebook))
+    write_text(output, html)
 
 
 def _declared(notebook: Path) -> set[str]:

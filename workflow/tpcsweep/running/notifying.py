@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end of a run told to a command of the user's, which may send mail, post to a chat or start what comes next."""
+"""The user's command for the end of a run, which may send mail or post to a chat."""
 
 from __future__ import annotations
 
@@ -9,42 +9,40 @@ from typing import Literal
 
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.files import is_file
-from tpcsweep.running import status
+from tpcsweep.running.status import Status
 
 Ending = Literal["complete", "incomplete", "failed"]
-"""How a run ended: well; well, but for cells that could not be measured; or with a job that failed."""
+"""The end of a run: all cells measured, some not measured, or a job failed."""
 
 
-def notify(configuration: Configuration, ending: Ending) -> str:
-    """Run the command that the configuration names, if any; what to say where it failed.
+def notify(study: Configuration, command: str, ending: Ending, counts: Status) -> str:
+    """Run the user's command for the end of a run, if any; return a message if it fails.
 
-    It has the run's standard output and error, no input, and what happened in its environment: see `environment`.
+    It shares standard output and error with the run, has no input, and finds the ending in its environment.
     """
-    command = configuration.run.notify
     if not command:
         return ""
-    told = {**os.environ, **environment(configuration, ending)}
+    told = {**os.environ, **environment(study, ending, counts)}
     # A shell, as it is the user's own line, with the user's own rights.
     code = subprocess.run(command, shell=True, env=told, stdin=subprocess.DEVNULL, check=False).returncode  # noqa: S602
     if not code:
         return ""
-    return f"notify: {command!r} ended with status {code}; that changes nothing of the run"
+    return f"notify: {command!r} ended with status {code}; the run is not affected"
 
 
-def environment(configuration: Configuration, ending: Ending) -> dict[str, str]:
-    """Say a run's end in variables: its sweep, testbed and ending, counts of cells, folder, and page if it has one."""
-    counts = status.counted(configuration)
-    page = (configuration.folder / "index.html").absolute()
+def environment(study: Configuration, ending: Ending, counts: Status) -> dict[str, str]:
+    """Return the variables that describe a run: sweep, testbed, ending, counts of cells, folder, and page if any."""
+    page = (study.folder / "index.html").absolute()
     return {
-        "TPCSWEEP_SWEEP": configuration.name,
-        "TPCSWEEP_TESTBED": configuration.testbed_name,
+        "TPCSWEEP_SWEEP": study.name,
+        "TPCSWEEP_TESTBED": study.testbed_name,
         "TPCSWEEP_STATUS": ending,
         "TPCSWEEP_CELLS": str(counts.cells),
         "TPCSWEEP_MEASURED": str(counts.measured),
         "TPCSWEEP_FLAGGED": str(counts.flagged),
         "TPCSWEEP_FAILED": str(counts.failed),
-        "TPCSWEEP_NOT_MEASURED": str(len(counts.not_measured)),
-        "TPCSWEEP_LEFT": str(len(counts.left)),
-        "TPCSWEEP_RESULTS": str(configuration.folder.absolute()),
+        "TPCSWEEP_NOT_MEASURED": str(counts.not_measured),
+        "TPCSWEEP_LEFT": str(counts.left),
+        "TPCSWEEP_RESULTS": str(study.folder.absolute()),
         "TPCSWEEP_PAGE": str(page) if is_file(page) else "",
     }

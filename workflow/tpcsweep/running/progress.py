@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person sees while a sweep runs: which cell of how many, the throughput so far, the time left."""
+"""The terminal while a sweep runs: a line for each deployment, and a bar with cells, throughput and the time left."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import json
-import logging
-import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, TypedDict
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
 
 from tpcsweep.files import replacing
 from tpcsweep.flags import FLAGS, Grade, graded
@@ -20,140 +23,133 @@ from tpcsweep.flags import FLAGS, Grade, graded
 if TYPE_CHECKING:
     from tpcsweep.measure.steady import Steady
 
-BLANK = "\r\x1b[K"
 FILE = ".progress"
-_NO_BACKUP = re.compile(r"Cannot restore .*: no backup found\.", re.DOTALL)
 LOUD: tuple[Grade, ...] = ("invalid", "warning")
-"""Grades of flags that a cell's line tells; what is noted of intervals is in tables and datasets."""
+"""Grades of the flags that a line mentions."""
 
 
-class Run(TypedDict):
-    """What is noted of a run."""
+class Counts(TypedDict):
+    """The state of a run, which its jobs share in a file."""
 
     cells: int
-    """How many it measures."""
+    """Cells to measure."""
     done: int
     began: float
     """s since the epoch."""
-    left_out: list[str]
-    """Paths of cells that could not be measured when they were tried, or whose files were damaged."""
-    damaged: list[str]
-    """What is said of files that were damaged."""
 
 
 def begin(folder: Path, cells: int) -> None:
-    """Note at the start of a run how many cells it will measure; its jobs count them down."""
+    """Start counting a run of so many cells."""
     with replacing(folder / FILE) as part:
-        part.touch(mode=0o600)  # jobs lock it, and nobody else may
-        part.write_text(json.dumps(Run(cells=cells, done=0, began=time.time(), left_out=[], damaged=[])))
+        part.touch(mode=0o600)  # jobs lock the file, and nobody else may
+        part.write_text(json.dumps(Counts(cells=cells, done=0, began=time.time())))
 
 
-def quieten() -> None:
-    """Keep what is no news out of Snakemake's output, for the life of this process.
+class Shown:
+    """The lines of one deployment's job on standard error."""
 
-    Of a job that fails it says of each cell without a file before that none is put back.
-    """
-    logger = logging.getLogger("snakemake.logging")
-    logger.addFilter(lambda record: not _NO_BACKUP.fullmatch(record.getMessage()))
-
-
-def more(folder: Path, cells: int) -> None:
-    """Note that a run will measure so many cells once more."""
-    with _noted(folder) as run:
-        run["cells"] += cells
-
-
-def left_out(folder: Path) -> list[str]:
-    """The paths of cells that were left out when they were tried in this run; they may have been measured since."""
-    with _noted(folder) as run:
-        return list(dict.fromkeys(run["left_out"]))
-
-
-def damaged(folder: Path, cell: str, said: str) -> None:
-    """Say of the cell of a path that its file was damaged, now and at the end of the run."""
-    sys.stderr.write(f"{said}\n")
-    with _noted(folder) as run:
-        run["left_out"].append(cell)
-        run["damaged"].append(said)
-
-
-def all_damaged(folder: Path) -> list[str]:
-    """What is said of files that were damaged in this run."""
-    with _noted(folder) as run:
-        return list(run["damaged"])
-
-
-class Progress:
-    """Lines on standard error: one a cell, and on a terminal one that keeps changing."""
-
-    def __init__(self, sweep: str, folder: Path) -> None:
-        """`folder` is that of the results of the sweep of that name."""
-        self._sweep = sweep
-        self._folder = folder
-        with _noted(folder) as self._run:
+    def __init__(self, sweep: str, deployment: str, folder: Path) -> None:
+        """`folder` is that of the study's results."""
+        self._sweep, self._deployment, self._folder = sweep, deployment, folder
+        self._began, self._rates, self._flags = time.monotonic(), list[float](), Counter[str]()
+        self._ended: Counter[str] = Counter()
+        with _counts(folder) as self._run:
             pass
-        self._live = sys.stderr.isatty()
-        self._name = ""
+        console = Console(stderr=True, soft_wrap=True, highlight=False)
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(20),
+            TextColumn("{task.fields[left]}"),
+        )
+        self._bar = Progress(
+            *columns, console=console, transient=True, auto_refresh=False, disable=not sys.stderr.isatty()
+        )
+        self._task = self._bar.add_task("", total=None, left="")
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _error: object, _where: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+        if kind is None:
+            self._line()
 
     def stage(self, text: str) -> None:
-        """Say what is done that is no cell: deploying, waiting."""
-        self._say(f"{self._sweep}: {text}")
-
-    def begin(self, name: str) -> None:
-        """Say that a cell begins."""
-        self._name = name
-        self.look(None, 0.0)
+        """Show a step that is no cell. Without a terminal only what somebody may have to wait for is printed."""
+        self._draw(text)
+        if self._bar.disable and not text.startswith("deploying"):
+            self.say(text)
 
     def look(self, steady: Steady | None, seconds: float) -> None:
-        """Say on a terminal what the cell's throughput is so far; `steady` is None before that is known."""
-        if self._live:
-            rate = "starting" if steady is None else f"{steady.mean:.3g} Gbit/s"
-            head = self._head(self._run["done"] + 1)
-            self._say(f"{head}: {rate} after {seconds:.0f} s{self._left()}", final=False)
+        """Show the throughput of the present cell; `steady` is None before it is known."""
+        self._draw("" if steady is None else f"{steady.mean:.3g} Gbit/s after {seconds:.0f} s")
 
-    def end(self, status: str, throughput: float | None, message: str, flags: list[str]) -> None:
-        """Say how the cell has ended."""
-        well = status == "ok" and throughput is not None
-        outcome = f"{throughput:.3g} Gbit/s" if well else f"{status}: {message}"
-        marks = "".join(
-            f" [{grade}: {', '.join(FLAGS[flag].words for flag in raised)}]"
-            for grade in LOUD
-            if (raised := graded(flags, grade))
-        )
-        with _noted(self._folder) as self._run:
+    def end(self, status: str, throughput: float | None, flags: list[str]) -> None:
+        """Count a cell that ended."""
+        with _counts(self._folder) as self._run:
             self._run["done"] += 1
-        self._say(f"{self._head(self._run['done'])}: {outcome}{marks}{self._left()}")
+        self._ended[status] += 1
+        if status == "ok" and throughput is not None:
+            self._rates.append(throughput)
+        self._flags.update(flag for grade in LOUD for flag in graded(flags, grade))
+        self._draw("" if throughput is None else f"{throughput:.3g} Gbit/s")
 
-    def left_out(self, deployment: str, cells: Sequence[str], why: str) -> None:
-        """Say that cells of a deployment could not be measured."""
-        with _noted(self._folder) as self._run:
-            self._run["done"] += len(cells)
-            self._run["left_out"] += cells
-        self._say(f"{self._sweep}: {len(cells)} cell(s) of {deployment} not measured: {why}{self._left()}")
+    def skip(self, cells: int, why: str) -> None:
+        """Count cells that could not be measured."""
+        with _counts(self._folder) as self._run:
+            self._run["done"] += cells
+        self._ended["not measured"] += cells
+        self.say(f"{self._deployment}: {cells} cells not measured: {why}")
 
-    def _head(self, number: int) -> str:
-        return f"{self._sweep} cell {number}/{max(number, self._run['cells'])} {self._name}"
+    def say(self, text: str) -> None:
+        """Print a line above the bar."""
+        self._bar.console.print(f"{self._sweep}: {text}", markup=False)
 
-    def _left(self) -> str:
-        """The time left at the pace so far, deploying included."""
-        done = self._run["done"]
-        if not done:
-            return ""
-        left = (time.time() - self._run["began"]) / done * max(0, self._run["cells"] - done)
-        return f" · about {left / 60:.0f} min left" if left >= 90 else f" · about {left:.0f} s left"
+    def _line(self) -> None:
+        if not self._ended:
+            return
+        rates = f", {min(self._rates):.3g} to {max(self._rates):.3g} Gbit/s" if self._rates else ""
+        states = "".join(f", {count} {status}" for status, count in self._ended.items() if status != "ok")
+        flags = "".join(f", {count} {FLAGS[flag].words}" for flag, count in self._flags.items())
+        took = time.monotonic() - self._began
+        self.say(
+            f"{self._deployment}: {self._ended.total()} cells{rates}{states}{flags}, {took:.0f} s · {self._progress()}"
+        )
 
-    def _say(self, text: str, *, final: bool = True) -> None:
-        start, end = (BLANK if self._live else ""), ("\n" if final else "")
-        sys.stderr.write(f"{start}{text}{end}")
-        sys.stderr.flush()
+    def _draw(self, text: str) -> None:
+        total = max(self._run["cells"], self._run["done"]) or None
+        description = f"{self._sweep} {self._deployment} {text}".rstrip()
+        self._bar.update(
+            self._task,
+            description=description,
+            completed=self._run["done"],
+            total=total,
+            left=self._progress(),
+        )
+        self._bar.refresh()
+
+    def _progress(self) -> str:
+        """Cells done of all, and the time left at the pace so far, deploying included."""
+        done, cells = self._run["done"], max(self._run["cells"], self._run["done"])
+        if not done or done == cells:
+            return f"{done}/{cells} cells"
+        left = (time.time() - self._run["began"]) / done * (cells - done)
+        return f"{done}/{cells} cells, about " + (
+            f"{left / 60:.0f} min left" if left >= 90 else f"{left:.0f} s left"
+        )
 
 
 @contextlib.contextmanager
-def _noted(folder: Path) -> Iterator[Run]:
-    """Lend what is noted of a run, to one job at a time, and keep what the job changes of it."""
+def _counts(folder: Path) -> Iterator[Counts]:
+    """Lend the counts of a run to one job at a time, and keep the changes."""
+    if not (folder / FILE).exists():  # as a module of another workflow, which does not call `begin`
+        begin(folder, 0)
     with (folder / FILE).open("r+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        run: Run = json.load(file)
+        run: Counts = json.load(file)
         yield run
         file.seek(0)
         json.dump(run, file)

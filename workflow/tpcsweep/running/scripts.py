@@ -1,20 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the scripts of rules share: errors that need no traceback, where the rest goes, and a second Snakemake."""
+"""Functions that the scripts of rules share: errors without a traceback, and output that goes to the log."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
-import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
-from signal import SIGINT, SIGKILL
-from typing import Any, NoReturn
-
-from tpcsweep.linux.signals import end_with, held
+from typing import NoReturn
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -60,31 +55,3 @@ def written_to(log: str) -> Iterator[None]:
             for stream, copy in zip(streams, copies, strict=True):
                 os.dup2(copy, stream)
                 os.close(copy)
-
-
-def make(beginning: Sequence[str], config: Mapping[str, Any], targets: Sequence[str]) -> int:
-    """Make targets by the workflow's own rules with a configuration of their own; returns Snakemake's exit code.
-
-    It is for cells that are not known before the workflow runs, or of another sweep. `Internals.inner` gives the
-    beginning of its command line.
-    """
-    settings = (f"{key}={value}" for key, value in config.items())
-    return start([*beginning, "--config", *settings, "--", *targets])
-
-
-def start(argv: Sequence[str]) -> int:
-    """Run a command to its end, well or not, and return its exit code.
-
-    It is ended in order when this process ends, and killed when this one is: what a Snakemake has started then ends.
-    """
-    child: subprocess.Popen[bytes] | None = None
-    try:
-        with held():  # or the end may come when it runs and is not yet known here
-            # In a session of its own: Ctrl-C reaches it once, from here.
-            tied = partial(end_with, os.getpid(), SIGKILL)
-            child = subprocess.Popen(argv, start_new_session=True, preexec_fn=tied)
-        return child.wait()
-    finally:
-        if child and child.poll() is None:
-            os.killpg(child.pid, SIGINT)
-            child.wait()

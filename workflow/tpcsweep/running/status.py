@@ -1,90 +1,93 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far a sweep is: its cells counted by what their files say. Nothing is written, locked or deployed."""
+"""The cells of a sweep counted by their state. Nothing is written, locked or deployed."""
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
-from rich.console import Group, RenderableType
-from rich.table import Table
-
-from tpcsweep import locks
+from tpcsweep.configuration import cell_file
 from tpcsweep.configuration.cell_file import DamagedError
 from tpcsweep.configuration.loading import Configuration, wanted
-from tpcsweep.configuration.overview import expected
-from tpcsweep.configuration.sweep import Cell
 from tpcsweep.flags import graded
-from tpcsweep.running import holes, results
+from tpcsweep.running import folding, results
 from tpcsweep.running.progress import LOUD
 
 
 @dataclass(frozen=True)
 class Status:
-    """The cells of a sweep, each counted once, and those among the measured ones that are flagged."""
+    """The cells of a sweep, each counted once, and the flagged ones among the measured ones."""
 
     measured: int
-    """With a throughput, under the wanted specification."""
+    """With a throughput, under the current specification."""
     flagged: int
-    """Of these, those with a flag that is a warning or makes the cell invalid."""
+    """Measured, with a flag that is a warning or makes the cell invalid."""
     failed: int
-    """Measured too: no transfer went well, and their files say why."""
-    not_measured: tuple[Cell, ...]
-    """Tried in vain."""
-    left: tuple[Cell, ...]
-    """Not tried yet, or only under another specification."""
+    """No transfer went well, and the cell's file contains the reason."""
+    not_measured: int
+    """Tried without a measurement."""
+    left: int
+    """Not tried, or measured under another specification."""
 
     @property
     def cells(self) -> int:
-        """All of them."""
-        return self.measured + self.failed + len(self.not_measured) + len(self.left)
+        """All cells."""
+        return self.measured + self.failed + self.missing
+
+    @property
+    def missing(self) -> int:
+        """The cells that the next run measures."""
+        return self.not_measured + self.left
+
+    def to_dict(self) -> dict[str, int]:
+        """Return plain values, for JSON."""
+        return {"cells": self.cells, **asdict(self)}
 
 
-def counted(configuration: Configuration) -> Status:
-    """Read the files of a sweep's cells."""
+def counted(study: Configuration) -> Status:
+    """Read the files of a sweep's cells, and count them."""
     found: Counter[str] = Counter()
-    not_measured: list[Cell] = []
-    left: list[Cell] = []
-    for cell in configuration.grid.cells:
-        file = configuration.cell_file(cell)
-        if results.stale(file, wanted(configuration, cell)):
-            (not_measured if results.left_out(file) else left).append(cell)
-            continue
-        try:
-            content = results.read(file)
-        except (DamagedError, FileNotFoundError):  # a run that is under way may set it aside
-            left.append(cell)
+    tried = {path for hole in folding.holes(study.folder) for path in hole.cells}
+    for path, content in _contents(study):
+        if content is None:
+            found["not_measured" if path in tried else "left"] += 1
             continue
         well = content.get("status") == "ok"
         found["measured" if well else "failed"] += 1
         found["flagged"] += well and any(graded(content.get("flags", []), grade) for grade in LOUD)
-    return Status(found["measured"], found["flagged"], found["failed"], tuple(not_measured), tuple(left))
+    return Status(*(found[name] for name in ("measured", "flagged", "failed", "not_measured", "left")))
 
 
-def table(configuration: Configuration) -> RenderableType:
-    """Give a sweep's status for people: a row for each count, whether a run is under way, and what was left out."""
-    status = counted(configuration)
-    rows = Table("cells", "", "what")
-    rows.add_row(str(status.measured), "measured", "with a throughput, under the specification of now")
-    rows.add_row(str(status.flagged), "  of them flagged", "with a warning, or invalid")
-    rows.add_row(str(status.failed), "failed", "transfers were tried and none went well")
-    rows.add_row(str(len(status.not_measured)), "not measured", "tried in vain: the next run tries again")
-    rows.add_row(str(len(status.left)), "left", _time(configuration, status))
-    parts: list[RenderableType] = [
-        f"{configuration.name} on {configuration.testbed_name}: {status.cells} cells, in {configuration.folder}",
-        rows,
+def flagged_files(study: Configuration, flag: str) -> list[Path]:
+    """Return the files of current cells that carry a flag."""
+    return [
+        study.folder / "cells" / f"{path}.json"
+        for path, content in _contents(study)
+        if content is not None and flag in content.get("flags", [])
     ]
-    if (pid := locks.holder(configuration.folder / results.LOCK)) is not None:
-        parts.append(f"a run is under way: snakemake with pid {pid}")
-    if status.not_measured:
-        left_out = holes.holes(configuration, status.not_measured)
-        parts += ["not measured, and the command that measures them:", holes.listed(left_out)]
-    return Group(*parts)
 
 
-def _time(configuration: Configuration, status: Status) -> str:
-    """The expected time of all that the next run measures."""
-    if not (todo := status.left + status.not_measured):
-        return "nothing"
-    rest = replace(configuration, grid=replace(configuration.grid, cells=todo))
-    return f"{expected(rest)} with those not measured" if status.not_measured else expected(rest)
+def _contents(study: Configuration) -> Iterator[tuple[str, dict[str, Any] | None]]:
+    """Yield the path of each cell with the content of its file; None if it is not current."""
+    if study.testbed.simulated:
+        with contextlib.ExitStack() as stack:
+            lines = iter(
+                stack.enter_context(study.cells_file.open("rb")) if study.cells_file.exists() else ()
+            )
+            for cell in study.grid.cells:
+                line = next(lines, b"")
+                found = cell_file.content_of(line) if line else {}
+                yield cell.path, found if found.get("spec") == wanted(study, cell) else None
+        return
+    for cell in study.grid.cells:
+        file = study.cell_file(cell)
+        content: dict[str, Any] | None = None
+        if not results.stale(file, wanted(study, cell)):
+            # A run that is under way may set the file aside.
+            with contextlib.suppress(DamagedError, FileNotFoundError):
+                content = results.read(file)
+        yield cell.path, content

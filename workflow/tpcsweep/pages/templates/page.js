@@ -204,7 +204,7 @@ function begin() {
   function remeasured(cell) {
     if (!again || !again.cell[cell]) return [];
     const path = `${again.deployments[again.deployment[cell]]}/${again.cell[cell]}`, logs = `logs/${again.deployments[again.deployment[cell]]}/`;
-    const command = `rm -f ${shell(`${again.folder}/cells/${path}.json`)} && ${again.command}`;
+    const command = `rm -f ${shell(`${again.folder}/${path}.json`)} && ${again.command}`;
     const copy = make("button", { type: "button" }, "Copy");
     copy.addEventListener("click", async () => { try { await navigator.clipboard.writeText(command); copy.textContent = "Copied"; } catch { copy.textContent = "Select and copy it"; } });
     const link = (to, text) => make("a", { href: to.split("/").map(encodeURIComponent).join("/") }, text);

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a notebook with its rule's inputs and params as parameters."""
+"""Run a notebook with the inputs and params of its rule as parameters, and export it as HTML."""
 
 from pathlib import Path
 
 from tpcsweep.running import notebooks
 from tpcsweep.running.scripts import reported, written_to
 
-values = {**snakemake.input, **snakemake.params}
+values = {**snakemake.input, **snakemake.params, **snakemake.params.get("axes", {})}
 with reported(snakemake.log[0], notebooks.NotebookError), written_to(snakemake.log[0]):
     notebooks.run(Path(snakemake.input.notebook), Path(snakemake.output.notebook), values)
+    notebooks.export(Path(snakemake.output.notebook), Path(snakemake.output.html))

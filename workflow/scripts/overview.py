@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+"""List all studies in a folder of results."""
+
+from pathlib import Path
+
+from tpcsweep.pages import making
+
+making.make_overview(Path(snakemake.output.page))

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Draw a published figure."""
+
+from pathlib import Path
+
+from tpcsweep.published.figures import FIGURES, figure_of
+from tpcsweep.published.making import make
+from tpcsweep.running.studies import Studies
+
+figure = figure_of(Studies(snakemake.config)[snakemake.wildcards.study])
+make(FIGURES[figure], Path(snakemake.input.dataset), Path(snakemake.output.figure))

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compute the cells of a simulated study."""
+
+from tpcsweep.linux import signals
+
+signals.end_with_snakemake()
+
+from pathlib import Path
+
+from tpcsweep.running.scripts import reported
+from tpcsweep.running.studies import Studies
+from tpcsweep.testbeds.simulation.engine import SimulationError
+from tpcsweep.testbeds.simulation.study import simulate
+
+study = Studies(snakemake.config)[snakemake.wildcards.study]
+log = Path(snakemake.log[0])
+with reported(str(log), SimulationError, about=study.name), signals.interruptible():
+    simulate(study, Path(snakemake.output[0]), log.parent, snakemake.threads)

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Snakemake's logger plugin `tpcsweep`: the terminal shows errors and warnings, Snakemake's log file everything."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+from snakemake_interface_logger_plugins.base import LogHandlerBase
+from snakemake_interface_logger_plugins.common import LogEvent
+
+_SHORT = {LogEvent.JOB_ERROR, LogEvent.GROUP_ERROR}
+
+
+class LogHandler(LogHandlerBase):
+    """Writes to standard error. Dry runs and runs that ask for more (--verbose, --printshellcmds) are not shortened."""
+
+    writes_to_stream = True
+    writes_to_file = False
+    has_filter = False
+    has_formatter = False
+    needs_rulegraph = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = self._text(record)
+        if text:
+            sys.stderr.write(f"{text}\n")
+            sys.stderr.flush()
+
+    def _text(self, record: logging.LogRecord) -> str:
+        asked = self.common_settings
+        if asked.dryrun or asked.verbose or asked.debug_dag or asked.printshellcmds:
+            return self.format(record)
+        event = getattr(record, "event", None)
+        if event in _SHORT:
+            logs = ", ".join(map(str, getattr(record, "log", None) or ()))
+            return f"{getattr(record, 'rule_name', 'a job')} failed" + (f"; log: {logs}" if logs else "")
+        text = record.getMessage()
+        # The job printed the reason itself.
+        news = record.levelno >= logging.WARNING and not text.startswith("RuleException")
+        return self.format(record) if news or text.startswith("Nothing to be done") else ""

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The studies of a workflow as its rules ask for them: patterns, files, parameters and threads."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tpcsweep.configuration.checks import require
+from tpcsweep.configuration.loading import Configuration, ConfigurationError, Study, studies, wanted
+from tpcsweep.configuration.sweep import Group
+from tpcsweep.published.figures import figure_of
+from tpcsweep.running import results
+
+NEVER = "(?!)"
+"""A regular expression that matches nothing."""
+
+
+@dataclass(frozen=True)
+class Deployments:
+    """Deployments of a measured study that have the same cells: one rule measures them."""
+
+    study: Configuration
+    name: str
+    """The rule's."""
+    group: Group
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Paths of the cells below that of their deployment."""
+        return self.group.cells
+
+    @property
+    def folder(self) -> str:
+        """The name of the study's folder."""
+        return self.study.folder.name
+
+    @property
+    def pattern(self) -> str:
+        """A regular expression for these deployments.
+
+        Snakemake matches each cell's file against it. For 10⁴ deployments a product of short alternatives is fast, an
+        alternative for each deployment is not.
+        """
+        paths = self.group.deployments
+        axes = [dict.fromkeys(values) for values in zip(*(path.split("/") for path in paths), strict=True)]
+        if math.prod(map(len, axes)) == len(set(paths)):
+            return "/".join(map(_either, axes))
+        return _either(paths)
+
+    def specification(self, wildcards: Any) -> str:
+        """Return a digest of the specifications of a deployment's cells: another one makes Snakemake run its job."""
+        cells = self.study.grid.deployments[wildcards.deployment]
+        return digest([wanted(self.study, cell) for cell in cells])
+
+    def priority(self, wildcards: Any) -> int:
+        """Return the place of a deployment in the shuffled order, the highest first."""
+        return self.study.grid.rank[wildcards.deployment]
+
+    def threads(self, cores: int | None) -> int:
+        """Return the cores that a deployment keeps from other jobs.
+
+        On this machine it keeps all. Elsewhere as many deployments run side by side as there are disjoint places.
+        """
+        return max(1, (cores or 1) // self.study.testbed.places)
+
+
+class Studies(Mapping[str, Study]):
+    """The studies of a workflow by the names of their folders."""
+
+    def __init__(self, config: Mapping[str, Any], root: Path | None = None) -> None:
+        """Read the workflow's `config`, with its files below `root`, by default the current folder.
+
+        Raises:
+            ConfigurationError: with a line for everything that is wrong.
+        """
+        self._studies = studies(config, root or Path())
+        self.results = str(config.get("results", "results"))
+        self.notify = str(config.get("notify") or "")
+
+    @classmethod
+    def of_workflow(cls, config: Mapping[str, Any]) -> Studies:
+        """Read the workflow's `config`, and check that the testbeds can measure the cells that are stale.
+
+        It ends the process with a line for everything that is wrong.
+        """
+        try:
+            found = cls(config)
+            for study in found.measured:
+                if any(stale_cells(study)):
+                    require(study)
+        except ConfigurationError as error:
+            sys.exit(str(error))
+        return found
+
+    def __getitem__(self, name: str) -> Study:
+        return self._studies[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._studies)
+
+    def __len__(self) -> int:
+        return len(self._studies)
+
+    @property
+    def sweeps(self) -> list[Configuration]:
+        """Those of sweeps."""
+        return [study for study in self.values() if isinstance(study, Configuration)]
+
+    @property
+    def measured(self) -> list[Configuration]:
+        """Those whose cells are measured."""
+        return [study for study in self.sweeps if not study.testbed.simulated]
+
+    @property
+    def deployments(self) -> list[Deployments]:
+        """The deployments of all measured studies, those with the same cells together."""
+        return [
+            Deployments(study, f"measure_{study.folder.name}" + (f"_{number}" if number > 1 else ""), group)
+            for study in self.measured
+            for number, group in enumerate(study.grid.groups, start=1)
+        ]
+
+    @property
+    def pattern(self) -> str:
+        """A regular expression for the names of all studies."""
+        return _either(self)
+
+    @property
+    def simulated_pattern(self) -> str:
+        """A regular expression for the names of the simulated ones."""
+        return _either(study.folder.name for study in self.sweeps if study.testbed.simulated)
+
+    @property
+    def made_pattern(self) -> str:
+        """A regular expression for the names of those whose datasets are not in their places already."""
+        places = {name: study.folder / "dataset.nc" for name, study in self.items()}
+        return _either(name for name, place in places.items() if self._sources(name) != [str(place)])
+
+    @property
+    def figures(self) -> list[str]:
+        """Names of those whose sweep is a published figure."""
+        return [study.folder.name for study in self.sweeps if figure_of(study)]
+
+    @property
+    def figures_pattern(self) -> str:
+        """A regular expression for these."""
+        return _either(self.figures)
+
+    @property
+    def cells(self) -> list[str]:
+        """The files of the cells of all studies."""
+        return [file for study in self.sweeps for file in self._sources(study.folder.name)]
+
+    @property
+    def notebooks(self) -> list[str]:
+        """The pages of the notebooks that sweeps ask for."""
+        return [f"{study.folder}/notebooks/{name}.html" for study in self.sweeps for name in study.notebooks]
+
+    def sources(self, wildcards: Any) -> list[str]:
+        """Return the files that a study's dataset is made of."""
+        return self._sources(wildcards.study)
+
+    def attributes(self, wildcards: Any) -> str:
+        """Return a digest of the attributes of a study's dataset that are in no cell."""
+        study = self[wildcards.study]
+        return digest(study.attributes if isinstance(study, Configuration) else {})
+
+    def specification(self, wildcards: Any) -> str:
+        """Return a digest of the specifications of a simulated study's cells."""
+        study = self[wildcards.study]
+        assert isinstance(study, Configuration)
+        return digest(
+            [study.name, study.shared, [cell.path for cell in study.grid.cells], study.sweep.model_dump()]
+        )
+
+    def axes(self, notebook: str) -> Callable[[Any], dict[str, str]]:
+        """Return an input function for the axes that a notebook shows, by the names of its parameters."""
+
+        def of_study(wildcards: Any) -> dict[str, str]:
+            study = self[wildcards.study]
+            return study.notebooks[notebook] if isinstance(study, Configuration) else {}
+
+        return of_study
+
+    def _sources(self, name: str) -> list[str]:
+        study = self[name]
+        if not isinstance(study, Configuration):
+            place = study.folder / "dataset.nc"
+            same = study.file.exists() and place.exists() and place.samefile(study.file)
+            return [str(place if same else study.file)]
+        if study.testbed.simulated:
+            return [str(study.cells_file)]
+        return [str(study.cell_file(cell)) for cell in study.grid.cells]
+
+
+def stale_cells(study: Configuration) -> Iterator[Path]:
+    """Yield the files of a measured study's cells that are missing or not current."""
+    for cell in study.grid.cells:
+        file = study.cell_file(cell)
+        if results.stale(file, wanted(study, cell)):
+            yield file
+
+
+def digest(content: Any) -> str:
+    """Return a short text that stands for plain values: another content has another one."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _either(texts: Iterable[str]) -> str:
+    escaped = "|".join(re.escape(text) for text in dict.fromkeys(texts))
+    return f"(?:{escaped})" if escaped else NEVER
