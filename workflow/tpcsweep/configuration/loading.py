@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Studies read from the workflow's configuration: sweeps on testbeds, or a dataset from elsewhere. All files checked."""
+"""Studies read from the workflow's configuration: sweeps on testbeds, or a dataset from elsewhere."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ class WorkflowSettings(Strict):
     results: Text = Field(default="results", description="folder for results")
     dataset: AnyText | None = Field(
         default=None,
-        description="dataset from elsewhere, a path that ends in .nc or .zarr: figures, models and page are made of it, "
-        "and no sweep is measured",
+        description="dataset from elsewhere, a path that ends in .nc or .zarr: figures, models and page are made of "
+        "it, and no sweep is measured",
     )
     scale: Factor | None = Field(
         default=None,

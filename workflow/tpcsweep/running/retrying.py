@@ -17,8 +17,8 @@ from tpcsweep.variables import CPU_LIMITS
 CAUSES = ("disturbed", "machine_saturated", "not_steady")
 """Flags of circumstances that may change, the gravest first."""
 SLOWER = 0.15
-"""Share by which the machine was slower than in the fastest cell, from which on a CPU-bound cell is measured again. It is
-no flag: a clock that rises for a single busy core has the same effect every time."""
+"""Share by which the machine was slower than in the fastest cell, from which on a CPU-bound cell is measured again. It
+is no flag: a clock that rises for a single busy core has the same effect every time."""
 
 
 def chosen(records: Sequence[Mapping[str, Any]], share: float) -> list[int]:

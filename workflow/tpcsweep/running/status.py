@@ -10,6 +10,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from rich.console import Group, RenderableType
+from rich.table import Table
+
+from tpcsweep import locks
 from tpcsweep.configuration import cell_file
 from tpcsweep.configuration.cell_file import DamagedError
 from tpcsweep.configuration.loading import Configuration, wanted
@@ -69,6 +73,29 @@ def flagged_files(study: Configuration, flag: str) -> list[Path]:
         for path, content in _contents(study)
         if content is not None and flag in content.get("flags", [])
     ]
+
+
+def table(study: Configuration, status: Status) -> RenderableType:
+    """Return a status for people: a row for each count, and the reasons why cells were not measured."""
+    rows = Table("cells", "state", "meaning")
+    rows.add_row(str(status.measured), "measured", "with a throughput, under the current specification")
+    rows.add_row(str(status.flagged), "  flagged", "measured, with a warning or invalid")
+    rows.add_row(str(status.failed), "failed", "no transfer went well")
+    rows.add_row(str(status.not_measured), "not measured", "tried; the next run tries again")
+    rows.add_row(str(status.left), "left", "not tried, or measured under another specification")
+    parts: list[RenderableType] = [
+        f"{study.folder.name}: {status.cells} cells, in {study.folder}",
+        rows,
+        *(
+            f"{hole.deployment}: {len(hole.cells)} cells not measured: {hole.why}"
+            for hole in folding.holes(study.folder)
+        ),
+    ]
+    if (pid := locks.holder(study.folder / results.LOCK)) is not None:
+        parts.append(f"a run is under way: snakemake with pid {pid}")
+    if status.missing:
+        parts.append(f"measure them: {study.command}")
+    return Group(*parts)
 
 
 def _contents(study: Configuration) -> Iterator[tuple[str, dict[str, Any] | None]]:

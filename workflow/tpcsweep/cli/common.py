@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options, errors and output that several commands share."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+CONFIG = Path("config/config.yaml")
+DATASET = "dataset.nc"
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+
+
+def study_options(function: Function) -> Function:
+    """Add the options that select a sweep and a testbed; their defaults are in config/config.yaml."""
+    for option in (
+        click.option("--results", metavar="FOLDER", help="Folder of results."),
+        click.option("--testbed", metavar="NAME", help="Testbed: a file in config/testbeds, or a path."),
+        click.option(
+            "--sweep", metavar="NAME", help="Sweep: a file in config/sweeps, or a path; NAME@TESTBED."
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def settings(**options: str | None) -> dict[str, Any]:
+    """Return the workflow's configuration: config/config.yaml of the current folder, and options over it."""
+    from tpcsweep.configuration import yaml_file
+
+    given = yaml_file.read(CONFIG, str(CONFIG)) if CONFIG.is_file() else {"testbed": "netns"}
+    return {**given, **{name: value for name, value in options.items() if value is not None}}
+
+
+def dataset_of(path: Path) -> Path:
+    """Return the dataset of a results folder, or the path itself if it is a file.
+
+    Raises:
+        click.UsageError: if there is none.
+    """
+    file = path / DATASET if path.is_dir() else path
+    if not file.is_file():
+        raise click.UsageError(
+            f"{file}: no such file. Give a results folder with a {DATASET}, or the path of a dataset."
+        )
+    return file
+
+
+@contextlib.contextmanager
+def reported(*expected: type[Exception]) -> Iterator[None]:
+    """Turn expected errors into one message and exit code 2."""
+    try:
+        yield
+    except expected as error:
+        raise click.ClickException(str(error)) from error
+
+
+click.ClickException.exit_code = 2
+
+
+def print_json(content: Any) -> None:
+    """Print plain values."""
+    sys.stdout.write(json.dumps(content, indent=2, ensure_ascii=False) + "\n")

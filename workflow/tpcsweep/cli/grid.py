@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tpcsweep grid`."""
+
+from __future__ import annotations
+
+import click
+
+from tpcsweep.cli.common import as_json, print_json, reported, settings, study_options
+
+
+@click.command()
+@study_options
+@as_json
+def command(as_json: bool, **options: str | None) -> None:
+    """Show the axes, cells, deployments and expected time of a sweep. Nothing is measured.
+
+    Example: tpcsweep grid --sweep smoke
+    """
+    from tpcsweep.configuration.loading import ConfigurationError, load
+    from tpcsweep.configuration.overview import show, table
+
+    with reported(ConfigurationError):
+        from pathlib import Path
+
+        study = load(settings(**options), Path())
+    if as_json:
+        print_json(
+            {
+                "study": study.folder.name,
+                "axes": {name: list(values) for name, values in study.grid.axes.items()},
+                "cells": [cell.path for cell in study.grid.cells],
+            }
+        )
+    else:
+        show(table(study))
