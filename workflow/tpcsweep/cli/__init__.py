@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command `tpcsweep`: answers questions about sweeps and results. Snakemake measures and makes files.
 
-Exit codes: 0 success; 1 a negative answer (a comparison or history that fails, a check that finds a problem); 2 an error
-in options, configuration or data; 130 interrupted.
+Exit codes: 0 success; 1 a negative answer (a comparison or history that fails, a check that finds a problem); 2 an
+error in options, configuration or data; 130 interrupted.
 """
 
 from __future__ import annotations
