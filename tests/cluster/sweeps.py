@@ -116,12 +116,17 @@ class ClusterSweep(Sweep):
     def command(self, *arguments: str) -> list[str]:
         """The command line, with the profile."""
         found = super().command("--profile", "k8s", *arguments)
-        return [
-            # As a terminal would: what is started in the background ignores Ctrl-C.
-            *("env", "--default-signal=INT", f"TPCSWEEP_KUBECONFIG={self.kubeconfig}"),
-            *found,
-            f"testbed={self.folder / 'local.yaml'}",
-        ]
+        return [*self._environment, *found, f"testbed={self.folder / 'local.yaml'}"]
+
+    def asking(self, *arguments: str) -> list[str]:
+        """Return a command line of `tpcsweep` about this sweep."""
+        testbed = ("--testbed", str(self.folder / "local.yaml"))
+        return [*self._environment, *super().asking(*arguments, *testbed)]
+
+    @property
+    def _environment(self) -> list[str]:
+        # As in a terminal: a program that is started in the background ignores Ctrl-C.
+        return ["env", "--default-signal=INT", f"TPCSWEEP_KUBECONFIG={self.kubeconfig}"]
 
 
 @contextlib.contextmanager
