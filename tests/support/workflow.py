@@ -75,8 +75,12 @@ class Sweep:
         return (self.folder / "output.log").read_text()
 
     def cells(self) -> list[Path]:
-        """The cells' files that are there."""
+        """Return the files of cells in their places."""
         return sorted((self.results / "cells").rglob("*.json"))
+
+    def staged(self) -> list[Path]:
+        """Return the files of cells in staging."""
+        return sorted((self.results / "staging").rglob("*.json"))
 
 
 def finished(
