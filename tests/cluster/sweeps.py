@@ -96,13 +96,9 @@ class ClusterSweep(Sweep):
 
     kubeconfig: Path
 
-    def wait_for_cell(self, number: int, run: subprocess.Popen[bytes]) -> None:
-        """Wait until a started run has measured so many cells, or has ended."""
-
-        def measured() -> bool:
-            return f" cell {number}/" in self.output() or run.poll() is not None
-
-        wait_until(measured, f"cell {number} has ended: {self.output()}", LONGEST)
+    def wait_for_cell(self, run: subprocess.Popen[bytes]) -> None:
+        """Wait until a started run has measured its first cell, or has ended."""
+        wait_until(lambda: self.staged() or run.poll() is not None, "a cell has ended", LONGEST)
 
     def run(self, *arguments: str, timeout: float = LONGEST) -> subprocess.CompletedProcess[str]:
         """Run to the end; standard error is in `stdout` too."""
