@@ -472,7 +472,7 @@ class Campaign:
     ) -> None:
         self._prepare(random, stale=fault.stale)
         value = self._value
-        started = self._sweep.start(self._dataset)
+        started = self._sweep.start(*self._targets)
         run = Run(self._sweep, self.ledger, random, started, self._change, fault.name)
         moment = self._wait(run, early=fault in FAULTS)
         landed = not run.ended
@@ -522,7 +522,7 @@ class Campaign:
         """Return the cells whose figures in the dataset are not those of their files."""
         configuration = self._target.configuration(self._sweep)
         try:
-            throughput = xr.load_dataset(self._dataset).throughput
+            throughput = xr.load_dataset(self._sweep.results / "dataset.nc").throughput
         except OSError as error:
             return [f"the dataset: {error}"]
         wrong = []
@@ -538,8 +538,9 @@ class Campaign:
         return wrong
 
     @property
-    def _dataset(self) -> str:
-        return str(self._sweep.results / "dataset.nc")
+    def _targets(self) -> tuple[str, str]:
+        # Snakemake does not recreate a missing cell for the dataset alone.
+        return "cells", str(self._sweep.results / "dataset.nc")
 
     def _wait(self, run: Run, *, early: bool) -> str:
         """Wait for a random moment of a run, and describe it; with `early` it may be before the deployment."""
@@ -580,7 +581,7 @@ class Campaign:
         """Run Snakemake to its end, without a fault."""
         hangs = self._target.pace.hangs
         try:
-            return finished(self._sweep.command(self._dataset), hangs)
+            return finished(self._sweep.command(*self._targets), hangs)
         except subprocess.TimeoutExpired:
             return subprocess.CompletedProcess([], -1, f"no end after {hangs:g} s\n")
 
