@@ -35,6 +35,9 @@ def begin(studies: Studies) -> None:
 
 def end(studies: Studies, *, well: bool) -> None:
     """Print how each sweep ended, where the page is, and run the user's command for the end of a run."""
+    if well:  # Snakemake deletes no output any more, and a user who deletes a cell wants it measured
+        for study in studies.measured:
+            results.empty_staging(study)
     for study in studies.sweeps:
         status = counted(study)
         ending: Ending = "failed" if not well else "incomplete" if status.missing else "complete"
