@@ -10,19 +10,11 @@ MINUTES := 30
 # The same makes the same choices, of the fuzzer and of a campaign.
 SEED := 0
 
-define REPORT
-import pathlib, yaml, tpcsweep.running.several as several
-each = several.each(yaml.safe_load(open("config/config.yaml")), pathlib.Path())
-files = [one.folder / name for one in each for name in ("index.html", "report.html")]
-print(*(file for file in [*files, *(one.results / "index.html" for one in each[:-1][:1])] if file.exists()), sep="\n")
-endef
-export REPORT
-
 .PHONY: sweep help setup setup-test test test-fast test-real test-debians test-machine test-on test-cluster campaign campaign-cluster coverage cluster docs docs-site fuzz lint lock
 .DELETE_ON_ERROR:
 
-sweep: setup ## set up what is needed, run the configured sweep, print where its page and its report are
-	@$(BIN)/snakemake; ended=$$?; $(BIN)/python -c "$$REPORT"; exit $$ended
+sweep: setup ## set up, run the configured sweep, make Snakemake's report
+	@$(BIN)/snakemake && $(BIN)/snakemake --report results/report.html && echo "report: $(CURDIR)/results/report.html"
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -79,8 +71,7 @@ cluster: ## a Kubernetes cluster on this machine, until Ctrl-C: docs/local-clust
 fuzz: setup-test ## thousands of files that people may have written wrongly; INPUTS=10000 SEED=0
 	$(BIN)/python -m tests.fuzz --inputs $(INPUTS) --seed $(SEED)
 
-docs: setup-test ## the pictures and tables of docs/architecture.md, equation.md, blind-prediction.md; envs/completion.bash
-	$(BIN)/python envs/completion.py
+docs: setup-test ## the pictures and tables of docs/architecture.md, equation.md, blind-prediction.md
 	$(BIN)/python docs/architecture.py
 	$(BIN)/python docs/equation.py
 	$(BIN)/python docs/blind_prediction.py
