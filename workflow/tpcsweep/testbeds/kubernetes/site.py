@@ -27,7 +27,7 @@ from tpcsweep.xrootd.monitoring import Copy
 from tpcsweep.xrootd.servers import Server
 
 SETTLE_SECONDS = 0.2
-"""Connections have so long to end by themselves before their servers are restarted."""
+"""Connections have so long to end by themselves before all servers are restarted."""
 POLL = 0.02
 FIRST_SECONDS = 10.0
 NOTICE_SECONDS = 5.0
@@ -287,15 +287,17 @@ class Site:
 
         A server notices only at its next marker, up to 5 s later, that its client has gone. Cutting its connections
         from outside takes a privilege that pods do not have; restarting it cuts them in 0.2 s, and drops the requests
-        that it has not read. Both ends are restarted: the other one would go on with what it has buffered.
+        that it has not read. All origins stop before the first one resumes: no old copy finds a new server.
 
         Raises:
             BrokenError: if a restarted server does not answer.
         """
         give_up = time.monotonic() + SETTLE_SECONDS
-        while busy := [name for name, busy in self.session.tell(self.origins, "busy").items() if busy]:
+        # Destinations are asked last: until a source is idle, it may push more files to them.
+        while any(any(self.session.tell(side.names, "busy").values()) for side in self.sides.values()):
             if time.monotonic() > give_up:
-                self.session.tell(busy, "restart")
+                self.session.tell(self.origins, "stop")
+                self.session.tell(self.origins, "resume")
                 self.ready()
                 break
             time.sleep(POLL)
