@@ -33,7 +33,7 @@ from tpcsweep.testbeds.simulation.engine import CellError, Engine
 from tpcsweep.testbeds.simulation.plan import plan
 from tpcsweep.testbeds.simulation.result import course, failed, in_steady_state, results
 
-AT_ONCE = 500
+AT_ONCE = 1000
 """Cells of the fixed point that a thread computes at once: each takes 2 kB for every random parameter set."""
 
 
