@@ -34,6 +34,9 @@ NEAR = 0.1
 
 MANY = 12
 
+MOST = 2000
+"""Models are fitted to so many cells at most: fitting all of 10⁵ cells takes hours and changes no parameter much."""
+
 _MOST = 0.5  # share of the points
 
 
@@ -114,10 +117,15 @@ class Observations:
         return replace(self, frame=self.frame.iloc[index].reset_index(drop=True))
 
 
-def observe(ds: xr.Dataset) -> Observations:
+def observe(ds: xr.Dataset, most: int = MOST) -> Observations:
     """Take the cells that were measured well from a dataset.
 
     The error of a row is the standard error that its interval stands for, in quadrature with the floors.
+
+    Args:
+        ds: The dataset.
+        most: The most cells that are taken. From more, a random sample is taken, the same one each time; the label
+            then says so.
 
     Raises:
         NothingMeasuredError: where there is no such cell.
@@ -142,6 +150,10 @@ def observe(ds: xr.Dataset) -> Observations:
     frame["error"], frame["level"] = _errors(frame)
     how = "simulated" if ds.attrs.get("testbed_kind") == SIMULATED else "measured"
     label = f"sweep {ds.attrs.get('sweep', '?')}, {how} on {ds.attrs.get('testbed', '?')}"
+    if len(frame) > most:
+        label = f"{label}, {most} of {len(frame)} cells chosen at random"
+        rows = np.sort(np.random.default_rng(0).choice(len(frame), most, replace=False))
+        frame = frame.iloc[rows].reset_index(drop=True)
     return Observations(frame, axes, label, how)
 
 
