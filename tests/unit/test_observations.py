@@ -203,3 +203,12 @@ def test_runs_that_measured_other_cells_are_not_compared() -> None:
     assert observe(ds.assign(run=(AXES, by_rtt))).runs is None
     by_repetition = np.broadcast_to(np.arange(2), (2, 3, 2))
     assert observe(ds.assign(run=(AXES, by_repetition))).runs is not None
+
+
+@given(st.integers(1, 200), st.integers(1, 200))
+def test_of_many_cells_a_sample_is_taken_that_is_the_same_each_time(cells: int, most: int) -> None:
+    ds = made((1, cells, 1))
+    found, again = (observe(ds, most) for _ in range(2))
+    assert len(found) == min(cells, most)
+    assert found.throughput.tolist() == again.throughput.tolist() == sorted(set(found.throughput))
+    assert (f"{most} of {cells} cells chosen at random" in found.label) == (cells > most)
