@@ -34,8 +34,11 @@ NEAR = 0.1
 
 MANY = 12
 
-MOST = 2000
-"""Models are fitted to so many cells at most: fitting all of 10⁵ cells takes hours and changes no parameter much."""
+MOST = 5000
+"""Models are fitted to all cells of a dataset with no more than these."""
+
+SAMPLE = 500
+"""The number of cells that models are fitted to otherwise. Fits to 10⁵ cells would take hours."""
 
 _MOST = 0.5  # share of the points
 
@@ -124,8 +127,8 @@ def observe(ds: xr.Dataset, most: int = MOST) -> Observations:
 
     Args:
         ds: The dataset.
-        most: The most cells that are taken. From more, a random sample is taken, the same one each time; the label
-            then says so.
+        most: The most cells that are all taken. From more, a random sample of `SAMPLE` is taken, the same one each
+            time, and the label says so.
 
     Raises:
         NothingMeasuredError: where there is no such cell.
@@ -151,8 +154,9 @@ def observe(ds: xr.Dataset, most: int = MOST) -> Observations:
     how = "simulated" if ds.attrs.get("testbed_kind") == SIMULATED else "measured"
     label = f"sweep {ds.attrs.get('sweep', '?')}, {how} on {ds.attrs.get('testbed', '?')}"
     if len(frame) > most:
-        label = f"{label}, {most} of {len(frame)} cells chosen at random"
-        rows = np.sort(np.random.default_rng(0).choice(len(frame), most, replace=False))
+        count = min(most, SAMPLE)
+        label = f"{label}, {count} of {len(frame)} cells chosen at random"
+        rows = np.sort(np.random.default_rng(0).choice(len(frame), count, replace=False))
         frame = frame.iloc[rows].reset_index(drop=True)
     return Observations(frame, axes, label, how)
 
