@@ -5,8 +5,9 @@ BIN := .venv/bin
 SUITE := trixie
 # Of the fuzzer.
 INPUTS := 10000
-# How long a campaign takes.
+# The length of a campaign. ITERATIONS=60 counts iterations instead.
 MINUTES := 30
+ITERATIONS :=
 # The same makes the same choices, of the fuzzer and of a campaign.
 SEED := 0
 
@@ -52,12 +53,12 @@ test-cluster: setup-test ## the tests on Kubernetes; needs root and Go
 	$(BIN)/python -m tests.cluster.local.build
 	$(BIN)/python -m pytest tests/cluster --numprocesses=2 --dist=loadfile --durations=15 --durations-min=5
 
-campaign: setup-test ## do something to a sweep at random, MINUTES=30 SEED=0, and count what is lost; needs root
-	$(BIN)/python -m tests.real.campaign $(MINUTES) $(SEED)
+campaign: setup-test ## do something to a sweep at random, MINUTES=30 or ITERATIONS=60, SEED=0, and count what is lost; needs root
+	$(BIN)/python -m tests.real.campaign --seed $(SEED) $(if $(ITERATIONS),--iterations $(ITERATIONS),--minutes $(MINUTES))
 
-campaign-cluster: setup-test ## the same on Kubernetes, MINUTES=30 SEED=0; needs root and Go
+campaign-cluster: setup-test ## the campaign on Kubernetes, MINUTES=30 or ITERATIONS=60, SEED=0; needs root and Go
 	$(BIN)/python -m tests.cluster.local.build
-	$(BIN)/python -m tests.cluster.campaign $(MINUTES) $(SEED)
+	$(BIN)/python -m tests.cluster.campaign --seed $(SEED) $(if $(ITERATIONS),--iterations $(ITERATIONS),--minutes $(MINUTES))
 
 coverage: setup-test ## which lines the tests in test-machine run
 	$(BIN)/python -m pytest tests/unit tests/real --cov=tpcsweep --cov-report=term

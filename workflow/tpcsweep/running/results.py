@@ -107,11 +107,13 @@ def write(path: Path, spec: Mapping[str, Any], record: Mapping[str, Any]) -> Non
 def publish(staged: Path, path: Path, wanted: Mapping[str, Any]) -> bool:
     """Copy a current cell from staging to its place, unless the place is current; return whether the place is current.
 
-    A damaged file in the place is set aside.
+    A damaged file in the place is set aside, and one in staging is deleted.
     """
     if not stale(path, wanted):
         return True
-    if stale(staged, wanted) or damage(staged):
+    if damage(staged):
+        staged.unlink()
+    if stale(staged, wanted):
         return False
     if damage(path):
         set_aside(path, "damaged")

@@ -178,7 +178,7 @@ class Studies(Mapping[str, Study]):
         study = self[wildcards.study]
         assert isinstance(study, Configuration)
         return digest(
-            [study.name, study.shared, [cell.path for cell in study.grid.cells], study.sweep.model_dump()]
+            [study.name, study.shared, [cell.path for cell in study.grid.cells], study.sweep.model_dump(warnings=False)]
         )
 
     def axes(self, notebook: str) -> Callable[[Any], dict[str, str]]:
