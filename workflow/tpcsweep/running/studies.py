@@ -139,10 +139,15 @@ class Studies(Mapping[str, Study]):
         return _either(study.folder.name for study in self.sweeps if study.testbed.simulated)
 
     @property
-    def made_pattern(self) -> str:
-        """A regular expression for the names of those whose datasets are not in their places already."""
+    def made(self) -> list[str]:
+        """Names of those whose datasets are not in their places already."""
         places = {name: study.folder / "dataset.nc" for name, study in self.items()}
-        return _either(name for name, place in places.items() if self._sources(name) != [str(place)])
+        return [name for name, place in places.items() if self._sources(name) != [str(place)]]
+
+    @property
+    def made_pattern(self) -> str:
+        """A regular expression for these."""
+        return _either(self.made)
 
     @property
     def figures(self) -> list[str]:
@@ -159,10 +164,9 @@ class Studies(Mapping[str, Study]):
         """The files of the cells of all studies."""
         return [file for study in self.sweeps for file in self._sources(study.folder.name)]
 
-    @property
-    def notebooks(self) -> list[str]:
-        """The pages of the notebooks that sweeps ask for."""
-        return [f"{study.folder}/notebooks/{name}.html" for study in self.sweeps for name in study.notebooks]
+    def showing(self, notebook: str) -> list[str]:
+        """Return the names of those whose sweep or testbed asks for a notebook."""
+        return [study.folder.name for study in self.sweeps if notebook in study.notebooks]
 
     def sources(self, wildcards: Any) -> list[str]:
         """Return the files that a study's dataset is made of."""
