@@ -21,7 +21,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 # It is looked whether all is there, for this checkout, this interpreter and these lists; mostly that is all.
-setup: ## set up what a sweep needs; EXTRAS="kubernetes models" (or all) what other targets need, too
+setup: ## set up what a sweep needs; EXTRAS="parquet simulation" (or all) adds extras
 	@envs/setup.sh $(EXTRAS)
 
 setup-test: ## set up what tests and linters need: every extra too
@@ -92,12 +92,12 @@ lint: setup-test ## formatters, linters, types, which package may import which
 # Each is held to the versions of those before it, so that all may be installed together; the validator is by itself.
 lock: setup ## pin the Python requirements again
 	held=(); \
-	for list in installer requirements requirements-{history,kubernetes,models,parquet,crate,zarr,slurm,test,docs}; do \
+	for list in installer requirements requirements-{history,parquet,crate,zarr,slurm,test,docs}; do \
 	  $(BIN)/uv pip compile --quiet --upgrade --generate-hashes --universal --python-version 3.11 --no-header \
 	    "$${held[@]}" envs/$$list.in --output-file envs/$$list.txt || exit; \
 	  held+=(--constraint envs/$$list.txt); \
 	done; \
 	$(BIN)/uv pip compile --quiet --upgrade --generate-hashes --universal --python-version 3.11 --no-header \
 	  envs/validator.in --output-file envs/validator.txt
-	lists=$$(cat envs/requirements{,-crate,-history,-kubernetes,-models,-parquet,-zarr}.txt | sha256sum | cut -d" " -f1); \
+	lists=$$(cat envs/requirements{,-crate,-history,-parquet,-zarr}.txt | sha256sum | cut -d" " -f1); \
 	sed -i "s/^# sha256 .*/# sha256 $$lists/" envs/tpcsweep.post-deploy.sh

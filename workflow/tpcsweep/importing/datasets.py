@@ -62,19 +62,25 @@ def bring(file: Path, output: Path) -> None:
 
 def _bring(file: Path, output: Path, given: Path) -> None:
     """Copy a NetCDF file that was given, or was made of what was given."""
-    try:
-        with netCDF4.Dataset(file) as dataset:
-            lacks = lacking(dataset)
-    except OSError as error:  # of a number below zero where it is no file of that format
-        why = error.strerror if error.errno and error.errno > 0 else "it is no file of NetCDF 4"
-        raise _refused(given, f"a file that cannot be read: {why}") from error
-    if lacks:
-        raise _refused(given, f"a dataset without {', '.join(lacks)}")
+    require_dataset(file, given)
     with replacing(output) as part:
         shutil.copyfile(file, part)
         with netCDF4.Dataset(part, "a") as copy:
             _complete(copy, given.name)
     note_checksum(output)
+
+
+def require_dataset(file: Path, given: Path | None = None) -> None:
+    """Raise ConfigurationError if a file is no dataset of tpcsweep, of any version; the error names `given`."""
+    given = given or file
+    try:
+        with netCDF4.Dataset(file) as dataset:
+            lacks = lacking(dataset)
+    except OSError as error:  # its number is negative if the file has another format
+        why = error.strerror if error.errno and error.errno > 0 else "it is no file of NetCDF 4"
+        raise _refused(given, f"a file that cannot be read: {why}") from error
+    if lacks:
+        raise _refused(given, f"a dataset without {', '.join(lacks)}")
 
 
 def lacking(dataset: netCDF4.Dataset) -> list[str]:
@@ -101,7 +107,7 @@ def lacking(dataset: netCDF4.Dataset) -> list[str]:
 def _refused(file: Path, given: str) -> ConfigurationError:
     table = "of a table a file of config/imports says how it is read"
     allowed = f"a dataset of tpcsweep, as results/<sweep>/dataset.nc; {table}"
-    return refused("source", given, allowed, str(file))
+    return refused("", given, allowed, str(file))
 
 
 def _complete(dataset: netCDF4.Dataset, name: str) -> None:
