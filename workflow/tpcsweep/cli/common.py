@@ -44,14 +44,29 @@ def dataset_of(path: Path) -> Path:
     """Return the dataset of a results folder, or the path itself if it is a file.
 
     Raises:
-        click.UsageError: if there is none.
+        click.ClickException: if there is none.
     """
-    file = path / DATASET if path.is_dir() else path
-    if not file.is_file():
-        raise click.UsageError(
-            f"{file}: no such file. Give a results folder with a {DATASET}, or the path of a dataset."
-        )
-    return file
+    from tpcsweep.configuration.problems import ConfigurationError
+    from tpcsweep.configuration.sides import find_dataset
+
+    with reported(ConfigurationError):
+        return find_dataset(path)
+
+
+@contextlib.contextmanager
+def completed(file: Path) -> Iterator[Path]:
+    """Lend a dataset with every variable that datasets have today: the file itself, or a temporary copy.
+
+    Raises:
+        click.ClickException: for a file that is not a dataset.
+    """
+    from tpcsweep.configuration.problems import ConfigurationError
+    from tpcsweep.importing import datasets
+
+    with contextlib.ExitStack() as stack:
+        with reported(ConfigurationError):
+            whole = stack.enter_context(datasets.completed(file))
+        yield whole
 
 
 @contextlib.contextmanager
