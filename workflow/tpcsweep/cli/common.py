@@ -84,20 +84,32 @@ def dataset_of(path: Path) -> Path:
     """Return the dataset of a results folder, or the path itself if it is a file.
 
     Raises:
-        click.UsageError: if there is none.
-        click.ClickException: if the file is no dataset of tpcsweep.
+        click.ClickException: if there is none, or the file is not a dataset of tpcsweep.
     """
     from tpcsweep.configuration.problems import ConfigurationError
+    from tpcsweep.configuration.sides import find_dataset
     from tpcsweep.importing.datasets import require_dataset
 
-    file = path / DATASET if path.is_dir() else path
-    if not file.is_file():
-        raise click.UsageError(
-            f"{file}: no such file. Give a results folder with a {DATASET}, or the path of a dataset."
-        )
     with reported(ConfigurationError):
+        file = find_dataset(path)
         require_dataset(file)
     return file
+
+
+@contextlib.contextmanager
+def completed(file: Path) -> Iterator[Path]:
+    """Lend a dataset with every variable that datasets have today: the file itself, or a temporary copy.
+
+    Raises:
+        click.ClickException: for a file that is not a dataset.
+    """
+    from tpcsweep.configuration.problems import ConfigurationError
+    from tpcsweep.importing import datasets
+
+    with contextlib.ExitStack() as stack:
+        with reported(ConfigurationError):
+            whole = stack.enter_context(datasets.completed(file))
+        yield whole
 
 
 @contextlib.contextmanager

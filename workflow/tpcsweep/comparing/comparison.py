@@ -158,7 +158,7 @@ def load_side(side: Side) -> xr.Dataset:
     if lacks:
         given = f"{side.text!r} ({side.dataset}: {lacks[0]})"
         raise ConfigurationError(
-            [Problem(side.key, given, "a dataset of a sweep, as `snakemake dataset` makes it")]
+            [Problem(side.key, given, "a dataset of a sweep, as `snakemake` makes it")]
         )
     for name, value in side.chosen.items():
         if name not in summary.coords or name == "record":
@@ -212,7 +212,7 @@ def align(base: xr.Dataset, new: xr.Dataset) -> Alignment:
             side, values = ("base", ours[name]) if name in ours else ("new", theirs[name])
             problems.append(
                 f"{name} is an axis of {side} and unknown to the other: "
-                f"choose one of its values, as in {side}=NAME:{name}={shown(name, values[0])}"
+                f"choose one of its values, as in NAME:{name}={shown(name, values[0])}"
             )
             continue
         axes[name] = tuple(value for value in ours[name] if value in theirs[name])

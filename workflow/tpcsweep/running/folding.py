@@ -5,17 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
-from tpcsweep import dataset
 from tpcsweep.configuration.loading import Configuration, wanted
 from tpcsweep.configuration.parameters import complete
 from tpcsweep.configuration.sweep import Cell, by_deployment
 from tpcsweep.dataset.cells import differences
 from tpcsweep.files import write_json
 from tpcsweep.running import results
+
+if TYPE_CHECKING:
+    from tpcsweep.dataset import Folded
 
 FILE = "not_measured.json"
 """The list of cells without a measurement, in a study's folder."""
@@ -41,6 +43,8 @@ def fold(study: Configuration, output: Path, processes: int = 1) -> None:
     Raises:
         dataset.DatasetError: if no cell was measured, or cells do not fold into one dataset.
     """
+    from tpcsweep import dataset  # loads xarray, which commands that only read the holes do not need
+
     if study.testbed.simulated:
         folded = dataset.fold_lines(
             study.cells_file,
@@ -101,7 +105,9 @@ def holes(folder: Path) -> list[Hole]:
         return []
 
 
-def _write(folded: dataset.Folded, output: Path) -> None:
+def _write(folded: Folded, output: Path) -> None:
+    from tpcsweep import dataset
+
     dataset.write(folded, output)
     dataset.write_table(folded.summary, output.with_name("cells.csv"))
 
