@@ -86,7 +86,7 @@ lint: setup-test ## formatters, linters, types, which package may import which
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo
-	$(BIN)/snakefmt --check Snakefile workflow
+	$(BIN)/snakefmt --check Snakefile workflow studies
 	$(BIN)/snakemake --lint
 
 # Each is held to the versions of those before it, so that all may be installed together; the validator is by itself.

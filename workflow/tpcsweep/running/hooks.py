@@ -34,7 +34,7 @@ def begin(studies: Studies) -> None:
 
 
 def end(studies: Studies, *, well: bool) -> None:
-    """Print how each sweep ended and where the page is, and run the user's command for the end of a run.
+    """Print how each sweep ended and where the pages are, and run the user's command for the end of a run.
 
     If cells of a run that went well were not measured, the process ends with status 1.
     """
@@ -47,8 +47,11 @@ def end(studies: Studies, *, well: bool) -> None:
         if told := notify(study, studies.notify, ending, status):
             _say(told)
     pages = [study.folder / "index.html" for study in studies.values()]
-    page = pages[0] if len(pages) == 1 else Path(studies.results, "index.html")
-    if page.is_file():
+    if len(pages) > 1:
+        pages = [Path(studies.results, "index.html")]
+    if studies.figures:
+        pages.append(Path(studies.results, "published.html"))
+    for page in filter(Path.is_file, pages):
         _say(f"page: {page.absolute()}")
     if well and missing_cells:
         sys.exit(1)
