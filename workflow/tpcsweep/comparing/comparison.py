@@ -157,9 +157,7 @@ def load_side(side: Side) -> xr.Dataset:
         lacks = [next(iter(str(error).splitlines()), type(error).__name__)]
     if lacks:
         given = f"{side.text!r} ({side.dataset}: {lacks[0]})"
-        raise ConfigurationError(
-            [Problem(side.key, given, "a dataset of a sweep, as `snakemake` makes it")]
-        )
+        raise ConfigurationError([Problem(side.key, given, "a dataset of a sweep, as `snakemake` makes it")])
     for name, value in side.chosen.items():
         if name not in summary.coords or name == "record":
             allowed = suggest(name, [str(axis) for axis in summary["throughput"].dims])
