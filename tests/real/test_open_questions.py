@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The experiment of the open questions, netem's limit on a real kernel."""
+"""The open questions: the experiment that they turn on, netem's limit on a real kernel; and their notebook."""
 
 from __future__ import annotations
+
+import sys
+from pathlib import Path
 
 import pytest
 from tpcsweep.studies.open_questions.arithmetic import Setup
 from tpcsweep.studies.open_questions.experiments import Experiment, measure
+
+from tests.support.browser import widths
+from tests.support.pictures import embedded, hues
+from tests.support.workflow import finished
 
 pytestmark = pytest.mark.real
 
@@ -23,3 +30,17 @@ def test_netem_holds_no_more_than_its_limit_of_packets_of_two_segments() -> None
     assert found["packets_held"] <= one.limit
     # Two segments, or one where losses left windows of odd numbers.
     assert 0.5 * setup.packets.low < found["packet"] < 1.3 * setup.packets.low
+
+
+def test_shipped_measurements_are_drawn_without_a_network_in_a_folder_with_any_name(tmp_path: Path) -> None:
+    results = tmp_path / "my results"
+    # In a network namespace of its own, with its loopback interface down.
+    command = [sys.executable, "-m", "snakemake", "-s", "studies/open_questions/Snakefile"]
+    done = finished(["unshare", "-n", *command, "--config", f"results={results}"])
+    assert done.returncode == 0, done.stdout
+    page = results / "published/open_questions/open_questions.html"
+    pictures = embedded(page.read_text())
+    assert pictures
+    assert all(map(hues, pictures))
+    assert widths(page, tmp_path) == [picture.shape[1] for picture in pictures]
+    assert [path.name for path in results.iterdir()] == ["published"]

@@ -5,17 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
-from tpcsweep import dataset
 from tpcsweep.configuration.loading import Configuration, wanted
-from tpcsweep.configuration.parameters import complete
 from tpcsweep.configuration.sweep import Cell, by_deployment
-from tpcsweep.dataset.cells import differences
 from tpcsweep.files import write_json
 from tpcsweep.running import results
+
+if TYPE_CHECKING:
+    from tpcsweep.dataset import Folded
 
 FILE = "not_measured.json"
 """The list of cells without a measurement, in a study's folder."""
@@ -41,6 +41,8 @@ def fold(study: Configuration, output: Path, processes: int = 1) -> None:
     Raises:
         dataset.DatasetError: if no cell was measured, or cells do not fold into one dataset.
     """
+    from tpcsweep import dataset  # loads xarray, which commands that only read the holes do not need
+
     if study.testbed.simulated:
         folded = dataset.fold_lines(
             study.cells_file,
@@ -51,9 +53,8 @@ def fold(study: Configuration, output: Path, processes: int = 1) -> None:
         )
         _write(folded, output)
         return
-    stale = {cell: why for cell in study.grid.cells if (why := _other_specification(study, cell))}
-    damaged: dict[Path, str] = {}
-    there = [cell for cell in study.grid.cells if cell not in stale and study.cell_file(cell).exists()]
+    reasons: dict[Path, str] = {}
+    there = [cell for cell in study.grid.cells if study.cell_file(cell).exists()]
     result: dataset.Folded | dataset.DatasetError
     try:
         result = dataset.fold(
@@ -62,35 +63,25 @@ def fold(study: Configuration, output: Path, processes: int = 1) -> None:
             (wanted(study, cell) for cell in there),
             processes,
             study.attributes,
-            damaged.__setitem__,
+            reasons.__setitem__,
         )
     except dataset.DatasetError as error:
         result = error
-    reasons = {**damaged, **{study.cell_file(cell): why for cell, why in stale.items()}}
     holes = [*_holes(study, reasons)]
     if isinstance(result, dataset.Folded):
         _write(result, output)
     write_json(output.with_name(FILE), [hole._asdict() for hole in holes])
-    for file in map(study.cell_file, study.grid.cells):
+    for file in map(study.cell_file, there):
         if results.is_placeholder(file):
             file.unlink()
         elif file in reasons:
-            results.set_aside(file, "damaged" if file in damaged else "stale")
+            results.set_aside(file, "damaged" if results.damage(file) else "stale")
     if not isinstance(result, dataset.Folded):
         if sum(len(hole.cells) for hole in holes) < len(study.grid.cells):
             raise result
         why = "; ".join(dict.fromkeys(hole.why for hole in holes))
         raise dataset.DatasetError(f"no cell was measured: {why}; run snakemake again")
     results.empty_staging(study)
-
-
-def _other_specification(study: Configuration, cell: Cell) -> str:
-    """Say how the specification of a whole file differs from the wanted one; empty if it does not."""
-    file, spec = study.cell_file(cell), wanted(study, cell)
-    if not file.exists() or not results.stale(file, spec) or results.damage(file):
-        return ""
-    found = complete(results.read(file)["spec"])
-    return f"its file had another specification: {differences(found, spec)}" if found != spec else ""
 
 
 def holes(folder: Path) -> list[Hole]:
@@ -101,7 +92,9 @@ def holes(folder: Path) -> list[Hole]:
         return []
 
 
-def _write(folded: dataset.Folded, output: Path) -> None:
+def _write(folded: Folded, output: Path) -> None:
+    from tpcsweep import dataset
+
     dataset.write(folded, output)
     dataset.write_table(folded.summary, output.with_name("cells.csv"))
 
