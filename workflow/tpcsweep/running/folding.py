@@ -74,7 +74,7 @@ def fold(study: Configuration, output: Path, processes: int = 1) -> None:
     for file in map(study.cell_file, there):
         if results.is_placeholder(file):
             file.unlink()
-        elif file in reasons:
+        elif file in reasons and file.exists():
             results.set_aside(file, "damaged" if results.damage(file) else "stale")
     if not isinstance(result, dataset.Folded):
         if sum(len(hole.cells) for hole in holes) < len(study.grid.cells):
