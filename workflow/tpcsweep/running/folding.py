@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -50,22 +50,36 @@ def fold(study: Configuration, output: Path, processes: int = 1) -> None:
         return
     reasons: dict[Path, str] = {}
     there = [cell for cell in study.grid.cells if study.cell_file(cell).exists()]
-    folded = dataset.fold(
-        map(study.cell_file, there),
-        study.grid.axes,
-        (wanted(study, cell) for cell in there),
-        processes,
-        study.attributes,
-        reasons.__setitem__,
-    )
-    _write(folded, output)
+    try:
+        folded = dataset.fold(
+            map(study.cell_file, there),
+            study.grid.axes,
+            (wanted(study, cell) for cell in there),
+            processes,
+            study.attributes,
+            reasons.__setitem__,
+        )
+        _write(folded, output)
+    finally:  # a run in which no cell was measured makes no dataset, and the next run measures the cells
+        _clear(study, reasons)
+    results.empty_staging(study)
+
+
+def clear_placeholders(study: Configuration) -> None:
+    """List and delete the placeholders of a measured study, if a run ended without folding them."""
+    if any(results.is_placeholder(study.cell_file(cell)) for cell in study.grid.cells):
+        _clear(study, {})
+
+
+def _clear(study: Configuration, reasons: Mapping[Path, str]) -> None:
+    """List the cells without a measurement. Delete placeholders, and set aside the files that have a reason."""
     holes = [*_holes(study, reasons)]
-    write_json(output.with_name(FILE), [hole._asdict() for hole in holes])
-    for file in (file for file in map(study.cell_file, there) if results.is_placeholder(file)):
-        file.unlink()
+    write_json(study.folder / FILE, [hole._asdict() for hole in holes])
+    for file in map(study.cell_file, study.grid.cells):
+        if results.is_placeholder(file):
+            file.unlink()
     for file in reasons:
         results.set_aside(file, "damaged" if results.damage(file) else "stale")
-    results.empty_staging(study)
 
 
 def holes(folder: Path) -> list[Hole]:
@@ -81,7 +95,7 @@ def _write(folded: dataset.Folded, output: Path) -> None:
     dataset.write_table(folded.summary, output.with_name("cells.csv"))
 
 
-def _holes(study: Configuration, reasons: dict[Path, str]) -> Iterable[Hole]:
+def _holes(study: Configuration, reasons: Mapping[Path, str]) -> Iterable[Hole]:
     def why(cell: Cell) -> str:
         file = study.cell_file(cell)
         if file in reasons:

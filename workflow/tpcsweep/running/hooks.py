@@ -17,6 +17,10 @@ from tpcsweep.running.status import Status, counted
 from tpcsweep.running.studies import Studies, stale_cells
 
 
+SHOWN = 4
+"""Lines about sweeps at the end of a run, at most."""
+
+
 def begin(studies: Studies) -> None:
     """Keep other runs out of the results, and try each testbed that is to measure; end the process if that fails."""
     tried: set[str] = set()
@@ -34,13 +38,22 @@ def begin(studies: Studies) -> None:
 
 
 def end(studies: Studies, *, well: bool) -> None:
-    """Print how each sweep ended, where the page is, and run the user's command for the end of a run."""
+    """Print how the sweeps ended and where the page is, and run the user's command for the end of a run."""
+    incomplete, complete, failures = list[str](), list[str](), list[str]()
     for study in studies.sweeps:
+        if not study.testbed.simulated:
+            folding.clear_placeholders(study)
         status = counted(study)
         ending: Ending = "failed" if not well else "incomplete" if status.missing else "complete"
-        _say(f"{study.folder.name}: {_line(study, status)}")
+        (incomplete if status.missing else complete).append(f"{study.folder.name}: {_line(study, status)}")
         if told := notify(study, studies.notify, ending, status):
-            _say(told)
+            failures.append(told)
+    lines = [*incomplete, *complete]
+    if len(lines) > SHOWN:
+        more = len(lines) - SHOWN + 1
+        lines[-more:] = [f"and {more} more; {len(complete)} of {len(lines)} sweeps are complete"]
+    for line in [*lines, *failures[:1]]:
+        _say(line)
     pages = [study.folder / "index.html" for study in studies.values()]
     page = pages[0] if len(pages) == 1 else Path(studies.results, "index.html")
     if page.is_file():
