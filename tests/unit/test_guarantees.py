@@ -100,7 +100,9 @@ def test_nothing_is_measured_again_for_a_new_version_another_place_or_other_time
         with (measured.folder / "workflow" / part).open("a") as file:
             file.write("\n# another version\n")
     rules = measured.folder / "workflow/rules/measure.smk"
-    rules.write_text(rules.read_text().replace("study=deployments", "version=2,\n            study=deployments"))
+    rules.write_text(
+        rules.read_text().replace("study=deployments", "version=2,\n            study=deployments")
+    )
     measured.folder.rename(measured.folder.with_name("moved"))
     measured.folder = measured.folder.with_name("moved")
     for number, file in enumerate(sorted(measured.results.rglob("*.json"))):

@@ -16,8 +16,16 @@ from tests.support.snakemakes import snakemake
 from tests.support.workflow import ROOT
 
 RULES = sorted((ROOT / "workflow/rules").glob("*.smk"))
-SNAKEFILES = [ROOT / "Snakefile", ROOT / "workflow/Snakefile", *RULES, *sorted(ROOT.glob("studies/*/Snakefile"))]
-MODULES = [*sorted((ROOT / "workflow/scripts").glob("*.py")), *sorted((ROOT / "workflow/tpcsweep/running").glob("*.py"))]
+SNAKEFILES = [
+    ROOT / "Snakefile",
+    ROOT / "workflow/Snakefile",
+    *RULES,
+    *sorted(ROOT.glob("studies/*/Snakefile")),
+]
+MODULES = [
+    *sorted((ROOT / "workflow/scripts").glob("*.py")),
+    *sorted((ROOT / "workflow/tpcsweep/running").glob("*.py")),
+]
 NAMED_TUPLE = {"_asdict", "_replace"}
 """Public methods in spite of their names."""
 
@@ -42,7 +50,9 @@ def test_a_snakefile_is_a_table_of_rules(file: Path) -> None:
     text = "\n".join(lines(file))
     assert not re.findall(r"\._\w+", text), "an attribute that begins with an underscore"
     assert not re.findall(r"^\s*(?:if|elif|else|while|try|match|def|run|shell)\b.*", text, re.MULTILINE)
-    assert not re.findall(r"\blambda\b|\.dag\b|get_argument_parser|sys\.|subprocess|os\.system|\bprint\(", text)
+    assert not re.findall(
+        r"\blambda\b|\.dag\b|get_argument_parser|sys\.|subprocess|os\.system|\bprint\(", text
+    )
     loops = re.findall(r"^\s*for .*", text, re.MULTILINE)
     assert loops == (["for deployments in STUDIES.deployments:"] if file.name == "measure.smk" else [])
 
@@ -56,7 +66,8 @@ def test_a_script_uses_nothing_of_snakemake_but_the_object_that_it_gets(file: Pa
     of_others = [
         node
         for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and not (isinstance(node.value, ast.Name) and node.value.id == "self")
+        if isinstance(node, ast.Attribute)
+        and not (isinstance(node.value, ast.Name) and node.value.id == "self")
     ]
     assert not {node.attr for node in of_others if re.match("_[^_]", node.attr)} - NAMED_TUPLE
     assert not {node.attr for node in of_others} & {"dag", "argv", "get_argument_parser", "system"}
@@ -88,7 +99,9 @@ def test_every_sweep_that_ships_is_planned(tmp_path: Path) -> None:
 
 def _shipped(folder: Path) -> Iterator[Configuration]:
     """Yield each sweep that ships on this machine if it can measure it, and otherwise on a simulated testbed."""
-    for file in sorted((ROOT / "config").glob("sweeps/*.yaml")) + sorted((ROOT / "config").glob("published/*.yaml")):
+    for file in sorted((ROOT / "config").glob("sweeps/*.yaml")) + sorted(
+        (ROOT / "config").glob("published/*.yaml")
+    ):
         config = {"sweep": file.stem, "results": f"{folder}/results"}
         here = load({**config, "testbed": "netns"}, ROOT)
         yield load({**config, "testbed": "simulation"}, ROOT) if check(here) else here

@@ -17,7 +17,7 @@ from tpcsweep.running.status import Status, counted
 from tpcsweep.running.studies import Studies, stale_cells
 
 
-SHOWN = 4
+SHOWN = 3
 """Lines about sweeps at the end of a run, at most."""
 
 
@@ -38,7 +38,10 @@ def begin(studies: Studies) -> None:
 
 
 def end(studies: Studies, *, well: bool) -> None:
-    """Print how the sweeps ended and where the page is, and run the user's command for the end of a run."""
+    """Print how the sweeps ended and where the pages are, and run the user's command for the end of a run.
+
+    If cells of a run that went well were not measured, the process ends with status 1.
+    """
     incomplete, complete, failures = list[str](), list[str](), list[str]()
     for study in studies.sweeps:
         if not study.testbed.simulated:
@@ -55,9 +58,14 @@ def end(studies: Studies, *, well: bool) -> None:
     for line in [*lines, *failures[:1]]:
         _say(line)
     pages = [study.folder / "index.html" for study in studies.values()]
-    page = pages[0] if len(pages) == 1 else Path(studies.results, "index.html")
-    if page.is_file():
+    if len(pages) > 1:
+        pages = [Path(studies.results, "index.html")]
+    if studies.figures:
+        pages.append(Path(studies.results, "published.html"))
+    for page in filter(Path.is_file, pages):
         _say(f"page: {page.absolute()}")
+    if well and incomplete:
+        sys.exit(1)
 
 
 def _try(study: Configuration) -> None:

@@ -17,7 +17,7 @@ import orjson
 from tpcsweep import locks
 from tpcsweep.configuration import cell_file
 from tpcsweep.configuration.cell_file import DamagedError
-from tpcsweep.configuration.loading import Configuration
+from tpcsweep.configuration.loading import Configuration, wanted
 from tpcsweep.configuration.parameters import complete
 from tpcsweep.configuration.sweep import Cell
 from tpcsweep.files import replacing
@@ -81,7 +81,7 @@ def damage(path: Path) -> str:
 def is_placeholder(path: Path) -> bool:
     """Whether a file stands for a cell that could not be measured."""
     try:
-        with path.open("rb") as file:  # a placeholder is small
+        with path.open("rb") as file:  # files of measured cells are large
             if _PLACEHOLDER not in file.read(_MOST_OF_PLACEHOLDER):
                 return False
         return read(path).get("status") == NOT_MEASURED
@@ -114,14 +114,13 @@ def write(path: Path, spec: Mapping[str, Any], record: Mapping[str, Any]) -> Non
 def publish(staged: Path, path: Path, wanted: Mapping[str, Any]) -> bool:
     """Copy a current cell from staging to its place, unless the place is current; return whether the place is current.
 
-    A damaged file in the place or in staging is set aside.
+    A damaged file in the place is set aside, and one in staging is deleted.
     """
     if not stale(path, wanted):
         return True
-    if stale(staged, wanted):
-        return False
     if damage(staged):
-        set_aside(staged, "damaged")
+        staged.unlink()
+    if stale(staged, wanted):
         return False
     if damage(path):
         set_aside(path, "damaged")
@@ -172,6 +171,13 @@ def hold(folder: Path) -> None:
         raise ResultsError(f"{folder}: another snakemake ({held}) writes here: wait for its end") from None
     except OSError as error:
         raise ResultsError(f"{folder / LOCK}: {error.strerror}: {elsewhere}") from error
+
+
+def adopt(configuration: Configuration) -> None:
+    """Copy the current cells of an interrupted run from staging to their places."""
+    for cell in configuration.grid.cells:
+        place = configuration.cell_file(cell)
+        publish(staged_file(configuration, cell), place, wanted(configuration, cell))
 
 
 def empty_staging(configuration: Configuration) -> None:

@@ -151,8 +151,8 @@ class Studies(Mapping[str, Study]):
 
     @property
     def figures(self) -> list[str]:
-        """Names of those whose sweep is a published figure."""
-        return [study.folder.name for study in self.sweeps if figure_of(study)]
+        """Names of the studies of which a published figure is drawn."""
+        return [name for name, study in self.items() if figure_of(study)]
 
     @property
     def figures_pattern(self) -> str:
@@ -181,9 +181,10 @@ class Studies(Mapping[str, Study]):
         """Return a digest of the specifications of a simulated study's cells."""
         study = self[wildcards.study]
         assert isinstance(study, Configuration)
-        return digest(
-            [study.name, study.shared, [cell.path for cell in study.grid.cells], study.sweep.model_dump()]
-        )
+        paths = [cell.path for cell in study.grid.cells]
+        # Values of an axis are a tuple, where the field is a list.
+        sweep = study.sweep.model_dump(warnings=False)
+        return digest([study.name, study.shared, paths, sweep])
 
     def axes(self, notebook: str) -> Callable[[Any], dict[str, str]]:
         """Return an input function for the axes that a notebook shows, by the names of its parameters."""
