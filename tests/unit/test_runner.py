@@ -211,7 +211,7 @@ def test_disturbed_and_failed_cells_are_measured_again_in_their_deployment() -> 
     with played(script, 8, retry_share=0.2) as (testbed, configuration, logs):
         run(configuration, logs)
         # A share of 0.2 of eight cells: the failed one and one of the disturbed ones.
-        assert testbed.deployments == [script + [OK, OK]]
+        assert testbed.deployments == [[*script, OK, OK]]
         assert attempts(configuration) == [1] * 6 + [2] * 2
         assert statuses(configuration) == ["ok"] * 8
         run(configuration, logs)

@@ -16,7 +16,6 @@ from tpcsweep.running.runner import expected
 from tpcsweep.running.status import Status, counted
 from tpcsweep.running.studies import Studies, stale_cells
 
-
 SHOWN = 3
 """Lines about sweeps at the end of a run, at most."""
 

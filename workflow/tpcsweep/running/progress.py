@@ -114,7 +114,8 @@ class Shown:
         flags = "".join(f", {count} {FLAGS[flag].words}" for flag, count in self._flags.items())
         took = time.monotonic() - self._began
         self.say(
-            f"{self._deployment}: {counted(self._ended.total())}{rates}{states}{flags}, {took:.0f} s · {self._progress()}"
+            f"{self._deployment}: {counted(self._ended.total())}{rates}{states}{flags}, {took:.0f} s"
+            f" · {self._progress()}"
         )
 
     def _draw(self, text: str) -> None:
