@@ -8,7 +8,6 @@ import re
 from pathlib import Path
 
 import click
-
 from tpcsweep.cli import COMMANDS, main
 from tpcsweep.configuration.loading import WorkflowSettings
 
@@ -43,8 +42,8 @@ def made() -> str:
     """Return the text of the page with its generated parts renewed."""
     text = PAGE.read_text()
     for name, part in (("keys", keys()), ("commands", commands())):
-        marks = rf"(?s)(?<=<!-- {name}, made by commands.py -->\n).*?(?=\n<!-- end -->)"
-        text = re.sub(marks, lambda _, part=part: part, text)  # type: ignore[misc]
+        marks = rf"(?s)(?<=<!-- {name}, made by commands.py -->\n).*?(?=<!-- end -->)"
+        text = re.sub(marks, f"{part}\n".replace("\\", r"\\"), text, count=1)
     return text
 
 
