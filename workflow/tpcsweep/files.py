@@ -64,6 +64,11 @@ def is_file(path: Path) -> bool:
         return False
 
 
+def is_made_of(product: Path, source: Path) -> bool:
+    """Whether a product exists and is not older than the file that it is made of."""
+    return is_file(product) and product.stat().st_mtime >= source.stat().st_mtime
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a text, whole or not at all."""
     with replacing(path) as part:

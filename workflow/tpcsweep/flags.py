@@ -16,6 +16,8 @@ Grade = Literal["note", "warning", "invalid"]
 
 GRADES: tuple[Grade, ...] = ("note", "warning", "invalid")
 """From the mildest on."""
+LOUD: tuple[Grade, ...] = ("invalid", "warning")
+"""Grades of the flags that the lines of a run and its status mention."""
 IMPLAUSIBLE = "implausible"
 """The flag of figures that nothing can have been measured as."""
 _TOLERANCE = 0.1

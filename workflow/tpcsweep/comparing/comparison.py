@@ -157,9 +157,7 @@ def load_side(side: Side) -> xr.Dataset:
         lacks = [next(iter(str(error).splitlines()), type(error).__name__)]
     if lacks:
         given = f"{side.text!r} ({side.dataset}: {lacks[0]})"
-        raise ConfigurationError(
-            [Problem(side.key, given, "a dataset of a sweep, as `snakemake dataset` makes it")]
-        )
+        raise ConfigurationError([Problem(side.key, given, "a dataset of a sweep, as `snakemake` makes it")])
     for name, value in side.chosen.items():
         if name not in summary.coords or name == "record":
             allowed = suggest(name, [str(axis) for axis in summary["throughput"].dims])
@@ -212,7 +210,7 @@ def align(base: xr.Dataset, new: xr.Dataset) -> Alignment:
             side, values = ("base", ours[name]) if name in ours else ("new", theirs[name])
             problems.append(
                 f"{name} is an axis of {side} and unknown to the other: "
-                f"choose one of its values, as in {side}=NAME:{name}={shown(name, values[0])}"
+                f"choose one of its values, as in NAME:{name}={shown(name, values[0])}"
             )
             continue
         axes[name] = tuple(value for value in ours[name] if value in theirs[name])

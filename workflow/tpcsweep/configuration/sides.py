@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two sides of a comparison, as people name them: `demo`, `demo:tool=curl`, `other/dataset.nc:rtt=20 ms`."""
+"""The sides of a comparison, as users name them: `results/demo`, `demo:tool=curl`, `other/dataset.nc:rtt=20 ms`."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Mapping
@@ -16,12 +17,12 @@ from tpcsweep.files import is_file
 
 DATASET = "dataset.nc"
 SUFFIX = ".nc"
-"""What the paths of datasets end in, where a name may stand too."""
+"""The ending of paths of datasets."""
 STORE = ".zarr"
-"""What those of Zarr stores end in."""
-
-LONGEST_NAME = 100
-"""Bytes of a side's part of file names; a file system takes 255 for both together."""
+"""The ending of paths of Zarr stores."""
+RESULTS = Path("results")
+"""The folder in which the name of a study is looked up."""
+_LISTED = 8  # datasets that an error lists
 
 
 @dataclass(frozen=True)
@@ -29,45 +30,56 @@ class Side:
     """One of two datasets that are compared, or the part of it with some values of its axes."""
 
     key: str
-    """What errors call it: base or new."""
+    """The name of the side in errors: base or new."""
     text: str
     dataset: Path
     chosen: Mapping[str, Value]
     """Values of axes, in base units."""
 
-    @property
-    def name(self) -> str:
-        """The text as a part of file names."""
-        folder = self.dataset.parent.name or "here"
-        _, colon, chosen = self.text.partition(":")
-        return re.sub(r"[^A-Za-z0-9._=@-]+", "-", f"{folder}{colon}{chosen}")
 
+def find_dataset(where: str | Path, key: str = "dataset") -> Path:
+    """Return the dataset of a results folder, of a study's name (a folder in results/), or the file itself.
 
-def side(key: str, text: str, results: Path) -> Side:
-    """Read what names a side: a folder of results or a path that ends in .nc, then axis=value after a colon.
+    Args:
+        where: the folder, name or file, relative to the current folder.
+        key: the name in errors.
 
     Raises:
-        ConfigurationError: for a dataset that is not there, and values that are none of their parameter.
+        ConfigurationError: if there is none.
+    """
+    path = Path(where)
+    found = [file for file in (path, path / DATASET, RESULTS / path / DATASET) if is_file(file)]
+    if not found:
+        raise refused(key, quoted(str(where)), _datasets(path))
+    return found[0]
+
+
+def side(key: str, text: str) -> Side:
+    """Read the text that names a side: see `find_dataset`, then axis=value after a colon.
+
+    Raises:
+        ConfigurationError: for a dataset that does not exist, and for values that are not of their parameter.
     """
     where, _, choice = text.partition(":")
-    dataset = results / where / DATASET
-    if where.endswith(SUFFIX) and not is_file(dataset):
-        dataset = Path(where)
-    if not is_file(dataset):
-        known = suggest(where, sorted(file.parent.name for file in results.glob(f"*/{DATASET}")))
-        allowed = f"{known} with a dataset in {results}, or the path of a file that ends in .nc"
-        raise refused(key, quoted(text), allowed)
+    dataset = find_dataset(where, key)
     chosen: dict[str, Value] = {}
     for part in filter(None, choice.split(",")):
         name, equals, value = (word.strip() for word in part.partition("="))
         if not (name and equals and value):
             raise refused(key, quoted(text), f"{where}:AXIS=VALUE,AXIS=VALUE")
         chosen[name] = _value(key, name, value)
-    named = Side(key, text, dataset, chosen)
-    if len(named.name.encode()) > LONGEST_NAME:
-        allowed = f"a folder and values whose names have at most {LONGEST_NAME} bytes: they name the results"
-        raise refused(key, quoted(text), allowed)
-    return named
+    return Side(key, text, dataset, chosen)
+
+
+def _datasets(path: Path) -> str:
+    """The datasets that a user may have meant."""
+    known: list[Path] = []
+    with contextlib.suppress(OSError, ValueError):  # for a name that no folder can have
+        for folder in (path.parent, RESULTS):
+            known += (file.parent for file in sorted(folder.glob(f"*/{DATASET}")))
+        known += sorted(path.parent.glob(f"*{SUFFIX}"))
+    allowed = f"a results folder with a {DATASET}, or the path of a dataset"
+    return f"{allowed}: {suggest(str(path), dict.fromkeys(map(str, known)), _LISTED)}" if known else allowed
 
 
 def shown(name: str, value: Value) -> str:

@@ -7,9 +7,10 @@ datasets needs to know one version alone.
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -60,16 +61,48 @@ def bring(file: Path, output: Path) -> None:
         _bring(copy, output, file)
 
 
-def _bring(file: Path, output: Path, given: Path) -> None:
-    """Copy a NetCDF file that was given, or was made of what was given."""
+@contextlib.contextmanager
+def completed(file: Path) -> Iterator[Path]:
+    """Lend a dataset with every variable that datasets have today: the file itself, or a temporary copy.
+
+    Raises:
+        ConfigurationError: for a file that cannot be read or is not a dataset of tpcsweep.
+    """
+    if require_dataset(file, file):
+        yield file
+        return
+    with tempfile.TemporaryDirectory(prefix="tpcsweep-") as folder:
+        copy = Path(folder, file.name)
+        bring(file, copy)
+        yield copy
+
+
+def require_dataset(file: Path, given: Path | None = None) -> bool:
+    """Whether a NetCDF file has every variable that datasets have today; raises ConfigurationError, see `completed`."""
     try:
         with netCDF4.Dataset(file) as dataset:
             lacks = lacking(dataset)
+            whole = not lacks and _is_complete(dataset)
     except OSError as error:  # of a number below zero where it is no file of that format
         why = error.strerror if error.errno and error.errno > 0 else "it is no file of NetCDF 4"
-        raise _refused(given, f"a file that cannot be read: {why}") from error
+        raise _refused(given or file, f"a file that cannot be read: {why}") from error
     if lacks:
-        raise _refused(given, f"a dataset without {', '.join(lacks)}")
+        raise _refused(given or file, f"a dataset without {', '.join(lacks)}")
+    return whole
+
+
+def _is_complete(dataset: netCDF4.Dataset) -> bool:
+    groups = (
+        (dataset, [*SUMMARY, "limit"]),
+        (dataset["samples"], SAMPLES),
+        (dataset[TRANSFERS_GROUP], TRANSFERS),
+    )
+    return all(name in group.variables for group, names in groups for name in names)
+
+
+def _bring(file: Path, output: Path, given: Path) -> None:
+    """Copy a NetCDF file that was given, or was made of what was given."""
+    require_dataset(file, given)
     with replacing(output) as part:
         shutil.copyfile(file, part)
         with netCDF4.Dataset(part, "a") as copy:
@@ -99,9 +132,8 @@ def lacking(dataset: netCDF4.Dataset) -> list[str]:
 
 
 def _refused(file: Path, given: str) -> ConfigurationError:
-    table = "of a table a file of config/imports says how it is read"
-    allowed = f"a dataset of tpcsweep, as results/<sweep>/dataset.nc; {table}"
-    return refused("source", given, allowed, str(file))
+    allowed = "a dataset of tpcsweep, such as results/demo/dataset.nc; `tpcsweep import` reads tables"
+    return refused("dataset", given, allowed, str(file))
 
 
 def _complete(dataset: netCDF4.Dataset, name: str) -> None:

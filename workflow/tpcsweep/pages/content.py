@@ -54,6 +54,8 @@ class Beside:
     """Verdicts, as in claims.json."""
     models: Mapping[str, Any] = field(default_factory=dict)
     """The choice, as in models.json."""
+    in_results: bool = False
+    """Whether the page is in a folder of results, to which the list of all sweeps links."""
 
 
 def content(
@@ -66,6 +68,7 @@ def content(
         "doubts": _doubts(summary),
         "claims": _claims(beside.claims),
         "models": _models(beside.models),
+        "in_results": beside.in_results,
         "files": [{"path": path, "what": what} for path, what in beside.files],
         "data": {
             **_grid(summary),

@@ -12,7 +12,7 @@ import xarray as xr
 
 from tpcsweep.claims import judge
 from tpcsweep.dataset import TRANSFERS_GROUP
-from tpcsweep.files import is_file, write_text
+from tpcsweep.files import is_file, is_made_of, write_text
 from tpcsweep.pages import rendering
 from tpcsweep.pages.content import Beside, about, content, sparkline
 
@@ -32,15 +32,21 @@ _FILES = (
 """Files that a page links, where they exist."""
 
 
-def make(dataset: Path, page: Path) -> None:
+def make(dataset: Path, page: Path, whole: Path | None = None) -> None:
     """Write the page of a dataset, with the claims and models that are beside it.
 
     Claims are judged if no claims.json is beside the dataset.
+
+    Args:
+        dataset: the dataset that the page links.
+        page: the file to write.
+        whole: a copy of an older dataset, with every variable that datasets have today.
     """
-    # Of 10⁴ cells the samples are read a part at a time.
-    with xr.open_dataset(dataset, group="samples") as samples:
-        summary = xr.load_dataset(dataset)
-        transfers = xr.load_dataset(dataset, group=TRANSFERS_GROUP)
+    whole = dataset if whole is None else whole
+    # The samples of 10⁴ cells are read a part at a time.
+    with xr.open_dataset(whole, group="samples") as samples:
+        summary = xr.load_dataset(whole)
+        transfers = xr.load_dataset(whole, group=TRANSFERS_GROUP)
         shown = content(summary, samples, transfers, _beside(dataset, page, summary))
     write_text(page, rendering.page(shown))
 
@@ -85,11 +91,12 @@ def _beside(dataset: Path, page: Path, summary: xr.Dataset) -> Beside:
         files=linked or [(os.path.relpath(dataset, page.parent), dict(_FILES)["dataset.nc"])],
         claims=_current(folder / "claims.json", dataset) or [each.to_dict() for each in judge(summary)],
         models=(_current(folder / "models.json", dataset) or {}).get("choice", {}),
+        in_results=page.parent == folder and dataset.name == "dataset.nc",
     )
 
 
 def _current(file: Path, dataset: Path) -> Any:
     """The content of a JSON file that was made of a dataset; None if there is none, or it is older."""
-    if dataset.name != "dataset.nc" or not is_file(file) or file.stat().st_mtime < dataset.stat().st_mtime:
+    if dataset.name != "dataset.nc" or not is_made_of(file, dataset):
         return None
     return json.loads(file.read_text(encoding="utf-8"))

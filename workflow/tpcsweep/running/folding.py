@@ -5,15 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
-from tpcsweep import dataset
 from tpcsweep.configuration.loading import Configuration, wanted
 from tpcsweep.configuration.sweep import Cell, by_deployment
 from tpcsweep.files import write_json
 from tpcsweep.running import results
+
+if TYPE_CHECKING:
+    from tpcsweep.dataset import Folded
 
 FILE = "not_measured.json"
 """The list of cells without a measurement, in a study's folder."""
@@ -33,11 +35,14 @@ def fold(study: Configuration, output: Path, processes: int = 1) -> None:
     """Write the dataset of a sweep, its table and the list of holes.
 
     Damaged cells and cells of another specification are renamed, placeholders of cells that could not be measured are
-    deleted: Snakemake measures them in the next run. Staged cells that the dataset contains are deleted.
+    deleted: Snakemake measures them in the next run, also if this fails. Staged cells that the dataset contains are
+    deleted.
 
     Raises:
         dataset.DatasetError: if no cell was measured, or cells do not fold into one dataset.
     """
+    from tpcsweep import dataset  # loads xarray, which commands that only read the holes do not need
+
     if study.testbed.simulated:
         folded = dataset.fold_lines(
             study.cells_file,
@@ -50,21 +55,32 @@ def fold(study: Configuration, output: Path, processes: int = 1) -> None:
         return
     reasons: dict[Path, str] = {}
     there = [cell for cell in study.grid.cells if study.cell_file(cell).exists()]
-    folded = dataset.fold(
-        map(study.cell_file, there),
-        study.grid.axes,
-        (wanted(study, cell) for cell in there),
-        processes,
-        study.attributes,
-        reasons.__setitem__,
-    )
-    _write(folded, output)
+    result: dataset.Folded | dataset.DatasetError
+    try:
+        result = dataset.fold(
+            map(study.cell_file, there),
+            study.grid.axes,
+            (wanted(study, cell) for cell in there),
+            processes,
+            study.attributes,
+            reasons.__setitem__,
+        )
+    except dataset.DatasetError as error:
+        result = error
     holes = [*_holes(study, reasons)]
+    if isinstance(result, dataset.Folded):
+        _write(result, output)
     write_json(output.with_name(FILE), [hole._asdict() for hole in holes])
-    for file in (file for file in map(study.cell_file, there) if results.is_placeholder(file)):
-        file.unlink()
-    for file in reasons:
-        results.set_aside(file, "damaged" if results.damage(file) else "stale")
+    for file in map(study.cell_file, there):
+        if results.is_placeholder(file):
+            file.unlink()
+        elif file in reasons:
+            results.set_aside(file, "damaged" if results.damage(file) else "stale")
+    if not isinstance(result, dataset.Folded):
+        if sum(len(hole.cells) for hole in holes) < len(study.grid.cells):
+            raise result
+        why = "; ".join(dict.fromkeys(hole.why for hole in holes))
+        raise dataset.DatasetError(f"no cell was measured: {why}; run snakemake again")
     results.empty_staging(study)
 
 
@@ -76,7 +92,9 @@ def holes(folder: Path) -> list[Hole]:
         return []
 
 
-def _write(folded: dataset.Folded, output: Path) -> None:
+def _write(folded: Folded, output: Path) -> None:
+    from tpcsweep import dataset
+
     dataset.write(folded, output)
     dataset.write_table(folded.summary, output.with_name("cells.csv"))
 

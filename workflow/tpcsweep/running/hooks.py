@@ -34,17 +34,27 @@ def begin(studies: Studies) -> None:
 
 
 def end(studies: Studies, *, well: bool) -> None:
-    """Print how each sweep ended, where the page is, and run the user's command for the end of a run."""
+    """Print how each sweep ended and where the pages are, and run the user's command for the end of a run.
+
+    If cells of a run that went well were not measured, the process ends with status 1.
+    """
+    missing_cells = 0
     for study in studies.sweeps:
         status = counted(study)
+        missing_cells += status.missing
         ending: Ending = "failed" if not well else "incomplete" if status.missing else "complete"
         _say(f"{study.folder.name}: {_line(study, status)}")
         if told := notify(study, studies.notify, ending, status):
             _say(told)
     pages = [study.folder / "index.html" for study in studies.values()]
-    page = pages[0] if len(pages) == 1 else Path(studies.results, "index.html")
-    if page.is_file():
+    if len(pages) > 1:
+        pages = [Path(studies.results, "index.html")]
+    if studies.figures:
+        pages.append(Path(studies.results, "published.html"))
+    for page in filter(Path.is_file, pages):
         _say(f"page: {page.absolute()}")
+    if well and missing_cells:
+        sys.exit(1)
 
 
 def _try(study: Configuration) -> None:

@@ -18,14 +18,12 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from tpcsweep.files import replacing
-from tpcsweep.flags import FLAGS, Grade, graded
+from tpcsweep.flags import FLAGS, LOUD, graded
 
 if TYPE_CHECKING:
     from tpcsweep.measure.steady import Steady
 
 FILE = ".progress"
-LOUD: tuple[Grade, ...] = ("invalid", "warning")
-"""Grades of the flags that a line mentions."""
 
 
 class Counts(TypedDict):

@@ -17,7 +17,7 @@ import orjson
 from tpcsweep import locks
 from tpcsweep.configuration import cell_file
 from tpcsweep.configuration.cell_file import DamagedError
-from tpcsweep.configuration.loading import Configuration
+from tpcsweep.configuration.loading import Configuration, wanted
 from tpcsweep.configuration.parameters import complete
 from tpcsweep.configuration.sweep import Cell
 from tpcsweep.files import replacing
@@ -107,11 +107,13 @@ def write(path: Path, spec: Mapping[str, Any], record: Mapping[str, Any]) -> Non
 def publish(staged: Path, path: Path, wanted: Mapping[str, Any]) -> bool:
     """Copy a current cell from staging to its place, unless the place is current; return whether the place is current.
 
-    A damaged file in the place is set aside.
+    A damaged file in the place is set aside, and one in staging is deleted.
     """
     if not stale(path, wanted):
         return True
-    if stale(staged, wanted) or damage(staged):
+    if damage(staged):
+        staged.unlink()
+    if stale(staged, wanted):
         return False
     if damage(path):
         set_aside(path, "damaged")
@@ -162,6 +164,13 @@ def hold(folder: Path) -> None:
         raise ResultsError(f"{folder}: another snakemake ({held}) writes here: wait for its end") from None
     except OSError as error:
         raise ResultsError(f"{folder / LOCK}: {error.strerror}: {elsewhere}") from error
+
+
+def adopt(configuration: Configuration) -> None:
+    """Copy the current cells of an interrupted run from staging to their places."""
+    for cell in configuration.grid.cells:
+        place = configuration.cell_file(cell)
+        publish(staged_file(configuration, cell), place, wanted(configuration, cell))
 
 
 def empty_staging(configuration: Configuration) -> None:

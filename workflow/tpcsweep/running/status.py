@@ -17,9 +17,8 @@ from tpcsweep import locks
 from tpcsweep.configuration import cell_file
 from tpcsweep.configuration.cell_file import DamagedError
 from tpcsweep.configuration.loading import Configuration, wanted
-from tpcsweep.flags import graded
+from tpcsweep.flags import LOUD, graded
 from tpcsweep.running import folding, results
-from tpcsweep.running.progress import LOUD
 
 
 @dataclass(frozen=True)

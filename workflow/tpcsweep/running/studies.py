@@ -139,15 +139,20 @@ class Studies(Mapping[str, Study]):
         return _either(study.folder.name for study in self.sweeps if study.testbed.simulated)
 
     @property
-    def made_pattern(self) -> str:
-        """A regular expression for the names of those whose datasets are not in their places already."""
+    def made(self) -> list[str]:
+        """Names of those whose datasets are not in their places already."""
         places = {name: study.folder / "dataset.nc" for name, study in self.items()}
-        return _either(name for name, place in places.items() if self._sources(name) != [str(place)])
+        return [name for name, place in places.items() if self._sources(name) != [str(place)]]
+
+    @property
+    def made_pattern(self) -> str:
+        """A regular expression for these."""
+        return _either(self.made)
 
     @property
     def figures(self) -> list[str]:
-        """Names of those whose sweep is a published figure."""
-        return [study.folder.name for study in self.sweeps if figure_of(study)]
+        """Names of the studies of which a published figure is drawn."""
+        return [name for name, study in self.items() if figure_of(study)]
 
     @property
     def figures_pattern(self) -> str:
@@ -159,10 +164,9 @@ class Studies(Mapping[str, Study]):
         """The files of the cells of all studies."""
         return [file for study in self.sweeps for file in self._sources(study.folder.name)]
 
-    @property
-    def notebooks(self) -> list[str]:
-        """The pages of the notebooks that sweeps ask for."""
-        return [f"{study.folder}/notebooks/{name}.html" for study in self.sweeps for name in study.notebooks]
+    def showing(self, notebook: str) -> list[str]:
+        """Return the names of those whose sweep or testbed asks for a notebook."""
+        return [study.folder.name for study in self.sweeps if notebook in study.notebooks]
 
     def sources(self, wildcards: Any) -> list[str]:
         """Return the files that a study's dataset is made of."""
@@ -177,9 +181,10 @@ class Studies(Mapping[str, Study]):
         """Return a digest of the specifications of a simulated study's cells."""
         study = self[wildcards.study]
         assert isinstance(study, Configuration)
-        return digest(
-            [study.name, study.shared, [cell.path for cell in study.grid.cells], study.sweep.model_dump()]
-        )
+        paths = [cell.path for cell in study.grid.cells]
+        # Values of an axis are a tuple, where the field is a list.
+        sweep = study.sweep.model_dump(warnings=False)
+        return digest([study.name, study.shared, paths, sweep])
 
     def axes(self, notebook: str) -> Callable[[Any], dict[str, str]]:
         """Return an input function for the axes that a notebook shows, by the names of its parameters."""
