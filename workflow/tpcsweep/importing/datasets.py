@@ -92,7 +92,11 @@ def _check(file: Path, given: Path) -> bool:
 
 
 def _is_complete(dataset: netCDF4.Dataset) -> bool:
-    groups = ((dataset, [*SUMMARY, "limit"]), (dataset["samples"], SAMPLES), (dataset[TRANSFERS_GROUP], TRANSFERS))
+    groups = (
+        (dataset, [*SUMMARY, "limit"]),
+        (dataset["samples"], SAMPLES),
+        (dataset[TRANSFERS_GROUP], TRANSFERS),
+    )
     return all(name in group.variables for group, names in groups for name in names)
 
 
