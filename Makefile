@@ -5,30 +5,23 @@ BIN := .venv/bin
 SUITE := trixie
 # Of the fuzzer.
 INPUTS := 10000
-# How long a campaign takes.
+# The length of a campaign. ITERATIONS=60 counts iterations instead.
 MINUTES := 30
+ITERATIONS :=
 # The same makes the same choices, of the fuzzer and of a campaign.
 SEED := 0
-
-define REPORT
-import pathlib, yaml, tpcsweep.running.several as several
-each = several.each(yaml.safe_load(open("config/config.yaml")), pathlib.Path())
-files = [one.folder / name for one in each for name in ("index.html", "report.html")]
-print(*(file for file in [*files, *(one.results / "index.html" for one in each[:-1][:1])] if file.exists()), sep="\n")
-endef
-export REPORT
 
 .PHONY: sweep help setup setup-test test test-fast test-real test-debians test-machine test-on test-cluster campaign campaign-cluster coverage cluster docs docs-site fuzz lint lock
 .DELETE_ON_ERROR:
 
-sweep: setup ## set up what is needed, run the configured sweep, print where its page and its report are
-	@$(BIN)/snakemake; ended=$$?; $(BIN)/python -c "$$REPORT"; exit $$ended
+sweep: setup ## set up, run the configured sweep, make Snakemake's report
+	@$(BIN)/snakemake && $(BIN)/snakemake --report results/report.html && echo "report: $(CURDIR)/results/report.html"
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 # It is looked whether all is there, for this checkout, this interpreter and these lists; mostly that is all.
-setup: ## set up what a sweep needs; EXTRAS="kubernetes models" (or all) what other targets need, too
+setup: ## set up what a sweep needs; EXTRAS="parquet simulation" (or all) adds extras
 	@envs/setup.sh $(EXTRAS)
 
 setup-test: ## set up what tests and linters need: every extra too
@@ -60,12 +53,12 @@ test-cluster: setup-test ## the tests on Kubernetes; needs root and Go
 	$(BIN)/python -m tests.cluster.local.build
 	$(BIN)/python -m pytest tests/cluster --numprocesses=2 --dist=loadfile --durations=15 --durations-min=5
 
-campaign: setup-test ## do something to a sweep at random, MINUTES=30 SEED=0, and count what is lost; needs root
-	$(BIN)/python -m tests.real.campaign $(MINUTES) $(SEED)
+campaign: setup-test ## do something to a sweep at random, MINUTES=30 or ITERATIONS=60, SEED=0, and count what is lost; needs root
+	$(BIN)/python -m tests.real.campaign --seed $(SEED) $(if $(ITERATIONS),--iterations $(ITERATIONS),--minutes $(MINUTES))
 
-campaign-cluster: setup-test ## the same on Kubernetes, MINUTES=30 SEED=0; needs root and Go
+campaign-cluster: setup-test ## the campaign on Kubernetes, MINUTES=30 or ITERATIONS=60, SEED=0; needs root and Go
 	$(BIN)/python -m tests.cluster.local.build
-	$(BIN)/python -m tests.cluster.campaign $(MINUTES) $(SEED)
+	$(BIN)/python -m tests.cluster.campaign --seed $(SEED) $(if $(ITERATIONS),--iterations $(ITERATIONS),--minutes $(MINUTES))
 
 coverage: setup-test ## which lines the tests in test-machine run
 	$(BIN)/python -m pytest tests/unit tests/real --cov=tpcsweep --cov-report=term
@@ -79,9 +72,9 @@ cluster: ## a Kubernetes cluster on this machine, until Ctrl-C: docs/local-clust
 fuzz: setup-test ## thousands of files that people may have written wrongly; INPUTS=10000 SEED=0
 	$(BIN)/python -m tests.fuzz --inputs $(INPUTS) --seed $(SEED)
 
-docs: setup-test ## the pictures and tables of docs/architecture.md, equation.md, blind-prediction.md; envs/completion.bash
-	$(BIN)/python envs/completion.py
+docs: setup-test ## write the generated parts of docs/: architecture, command line, equation, blind prediction
 	$(BIN)/python docs/architecture.py
+	$(BIN)/python docs/commands.py
 	$(BIN)/python docs/equation.py
 	$(BIN)/python docs/blind_prediction.py
 
@@ -94,18 +87,18 @@ lint: setup-test ## formatters, linters, types, which package may import which
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo
-	$(BIN)/snakefmt --check Snakefile workflow
+	$(BIN)/snakefmt --check Snakefile workflow studies
 	$(BIN)/snakemake --lint
 
 # Each is held to the versions of those before it, so that all may be installed together; the validator is by itself.
 lock: setup ## pin the Python requirements again
 	held=(); \
-	for list in installer requirements requirements-{history,kubernetes,models,parquet,crate,zarr,slurm,test,docs}; do \
+	for list in installer requirements requirements-{history,parquet,crate,zarr,slurm,test,docs}; do \
 	  $(BIN)/uv pip compile --quiet --upgrade --generate-hashes --universal --python-version 3.11 --no-header \
 	    "$${held[@]}" envs/$$list.in --output-file envs/$$list.txt || exit; \
 	  held+=(--constraint envs/$$list.txt); \
 	done; \
 	$(BIN)/uv pip compile --quiet --upgrade --generate-hashes --universal --python-version 3.11 --no-header \
 	  envs/validator.in --output-file envs/validator.txt
-	lists=$$(cat envs/requirements{,-crate,-history,-kubernetes,-models,-parquet,-zarr}.txt | sha256sum | cut -d" " -f1); \
+	lists=$$(cat envs/requirements{,-crate,-history,-parquet,-zarr}.txt | sha256sum | cut -d" " -f1); \
 	sed -i "s/^# sha256 .*/# sha256 $$lists/" envs/tpcsweep.post-deploy.sh

@@ -17,11 +17,10 @@ import numpy as np
 import xarray as xr
 import yaml
 from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.testbeds.simulation import calibrating, engine
-from tpcsweep.testbeds.simulation.plan import plan
-from tpcsweep.testbeds.simulation.result import course
+
+from tests.support.simulating import by_simgrid
 
 
 def main(path: str, left_out: list[str]) -> None:
@@ -36,11 +35,10 @@ def main(path: str, left_out: list[str]) -> None:
         file = Path(folder) / "calibration.yaml"
         calibrating.write(file, fitted, ratio, observations)
         settings = Simulation.model_validate(yaml.safe_load(file.read_text()))
-        with engine.started(Path(folder)) as simgrid:
+        with engine.started(Path(folder) / "simgrid.log") as simgrid:
             simulated = [
-                course(planned, simgrid.simulate(planned)).throughput
+                by_simgrid(simgrid, cell(row), settings.parameters, settings.queues)
                 for row in observations.frame.to_dict("records")
-                for planned in [plan(cell(row), settings.parameters, settings.queues, Measurement())]
             ]
     frame = observations.frame.assign(simulated=simulated, left_out=out)
     frame["ratio"] = frame["simulated"] / frame["throughput"]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Seconds and memory of the whole chain for 10⁵ simulated cells: `snakemake` from a sweep's file to its report.
+"""Seconds and memory of the whole chain for 10⁵ simulated cells: `snakemake` from a sweep's file to its page.
 
 python -m benchmarks.chain [CELLS] [TARGET ...]
 
-Each deployment has 100 cells. Results lie in a folder of their own, which is deleted in the end.
+Results are written to a folder of their own, which is deleted in the end.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import yaml
 
 CELLS = 100_000
 EACH = 100
-"""Cells of a deployment, all of other streams."""
+"""Values of streams."""
 ROOT = Path(__file__).parents[1]
 
 
@@ -32,17 +32,17 @@ def main() -> None:
         wall, cpu, peak = run(folder, sys.argv[2:])
         found = folder / "results" / "chain@simulation"
         written = sum(file.stat().st_size for file in found.rglob("*") if file.is_file())
-        print("| cells | deployments | wall min | CPU min | peak MB | files | dataset MB | all MB |")
-        print("|---|---|---|---|---|---|---|---|")
+        print("| cells | wall min | CPU min | peak MB | files | dataset MB | all MB |")
+        print("|---|---|---|---|---|---|---|")
         print(
-            f"| {cells} | {cells // EACH} | {wall / 60:.1f} | {cpu / 60:.1f} | {peak:.0f} "
+            f"| {cells} | {wall / 60:.1f} | {cpu / 60:.1f} | {peak:.0f} "
             f"| {sum(1 for _ in found.rglob('*'))} | {(found / 'dataset.nc').stat().st_size / 1e6:.0f} "
             f"| {written / 1e6:.0f} |"
         )
 
 
 def sweep(cells: int) -> dict[str, object]:
-    """A sweep of so many cells, a multiple of 2000: origins, cores and RTT, each deployment with 100 streams."""
+    """A sweep of so many cells, a multiple of 2000: origins, cores, RTT and streams."""
     rtts = cells // EACH // 20
     return {
         "description": "As many cells as anyone is likely to ask for.",

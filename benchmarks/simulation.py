@@ -18,12 +18,11 @@ from pathlib import Path
 import numpy as np
 from tpcsweep.configuration.loading import load
 from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.testbeds.simulation import engine
 from tpcsweep.testbeds.simulation.model import cells_of, central, solve, spread
-from tpcsweep.testbeds.simulation.plan import plan
-from tpcsweep.testbeds.simulation.result import course
+
+from tests.support.simulating import simulated_course
 
 ROOT = Path(__file__).parents[1]
 
@@ -33,13 +32,13 @@ def main(count: int) -> None:
     generator = np.random.default_rng(1)
     deviations: dict[str, list[float]] = {}
     worst: list[tuple[float, str]] = []
-    spent, how = 0.0, Measurement()
+    spent = 0.0
     with tempfile.TemporaryDirectory() as folder:
         for name in ("simulation", "simulation-chep2023"):
             settings = load({"sweep": "smoke", "testbed": name}, ROOT).testbed
             assert isinstance(settings, Simulation)
             physics, queues = settings.parameters, settings.queues
-            with engine.started(Path(folder)) as simgrid:
+            with engine.started(Path(folder) / "simgrid.log") as simgrid:
                 for _ in range(count // 2):
                     one = Parameters(
                         streams=int(np.exp(generator.uniform(0, np.log(520)))),
@@ -52,8 +51,7 @@ def main(count: int) -> None:
                         file_size=int(generator.choice([10**9, 4 * 10**9])),
                     )
                     began = time.process_time()
-                    planned = plan(one, physics, queues, how)
-                    found = course(planned, simgrid.simulate(planned)).throughput
+                    found = simulated_course(simgrid, one, physics, queues).throughput
                     cells = cells_of([one])
                     spread(cells, physics, queues, settings.draws, 0.95)
                     spent += time.process_time() - began

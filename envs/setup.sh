@@ -14,9 +14,9 @@ fail() {
   exit 1
 }
 
-# The interpreter itself, were it found in a .venv, with its version; nothing where it does not run.
+# The interpreter, that of a .venv for the .venv's, with its version; nothing if it does not run.
 interpreter() {
-  "$1" -c 'import os, sys; print(os.path.realpath(sys.executable), "%d.%d" % sys.version_info[:2])' 2>/dev/null || true
+  "$1" -c 'import os, sys; print(os.path.realpath(sys._base_executable), "%d.%d" % sys.version_info[:2])' 2>/dev/null || true
 }
 
 # By what packages of the family are called and made: AlmaLinux 9, Rocky 9, CentOS Stream 9.
@@ -58,10 +58,10 @@ recent() {
   "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
 }
 
-# What .venv is: of which checkout and which interpreter, with which extras, and, once it is whole, of which lists.
-marker=.venv/.set-up
-checkout='' base='' extras='' lists=''
-[ ! -e "$marker" ] || { read -r checkout && read -r base && read -r extras && read -r lists; } <"$marker" || true
+# What .venv contains: the extras, and, once it is whole, the digest of the lists.
+marker=.venv/.installed
+extras='' lists=''
+[ ! -e "$marker" ] || { read -r extras && read -r lists; } <"$marker" || true
 
 known=$(
   for extra in $(basename --multiple --suffix=.txt envs/*-*.txt | cut -d- -f2 | sort -u); do
@@ -80,9 +80,20 @@ wanted=$(
   done | sort -u | xargs
 )
 now=$(cat envs/*.txt envs/setup.sh envs/byte_code.py pyproject.toml | sha256sum)
+# A .venv that another command made is used. One of a checkout that was moved or copied is not: its programs name the
+# folder that they were made in.
+made_in=$(sed -nE "s/^ *(export )?VIRTUAL_ENV=[\"']?([^\"'\$]+)[\"']?\$/\2/p;T;q" .venv/bin/activate 2>/dev/null || true)
+base=''
+! recent .venv/bin/python || base=$(interpreter .venv/bin/python)
 python=${PYTHON:-${base% *}}
-[ -n "${PYTHON:-}" ] || [ -x "$python" ] || python=python3
-if [ "$checkout" = "$PWD" ] && [ "$base" = "$(interpreter "$python")" ] && [ "$extras" = "$wanted" ] && [ "$lists" = "$now" ]; then
+[ -n "$python" ] || python=python3
+reused=''
+if [ "$made_in" -ef .venv ] && [ "$base" ] && [ "$base" = "$(interpreter "$python")" ]; then
+  reused=yes
+fi
+# `pip install .` replaces the installation of the checkout by a copy.
+if [ "$reused" ] && [ "$extras" = "$wanted" ] && [ "$lists" = "$now" ] &&
+  compgen -G '.venv/lib/python3*/site-packages/__editable__*tpcsweep*' >/dev/null; then
   echo "setup: nothing is missing; activate with  . .venv/bin/activate"
   exit
 fi
@@ -110,15 +121,15 @@ fi
 # The system's own is 3.9 on EL 9, which has others beside it.
 [ -n "${PYTHON:-}" ] || recent "$python" || ! recent python3.11 || python=python3.11
 recent "$python" || fail "$python is $("$python" --version 2>&1); Python 3.11 or later is needed (PYTHON=… chooses another)"
-found=$(interpreter "$python")
-if [ "$checkout, $base" != "$PWD, $found" ]; then
-  # Its programs name the folder that they were made in, and so does what is installed from the checkout.
-  [ ! -e .venv ] || echo "setup: making .venv anew: it is of ${checkout:-another set-up} and ${base:-an unknown Python}"
+if [ ! "$reused" ]; then
+  found=$(interpreter "$python")
+  [ ! -e .venv ] || echo "setup: replacing .venv: it was made in ${made_in:-another folder} with ${base:-another Python}"
   rm -rf .venv
   "${found% *}" -m venv .venv
 fi
-printf '%s\n' "$PWD" "$found" "$wanted" >"$marker"
+echo "$wanted" >"$marker"
 
+.venv/bin/python -m pip --version >/dev/null 2>&1 || .venv/bin/python -m ensurepip >/dev/null
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r envs/installer.txt
 # uv asks where pip is told to ask.
 told=$(.venv/bin/python -m pip config list)

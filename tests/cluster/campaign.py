@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The campaign on a cluster of this machine: deployments in pods, beside pods, Jobs, Secrets and Leases of others.
 
-    make campaign-cluster [MINUTES=30] [SEED=1]        as root, with Go; not part of `make test`
+    make campaign-cluster [MINUTES=30 | ITERATIONS=60] [SEED=1]        as root, with Go
 
 It prints each iteration and ends with the table of docs/faults.md. Its exit status is 1 if there was anything to count.
 """
@@ -68,6 +68,7 @@ class Pods:
         self._space = space
         self._relay = relay
         self.parameters = ONE
+        self.changing = "tcp_buffer", "1 MiB", "2 MiB"
         self.faults = (
             Fault("a process of a pod is killed", "kill", self._killed),
             Fault("a process of a pod crashes", "kill", self._crashed),

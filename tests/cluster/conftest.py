@@ -99,7 +99,7 @@ def account(kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 @pytest.fixture(scope="session")
 def measured(account: Space, tmp_path_factory: pytest.TempPathFactory) -> ClusterSweep:
-    """A sweep that has run to its report under the account: four deployments with every pair of values."""
+    """A sweep that has run to its page under the account: four deployments with every pair of values."""
     axes = {"cores": [0.5, 1], "origins": [1, 2], "rtt": ["0 ms", "20 ms"], "streams": [1, 2]}
     sweep = account.sweep(
         tmp_path_factory.mktemp("measured"),

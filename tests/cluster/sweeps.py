@@ -96,13 +96,9 @@ class ClusterSweep(Sweep):
 
     kubeconfig: Path
 
-    def wait_for_cell(self, number: int, run: subprocess.Popen[bytes]) -> None:
-        """Wait until a started run has measured so many cells, or has ended."""
-
-        def measured() -> bool:
-            return f" cell {number}/" in self.output() or run.poll() is not None
-
-        wait_until(measured, f"cell {number} has ended: {self.output()}", LONGEST)
+    def wait_for_cell(self, run: subprocess.Popen[bytes]) -> None:
+        """Wait until a started run has measured its first cell, or has ended."""
+        wait_until(lambda: self.staged() or run.poll() is not None, "a cell has ended", LONGEST)
 
     def run(self, *arguments: str, timeout: float = LONGEST) -> subprocess.CompletedProcess[str]:
         """Run to the end; standard error is in `stdout` too."""
@@ -116,12 +112,17 @@ class ClusterSweep(Sweep):
     def command(self, *arguments: str) -> list[str]:
         """The command line, with the profile."""
         found = super().command("--profile", "k8s", *arguments)
-        return [
-            # As a terminal would: what is started in the background ignores Ctrl-C.
-            *("env", "--default-signal=INT", f"TPCSWEEP_KUBECONFIG={self.kubeconfig}"),
-            *found,
-            f"testbed={self.folder / 'local.yaml'}",
-        ]
+        return [*self._environment, *found, f"testbed={self.folder / 'local.yaml'}"]
+
+    def asking(self, *arguments: str) -> list[str]:
+        """Return a command line of `tpcsweep` about this sweep."""
+        testbed = ("--testbed", str(self.folder / "local.yaml"))
+        return [*self._environment, *super().asking(*arguments, *testbed)]
+
+    @property
+    def _environment(self) -> list[str]:
+        # As in a terminal: a program that is started in the background ignores Ctrl-C.
+        return ["env", "--default-signal=INT", f"TPCSWEEP_KUBECONFIG={self.kubeconfig}"]
 
 
 @contextlib.contextmanager

@@ -60,8 +60,8 @@ def typed(script: str, folder: Path, archive: Path, name: str) -> str:
 
 
 def all_is_well(folder: Path, name: str) -> bool:
-    """Whether a sweep has a report, and has all its cells measured."""
-    assert (folder / "results" / name / "report.html").exists()
+    """Whether a sweep has a page, and has all its cells measured."""
+    assert (folder / "results" / name / "index.html").exists()
     with xr.open_dataset(folder / "results" / name / "dataset.nc") as data:
         return bool((data["status"] == STATUS.index("ok")).all() and (data["throughput"] > 0).all())
 
@@ -71,7 +71,7 @@ def test_the_image_analyses_simulates_and_measures(tmp_path: Path) -> None:
     build.workflow_image(archive)
     said = typed(ANALYSIS + MEASURING, tmp_path, archive, build.WORKFLOW)
     archive.unlink()
-    assert (tmp_path / "results/surface.nc/index.html").exists(), said
+    assert (tmp_path / "results/surface/index.html").exists(), said
     assert all_is_well(tmp_path, "smoke@simulation"), said
     assert all_is_well(tmp_path, "smoke"), said
     # It was the release in the image: there is no network to get another by.
@@ -82,6 +82,6 @@ def test_what_an_engine_builds_from_the_containerfile_analyses_and_simulates(tmp
     # As somebody whom the image does not know, such as docker's users.
     script = f"install --directory --owner=1234 results\n{ANALYSIS.replace('--user 0', '--user 1234:1234')}"
     said = typed(script, tmp_path, build.engine_image("workflow"), "localhost/engine:workflow")
-    assert (tmp_path / "results/surface.nc").stat().st_uid == 1234
-    assert (tmp_path / "results/surface.nc/index.html").exists(), said
+    assert (tmp_path / "results/surface").stat().st_uid == 1234
+    assert (tmp_path / "results/surface/index.html").exists(), said
     assert all_is_well(tmp_path, "smoke@simulation"), said

@@ -23,6 +23,8 @@ from tests.support.workflow import wait_until
 FILES = Path(__file__).parents[2] / "config/kubernetes"
 NAME = "tpcsweep"
 """What all objects of the shipped files are called."""
+FOLDER = "/var/lib/tpcsweep-results"
+"""The folder of the volume on its node."""
 POD_NAME = "authentication.kubernetes.io/pod-name"
 """Where the API server says which pod a token is bound to."""
 
@@ -38,21 +40,21 @@ def namespace(kubeconfig: Path) -> Iterator[Space]:
 @pytest.fixture(scope="module")
 def node(here: local.Cluster, namespace: Space) -> Iterator[str]:
     """The node with a volume that the shipped claim can have: there is no provisioner."""
-    node, folder = "n2", "/var/lib/tpcsweep-results"
-    here.enter(["mkdir", folder])
+    node = "n2"
+    here.enter(["mkdir", FOLDER])
     on_node = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
     spec = {
         "capacity": {"storage": "10Gi"},
         "accessModes": ["ReadWriteOnce"],
         "persistentVolumeReclaimPolicy": "Retain",
-        "local": {"path": folder},
+        "local": {"path": FOLDER},
         "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [on_node]}]}},
         "claimRef": {"namespace": namespace.name, "name": NAME},
     }
     namespace.core.create_persistent_volume({"metadata": {"name": namespace.name}, "spec": spec})
     yield node
     namespace.core.delete_persistent_volume(namespace.name)
-    here.enter(["rm", "-r", folder])
+    here.enter(["rm", "-r", FOLDER])
 
 
 @pytest.fixture(scope="module")
@@ -68,13 +70,14 @@ def job(node: str, here: local.Cluster, namespace: Space, tmp_path_factory: pyte
     sweep = {
         "parameters": {**ONE, "rtt": ["0 ms", "20 ms"], "streams": [1, 2, 3]},
         "measurement": LASTING,
-        "again": 0,
+        "retry_share": 0,
     }
     texts = {"nodes.yaml": yaml.safe_dump(sweep), "kubernetes.yaml": yaml.safe_dump(testbed)}
     namespace.core.create_namespaced_config_map(namespace.name, {"metadata": {"name": NAME}, "data": texts})
     job = Job(here, namespace, commit)
     job.start()
-    wait_until(lambda: " cell 1/6 " in job.log() or job.ended(), "a cell has ended", LONGEST)
+    staged = ["find", FOLDER, "-path", "*/staging/*.json"]
+    wait_until(lambda: here.enter(staged) or job.ended(), "a cell has ended", LONGEST)
     assert not job.ended(), job.log()
     (first,) = job.pods()
     namespace.core.create_namespaced_pod_eviction(first, namespace.name, {"metadata": {"name": first}})
@@ -160,7 +163,7 @@ def fitted(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-def test_the_job_goes_from_nothing_to_the_report_and_on_after_an_eviction(job: Job, tmp_path: Path) -> None:
+def test_the_job_goes_from_nothing_to_the_page_and_on_after_an_eviction(job: Job, tmp_path: Path) -> None:
     results = job.fetch(tmp_path)
     cells = [json.loads(path.read_bytes()) for path in (results / "cells").rglob("*.json")]
     assert [cell["status"] for cell in cells] == ["ok"] * 6

@@ -54,7 +54,7 @@ def test_a_sweep_runs_over_networks_that_pods_are_attached_to(
     parameters = {"rtt": "20 ms", "origins": 2, "streams": [1, 2], "file_size": "8 MiB", "tool": "curl"}
     sweep = namespace.sweep(tmp_path, settings, parameters=parameters)
     run = sweep.start("cells")
-    sweep.wait_for_cell(1, run)
+    sweep.wait_for_cell(run)
     pods = namespace.core.list_namespaced_pod(namespace.name).items
     assert run.wait(600) == 0, sweep.output()
     assert {name: where for pod in pods for name, where in ours(pod)} == {

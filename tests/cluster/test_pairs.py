@@ -41,7 +41,7 @@ def measured(four: Space, tmp_path_factory: pytest.TempPathFactory) -> ClusterSw
     """One setting of each kind in four deployments, two at a time; before, without the right to list nodes."""
     each = {"rtt": "0 ms", "source": NEAR, "destination": NEAR}
     paths = {"kind": "nodes", "pairs": "all", "each": each}
-    settings = local_testbed(four.name, bandwidth=RATES[0], paths=paths)
+    settings = local_testbed(four.name, bandwidth=RATES[0], paths=paths, parallel_deployments=2)
     del settings["client"]
     sweep = four.sweep(
         tmp_path_factory.mktemp("measured"),
@@ -50,7 +50,7 @@ def measured(four: Space, tmp_path_factory: pytest.TempPathFactory) -> ClusterSw
         parameters={**ONE, "file_size": "1 MiB", "streams": [1, 2]},
         repetitions=4,
         repeat="deployments",
-        again=0,
+        retry_share=0,
     )
     refused = sweep.run("cells")
     assert refused.returncode != 0
@@ -60,8 +60,7 @@ def measured(four: Space, tmp_path_factory: pytest.TempPathFactory) -> ClusterSw
     allowed = sweep.folder / "nodes.yaml"
     allowed.write_text(text)
     utils.create_from_yaml(four.api, str(allowed))
-    side_by_side = ("--resources", "testbed=2", "--cores", "2")
-    done = sweep.run(*side_by_side, "cells", timeout=1800)
+    done = sweep.run("--cores", "2", "cells", timeout=1800)
     assert done.returncode == 0, done.stdout
     assert "one of 2 pairs of nodes" in done.stdout
     drawn = sweep.run(str(sweep.results / "figures/hardware.png"))

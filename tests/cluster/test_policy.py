@@ -115,7 +115,7 @@ def measuring(
     sweep = namespace.sweep(folder, testbed, measurement=LASTING, parameters=ONE, repetitions=60)
     run = sweep.start("cells")
     try:
-        sweep.wait_for_cell(1, run)
+        sweep.wait_for_cell(run)
         assert run.poll() is None, sweep.output()
         yield Measuring(cluster, namespace, sweep, run)
         os.killpg(run.pid, signal.SIGINT)

@@ -70,7 +70,7 @@ def measured(namespace: Space, images: tuple[str, str], tmp_path_factory: pytest
     asked = settings(namespace, server_image=images[0])
     sweep = namespace.sweep(folder, asked, measurement=LASTING, parameters=parameters)
     run = sweep.start("cells")
-    sweep.wait_for_cell(1, run)
+    sweep.wait_for_cell(run)
     pods = namespace.core.list_namespaced_pod(namespace.name, label_selector=SELECTOR).items
     assert run.wait(LONGEST) == 0, sweep.output()
     return Measured([json.loads(path.read_bytes()) for path in sweep.cells()], pods, namespace.left())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sweep on a real cluster: from nothing to the report, one cell again, and what is left when it goes wrong.
+"""A sweep on a real cluster: from nothing to the page, one cell again, and what is left when it goes wrong.
 
 Under the ServiceAccount of config/kubernetes/rbac.yaml alone, where that matters.
 """
@@ -35,7 +35,7 @@ from tests.cluster.sweeps import (
     space,
 )
 from tests.support.fields import differing
-from tests.support.workflow import ROOT, wait_until
+from tests.support.workflow import ROOT, finished, wait_until
 
 THREE = {**ONE, "streams": [1, 2, 3]}
 LACKING = "5.9.9"
@@ -48,7 +48,7 @@ def namespace(kubeconfig: Path) -> Iterator[Space]:
         yield made
 
 
-def test_the_profile_takes_a_sweep_from_nothing_to_its_report(
+def test_the_profile_takes_a_sweep_from_nothing_to_its_page(
     measured: ClusterSweep, account: Space, tmp_path: Path
 ) -> None:
     cells = loaded(measured)
@@ -143,7 +143,7 @@ def test_a_node_that_two_users_call_by_two_names_is_measured_on_in_turn(
             parameters = {**ONE, "streams": [1, 2, 3, 4]}
             sweeps.append(user.sweep(folder, settings, measurement=long, parameters=parameters))
         runs = [sweeps[0].start("cells")]
-        sweeps[0].wait_for_cell(1, runs[0])
+        sweeps[0].wait_for_cell(runs[0])
         runs.append(sweeps[1].start("cells"))
         for sweep, run in zip(sweeps, runs, strict=True):
             assert run.wait(LONGEST) == 0, sweep.output()
@@ -198,7 +198,7 @@ def test_a_signal_to_snakemake_leaves_nothing_behind(
 ) -> None:
     sweep = namespace.sweep(tmp_path, local_testbed(namespace.name), parameters=THREE)
     run = sweep.start("cells")
-    sweep.wait_for_cell(1, run)
+    sweep.wait_for_cell(run)
     assert run.poll() is None, sweep.output()
     if number == signal.SIGINT:
         os.killpg(run.pid, number)
@@ -224,7 +224,7 @@ def released(namespace: Space, tmp_path_factory: pytest.TempPathFactory) -> dict
     parameters = {**ONE, "origins": 2, "streams": 2, "xrootd": ["system", RELEASE, LACKING]}
     sweep = namespace.sweep(tmp_path_factory.mktemp("released"), settings, parameters=parameters)
     done = sweep.run("cells", timeout=1800)
-    assert "1 of 3 cells were not measured" in done.stdout
+    assert "2 of 3 cells measured" in done.stdout
     assert namespace.left() == {}
     return {cell["spec"]["parameters"]["xrootd"]: cell for cell in loaded(sweep)}
 
@@ -275,7 +275,7 @@ def silent(account: Space, here: local.Cluster, tmp_path_factory: pytest.TempPat
         here.kubectl("annotate", "leases", "--all", "touched=", f"--namespace={account.name}")
         here.stop_kubelet("n1")
         # Another deployment is tried first, in vain: the node is not there for it either.
-        assert run.wait(LONGEST) != 0, sweep.output()
+        run.wait(LONGEST)
     finally:
         here.start_kubelet("n1")
         here.kubectl("wait", "node/n1", "--for=condition=Ready", "--timeout=300s", timeout=LONGEST)
@@ -284,13 +284,13 @@ def silent(account: Space, here: local.Cluster, tmp_path_factory: pytest.TempPat
 
 @pytest.fixture(scope="module")
 def reaped(account: Space, tmp_path_factory: pytest.TempPathFactory) -> ClusterSweep:
-    """One whose job was killed, and whose remains have been removed by `snakemake reap` under the account."""
+    """One whose job was killed, and whose remains have been removed by `tpcsweep reap` under the account."""
     folder = tmp_path_factory.mktemp("reaped")
     sweep = account.sweep(folder, local_testbed(account.name), parameters=THREE)
     run = measuring(sweep)
     kill_job(run)
     assert account.left()  # or there is nothing to reap
-    done = sweep.run("reap")
+    done = finished(sweep.asking("reap"))
     assert done.returncode == 0, done.stdout
     return sweep
 
@@ -298,7 +298,7 @@ def reaped(account: Space, tmp_path_factory: pytest.TempPathFactory) -> ClusterS
 def measuring(sweep: ClusterSweep) -> subprocess.Popen[bytes]:
     """A sweep that has measured its first cell."""
     run = sweep.start("cells")
-    sweep.wait_for_cell(1, run)
+    sweep.wait_for_cell(run)
     assert run.poll() is None, sweep.output()
     return run
 

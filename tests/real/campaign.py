@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The campaign on this machine: deployments in network namespaces, beside namespaces, groups and processes of others.
 
-    make campaign [MINUTES=30] [SEED=1]        as root, on a machine with no other deployment; not part of `make test`
+    make campaign [MINUTES=30 | ITERATIONS=60] [SEED=1]        as root, on a machine without other deployments
 
 It prints each iteration and ends with the table of docs/faults.md. Its exit status is 1 if there was anything to count.
 """
@@ -48,7 +48,8 @@ class Machine:
     pace = Pace(deploying=4.0, cell=2.0, goes=60.0, hangs=300.0)  # a whole sweep takes half a minute
 
     def __init__(self) -> None:
-        self.parameters = {"rtt": "2 ms", "bandwidth": "100 Mbit/s", "file_size": "2 MiB", "tool": "curl"}
+        self.parameters = {"rtt": "2 ms", "file_size": "2 MiB", "tool": "curl"}
+        self.changing = "bandwidth", "100 Mbit/s", "40 Mbit/s"
         self.faults = (
             Fault("a process of the deployment is killed", "kill", _killed),
             Fault("a process of the deployment crashes", "kill", _crashed),
@@ -180,7 +181,7 @@ def _owner_forgotten(run: Run) -> None:
 def machine(_: Path) -> Iterator[Machine]:
     """This machine, which has no deployment yet."""
     if state.leftovers():
-        raise SystemExit("a deployment is up, or one was killed: `snakemake reap` first")
+        raise SystemExit("a deployment is up, or one was killed: run `tpcsweep reap`")
     yield Machine()
 
 

@@ -4,17 +4,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 import xarray as xr
-from tpcsweep.configuration.loading import load, wanted
-from tpcsweep.running.results import publish
 
-from tests.support import synthetic
 from tests.support.leftovers import present, stayed
 from tests.support.pictures import hues, pixels
-from tests.support.workflow import ROOT, Sweep, finished
+from tests.support.workflow import Sweep, finished
 
 pytestmark = pytest.mark.real
 
@@ -40,8 +36,8 @@ def explored(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
 
 
 def explore(sweep: Sweep) -> str:
-    """Run `snakemake adaptive`, with an error that a sweep as small as this can reach."""
-    done = finished([*sweep.command("adaptive"), "error=30 %"])
+    """Run `tpcsweep adaptive`, with an error that a sweep as small as this can reach."""
+    done = finished(sweep.asking("adaptive", "--error", "30%"))
     assert done.returncode == 0, done.stdout
     return done.stdout
 
@@ -76,30 +72,3 @@ def test_another_run_measures_what_was_removed_and_nothing_else(explored: Sweep)
     explore(explored)
     assert explored.cells() == sorted([gone, *kept])
     assert {path: path.stat().st_mtime_ns for path in kept} == before
-
-
-def test_the_whole_grid_afterwards_measures_what_is_missing_alone(explored: Sweep) -> None:
-    gone, *kept = explored.cells()
-    before = {path: path.read_bytes() for path in kept}
-    gone.unlink()  # all may have been explored
-    done = explored.run("cells")
-    assert done.returncode == 0, done.stdout
-    assert len(explored.cells()) == 8
-    assert {path: path.read_bytes() for path in before} == before
-
-
-def test_what_an_interrupted_run_left_is_used_before_anything_is_chosen(tmp_path: Path) -> None:
-    sweep = Sweep(tmp_path).define(parameters={"rtt": [5, 20, 50, 100], "tcp_buffer": "4 MiB"})
-    config = {"sweep": f"{tmp_path}/probe.yaml", "testbed": "netns", "results": str(tmp_path / "results")}
-    configuration = load(config, ROOT)
-    rescue = configuration.folder / "rescued"
-    for cell in configuration.grid.cells:
-        # These are put back as the run begins, and so nothing is measured.
-        path, spec = configuration.cell_file(cell), wanted(configuration, cell)
-        publish(path, spec, synthetic.cell(spec), rescue)
-        path.unlink()
-    explore(sweep)
-    assert [len(one["cells"]) for one in rounds(sweep)] == [0]  # type: ignore[arg-type]
-    assert len(sweep.cells()) == 4
-    assert not rescue.exists()
-    assert "Nothing to be done" in sweep.run("cells").stdout

@@ -77,7 +77,6 @@ class Sabotage:
         names = {"sweep": "faults", "testbed": "testbed"}
         files = {key: str(self.folder / f"{name}.yaml") for key, name in names.items()}
         configuration = load(files | {"results": str(self.folder / "results")}, ROOT)
-        runner.begin(configuration)
         [deployment] = configuration.grid.deployments
         (self.folder / "logs").mkdir()
         with pytest.MonkeyPatch.context() as patched:

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.real
 SWEEP = {
     "parameters": {"rtt": "5 ms", "bandwidth": "100 Mbit/s", "tool": "curl", "file_size": "4 MiB"},
     "measurement": {"min_time": "1 s", "max_time": "2 s", "precision": "20 %"},
-    "again": 0,
+    "retry_share": 0,
 }
 LAYOUT = """(page, window) => {
   const style = window.getComputedStyle(page.body);
@@ -65,7 +65,7 @@ def test_crons_line_measures_anew_and_keeps_both_runs(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
     assert "1 run, the last of" in done.stdout
     results = tmp_path / "results/demo"
-    assert (results / "index.html").exists() and (results / "report.html").exists()
+    assert (results / "index.html").exists()
     for file in (results / "cells").rglob("*.json"):
         subprocess.run(["touch", "--date=8 days ago", file], check=True)
     done = cron(crontab, tmp_path)

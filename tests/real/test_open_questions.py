@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 from tpcsweep.studies.open_questions.arithmetic import Setup
 from tpcsweep.studies.open_questions.experiments import Experiment, measure
 
@@ -33,13 +32,11 @@ def test_netem_holds_no_more_than_its_limit_of_packets_of_two_segments() -> None
     assert 0.5 * setup.packets.low < found["packet"] < 1.3 * setup.packets.low
 
 
-def test_what_is_there_is_drawn_without_a_network_in_a_folder_with_any_name(tmp_path: Path) -> None:
+def test_shipped_measurements_are_drawn_without_a_network_in_a_folder_with_any_name(tmp_path: Path) -> None:
     results = tmp_path / "my results"
-    config = tmp_path / "config.yaml"
-    config.write_text(yaml.safe_dump({"sweep": "smoke", "testbed": "netns", "results": str(results)}))
     # In a network namespace of its own, with its loopback interface down.
-    command = [sys.executable, "-m", "snakemake", "open_questions", "--configfile", str(config)]
-    done = finished(["unshare", "-n", *command])
+    command = [sys.executable, "-m", "snakemake", "-s", "studies/open_questions/Snakefile"]
+    done = finished(["unshare", "-n", *command, "--config", f"results={results}"])
     assert done.returncode == 0, done.stdout
     page = results / "published/open_questions/open_questions.html"
     pictures = embedded(page.read_text())

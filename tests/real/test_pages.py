@@ -13,7 +13,7 @@ import xarray as xr
 import yaml
 
 from tests.support.browser import elements, opened
-from tests.support.workflow import finished
+from tests.support.workflow import TPCSWEEP, finished
 
 pytestmark = pytest.mark.real
 
@@ -44,10 +44,17 @@ def brought(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "fixed": {"layer": HOSTILE, "site": HOSTILE, "bandwidth": "10 Gbit/s"},
     }
     (folder / "harm.yaml").write_text(yaml.safe_dump(settings))
-    given = [f"source={folder}/harm.yaml", f"file={folder}/measured.csv", f"results={folder}/results"]
-    done = finished([sys.executable, "-m", "snakemake", "all", "claims", "--config", *given])
-    assert done.returncode == 0, done.stdout
-    return folder / "results" / "harm"
+    dataset, results = folder / "results/harm/dataset.nc", folder / "results"
+    page = results / "harm/report.html"
+    snakemake = [sys.executable, "-m", "snakemake", "--config", f"dataset={dataset}", f"results={results}"]
+    for command in (
+        [*TPCSWEEP, "import", f"{folder}/harm.yaml", f"{folder}/measured.csv", "--results", str(results)],
+        snakemake,
+        [*snakemake, "--report", str(page)],
+    ):
+        done = finished(command)
+        assert done.returncode == 0, done.stdout
+    return results / "harm"
 
 
 def is_owned(page: Path, folder: Path) -> bool:

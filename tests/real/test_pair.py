@@ -6,8 +6,10 @@ from __future__ import annotations
 import filecmp
 import re
 import subprocess
+import threading
 from typing import Any
 
+import psutil
 import pytest
 from tpcsweep.linux.namespaces import inside
 from tpcsweep.measure.readings import Reading
@@ -102,3 +104,30 @@ def test_a_client_without_credentials_is_refused(pair: Site) -> None:
     command = inside(f"{pair.prefix}-client", ["curl", "-sk", "-w", "%{http_code}", url])
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     assert answer.stdout.endswith("403")
+
+
+def test_a_cell_is_not_settled_while_a_server_may_carry_out_its_requests(
+    pair: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server without a CPU reads nothing, and notices no connection that was cut."""
+    monkeypatch.setattr("tpcsweep.testbeds.netns.site.SETTLE_SECONDS", 600.0)
+    name = pair.add_source(64 * MIB, "sparse", 1)
+    client = pair.client_of("curl")
+    run = {"tool": "curl", "streams": 4, "pairs": pair.pairs("direct"), "file_name": name, "prefix": "late"}
+    client.run(**run, copy_mode="pull", tcp_streams=1)
+    wait_until(lambda: left(pair), "a file arrives")
+    processes = [*map(psutil.Process, pair.sides["dst"].groups[0].pids())]
+    for process in processes:
+        process.suspend()
+    settling = threading.Thread(target=pair.settle)
+    try:
+        client.stop()
+        settling.start()
+        settling.join(1)
+        assert settling.is_alive()
+    finally:
+        for process in processes:
+            process.resume()
+    settling.join()
+    assert left(pair) == []
+    assert not pair.counters.unfinished()

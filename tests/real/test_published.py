@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A figure of a publication, by its target: simulated, drawn and judged, and never made twice."""
+"""A published figure by its file: simulated, drawn and judged, and not computed twice."""
 
 from __future__ import annotations
 
+import csv
 import json
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import xarray as xr
+from tpcsweep.claims import CLAIMS
 
 from tests.support.pictures import hues, pixels
 from tests.support.workflow import finished
@@ -17,45 +19,49 @@ from tests.support.workflow import finished
 pytestmark = pytest.mark.real
 
 FIGURE = "chep2024_fig8"
+STUDY = f"{FIGURE}@simulation"
 
 
-def target(name: str, results: Path, *config: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "snakemake", name, "--config", f"results={results}", *config]
-    return finished(command)
+def snakemake(target: str, results: Path, *config: str) -> subprocess.CompletedProcess[str]:
+    files = ["--configfile", "config/published.yaml"]
+    return finished(
+        [sys.executable, "-m", "snakemake", target, *files, "--config", f"results={results}", *config]
+    )
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("published")
-    done = target(FIGURE, folder)
+    done = snakemake(f"{folder}/{STUDY}/published.png", folder)
     assert done.returncode == 0, done.stdout
     return folder
 
 
-def test_a_target_makes_data_figure_and_verdicts(results: Path) -> None:
-    folder = results / "published" / f"{FIGURE}@simulation"
-    summary = xr.load_dataset(folder / "dataset.nc")
+def test_a_figure_alone_is_made_of_its_own_study(results: Path) -> None:
+    summary = xr.load_dataset(results / STUDY / "dataset.nc")
     assert summary.attrs["testbed_kind"] == "simulation"
     assert int(summary["throughput"].notnull().sum()) == 10
-    assert hues(pixels(folder / "published.png"))
-    [cap] = json.loads((folder / "published.json").read_text())
+    assert hues(pixels(results / STUDY / "published.png"))
+    [cap] = json.loads((results / STUDY / "published.json").read_text())
     assert (cap["claim"], cap["verdict"], cap["data"]) == ("chep2024.server_cap", "input", "simulated")
     assert cap["draws"] >= 20
+    assert [path.parent.name for path in results.rglob("published.png")] == [STUDY]
 
 
-def test_a_second_run_simulates_a_deleted_cell_and_no_other(results: Path) -> None:
-    cells = sorted((results / "published" / f"{FIGURE}@simulation" / "cells").rglob("*.json"))
-    gone, *kept = cells
-    before = {path: path.read_bytes() for path in kept}  # with the time when each was simulated
-    gone.unlink()
-    done = target(FIGURE, results)
+def test_the_table_of_one_figure_has_every_claim_and_computes_no_cell_again(results: Path) -> None:
+    cells = results / STUDY / "cells.jsonl"
+    before = cells.stat().st_mtime_ns
+    done = snakemake("published", results, f"sweep={STUDY}")
     assert done.returncode == 0, done.stdout
-    assert gone.is_file()
-    assert {path: path.read_bytes() for path in kept} == before
+    assert cells.stat().st_mtime_ns == before
+    rows = list(csv.DictReader((results / "verdicts.csv").open()))
+    assert {row["claim"] for row in rows} == set(CLAIMS)
+    assert {row["figure"] for row in rows if row["data"] == "simulated" and row["testbed"]} == {FIGURE}
+    assert f"page: {results / 'published.html'}" in done.stdout
 
 
-def test_what_a_testbed_cannot_do_is_refused_with_the_reason_and_nothing_is_drawn(results: Path) -> None:
-    done = target(FIGURE, results, "testbed=netns")
+def test_a_testbed_refuses_a_figure_that_it_cannot_measure_and_nothing_is_drawn(tmp_path: Path) -> None:
+    done = snakemake("published", tmp_path, f"sweep={FIGURE}", "testbed=netns")
     assert done.returncode != 0
     assert "bandwidth: given 400 Gbit/s, allowed: at most 5 Gbit/s" in done.stdout
-    assert not list((results / "published").rglob(f"{FIGURE}/published.png"))
+    assert not list(tmp_path.rglob("*"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report, as a person opens it: in a browser, without a network."""
+"""A sweep by the plain command, and Snakemake's report of it in a browser without a network."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import xarray as xr
-from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from tests.support.browser import browse, opened, widths
 from tests.support.leftovers import present, stayed
@@ -21,7 +20,7 @@ pytestmark = pytest.mark.real
 
 @pytest.fixture(scope="module")
 def reported(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
-    """A small sweep with several axes, run by the plain command to its report."""
+    """A small sweep with several axes, run by the plain command, and then to a report."""
     sweep = Sweep(tmp_path_factory.mktemp("report"), "probe").define(
         parameters={
             "rtt": [0, "4 ms"],
@@ -38,6 +37,10 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
     done = sweep.run()
     assert done.returncode == 0, done.stdout
     assert stayed(before) == {}
+    assert "7 of 7 cells measured" in done.stdout
+    assert done.stdout.splitlines()[-1] == f"page: {sweep.results / 'index.html'}"
+    done = sweep.run("--report", str(sweep.results / "report.html"))
+    assert done.returncode == 0, done.stdout
     return sweep
 
 
@@ -62,21 +65,9 @@ def test_the_dataset_opens_with_labels_units_and_holes(reported: Sweep) -> None:
 
 def test_every_figure_is_there_and_shows_something(reported: Sweep) -> None:
     figures = reported.results / "figures"
-    for name in ("throughput_heatmap", "throughput_surface", "throughput_lines", "limits", "curves"):
+    for name in ("throughput_heatmap", "throughput_surface", "limits", "curves", "model_fits"):
         assert hues(pixels(figures / f"{name}.png"))
         assert (figures / f"{name}.svg").is_file()
-
-
-def test_the_dataset_is_exported_for_dashboards_and_nothing_else_is_left_to_do(reported: Sweep) -> None:
-    done = reported.run("all", "export")
-    assert done.returncode == 0, done.stdout
-    assert set(re.findall(r"^(?:local)?rule (\w+):", done.stdout, re.MULTILINE)) - {"all"} == {"export"}
-    lines = (reported.results / "export" / "monitoring.csv").read_text().splitlines()
-    assert len(lines) == 2 * 7
-    assert any(", http_m2m_avg_01s_64m_rtt=4_tool=curl, " in line for line in lines)
-    families = text_string_to_metric_families((reported.results / "export" / "openmetrics.txt").read_text())
-    samples = {family.name: family.samples for family in families}
-    assert len(samples["tpcsweep_throughput_bits_per_second"]) == 7
 
 
 def test_a_browser_without_a_network_shows_the_report(reported: Sweep, tmp_path: Path) -> None:
@@ -107,9 +98,8 @@ def test_a_browser_without_a_network_shows_the_report(reported: Sweep, tmp_path:
     assert hues(screen, 1e-4) >= 2  # the marks of the menu, and the workflow's jobs
 
 
-@pytest.mark.parametrize("notebook", ["surface", "limits", "curves"])
-def test_notebooks_need_no_network_either(reported: Sweep, tmp_path: Path, notebook: str) -> None:
-    page = reported.results / "notebooks" / f"{notebook}.html"
+def test_notebooks_need_no_network_either(reported: Sweep, tmp_path: Path) -> None:
+    page = reported.results / "notebooks" / "curves.html"
     fetched = re.findall(
         r"""<(?:script|link|img)[^>]*(?:src|href)=["']?https?:[^>]*|url\(["']?https?:""", page.read_text()
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`snakemake --profile slurm` on a real Slurm: a simulated sweep, what is cancelled on its way, and what is left."""
+"""`snakemake --profile slurm` on a real Slurm: a simulated study, a job that is cancelled, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tpcsweep.running.results import read
 
-from tests.support.slurm import NODES, Slurm, running
+from tests.support.slurm import Slurm, running
 from tests.support.workflow import Sweep, wait_until
 
 pytestmark = pytest.mark.real
@@ -34,7 +33,7 @@ def slurm() -> Iterator[Slurm]:
 
 @dataclass(frozen=True)
 class Queued(Sweep):
-    """A simulated sweep whose deployments, of one cell each, go into Slurm's queue."""
+    """A simulated sweep that is computed by jobs of Slurm."""
 
     @property
     def results(self) -> Path:
@@ -45,20 +44,12 @@ class Queued(Sweep):
         soon = ["--slurm-init-seconds-before-status-checks", "1"]
         return [*super().command(*profile, *soon, *arguments), "testbed=simulation"]
 
-    def marks(self) -> list[Path]:
-        """What says that jobs of this sweep may be in the queue."""
-        return list(self.results.glob(".slurm-*"))
-
 
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory: pytest.TempPathFactory) -> Queued:
-    """Three deployments; tests follow each other on it."""
-    return Queued(tmp_path_factory.mktemp("queued")).define(parameters={"rtt": ["5 ms", "10 ms", "20 ms"]})
-
-
-def when(cell: Path) -> str:
-    """When a cell was simulated."""
-    return str(read(cell)["provenance"]["started"])
+    """Tests follow each other on it."""
+    parameters = {"rtt": ["5 ms", "10 ms", "20 ms"], "streams": [1, 2, 4]}
+    return Queued(tmp_path_factory.mktemp("queued")).define(parameters=parameters)
 
 
 def ended(process: subprocess.Popen[bytes]) -> int:
@@ -66,65 +57,33 @@ def ended(process: subprocess.Popen[bytes]) -> int:
     return process.wait(timeout=180)
 
 
-def test_a_job_that_is_cancelled_loses_no_cell(slurm: Slurm, sweep: Queued) -> None:
-    # All of the deployments are one job.
-    started = sweep.start("cells")
-    wait_until(sweep.cells, "a cell")
-    [job] = slurm.queue()
-    slurm.ask("scancel", job)
-    assert ended(started) == 1, sweep.output()
-    [log] = sweep.folder.glob(f"slurm_logs/**/{job}.log")
-    assert str(log) in sweep.output()
-    assert f"JOB {job} ON {NODES[0]} CANCELLED" in log.read_text()
-    assert "cell(s) put back that had been measured before a job failed" in sweep.output()
-    assert 1 <= len(sweep.cells()) < 3
-    assert slurm.queue() == []
-    assert sweep.marks() == []
-
-
-def test_a_sweep_goes_on_to_its_dataset_and_its_report(slurm: Slurm, sweep: Queued) -> None:
-    before = {cell: when(cell) for cell in sweep.cells()}
-    done = sweep.run("--group-components", "simulation=1")
-    assert done.returncode == 0, done.stdout
-    assert {cell: when(cell) for cell in before} == before
-    assert len(sweep.cells()) == 3
-    # One for each deployment that was missing, one for all that is made of the dataset.
-    assert list(slurm.ended().values()).count("COMPLETED") == 3 - len(before) + 1
-    for file in ("dataset.nc", "report.html", "index.html"):
-        assert (sweep.results / file).stat().st_size > 0
-    assert sweep.marks() == []
-
-
-def test_one_cell_alone_is_simulated_again_whatever_a_killed_snakemake_has_left(
-    slurm: Slurm, sweep: Queued
-) -> None:
-    before = {cell: when(cell) for cell in sweep.cells()}
-    again = sweep.cells()[0]
-    again.unlink()
-    slurm.ask("scontrol", "update", "NodeName=ALL", "State=DRAIN", "Reason=test")
-    killed = sweep.start("cells")
-    wait_until(slurm.queue, "a job that waits")
-    os.killpg(killed.pid, signal.SIGKILL)
-    killed.wait()
-    [left] = slurm.queue()
-    started = sweep.start("cells")
-    said = "1 job(s) ended that a killed snakemake had left in Slurm's queue"
-    wait_until(lambda: said in sweep.output(), "the end of what was left")
-    assert slurm.ended()[left] == "CANCELLED"
-    slurm.ask("scontrol", "update", "NodeName=ALL", "State=RESUME")
-    assert ended(started) == 0, sweep.output()
-    after = {cell: when(cell) for cell in sweep.cells()}
-    assert {cell for cell in before if before[cell] != after[cell]} == {again}
-
-
 def test_ctrl_c_leaves_no_job_in_the_queue(slurm: Slurm, sweep: Queued) -> None:
-    for cell in sweep.cells():
-        cell.unlink()
-    assert slurm.queue() == []
-    # Some may be submitted while the others are cancelled.
-    started = sweep.start("cells", "--group-components", "simulation=1")
+    started = sweep.start()
     wait_until(slurm.queue, "a job")
     os.killpg(started.pid, signal.SIGINT)
     assert ended(started) == 1, sweep.output()
     assert slurm.queue() == []
-    assert sweep.marks() == []
+
+
+def test_a_job_that_is_cancelled_fails_the_run_which_names_its_log(slurm: Slurm, sweep: Queued) -> None:
+    started = sweep.start()
+    wait_until(slurm.queue, "a job")
+    [job] = slurm.queue()
+    slurm.ask("scancel", job)
+    assert ended(started) == 1, sweep.output()
+    assert slurm.ended()[job] == "CANCELLED"
+    assert f"{job}.log" in sweep.output()
+    assert slurm.queue() == []
+
+
+def test_the_next_run_ends_with_the_page_and_one_job_has_computed_the_study(
+    slurm: Slurm, sweep: Queued
+) -> None:
+    before = len(slurm.ended())
+    done = sweep.run()
+    assert done.returncode == 0, done.stdout
+    # One for the study, and one for the list of studies.
+    assert [*slurm.ended().values()][before:].count("COMPLETED") <= len(slurm.ended()) - before == 2
+    for file in ("dataset.nc", "models.json", "index.html"):
+        assert (sweep.results / file).stat().st_size > 0
+    assert "Nothing to be done" in sweep.run("-n").stdout

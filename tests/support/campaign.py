@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A sweep to which something is done at a random moment, again and again, and what of it is wrong afterwards.
 
-An iteration removes some of a sweep's cells, has them measured, does something meanwhile, lets that run end as it may,
-and runs the sweep once more. Then every cell must be there and be what it says, measured once; nothing of a deployment
-may have stayed, and nothing of others may have gone. What is done to deployments is the testbed's affair; what is done
-to Snakemake, to its job and to files is the same everywhere.
+An iteration removes some of a sweep's cells, or changes a parameter of all, starts a run, does something to that run
+and runs the sweep again until it is complete. Then every cell must exist, must have been measured once, and must have
+the same figure in the dataset; nothing of a deployment may be left, and nothing of others may be gone. Each testbed has
+its own faults of deployments; the faults of Snakemake, of its jobs and of files are the same for all.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import itertools
+import math
 import os
 import shutil
 import signal
@@ -26,10 +27,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import orjson
 import psutil
+import xarray as xr
 from tpcsweep.configuration.loading import Configuration, wanted
 
 from tests.support.ledger import Ledger, mistake, read
@@ -42,6 +44,8 @@ SAID = 8000
 ROOM = "64m"
 """For results, which some faults fill."""
 AXES = {"origins": [1, 2], "streams": [1, 2]}
+RUNS = 4
+"""Runs after a fault: the first one may set cells aside, and the second one measures them."""
 COUNTED = ("leaked", "gone", "lost", "repeated", "wrong", "hung", "left")
 """What there may be none of: things of deployments that stayed, things of others that went, measurements that were lost
 or made again, cells that are not what they say, runs that did not end, sweeps that another run did not complete."""
@@ -66,7 +70,9 @@ class Target(Protocol):
     faults: Sequence[Fault]
     """What can be done to its deployments."""
     parameters: Mapping[str, str]
-    """What its cells have beside what they differ in."""
+    """The fixed parameters of its cells."""
+    changing: tuple[str, str, str]
+    """The fixed parameter that faults change, and its two values."""
     pace: Pace
 
     def sweep(self, folder: Path) -> Sweep:
@@ -93,6 +99,8 @@ class Run:
     ledger: Ledger
     random: Random
     process: subprocess.Popen[bytes]
+    change: Callable[[], None]
+    """Changes the sweep's fixed parameter, or changes it back."""
     done: str = ""
     """What was done, for people."""
 
@@ -114,8 +122,10 @@ class Fault(NamedTuple):
 
     name: str
     kind: str
-    """Of what kind it is: kill, stop, fill, cut or corrupt."""
+    """kill, stop, fill, cut, corrupt (a cell in its place), staging or change."""
     act: Callable[[Run], None]
+    stale: bool = False
+    """Whether the run measures all cells again, because a parameter has changed. Otherwise some cells are removed."""
 
 
 def _command(process: psutil.Process) -> list[str]:
@@ -234,15 +244,17 @@ def _emptied(_: bytes, __: Random) -> bytes:
     return b""
 
 
-def _damaged(damage: Damage) -> Callable[[Run], None]:
-    """Damage one of the cells that are there, or what is kept of one, in its place or by another file."""
+def _damaged(*damages: Damage, staged: bool = False) -> Callable[[Run], None]:
+    """Damage the file of one cell, in its place or in staging, by writing to it or by replacing it."""
 
     def act(run: Run) -> None:
-        there = [cell for cell in run.ledger.wanted if run.ledger.file(cell).is_file()]
+        file_of = run.ledger.staged if staged else run.ledger.file
+        there = [cell for cell in run.ledger.wanted if file_of(cell).is_file()]
         if not there:
             return
+        damage = run.random.choice(damages)
         cell = run.random.choice(there)
-        file, in_place = run.ledger.file(cell), run.random.random() < 0.5
+        file, in_place = file_of(cell), run.random.random() < 0.5
         run.done += f" {cell}{' in place' if in_place else ''}"
 
         def damaged() -> None:
@@ -261,6 +273,43 @@ def _removed(run: Run) -> None:
     for cell in run.random.sample(list(run.ledger.wanted), 1):
         run.done += f" {cell}"
         run.ledger.destroyed([cell], partial(run.ledger.file(cell).unlink, missing_ok=True))
+
+
+def _removed_as_its_job_ends(run: Run) -> None:
+    """Remove a cell as soon as a job has copied it to its place: Snakemake then fails the job."""
+    before = {cell: _inode(run.ledger.file(cell)) for cell in run.ledger.wanted}
+    while not run.ended:
+        for cell, inode in before.items():
+            if _inode(run.ledger.file(cell)) not in (None, inode):
+                run.done += f" {cell}"
+                run.ledger.destroyed([cell], partial(run.ledger.file(cell).unlink, missing_ok=True))
+                return
+        time.sleep(0.001)
+
+
+def _inode(file: Path) -> int | None:
+    try:
+        return file.stat().st_ino
+    except FileNotFoundError:
+        return None
+
+
+def _staging_removed(run: Run) -> None:
+    staged = [cell for cell in run.ledger.wanted if run.ledger.staged(cell).is_file()]
+    run.done += f" {' and '.join(staged)}"
+    folder = run.sweep.results / "staging"
+    run.ledger.destroyed(staged, partial(shutil.rmtree, folder, ignore_errors=True))
+
+
+def _changed(times: int) -> Callable[[Run], None]:
+    """Change the parameter in the sweep's file while a run measures, so many times."""
+
+    def act(run: Run) -> None:
+        for _ in range(times):
+            run.change()
+            time.sleep(lasting(run, 0.3, 1.0, 3.0))
+
+    return act
 
 
 def _swapped(run: Run) -> None:
@@ -289,6 +338,7 @@ FAULTS = (
     Fault("the job is stopped", "stop", _stop_job),
     Fault("results have no room", "fill", _results_full),
     Fault("a cell is removed", "corrupt", _removed),
+    Fault("a cell is removed as its job ends", "staging", _removed_as_its_job_ends),
     Fault("cells are swapped", "corrupt", _swapped),
     Fault("a cell is cut short", "corrupt", _damaged(_truncated)),
     Fault("a cell is emptied", "corrupt", _damaged(_emptied)),
@@ -297,6 +347,26 @@ FAULTS = (
     Fault("a cell lacks a sample", "corrupt", _damaged(_shortened)),
     Fault("a cell lacks a key", "corrupt", _damaged(_without)),
     Fault("a cell's figure is edited", "corrupt", _damaged(_edited)),
+    Fault(
+        "a staged cell is damaged", "staging", _damaged(_truncated, _emptied, _garbled, _without, staged=True)
+    ),
+    Fault("staging is removed", "staging", _staging_removed),
+    Fault("a parameter is changed", "change", _changed(1)),
+    Fault("a parameter is changed and changed back", "change", _changed(2)),
+    Fault(
+        "snakemake is killed as it measures stale cells", "kill", _to_snakemake(signal.SIGKILL), stale=True
+    ),
+    Fault("the job is killed as it measures stale cells", "kill", _to_jobs(signal.SIGKILL), stale=True),
+    Fault("all are killed as they measure stale cells", "kill", _to_all(signal.SIGKILL), stale=True),
+    Fault("Ctrl-C as stale cells are measured", "kill", _to_all(signal.SIGINT), stale=True),
+    Fault("a stale cell is removed as its job ends", "staging", _removed_as_its_job_ends, stale=True),
+    Fault(
+        "a staged cell of stale ones is damaged",
+        "staging",
+        _damaged(_truncated, _garbled, staged=True),
+        stale=True,
+    ),
+    Fault("a parameter is changed back as stale cells are measured", "change", _changed(1), stale=True),
 )
 """What is done on every testbed."""
 
@@ -340,37 +410,58 @@ class Campaign:
         self.faults = (*FAULTS, *target.faults)
         self._target = target
         self._seed = seed
-        self._sweep = target.sweep(folder).define(
-            parameters={**target.parameters, **AXES},
-            measurement={"until": "seconds", "seconds": f"{target.pace.cell:g} s", "interval": "20 ms"},
-            again=0,  # or the better of two measurements would take the place of one that was well
-        )
-        configuration = target.configuration(self._sweep)
-        cells = {cell.path: wanted(configuration, cell) for cell in configuration.grid.cells}
-        self.ledger = Ledger(self._sweep.results, cells)
-        self._reference: dict[str, float] = {}
+        self._sweep = target.sweep(folder)
+        self._value = 0
+        """The index of the present value of the parameter that changes."""
+        self._references: dict[int, dict[str, float]] = {}
+        """The throughput of each cell without a fault, Gbit/s, for each value of that parameter."""
+        self._define()
+        self.ledger = Ledger(self._sweep.results, self._wanted())
 
-    def run(self, seconds: float) -> None:
-        """Iterate for so long, with each fault in turn, in an order of each turn's own."""
-        over = time.monotonic() + seconds
+    def run(self, seconds: float, iterations: int) -> None:
+        """Iterate for so long or so often, with each fault in turn, in a random order in each turn."""
+        over, numbers = time.monotonic() + seconds, range(iterations)
         with self._target.bystanders() as gone, self.ledger.watching():
             before = self._target.present()
-            self._refer()
+            for _ in range(2):
+                self._refer()
+                self._change()
+                self.ledger.want(self._wanted())
+            left = iter(numbers)
             for turn in itertools.count():
                 order = Random(f"{self._seed} {turn}").sample(self.faults, len(self.faults))
                 for fault in order:
-                    if time.monotonic() > over:
+                    if time.monotonic() > over or next(left, None) is None:
                         return
                     self._iterate(fault, Random(f"{self._seed} {turn} {fault.name}"), before, gone)
 
+    def _define(self) -> None:
+        """Write the sweep's file."""
+        pace, (name, *values) = self._target.pace, self._target.changing
+        self._sweep.define(
+            parameters={**self._target.parameters, **AXES, name: values[self._value]},
+            measurement={"until": "seconds", "seconds": f"{pace.cell:g} s", "interval": "20 ms"},
+            retry_share=0,  # otherwise the better of two measurements would replace a good one
+        )
+
+    def _change(self) -> None:
+        self._value = 1 - self._value
+        self._define()
+
+    def _wanted(self) -> dict[str, dict[str, Any]]:
+        """Return the specification of each cell, by the cell's path."""
+        configuration = self._target.configuration(self._sweep)
+        return {cell.path: wanted(configuration, cell) for cell in configuration.grid.cells}
+
     def _refer(self) -> None:
-        """Measure all without doing anything to it."""
-        done = self._finished("cells")
+        """Measure all cells without a fault."""
+        done = self._finished()
         assert done.returncode == 0, done.stdout
+        measured = self._references.setdefault(self._value, {})
         for cell in self.ledger.wanted:
             content = read(self.ledger.file(cell)) or {}
             assert content.get("status") == "ok", content.get("message", cell)
-            self._reference[cell] = content["summary"]["throughput"]
+            measured[cell] = content["summary"]["throughput"]
 
     def _iterate(
         self,
@@ -379,66 +470,92 @@ class Campaign:
         before: dict[str, set[str]],
         gone: Callable[[], list[str]],
     ) -> None:
-        self._prepare(random)
-        run = Run(self._sweep, self.ledger, random, self._sweep.start("cells"), fault.name)
+        self._prepare(random, stale=fault.stale)
+        value = self._value
+        started = self._sweep.start(*self._targets)
+        run = Run(self._sweep, self.ledger, random, started, self._change, fault.name)
         moment = self._wait(run, early=fault in FAULTS)
         landed = not run.ended
-        with contextlib.suppress(
-            FileNotFoundError, ProcessLookupError, psutil.Error
-        ):  # it has gone meanwhile
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError, psutil.Error):  # already gone
             fault.act(run)
         found = {name: list[str]() for name in COUNTED}
         if not self._ends(run):
             found["hung"].append("the run to which it was done")
         said = self._sweep.output()
+        if fault.kind == "change" or value != self._value:  # jobs may have replaced cells of either value
+            self.ledger.want(self._wanted())
         found["lost"] = [str(each) for each in self.ledger.missing()]
         if random.random() < 0.3:
-            said += self._finished("reap").stdout
-        # To the dataset where a file may be damaged: at the latest that is found when cells are folded, and measured by
-        # the run after. At once, while the job of one that was killed may still be ending.
-        target = "dataset" if fault.kind == "corrupt" else "cells"
-        for _ in range(3):
-            done = self._finished(target)
+            said += self._reaped()
+        # At once: the job of a killed Snakemake may still be ending.
+        for _ in range(RUNS):
+            done = self._finished()
             said += done.stdout
             if done.returncode == 0 and not self.ledger.unmeasured():
                 break
         else:
             found["left"] = [f"another run ended with {done.returncode}", *self.ledger.unmeasured()]
         found["repeated"] = [str(each) for each in self.ledger.repeated()]
-        found["wrong"] = self.ledger.wrong(self._reference)
+        found["wrong"] = [*self.ledger.wrong(self._references[self._value]), *self._mislabelled()]
         found["leaked"] = self._stayed(before)
         found["gone"] = gone()
         self._note(fault, landed, f"{run.done}, {moment}", found)
         if any(found.values()):
             sys.stderr.write(said[-SAID:])
 
-    def _prepare(self, random: Random) -> None:
-        """Remove some cells, all those among them that nobody would keep, lest they are counted again."""
-        cells = list(self.ledger.wanted)
+    def _prepare(self, random: Random, *, stale: bool) -> None:
+        """Make all cells stale, or remove some: also the failed ones, which are to be kept by no run."""
+        if stale:
+            self._change()
+            self.ledger.want(self._wanted())
+            return
+        cells, reference = list(self.ledger.wanted), self._references[self._value]
         chosen = set(random.sample(cells, random.randint(1, len(cells))))
         for cell, spec in self.ledger.wanted.items():
             file = self.ledger.file(cell)
             content = read(file) or {}
-            if cell in chosen or content.get("status") != "ok" or mistake(file, spec, self._reference[cell]):
+            if cell in chosen or content.get("status") != "ok" or mistake(file, spec, reference[cell]):
                 self.ledger.destroyed([cell], partial(file.unlink, missing_ok=True))
-        # A link that a run has not needed is of an earlier iteration.
-        shutil.rmtree(self._sweep.results / "rescued", ignore_errors=True)
+        shutil.rmtree(self._sweep.results / "staging", ignore_errors=True)
+
+    def _mislabelled(self) -> list[str]:
+        """Return the cells whose figures in the dataset are not those of their files."""
+        configuration = self._target.configuration(self._sweep)
+        try:
+            throughput = xr.load_dataset(self._sweep.results / "dataset.nc").throughput
+        except OSError as error:
+            return [f"the dataset: {error}"]
+        wrong = []
+        for cell in configuration.grid.cells:
+            place = {**cell.parameters.model_dump(), "repetition": cell.repetition}
+            there = float(throughput.sel({name: place[str(name)] for name in throughput.dims}))
+            summary = (read(self.ledger.file(cell.path)) or {}).get("summary") or {}
+            file = summary.get("throughput")
+            if not math.isclose(there, math.nan if file is None else file) and not (
+                file is None and math.isnan(there)
+            ):
+                wrong.append(f"{cell.path}: {file} Gbit/s in its file, {there} in the dataset")
+        return wrong
+
+    @property
+    def _targets(self) -> tuple[str, str]:
+        # Snakemake does not recreate a missing cell for the dataset alone.
+        return "cells", str(self._sweep.results / "dataset.nc")
 
     def _wait(self, run: Run, *, early: bool) -> str:
-        """Wait for a random moment of a run, an `early` one also before there is any deployment; say which it was."""
+        """Wait for a random moment of a run, and describe it; with `early` it may be before the deployment."""
         pace = self._target.pace
         stages = ("started", START), ("deploying", pace.deploying), ("measured", pace.cell)
         stage, longest = run.random.choice(stages if early else stages[1:])
         count = run.random.randint(1, 3)
-        at_first = {file: file.stat().st_ino for file in self._sweep.cells()}
+        at_first = {_inode(file) for file in self.ledger.files()}
 
         def reached() -> bool:
             if stage == "started":
                 return True
             if stage == "deploying":
                 return self._target.up()
-            now = {file: file.stat().st_ino for file in self._sweep.cells()}
-            return len(now.items() - at_first.items()) >= count
+            return len({_inode(file) for file in self.ledger.files()} - at_first) >= count
 
         give_up = time.monotonic() + pace.hangs
         while not run.ended and time.monotonic() < give_up:
@@ -460,13 +577,16 @@ class Campaign:
             return False
         return True
 
-    def _finished(self, target: str) -> subprocess.CompletedProcess[str]:
-        """Run Snakemake to its end, without doing anything to it."""
-        command, hangs = self._sweep.command(target), self._target.pace.hangs
+    def _finished(self) -> subprocess.CompletedProcess[str]:
+        """Run Snakemake to its end, without a fault."""
+        hangs = self._target.pace.hangs
         try:
-            return finished(command, hangs)
+            return finished(self._sweep.command(*self._targets), hangs)
         except subprocess.TimeoutExpired:
-            return subprocess.CompletedProcess(command, -1, f"no end after {hangs:g} s\n")
+            return subprocess.CompletedProcess([], -1, f"no end after {hangs:g} s\n")
+
+    def _reaped(self) -> str:
+        return finished(self._sweep.asking("reap"), self._target.pace.hangs).stdout
 
     def _stayed(self, before: dict[str, set[str]]) -> list[str]:
         """What has stayed of deployments, when there was time for it to go. It is not given again."""
@@ -492,12 +612,12 @@ class Campaign:
         sys.stderr.write(f"{number}: {done}{'' if landed else ' (the run had ended)'}: {outcome}\n")
 
 
-def campaign(target: Target, folder: Path, minutes: float, seed: int) -> Tally:
-    """Iterate for some minutes, and write the table. A seed makes the same choices; moments are never the same."""
-    sys.stderr.write(f"seed {seed}, {minutes:g} min\n")
+def campaign(target: Target, folder: Path, seed: int, minutes: float, iterations: int) -> Tally:
+    """Iterate, and write the table. A seed makes the same choices; moments are never the same."""
+    sys.stderr.write(f"seed {seed}\n")
     whole = Campaign(target, folder, seed)
     try:
-        whole.run(60 * minutes)
+        whole.run(60 * minutes, iterations)
     finally:
         sys.stdout.write(whole.tally.table(whole.faults) + "\n")
     return whole.tally
@@ -506,8 +626,9 @@ def campaign(target: Target, folder: Path, minutes: float, seed: int) -> Tally:
 def main(description: str | None, made: Callable[[Path], AbstractContextManager[Target]]) -> int:
     """Iterate as the command line says, on the target that is made with a folder for what it needs; the exit status."""
     asked = argparse.ArgumentParser(description=description, formatter_class=argparse.RawTextHelpFormatter)
-    asked.add_argument("minutes", type=float, nargs="?", default=30.0)
-    asked.add_argument("seed", type=int, nargs="?", default=int(time.time()))
+    asked.add_argument("--minutes", type=float, default=math.inf)
+    asked.add_argument("--iterations", type=int, default=sys.maxsize)
+    asked.add_argument("--seed", type=int, default=int(time.time()))
     given = asked.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("asked to end"))  # in order, as by Ctrl-C
     folder = Path(tempfile.mkdtemp(prefix="campaign-"))
@@ -516,7 +637,8 @@ def main(description: str | None, made: Callable[[Path], AbstractContextManager[
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={ROOM}", "campaign", str(results)], check=True)
     try:
         with made(folder) as target:
-            return 0 if campaign(target, folder, given.minutes, given.seed).clean else 1
+            tally = campaign(target, folder, given.seed, given.minutes, given.iterations)
+            return 0 if tally.clean else 1
     finally:
         subprocess.run(["umount", "--lazy", str(results)], check=True)
         shutil.rmtree(folder)

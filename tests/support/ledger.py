@@ -40,18 +40,28 @@ class Ledger:
     """The measurements of a sweep, by its folder of results and the specification of each of its cells."""
 
     def __init__(self, results: Path, wanted: Mapping[str, Mapping[str, Any]]) -> None:
-        self.wanted = wanted
         self._results = results
-        self._cells = {orjson.dumps(spec): cell for cell, spec in wanted.items()}
-        self._looked: dict[Path, tuple[int, int, int]] = {}
-        self._seen: set[Measurement] = set()
-        self._void: set[Measurement] = set()
-        self._lost: set[Measurement] = set()
         self._lock = threading.Lock()
+        self.want(wanted)
+
+    def want(self, wanted: Mapping[str, Mapping[str, Any]]) -> None:
+        """Begin again with these specifications: their measurements on the disk are kept from now on."""
+        with self._lock:
+            self.wanted = wanted
+            self._cells = {orjson.dumps(spec): cell for cell, spec in wanted.items()}
+            self._looked: dict[Path, tuple[int, int, int]] = {}
+            self._seen: set[Measurement] = set()
+            self._void: set[Measurement] = set()
+            self._lost: set[Measurement] = set()
+        self.look()
 
     def file(self, cell: str) -> Path:
-        """Where a cell's file is."""
+        """Return the file of a cell."""
         return self._results / "cells" / f"{cell}.json"
+
+    def staged(self, cell: str) -> Path:
+        """Return the file of a cell in staging, from where the next run adopts it."""
+        return self._results / "staging" / f"{cell}.json"
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -72,9 +82,9 @@ class Ledger:
         self.look()
 
     def look(self) -> None:
-        """Take in the measurements that are there, where finished ones are or were kept for the next run."""
+        """Read the measurements on the disk, in their places and in staging."""
         with self._lock:
-            for path in self._files():
+            for path in self.files():
                 try:
                     status = path.stat()
                 except FileNotFoundError:
@@ -90,13 +100,13 @@ class Ledger:
         with self._lock:
             self._void |= {seen for seen in self._seen if seen.cell in cells}
             for cell in cells:
-                self._void |= self._read(self.file(cell))
+                self._void |= self._read(self.file(cell)) | self._read(self.staged(cell))
         act()
 
     def missing(self) -> list[Measurement]:
-        """Note and give those that are lost: neither a cell's file nor one that is kept for the next run has them."""
+        """Return new losses: measurements that are neither in their places nor in staging."""
         self.look()
-        present = {measurement for path in self._files() for measurement in self._read(path)}
+        present = {measurement for path in self.files() for measurement in self._read(path)}
         lost = self._seen - self._void - self._lost - present
         self._lost |= lost
         return sorted(lost)
@@ -112,10 +122,12 @@ class Ledger:
         return sorted(again)
 
     def unmeasured(self) -> list[str]:
-        """Give the cells that are not there, or that their files say were left out."""
-        contents = {cell: read(self.file(cell)) for cell in self.wanted}
+        """Return the cells without a file, with a placeholder, or with a file of another specification."""
+        contents = {cell: read(self.file(cell)) or {} for cell in self.wanted}
         return [
-            cell for cell, content in contents.items() if not content or content.get("status") == NOT_MEASURED
+            cell
+            for cell, content in contents.items()
+            if content.get("status") == NOT_MEASURED or content.get("spec") != self.wanted[cell]
         ]
 
     def wrong(self, reference: Mapping[str, float]) -> list[str]:
@@ -125,11 +137,12 @@ class Ledger:
         )
         return [f"{cell}: {why}" for cell, why in said if why]
 
-    def _files(self) -> list[Path]:
-        # By os.walk, which passes over a folder that goes while it is looked at; rglob ends there.
+    def files(self) -> list[Path]:
+        """Return the files of cells in their places and in staging."""
+        # os.walk skips a folder that is deleted meanwhile; rglob raises.
         return [
             Path(folder, name)
-            for part in ("cells", "rescued")
+            for part in ("cells", "staging")
             for folder, _, names in os.walk(self._results / part)
             for name in names
             if name.endswith(".json")

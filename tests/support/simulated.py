@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from unittest.mock import Mock
 
 import numpy as np
 from tpcsweep import dataset
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.testbeds.simulation.model import cells_of, central, solve, spread
-from tpcsweep.testbeds.simulation.testbed import Site
+from tpcsweep.testbeds.simulation.study import origin
 
 
 def write(configuration: Configuration, path: Path) -> Path:
@@ -35,7 +34,7 @@ def write(configuration: Configuration, path: Path) -> Path:
     fixed = {
         name: value for name, value in grid.cells[0].parameters.model_dump().items() if name not in grid.axes
     }
-    record = {"simulation": Site(settings, Mock(version="3.32")).provenance["simulation"]}
+    record = origin(settings)
     attributes = {
         "title": "a test's",
         "sweep": configuration.name,

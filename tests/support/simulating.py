@@ -5,15 +5,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tpcsweep.configuration.loading import load
+from tpcsweep import dataset
+from tpcsweep.configuration.checks import check
+from tpcsweep.configuration.loading import Configuration, load, wanted
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.physics import Estimate, Physics
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.configuration.testbeds import Simulation
+from tpcsweep.rates import GBIT
 from tpcsweep.testbeds.simulation.engine import Engine
 from tpcsweep.testbeds.simulation.model import cells_of, central, solve
 from tpcsweep.testbeds.simulation.plan import plan
 from tpcsweep.testbeds.simulation.result import Course, course
+from tpcsweep.testbeds.simulation.study import simulate
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,6 +47,17 @@ def fixed_point(one: Parameters, physics: Physics = PHYSICS, queues: str = "path
     return float(solve(cells_of([one]), central(physics), queues)[0][0])
 
 
+def lasting(seconds: float) -> Measurement:
+    """A cell of so many seconds, with some hundred samples."""
+    return Measurement(until="seconds", seconds=seconds, interval=min(max(0.001, seconds / 100), 3600))
+
+
+def enough(one: Parameters, physics: Physics = PHYSICS, queues: str = "path") -> Measurement:
+    """A cell that is long enough for a thousand transfers, and forty of each stream."""
+    each = max(40, 1000 / one.streams)
+    return lasting(min(each * one.streams * one.file_size * GBIT / fixed_point(one, physics, queues), 3e5))
+
+
 def simulated_course(
     simgrid: Engine,
     one: Parameters,
@@ -50,9 +65,18 @@ def simulated_course(
     queues: str = "path",
     how: Measurement | None = None,
 ) -> Course:
-    planned = plan(one, physics, queues, how or Measurement())
+    planned = plan(one, physics, queues, how or enough(one, physics, queues))
     return course(planned, simgrid.simulate(planned))
 
 
 def by_simgrid(simgrid: Engine, one: Parameters, physics: Physics = PHYSICS, queues: str = "path") -> float:
     return simulated_course(simgrid, one, physics, queues).throughput
+
+
+def folded(configuration: Configuration, folder: Path) -> dataset.Folded:
+    """Simulate a sweep and fold it, as a run does both."""
+    assert not check(configuration)
+    file = folder / "cells.jsonl"
+    simulate(configuration, file, folder, 2)
+    specifications = (wanted(configuration, cell) for cell in configuration.grid.cells)
+    return dataset.fold_lines(file, configuration.grid.axes, specifications)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Snakemake's command line, again and again, in processes that have it loaded: for what is planned and not run."""
+"""Snakemake's command line in processes that have it loaded: a fork instead of seconds of imports."""
 
 from __future__ import annotations
 
@@ -8,34 +8,32 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from tests.support.workflow import ROOT
 
 LOADED = [
-    "nbformat",
     "snakemake.cli",
     "snakemake.report.html_reporter",
     "tpcsweep.configuration.checks",
-    "tpcsweep.running.internals",
-    "tpcsweep.published.planned",
-    "tpcsweep.running.rules",
-    "tpcsweep.running.runner",
+    "tpcsweep.running.hooks",
     "tpcsweep.testbeds.kubernetes.limits",
     "tpcsweep.testbeds.netns.limits",
 ]
-"""What every process has from the one that it is forked from, instead of loading it for a second or two."""
 
 _processes = multiprocessing.get_context("forkserver")
 _processes.set_forkserver_preload(LOADED)
 
 
-def snakemake(*arguments: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
-    """Run `snakemake` in the repository's root to its end; standard error is in `stdout` too."""
-    with tempfile.TemporaryDirectory() as folder:
-        output = Path(folder, "output")
-        process = _processes.Process(target=_main, args=(arguments, output))
-        process.start()
+def snakemake(
+    *arguments: str, timeout: float = 300, folder: Path = ROOT, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run `snakemake` in a folder to its end; standard error is in `stdout` too."""
+    with tempfile.TemporaryDirectory() as temporary:
+        output = Path(temporary, "output")
+        process = start(*arguments, output=output, folder=folder, env=env)
         process.join(timeout)
         if process.exitcode is None:
             process.kill()
@@ -44,12 +42,25 @@ def snakemake(*arguments: str, timeout: float = 300) -> subprocess.CompletedProc
         return subprocess.CompletedProcess(["snakemake", *arguments], process.exitcode, output.read_text())
 
 
-def _main(arguments: tuple[str, ...], output: Path) -> None:
+def start(
+    *arguments: str, output: Path, folder: Path = ROOT, env: Mapping[str, str] | None = None
+) -> BaseProcess:
+    """Start `snakemake` in a folder; its output goes to a file."""
+    process = _processes.Process(target=_main, args=(arguments, output, folder, dict(env or {})))
+    process.start()
+    return process
+
+
+def _main(arguments: tuple[str, ...], output: Path, folder: Path, env: dict[str, str]) -> None:
     with output.open("wb") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    os.chdir(ROOT)
+    os.chdir(folder)
+    os.environ.update(env)
     sys.argv = ["snakemake", *arguments]
+    from tests.support import fakes
+
+    fakes.install()
     from snakemake.cli import main  # type: ignore[import-untyped]
 
     main()

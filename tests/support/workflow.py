@@ -14,6 +14,8 @@ import psutil
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
+TPCSWEEP = [sys.executable, "-c", "from tpcsweep.cli import main; main()"]
+"""The command line of `tpcsweep`, without its options."""
 HANGS = 1800.0
 """Seconds after which a command hangs: a busy machine takes several times as long as an idle one."""
 
@@ -41,6 +43,17 @@ class Sweep:
         snakemake = [sys.executable, "-m", "snakemake"]
         return [*snakemake, *arguments, "--config", *config]
 
+    def asking(self, *arguments: str) -> list[str]:
+        """Return a command line of `tpcsweep` about this sweep."""
+        return [
+            *TPCSWEEP,
+            *arguments,
+            "--sweep",
+            f"{self.folder / self.name}.yaml",
+            "--results",
+            f"{self.folder}/results",
+        ]
+
     def run(self, *arguments: str, timeout: float = HANGS) -> subprocess.CompletedProcess[str]:
         """Run to the end; standard error is in `stdout` too."""
         return finished(self.command(*arguments), timeout)
@@ -62,8 +75,12 @@ class Sweep:
         return (self.folder / "output.log").read_text()
 
     def cells(self) -> list[Path]:
-        """The cells' files that are there."""
+        """Return the files of cells in their places."""
         return sorted((self.results / "cells").rglob("*.json"))
+
+    def staged(self) -> list[Path]:
+        """Return the files of cells in staging."""
+        return sorted((self.results / "staging").rglob("*.json"))
 
 
 def finished(

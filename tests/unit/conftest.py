@@ -21,7 +21,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def simgrid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    with engine.started(tmp_path_factory.mktemp("simgrid")) as running:
+    with engine.started(tmp_path_factory.mktemp("simgrid") / "simgrid.log") as running:
         yield running
 
 

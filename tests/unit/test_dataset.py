@@ -328,28 +328,94 @@ def test_a_wrong_cell_is_named(tmp_path: Path, how: Callable[[dict[str, Any]], o
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_a_damaged_cell_becomes_a_hole_that_says_why(
+def test_an_unusable_file_is_set_aside_and_its_cell_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: int
 ) -> None:
     monkeypatch.setattr("tpcsweep.dataset.cells.FEW", 1)
-    axes = {"streams": [1, 2, 4, 8], "repetition": [1]}
+    axes = {"streams": [1, 2, 4, 8, 16], "repetition": [1]}
     specs = synthetic.write_sweep(tmp_path, axes)
-    first, second, third, _ = specs
+    first, second, third, fourth, _ = specs
     first.write_text("{")
     change(second, lambda c: c["samples"]["goodput"].pop())
     third.unlink()
     third.mkdir()
+    change(fourth, lambda c: c["spec"]["parameters"].update(mtu=1500))
     told: dict[Path, str] = {}
-    folded = dataset.fold(specs, axes, specs.values(), processes, damaged=told.__setitem__).summary
-    assert folded.status.values.ravel().tolist() == [0, 0, 0, 1]
-    assert list(told) == [first, second, third]
+    folded = dataset.fold(specs, axes, specs.values(), processes, set_aside=told.__setitem__).summary
+    assert folded.status.values.ravel().tolist() == [0, 0, 0, 0, 1]
+    assert list(told) == [first, second, third, fourth]
     for path, message in zip(told, folded.message.values.ravel(), strict=False):
-        assert message == f"its file was damaged: {told[path]}"
+        assert message == f"its file was set aside: {told[path]}"
     assert "goodput are not as many as times" in told[second]
+    assert told[fourth] == "of another specification: parameters.mtu is 1500, not 9000"
     with pytest.raises(dataset.DatasetError, match=f"{first}: not JSON"):
         dataset.fold(specs, axes, specs.values(), processes)
     with pytest.raises(dataset.DatasetError, match=f"{first}: not JSON"):
-        dataset.fold(specs, axes, None, processes, damaged=told.__setitem__)  # where it belongs is not known
+        dataset.fold(specs, axes, None, processes, set_aside=told.__setitem__)  # its place is not known
+    with pytest.raises(dataset.DatasetError, match=f"none of the cells was measured, {first} .*not JSON"):
+        dataset.fold([first], axes, [specs[first]], processes, set_aside=told.__setitem__)
+
+
+@pytest.fixture
+def lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, list[dict[str, Any]]]:
+    """A file with a line for each of 8 cells, of which processes read three at a time after the first one."""
+    monkeypatch.setattr("tpcsweep.dataset.cells.FEW", 1)
+    monkeypatch.setattr("tpcsweep.dataset.cells._BATCH", 3)
+    specs = synthetic.write_sweep(tmp_path, LINES)
+    file = tmp_path / "cells.jsonl"
+    file.write_bytes(b"".join(path.read_bytes() + b"\n" for path in specs))
+    return file, [*specs.values()]
+
+
+LINES = {"rtt": [5.0, 20.0], "streams": [1, 2, 4, 8], "repetition": [1]}
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_lines_fold_as_files_do(
+    tmp_path: Path, lines: tuple[Path, list[dict[str, Any]]], processes: int
+) -> None:
+    found = dataset.fold_lines(lines[0], LINES, lines[1], processes, {"scale": "1/200"})
+    expected = dataset.fold(synthetic.write_sweep(tmp_path, LINES), LINES, attributes={"scale": "1/200"})
+    for ours, theirs in zip(
+        (found.summary, found.samples, found.transfers),
+        (expected.summary, expected.samples, expected.transfers),
+        strict=True,
+    ):
+        xr.testing.assert_identical(ours, theirs)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize(
+    ("number", "text", "said"),
+    [
+        (3, b"{", "not JSON"),
+        (1, b"", "not JSON"),
+        (8, b'{"spec":{}}', "not a cell file of format 1"),
+        (6, None, r"of another specification: parameters\.mtu is 1500, not 9000"),
+    ],
+)
+def test_an_unusable_line_is_named_with_what_to_do(
+    lines: tuple[Path, list[dict[str, Any]]], number: int, text: bytes | None, said: str, processes: int
+) -> None:
+    file, specs = lines
+    texts = file.read_bytes().splitlines()
+    texts[number - 1] = texts[number - 1].replace(b"9000", b"1500") if text is None else text
+    file.write_bytes(b"\n".join(texts))
+    with pytest.raises(
+        dataset.DatasetError, match=f"{file}, line {number}: {said}.*; delete the file and run"
+    ):
+        dataset.fold_lines(file, LINES, specs, processes)
+
+
+def test_as_many_lines_as_cells_are_needed(lines: tuple[Path, list[dict[str, Any]]]) -> None:
+    file, specs = lines
+    with pytest.raises(
+        dataset.DatasetError, match="line 8: of a cell that the grid does not contain; delete"
+    ):
+        dataset.fold_lines(file, LINES, specs[:7])
+    file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:4]))
+    with pytest.raises(dataset.DatasetError, match="line 5: missing; delete"):
+        dataset.fold_lines(file, LINES, specs, 2)
 
 
 def test_a_cell_that_was_changed_after_it_was_written_is_named(tmp_path: Path) -> None:

@@ -183,4 +183,4 @@ def test_processes_are_started_from_any_thread(tmp_path: Path, monkeypatch: pyte
         found = threads.submit(
             lambda: list(cells.reduced([(path, None) for path in paths], axes, 2))
         ).result()
-    assert [one.path for one in found] == paths
+    assert [one.source for one in found] == [*map(str, paths)]

@@ -134,7 +134,9 @@ def test_the_repository_is_what_git_knows(tmp_path: Path, monkeypatch: pytest.Mo
     for name in ("Snakefile", "pyproject.toml", "workflow/tpcsweep/__init__.py", "secret"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(
-            '[project]\nname = "tpcsweep"\nversion = "1"\n' if name.endswith("l") else ""
+            '[project]\nname = "tpcsweep"\nversion = "1"\nscripts.tpcsweep = "tpcsweep.cli:main"\n'
+            if name.endswith("l")
+            else ""
         )
     (tmp_path / "k8s").symlink_to("workflow")
     monkeypatch.setattr(repository, "ROOT", tmp_path)
@@ -149,6 +151,9 @@ def test_the_repository_is_what_git_knows(tmp_path: Path, monkeypatch: pytest.Mo
         files
     )
     assert "opt/tpcsweep/secret" not in files
+    script = files["opt/tpcsweep/.venv/bin/tpcsweep"]
+    assert script.mode == 0o755
+    assert script.content.splitlines()[0] == b"#!/opt/tpcsweep/.venv/bin/python"
 
 
 @pytest.fixture

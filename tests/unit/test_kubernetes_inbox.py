@@ -7,8 +7,10 @@ import asyncio
 import json
 import math
 import socket
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 from tpcsweep.broken import BROKEN, FaultError
@@ -19,8 +21,8 @@ from tpcsweep.testbeds.kubernetes import testbed
 from tpcsweep.testbeds.kubernetes.limits import CELL_MARGIN
 from tpcsweep.testbeds.kubernetes.pod.agent import telling_copies
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT, Hub
-from tpcsweep.testbeds.kubernetes.site import Inbox
-from tpcsweep.xrootd import monitoring
+from tpcsweep.testbeds.kubernetes.site import Inbox, Side, Site
+from tpcsweep.xrootd import monitoring, servers
 
 from tests.support.records import RECORD, datagram
 
@@ -171,3 +173,20 @@ def test_a_cell_that_may_not_end_in_time_is_left_to_another_deployment(
     site.until -= 1.0
     with pytest.raises(FaultError, match="time_limit of the testbed"):
         testbed.measure(site, Parameters(), how)
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_files_of_a_cell_go_when_no_server_can_make_another(ends: bool) -> None:
+    """While one stays busy all are restarted, which drops their requests, and must answer again before."""
+    looks, said = iter([True]), list[tuple[str, list[str]]]()
+
+    def tell(names: list[str], verb: str, **_: Any) -> dict[str, bool]:
+        said.append((verb, names))
+        return {name: verb == "busy" and name == "dst1" and next(looks, not ends) for name in names}
+
+    session = mock.Mock(tell=tell, ask=lambda verb, **_: said.append((verb, [])))
+    sides = {side: Side(*servers.side(side, "a", ["a"], Path(), Path())) for side in ("src", "dst")}
+    Site(session, mock.Mock(), mock.Mock(), sides, {}, {}, {}, 0.0, None, False).settle()
+    origins = ["src1", "dst1"]
+    restarted = [] if ends else [("stop", origins), ("resume", origins), ("ready", []), ("ready", [])]
+    assert [each for each in said if each[0] != "busy"] == [*restarted, ("clear", ["dst1"])]

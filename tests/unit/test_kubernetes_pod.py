@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
+import struct
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 from tpcsweep.linux.cgroups import Hierarchy
@@ -26,6 +30,7 @@ def test_a_container_hands_over_its_counters_and_its_processes(
     (tmp_path / "cpu.stat").write_text("usage_usec 2500000\nnr_periods 10\nnr_throttled 4\n")
     monkeypatch.setattr(contained, "hierarchy", lambda: Hierarchy(2, tmp_path, tmp_path))
     monkeypatch.setattr(machine, "LOOK", 0.0)
+    monkeypatch.setattr(watched, "numbered", lambda _: [os.getpid()])
     for module in (places, watched):
         monkeypatch.setattr(module, "CONTAINED", tmp_path / "socket")
     server = threading.Thread(target=contained.taken)
@@ -34,8 +39,30 @@ def test_a_container_hands_over_its_counters_and_its_processes(
     server.join()
     assert beside.cpu() == 2.5
     assert beside.periods() == (10, 4)
+    with socket.socket() as ours:
+        assert os.fstat(ours.fileno()).st_ino in beside.tcp_sockets()
     assert beside.threads()[0] is None  # before there were two looks
     wait_until(lambda: (beside.threads()[0] or 0.0) > 0, "this process has used some CPU")
+
+
+def test_a_server_is_busy_while_it_holds_a_connection_that_was_reset() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        held = [server]
+        beside: Any = SimpleNamespace(tcp_sockets=lambda: {os.fstat(each.fileno()).st_ino for each in held})
+        looks = watched.Watched(beside, server.getsockname()[1], (), ())
+        assert not looks.busy()
+        with socket.create_connection(server.getsockname()) as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        assert looks.busy()  # though nobody has accepted it
+        held.append(server.accept()[0])
+        assert looks.busy()
+        held.pop().close()
+        assert not looks.busy()
+
+
+def test_a_server_whose_sockets_the_node_hides_may_be_busy() -> None:
+    hidden = mock.Mock(side_effect=PermissionError)
+    assert watched.Watched(mock.Mock(tcp_sockets=hidden), 1, (), ()).busy()
 
 
 def test_credentials_are_taken_whole_though_their_names_come_one_by_one(

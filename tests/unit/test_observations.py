@@ -20,6 +20,7 @@ from tpcsweep.dataset.labels import MASKS, about_flags
 from tpcsweep.dataset.observations import observations
 from tpcsweep.flags import FLAGS
 from tpcsweep.models import Observations, observe
+from tpcsweep.models.observations import SAMPLE
 
 from tests.support import synthetic
 
@@ -203,3 +204,13 @@ def test_runs_that_measured_other_cells_are_not_compared() -> None:
     assert observe(ds.assign(run=(AXES, by_rtt))).runs is None
     by_repetition = np.broadcast_to(np.arange(2), (2, 3, 2))
     assert observe(ds.assign(run=(AXES, by_repetition))).runs is not None
+
+
+@given(st.integers(1, 2000), st.integers(1, 2000))
+def test_of_many_cells_a_sample_is_taken_that_is_the_same_each_time(cells: int, most: int) -> None:
+    ds = made((1, cells, 1))
+    found, again = (observe(ds, most) for _ in range(2))
+    taken = cells if cells <= most else min(most, SAMPLE)
+    assert len(found) == taken
+    assert found.throughput.tolist() == again.throughput.tolist() == sorted(set(found.throughput))
+    assert (f"{taken} of {cells} cells chosen at random" in found.label) == (cells > most)

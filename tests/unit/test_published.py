@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -24,21 +23,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from IPython.display import Markdown
 from matplotlib.figure import Figure
+from tpcsweep import dataset as datasets
 from tpcsweep.claims import CLAIMS
 from tpcsweep.configuration import yaml_file
 from tpcsweep.configuration.checks import check
-from tpcsweep.configuration.loading import Configuration, load
+from tpcsweep.configuration.loading import Configuration, load, load_import, studies
 from tpcsweep.configuration.problems import ConfigurationError
+from tpcsweep.configuration.scaling import FEWEST_CORES, MOST_STREAMS, scaled, written
 from tpcsweep.configuration.sweep import Sweep, expand
 from tpcsweep.figures.line_plots import lines
-from tpcsweep.published import making as making_of
+from tpcsweep.importing import outside
+from tpcsweep.published import making
 from tpcsweep.published.base import Data, Shown
 from tpcsweep.published.carried import carried
-from tpcsweep.published.figures import ELSEWHERE, FIGURES
-from tpcsweep.published.making import Making, MakingError, is_placeholder, judged, make
-from tpcsweep.published.planned import planned, problems
+from tpcsweep.published.figures import ELSEWHERE, FIGURES, figure_of
+from tpcsweep.published.making import judged, make, without_data
 from tpcsweep.published.report import predictions, table, write
-from tpcsweep.published.scaling import FEWEST_CORES, MOST_STREAMS, scaled, written
 from tpcsweep.studies.terena2005.cases import MEASURED
 from tpcsweep.studies.terena2005.runs import Run, read_folder
 from tpcsweep.studies.terena2005.table import verdicts as terena2005
@@ -58,6 +58,9 @@ MACHINE = Machine(
     disk_kind="ext4",
 )
 SWEPT = [figure.name for figure in FIGURES.values() if figure.source is None]
+PUBLISHED = yaml_file.read(ROOT / "config/published.yaml", "config/published.yaml")
+LISTED = dict(name.split("@") for name in PUBLISHED["sweep"])
+"""The testbed of each figure."""
 SCALED = [name for name in SWEPT if name not in ("usatlas2007", "cambridge", "chep2024_buffers")]
 """What is measured on two CPUs by a factor: the tests of 2007 are as they were, davix flows have no quota, and of the
 smaller buffers a factor leaves too little."""
@@ -69,9 +72,8 @@ def sweep(name: str) -> Sweep:
     return Sweep.model_validate(yaml_file.read(file, file.name))
 
 
-def configuration(name: str, results: Path | str = "results") -> Configuration:
-    config = {"sweep": f"config/published/{name}.yaml", "results": str(results)}
-    return load({**config, "testbed": FIGURES[name].testbed}, ROOT)
+def configuration(name: str, results: Path | str = "results", **more: str) -> Configuration:
+    return load({"sweep": name, "testbed": LISTED[name], "results": str(results), **more}, ROOT)
 
 
 @pytest.fixture(scope="module")
@@ -81,22 +83,10 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     return cache(lambda name: simulated.write(configuration(name, folder), folder / f"{name}.nc"))
 
 
-@pytest.fixture
-def placed(dataset: Callable[[str], Path]) -> Callable[[str, Path], Path]:
-    """Puts a figure's simulated dataset where its sweep has it below a folder of results."""
-
-    def place(name: str, results: Path) -> Path:
-        path = configuration(name, results).folder / "dataset.nc"
-        path.parent.mkdir(parents=True)
-        return Path(shutil.copy(dataset(name), path))
-
-    return place
-
-
 @pytest.fixture(autouse=True)
 def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is judged under forty random parameter sets takes as long as all else; how few they are shows nowhere."""
-    monkeypatch.setattr(making_of, "DRAWS", 4)
+    """Judge under 4 random parameter sets instead of 40, which take as long as everything else."""
+    monkeypatch.setattr(making, "DRAWS", 4)
 
 
 # --- sweeps
@@ -114,13 +104,17 @@ print([name for name in ("matplotlib", "pandas", "scipy", "xarray") if name in s
     assert done.stdout == "[]\n"
 
 
-def test_every_sweep_is_of_a_figure_and_the_other_way_round() -> None:
-    # One sweep is of no figure: what would settle the open questions, for who has the published hardware.
+def test_every_figure_has_a_sweep_and_is_listed_with_a_testbed_that_simulates_it() -> None:
+    # The sweep `settle` has no figure: it would settle the open questions, on the published hardware.
     assert {path.stem for path in (ROOT / "config/published").glob("*.yaml")} == {*SWEPT, "settle"}
+    assert list(LISTED) == SWEPT
+    found = studies({"testbed": "netns", **PUBLISHED}, ROOT)
+    assert [figure_of(study) for study in found.values()] == SWEPT
+    assert all(isinstance(study, Configuration) and study.testbed.simulated for study in found.values())
 
 
 @pytest.mark.parametrize("name", SWEPT)
-def test_what_is_simulated_can_be(name: str) -> None:
+def test_the_testbed_of_a_figure_can_simulate_its_sweep(name: str) -> None:
     assert check(configuration(name)) == []
 
 
@@ -381,19 +375,27 @@ def test_the_limit_of_streams_is_that_of_the_machine_that_runs_them() -> None:
         assert expand(smaller).axes["streams"][-1] == most
 
 
-def test_what_the_main_test_of_2023_had_beyond_one_stream_a_server_cannot_be_scaled_to_netns() -> None:
-    [line] = problems(FIGURES["chep2023_fig3"], Path("results"), "netns", "1/400")
-    assert line.startswith(
-        "chep2023_fig3: config/published/chep2023_fig3.yaml: parameters.streams: given 13, 65"
+def test_the_main_test_of_2023_cannot_be_scaled_to_netns_with_its_streams() -> None:
+    with pytest.raises(ConfigurationError) as error:
+        configuration("chep2023_fig3", testbed="netns", scale="1/400")
+    assert str(error.value).startswith(
+        "config/published/chep2023_fig3.yaml: parameters.streams: given 13, 65"
     )
 
 
 @pytest.mark.parametrize("name", [name for name in SCALED if name != "chep2023_fig3"])
-def test_what_is_scaled_can_be_measured_on_two_cpus(name: str, tmp_path: Path) -> None:
-    smaller = scaled(sweep(name), "1/150", "netns")
-    (tmp_path / "smaller.yaml").write_text(yaml.safe_dump(written(smaller)))
-    read = load({"sweep": f"{tmp_path}/smaller.yaml", "testbed": "netns"}, ROOT)
-    assert netns.check(read, MACHINE) == []
+def test_scaled_sweeps_can_be_measured_on_two_cpus(name: str) -> None:
+    smaller = configuration(name, testbed="netns", scale="1/150")
+    assert smaller.folder == Path(f"results/{name}_scaled_1_150")
+    assert figure_of(smaller) == name
+    assert netns.check(smaller, MACHINE) == []
+
+
+def test_a_testbed_refuses_a_figure_that_it_cannot_measure() -> None:
+    problems = "\n".join(map(str, check(configuration("chep2024_fig8", testbed="netns"))))
+    assert "parameters.bandwidth: given 400 Gbit/s, allowed: at most 5" in problems
+    with pytest.raises(ConfigurationError, match="allowed: 1 MiB or more"):
+        configuration("chep2024_fig4", testbed="netns", scale="1/1000000")
 
 
 # --- figures and report
@@ -404,21 +406,18 @@ def words(figure: Figure) -> str:
     return "\n".join(text.get_text() for text in figure.findobj(lambda artist: hasattr(artist, "get_text")))
 
 
-def making(results: Path, **more: Any) -> Making:
-    return Making(results, lambda _config, _targets: 0, also=results, **more)
-
-
 @pytest.mark.parametrize("name", ["chep2024_fig4", "chep2024_fig8", "chep2023_fig3", "usatlas2007"])
 def test_a_simulated_figure_says_so_everywhere(
-    name: str, tmp_path: Path, placed: Callable[[str, Path], Path], monkeypatch: pytest.MonkeyPatch
+    name: str, tmp_path: Path, dataset: Callable[[str], Path]
 ) -> None:
-    monkeypatch.chdir(ROOT)
-    data = Data(placed(name, tmp_path))
+    data = Data(dataset(name))
     drawn = FIGURES[name].draw(data, Shown("a title; simulated on x", (), tuple(carried(data.summary, []))))
     assert "simulated throughput (Gbit/s)" in words(drawn)
     assert "computed from a model, not measured" in " ".join(words(drawn).split())
-    picture = make(FIGURES[name], making(tmp_path))
+    picture = tmp_path / "published.png"
+    make(FIGURES[name], dataset(name), picture)
     assert hues(pixels(picture)) > 0
+    assert picture.with_suffix(".svg").is_file()
     rows = json.loads(picture.with_suffix(".json").read_text())
     assert [row["claim"] for row in rows] == list(FIGURES[name].claims)
     assert {row["data"] for row in rows} == {"simulated"}
@@ -465,105 +464,54 @@ def test_two_figures_that_are_the_same_when_simulated_say_so(dataset: Callable[[
         assert any("the same picture" in note for note in judged(FIGURES[name], data).notes)
 
 
-def test_data_from_elsewhere_that_are_missing_are_asked_for_and_nothing_shown(tmp_path: Path) -> None:
-    def never(_config: object, _targets: object) -> int:
-        raise AssertionError("nothing is to be measured unasked")
-
-    picture = make(FIGURES["nrp2021"], Making(tmp_path, never, also=tmp_path))
-    assert is_placeholder(picture)
-    assert hues(pixels(picture)) == 0  # words alone
-    svg = picture.with_suffix(".svg").read_text()
-    assert "<!-- needs data:" in svg
-    rows = json.loads(picture.with_suffix(".json").read_text())
-    assert {row["verdict"] for row in rows} == {"not testable here"}
-    assert {row["to_test"] for row in rows} == {"snakemake nrp2021 --config file=PATH"}
-    assert all(row["value"] is None for row in rows)
+def test_claims_of_a_figure_without_data_are_not_testable_and_name_the_commands_that_make_it() -> None:
+    [row] = without_data(FIGURES["nrp2021"])
+    assert (row["verdict"], row["value"]) == ("not testable here", None)
+    assert row["to_test"] == (
+        "tpcsweep import nrp-wan-2020 FILE && snakemake published --config dataset=results/nrp-wan-2020/dataset.nc"
+    )
+    asked = {row["to_test"] for row in without_data(FIGURES["chep2024_fig4"])}
+    assert asked == {"snakemake published --configfile config/published.yaml"}
 
 
-def test_a_run_that_fails_makes_no_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
-    with pytest.raises(MakingError, match=r"chep2024_fig8@simulation/dataset\.nc"):
-        make(FIGURES["chep2024_fig8"], Making(tmp_path, lambda _config, _targets: 1, also=tmp_path))
+def test_a_figure_is_drawn_of_data_from_elsewhere(tmp_path: Path) -> None:
+    name, settings = load_import("nrp-wan-2020", ROOT)
+    places = [(tool, rtt) for tool in ("gridftp", "xrootd") for rtt in (10, 60)]
+    rows = [f"{tool},{streams},{rtt},{20 + streams},1" for tool, rtt in places for streams in range(1, 13)]
+    table = tmp_path / "table.csv"
+    table.write_text("\n".join(["tool,streams,rtt_ms,throughput_gibit_per_s,run", *rows]))
+    file = tmp_path / name / "dataset.nc"
+    file.parent.mkdir()
+    datasets.write(outside.bring(settings, table, name), file, name)
+    [study] = studies({"sweep": "demo", "testbed": "netns", "dataset": str(file)}, ROOT).values()
+    assert figure_of(study) == "nrp2021"
+    make(FIGURES["nrp2021"], file, tmp_path / "published.png")
+    assert hues(pixels(tmp_path / "published.png"), share=1e-4) > 0
+    [row] = json.loads((tmp_path / "published.json").read_text())
+    assert (row["figure"], row["data"]) == ("nrp2021", "imported")
 
 
-def test_a_run_that_could_not_measure_all_makes_a_figure_of_the_rest(
-    tmp_path: Path, placed: Callable[[str, Path], Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(ROOT)
-    dataset = placed("chep2024_fig8", tmp_path)
-    how_to = Making(tmp_path, lambda _config, _targets: 1, also=tmp_path)
-    for listed, made in (([], False), ([{"deployment": "rtt=60"}], True)):
-        dataset.with_name("not_measured.json").write_text(json.dumps(listed))
-        if made:
-            assert make(FIGURES["chep2024_fig8"], how_to).is_file()
-        else:
-            with pytest.raises(MakingError):
-                make(FIGURES["chep2024_fig8"], how_to)
-
-
-def test_a_scaled_sweep_is_another_sweep_in_a_file_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(ROOT)
-    asked: list[Any] = []
-    with pytest.raises(MakingError):
-        make(
-            FIGURES["chep2024_fig4"],
-            Making(
-                tmp_path,
-                lambda *given: asked.append(given) or 1,
-                testbed="netns",
-                scale="1/100",
-                also=tmp_path,
-            ),
-        )
-    [(config, targets)] = asked
-    assert targets == ["cells", f"{tmp_path}/chep2024_fig4_scaled_1_100/dataset.nc"]
-    smaller = yaml.safe_load(Path(config["sweep"]).read_text())
-    assert smaller["parameters"]["bandwidth"] == 1
-    assert smaller["parameters"]["cores"] == 0.32
-    assert smaller["scale"] == {"by": "1/100", "notes": ["streams up to 50 of 200"]}
-
-
-def test_a_scaled_dataset_says_its_scale_in_every_title(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(ROOT)
-    scaled_down = planned(FIGURES["chep2024_fig8"], tmp_path, None, "1/100")
-    simulated.write(scaled_down, scaled_down.folder / "dataset.nc")
-    how_to = making(tmp_path, scale="1/100")
-    picture = make(FIGURES["chep2024_fig8"], how_to)
-    assert picture.parent == tmp_path / "chep2024_fig8_scaled_1_100@simulation"
-    [row] = json.loads(picture.with_suffix(".json").read_text())
+def test_a_scaled_dataset_says_its_scale_in_every_title(tmp_path: Path) -> None:
+    scaled_down = configuration("chep2024_fig8", tmp_path, scale="1/100")
+    assert scaled_down.folder == tmp_path / "chep2024_fig8_scaled_1_100@simulation"
+    data = Data(simulated.write(scaled_down, tmp_path / "dataset.nc"))
+    make(FIGURES["chep2024_fig8"], data.file, tmp_path / "published.png")
+    [row] = json.loads((tmp_path / "published.json").read_text())
     assert row["scale"] == "1/100"
-    data = Data(scaled_down.folder / "dataset.nc")
     said = "simulated, testbed simulation, scaled 1/100: bandwidth, cores, files and buffers × 1/100"
     assert said in judged(FIGURES["chep2024_fig8"], data).title
-    assert said in " ".join(words(lines(data.summary)).split())  # a figure of the sweep's report
+    assert said in " ".join(words(lines(data.summary)).split())  # a figure of the sweep's page
 
 
-def test_what_a_testbed_cannot_do_is_known_before_anything_runs(tmp_path: Path) -> None:
-    refused = "\n".join(problems(FIGURES["chep2024_fig8"], tmp_path, "netns", None))
-    assert (
-        "config/published/chep2024_fig8.yaml: parameters.bandwidth: given 400 Gbit/s, allowed: at most 5"
-        in refused
-    )
-    assert problems(FIGURES["chep2024_fig8"], tmp_path, None, None) == ()
-    line, *_ = problems(FIGURES["chep2024_fig4"], tmp_path, "netns", "1/1000000")
-    assert "allowed: 1 MiB or more" in line
-    assert not list(tmp_path.iterdir())
-
-
-def test_the_report_has_every_claim_and_every_figure_without_a_network(
-    tmp_path: Path, placed: Callable[[str, Path], Path], monkeypatch: pytest.MonkeyPatch
+def test_the_page_has_every_claim_and_every_figure_without_a_network(
+    tmp_path: Path, dataset: Callable[[str], Path]
 ) -> None:
-    monkeypatch.chdir(ROOT)
-    placed("chep2024_fig8", tmp_path)
-    made = {name: make(FIGURES[name], making(tmp_path)) for name in ("chep2024_fig8", "nrp2021")}
-    write(tmp_path, made, terena2005([]))
-    rows = table(made.values(), terena2005([]))
-    assert set(rows["claim"]) == {"chep2024.server_cap", "nrp2021.xrootd_vs_gridftp", *TABLED, *ELSEWHERE}
-    page = (tmp_path / "report.html").read_text()
+    picture = tmp_path / "published.png"
+    make(FIGURES["chep2024_fig8"], dataset("chep2024_fig8"), picture)
+    write(tmp_path, [picture], terena2005([]))
+    rows = table([picture], terena2005([]))
+    assert set(rows["claim"]) == set(CLAIMS)
+    page = (tmp_path / "published.html").read_text()
     body = BeautifulSoup(page, "html.parser").body
     assert body is not None
     asked = [
@@ -573,16 +521,14 @@ def test_the_report_has_every_claim_and_every_figure_without_a_network(
         if key in element.attrs
     ]
     assert not [link for link in asked if not link.startswith(("data:", "#"))]
-    assert [hues(picture) > 0 for picture in embedded(page)] == [
-        True,
-        False,
-    ]  # the other says what is missing
+    [shown] = embedded(page)
+    assert hues(shown) > 0
     cells = [[cell.get_text() for cell in row.find_all("td")] for row in body.find_all("tr")]
     [line] = [row for row in cells if "chep2024.server_cap" in row]
     assert "simulated, simulation" in line
     assert "No independent prediction is confirmed." in body.get_text()
     [other] = [row for row in cells if "nrp2021.xrootd_vs_gridftp" in row]
-    assert "simulated" not in " ".join(other)
+    assert "not testable here" in other
     again = json.loads((tmp_path / "verdicts.json").read_text())
     assert len(again) == len(rows)
     assert list(pd.read_csv(tmp_path / "verdicts.csv")["claim"]) == list(rows["claim"])
@@ -590,14 +536,16 @@ def test_the_report_has_every_claim_and_every_figure_without_a_network(
 
 
 def test_the_notebook_runs_on_its_own_and_has_no_outputs(
-    tmp_path: Path, placed: Callable[[str, Path], Path], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, dataset: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notebook = nbformat.read(ROOT / "notebooks/published.ipynb", as_version=4)
     nbformat.validate(notebook)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert not any(cell.outputs or cell.execution_count for cell in code)
     assert "parameters" in code[0].metadata.tags
-    placed("chep2024_fig7", tmp_path / "results/published")
+    place = tmp_path / "results/published/chep2024_fig7@simulation/dataset.nc"
+    place.parent.mkdir(parents=True)
+    place.symlink_to(dataset("chep2024_fig7"))
     (tmp_path / "notebooks").mkdir()
     monkeypatch.chdir(tmp_path / "notebooks")
     displayed: list[object] = []

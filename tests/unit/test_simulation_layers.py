@@ -14,17 +14,16 @@ from hypothesis import strategies as st
 from matplotlib.text import Text
 from tpcsweep import dataset
 from tpcsweep.configuration.checks import check
-from tpcsweep.configuration.loading import Configuration, load, wanted
+from tpcsweep.configuration.loading import Configuration, load
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.published.base import Data, Shown
 from tpcsweep.published.cambridge import PUBLISHED_LAST, flows, rates, sums
 from tpcsweep.published.figures import FIGURES
-from tpcsweep.running import runner
 from tpcsweep.testbeds.simulation.engine import Engine
 from tpcsweep.testbeds.simulation.model import HEADERS, TLS, cells_of, central, solve
 
-from tests.support.simulating import ROOT, fixed_point, shipped, simulated_course
+from tests.support.simulating import ROOT, fixed_point, folded, shipped, simulated_course
 
 CLOSE = 0.02
 TESTBED = shipped("simulation-usatlas2007")
@@ -82,12 +81,11 @@ CLOSED = {
 
 
 @pytest.mark.parametrize("case", CLOSED)
-@pytest.mark.parametrize("how", [Measurement(), SECONDS])
-def test_simple_cases_are_their_closed_forms(simgrid: Engine, case: str, how: Measurement) -> None:
+def test_simple_cases_are_their_closed_forms(simgrid: Engine, case: str) -> None:
     given_parameters, known, expected = CLOSED[case]
     one = GRIDFTP.model_copy(update=given_parameters)
     assert fixed_point(one, known) == pytest.approx(expected, rel=CLOSE)
-    assert simulated_course(simgrid, one, known, how=how).throughput == pytest.approx(expected, rel=CLOSE)
+    assert simulated_course(simgrid, one, known, how=SECONDS).throughput == pytest.approx(expected, rel=CLOSE)
 
 
 def test_simgrid_and_the_fixed_point_agree_over_the_tests_of_2007(simgrid: Engine) -> None:
@@ -138,15 +136,7 @@ def published(name: str, **more: Any) -> Configuration:
 
 def simulated(configuration: Configuration, folder: Path) -> Data:
     """The dataset of a configuration, as a run makes it."""
-    assert not check(configuration)
-    runner.begin(configuration)
-    for number, deployment in enumerate(configuration.grid.deployments):
-        (folder / f"logs{number}").mkdir(parents=True)
-        runner.run(configuration, deployment, folder / f"logs{number}")
-    cells = configuration.grid.cells
-    files = [configuration.cell_file(cell) for cell in cells]
-    made = dataset.fold(files, configuration.grid.axes, (wanted(configuration, cell) for cell in cells))
-    dataset.write(made, folder / "dataset.nc")
+    dataset.write(folded(configuration, folder), folder / "dataset.nc")
     return Data(folder / "dataset.nc")
 
 

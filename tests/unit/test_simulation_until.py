@@ -14,18 +14,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep import dataset
 from tpcsweep.configuration.checks import check
-from tpcsweep.configuration.loading import Configuration, load, wanted
+from tpcsweep.configuration.loading import Configuration, load
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.dataset import tables
-from tpcsweep.running import runner
 from tpcsweep.testbeds.simulation.engine import Engine, SimulationError
 from tpcsweep.testbeds.simulation.model import cells_of, central, terms
 from tpcsweep.testbeds.simulation.plan import plan
 from tpcsweep.testbeds.simulation.result import course
 from tpcsweep.variables import TRANSFERS
 
-from tests.support.simulating import AT_ONCE, PHYSICS, ROOT, by_simgrid, fixed_point, simulated_course
+from tests.support.simulating import (
+    AT_ONCE,
+    PHYSICS,
+    ROOT,
+    by_simgrid,
+    fixed_point,
+    folded,
+    simulated_course,
+)
 
 CLOSE = 0.01
 
@@ -132,7 +139,6 @@ def test_every_byte_is_in_the_course(rates: list[float], step: float, streams: i
     arrived = np.cumsum(rates) * step
     duration = step * len(rates)
     cell: dict[str, Any] = {
-        "turns": None,
         "files": None,
         "weight": weight,
         "times": 2,
@@ -191,17 +197,7 @@ def test_single_transfers_reach_the_dataset_and_say_that_they_are_simulated(tmp_
         bandwidth=10,
         file_size="1 GB",
     )
-    assert not check(configuration)
-    runner.begin(configuration)
-    for deployment in configuration.grid.deployments:
-        (tmp_path / "logs").mkdir()
-        runner.run(configuration, deployment, tmp_path / "logs")
-    cells = configuration.grid.cells
-    made = dataset.fold(
-        [configuration.cell_file(cell) for cell in cells],
-        configuration.grid.axes,
-        [wanted(configuration, cell) for cell in cells],
-    )
+    made = folded(configuration, tmp_path)
     dataset.write(made, tmp_path / "dataset.nc")
     transfers = xr.load_dataset(tmp_path / "dataset.nc", group=dataset.TRANSFERS_GROUP)
     assert transfers.attrs["testbed_kind"] == "simulation"
@@ -218,8 +214,3 @@ def test_single_transfers_reach_the_dataset_and_say_that_they_are_simulated(tmp_
     summary = made.summary.isel(repetition=0)
     assert summary.transfers.values.tolist() == [6, 120]
     assert (summary.throughput_average < summary.throughput).all()
-
-
-def test_an_ordinary_cell_lists_no_transfers(simgrid: Engine) -> None:
-    planned = plan(SHARED[0], PHYSICS, "path", Measurement())
-    assert course(planned, simgrid.simulate(planned)).rows == ()

@@ -243,7 +243,7 @@ def test_figures_say_how_each_point_was_made() -> None:
     said = ""
     for figure in (draw.fairness(runs), draw.recovery(runs), draw.utilisation(runs)):
         said = " ".join(" ".join(text.get_text() for text in figure.texts).split())
-        assert "snakemake terena2005_measured" in said
+        assert "snakemake -s studies/terena2005/Snakefile measured" in said
         assert "measured on a kernel" not in said
     assert "simulated by ns-3" in said  # of the only kind of case that there is
 

@@ -43,9 +43,11 @@ def test_all_three_measure_the_same_way() -> None:
     [cron] = documents("weekly.yaml")
     [container] = cron["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
     looks = r"find results -regex .results/(\S+)/(\S+/\.\*). (-type f -mmin \S+ -delete)"
-    runs = "snakemake all history"
-    told = [re.search(looks, text) for text in (service, crontab, container["args"][0])]
-    assert all(told) and all(runs in text for text in (service, crontab, container["args"][0]))
+    texts = (service, crontab, container["args"][0])
+    told = [re.search(looks, text) for text in texts]
+    assert all(told)
+    for study, text in zip(("demo", "demo", "nodes@kubernetes"), texts, strict=True):
+        assert re.search(rf"(?s)snakemake .*tpcsweep history results/{study} --fail-on change", text)
     places, rest = zip(*((found[1], (found[2], found[3])) for found in told if found), strict=True)
     assert places == ("demo", "demo", "nodes@kubernetes") and len(set(rest)) == 1
 
@@ -53,7 +55,7 @@ def test_all_three_measure_the_same_way() -> None:
 def test_old_cells_go_and_those_of_a_run_that_was_interrupted_stay(tmp_path: Path) -> None:
     line = next(line for line in (WEEKLY / "crontab").read_text().splitlines() if " find " in line)
     command = next(part for part in line.split(" && ") if part.startswith("find "))
-    old = [tmp_path / "results/demo" / name for name in ("cells/rtt=5/repetition=1.json", "rescued/a.json")]
+    old = [tmp_path / "results/demo" / name for name in ("cells/rtt=5/repetition=1.json", "staging/a.json")]
     new = tmp_path / "results/demo/cells/rtt=5/repetition=2.json"
     others = [
         tmp_path / "results" / name for name in ("demo/history/a.nc", "demo/dataset.nc", "demos/cells/a.json")

@@ -18,11 +18,11 @@ rule dataset:
         "<results>/{study}/logs/dataset.log",
     wildcard_constraints:
         study=STUDIES.made_pattern,
-    params:
-        attributes=STUDIES.attributes,
-    # These processes read files; the main one would not keep up with more.
-    threads: 4
     conda:
         "../../envs/tpcsweep.yaml"
+    # These processes read files; the main one would not keep up with more.
+    threads: 4
+    params:
+        attributes=STUDIES.attributes,
     script:
         "../scripts/dataset.py"

@@ -55,10 +55,10 @@ rule surface:
         html="<results>/{study}/notebooks/surface.html",
     log:
         "<results>/{study}/logs/surface.log",
-    params:
-        figures=subpath(output[0], parent=True),
     conda:
         "../../envs/tpcsweep.yaml"
+    params:
+        figures=subpath(output[0], parent=True),
     script:
         "../scripts/run_notebook.py"
 

@@ -18,13 +18,13 @@ for deployments in STUDIES.deployments:
             f"<results>/{deployments.folder}/logs/{{deployment}}/commands.log",
         wildcard_constraints:
             deployment=deployments.pattern,
-        params:
-            study=deployments.folder,
-            specification=deployments.specification,
-        threads: deployments.threads(workflow.cores)
         priority: deployments.priority
         localrule: True
         conda:
             "../../envs/tpcsweep.yaml"
+        threads: deployments.threads(workflow.cores)
+        params:
+            study=deployments.folder,
+            specification=deployments.specification,
         script:
             "../scripts/deployment.py"

@@ -9,12 +9,12 @@ rule simulate:
         "<results>/{study}/logs/simulate.log",
     wildcard_constraints:
         study=STUDIES.simulated_pattern,
-    params:
-        specification=STUDIES.specification,
+    conda:
+        "../../envs/tpcsweep.yaml"
     threads: 4
     resources:
         runtime=60,
-    conda:
-        "../../envs/tpcsweep.yaml"
+    params:
+        specification=STUDIES.specification,
     script:
         "../scripts/simulate.py"

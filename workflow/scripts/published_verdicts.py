@@ -4,5 +4,8 @@
 from pathlib import Path
 
 from tpcsweep.published.report import write
+from tpcsweep.studies.terena2005.runs import read_folder
+from tpcsweep.studies.terena2005.table import verdicts
 
-write(Path(snakemake.output.table).parent, [Path(file) for file in snakemake.input])
+folder = Path(snakemake.output.table).parent
+write(folder, [Path(file) for file in snakemake.input.figures], verdicts(read_folder(folder / "terena2005")))

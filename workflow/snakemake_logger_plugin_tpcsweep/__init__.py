@@ -33,7 +33,8 @@ class LogHandler(LogHandlerBase):
             return self.format(record)
         event = getattr(record, "event", None)
         if event in _SHORT:
-            logs = ", ".join(map(str, getattr(record, "log", None) or ()))
+            listed = [*(getattr(record, name, None) or () for name in ("log", "aux_logs"))]
+            logs = ", ".join(str(log) for each in listed for log in each if log)
             return f"{getattr(record, 'rule_name', 'a job')} failed" + (f"; log: {logs}" if logs else "")
         text = record.getMessage()
         # The job printed the reason itself.

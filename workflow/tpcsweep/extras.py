@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Extras of set-up: what some targets, testbeds and tools need beside what every sweep does. `make setup EXTRAS=NAME`.
+"""Extras: packages that only some sweeps and commands need. `make setup EXTRAS=NAME` installs them.
 
-Standard library only, and nothing of an extra is imported: whether it is there is looked up.
+Standard library only. An extra is looked up without importing it.
 """
 
 from __future__ import annotations
@@ -12,56 +12,63 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
-from types import MappingProxyType
 
 SIMGRID_PYTHON = "/usr/bin/python3"
-"""Debian's: python3-simgrid is a package for it, and PyPI's has no wheels for Linux."""
+"""Debian's Python: python3-simgrid is a package for it, and the one of PyPI has no wheels for Linux."""
 
 
 class MissingExtraError(RuntimeError):
-    """An extra is not there; the message says what lacks, and what to do."""
+    """An extra is not installed; the message says how to install it."""
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows in a notebook: the message is enough."""
+        """Return the traceback that IPython shows in a notebook: the message is enough."""
         return [str(self)]
 
 
 @dataclass(frozen=True)
 class Extra:
-    """What an extra has, for people, and whether that is there."""
+    """A package of PyPI, or packages of the system."""
 
-    has: str
-    there: Callable[[], bool]
+    content: str
+    installed: Callable[[], bool]
+    alternative: str = ""
+    """A command that installs it where there is no checkout."""
 
 
 def require(name: str) -> None:
-    """Raises MissingExtraError where an extra is not there."""
-    if lacking := missing([name]):
-        raise MissingExtraError(*lacking)
+    """Raise MissingExtraError if an extra is not installed."""
+    if lines := missing([name]):
+        raise MissingExtraError(*lines)
 
 
 def asked(name: str) -> str:
-    """Give the name of an extra that is there; else end this process with the line of what lacks. For profiles."""
-    if lacking := missing([name]):
-        sys.exit(lacking[0])
+    """Return the name of an extra if it is installed; otherwise end the process. For profiles of Snakemake."""
+    if lines := missing([name]):
+        sys.exit(lines[0])
     return name
 
 
 def missing(names: Iterable[str]) -> list[str]:
-    """A line for each of the extras that is not there, with how to get it."""
+    """Return a line for each extra that is not installed, with the commands that install it."""
     return [
-        f"{name} needs {EXTRAS[name].has}: make setup EXTRAS={name}"
+        f"the extra {name} ({extra.content}) is not installed: run `make setup EXTRAS={name}`{extra.alternative}"
         for name in names
-        if not EXTRAS[name].there()
+        if not (extra := EXTRAS[name]).installed()
     ]
 
 
-def _modules(*names: str) -> Callable[[], bool]:
-    return lambda: all(find_spec(name) for name in names)
+def _pip(package: str) -> Extra:
+    module = package.replace("-", "_")
+    return Extra(package, lambda: find_spec(module) is not None, f" or `pip install {package}`")
 
 
-def _programs(*names: str) -> Callable[[], bool]:
-    return lambda: all(shutil.which(name) for name in names)
+def _programs(*names: str) -> bool:
+    return all(shutil.which(name) for name in names)
+
+
+def _headers(*names: str) -> bool:
+    look = "".join(f"#if !__has_include(<{name}>)\n#error\n#endif\n" for name in names)
+    return _succeeds(["g++", "-E", "-x", "c++", "-"], look)
 
 
 def _simgrid() -> bool:
@@ -69,26 +76,9 @@ def _simgrid() -> bool:
     return _succeeds([SIMGRID_PYTHON, "-c", look])
 
 
-def _ns3() -> bool:
-    return _headers("ns3/core-module.h")
-
-
 def _xrootd() -> bool:
-    headers = (
-        "curl/curl.h",
-        "json-c/json.h",
-        "macaroons.h",
-        "openssl/ssl.h",
-        "tinyxml.h",
-        "uuid/uuid.h",
-        "zlib.h",
-    )
-    return _programs("cmake", "ninja")() and _headers(*headers)
-
-
-def _headers(*names: str) -> bool:
-    look = "".join(f"#if !__has_include(<{name}>)\n#error\n#endif\n" for name in names)
-    return _succeeds(["g++", "-E", "-x", "c++", "-"], look)
+    libraries = "curl/curl.h json-c/json.h macaroons.h openssl/ssl.h tinyxml.h uuid/uuid.h zlib.h"
+    return _programs("cmake", "ninja") and _headers(*libraries.split())
 
 
 def _succeeds(command: list[str], given: str = "") -> bool:
@@ -99,23 +89,18 @@ def _succeeds(command: list[str], given: str = "") -> bool:
     return done.returncode == 0
 
 
-EXTRAS: Mapping[str, Extra] = MappingProxyType(
-    {
-        "crate": Extra("the Python package rocrate", _modules("rocrate")),
-        "globus": Extra(
-            "globus-url-copy and globus-gridftp-server", _programs("globus-url-copy", "globus-gridftp-server")
-        ),
-        "history": Extra("ruptures", _modules("ruptures")),
-        "kubernetes": Extra("the Python package kubernetes", _modules("kubernetes")),
-        "models": Extra("scikit-learn", _modules("sklearn")),
-        "ns3": Extra("g++ and ns-3 (libns3-dev)", _ns3),
-        "parquet": Extra("pyarrow", _modules("pyarrow")),
-        "slurm": Extra(
-            "the Python package snakemake-executor-plugin-slurm", _modules("snakemake_executor_plugin_slurm")
-        ),
-        "xrootd": Extra("what building XRootD from source takes (cmake, ninja, g++ and libraries)", _xrootd),
-        "zarr": Extra("the Python package zarr", _modules("zarr")),
-        "simulation": Extra(f"SimGrid for {SIMGRID_PYTHON} (python3-simgrid)", _simgrid),
-    }
-)
-"""By name, that of a testbed's is its kind; envs/debian-NAME.txt and envs/requirements-NAME.txt list the packages."""
+EXTRAS: Mapping[str, Extra] = {
+    "crate": _pip("rocrate"),
+    "globus": Extra(
+        "globus-url-copy, globus-gridftp-server",
+        lambda: _programs("globus-url-copy", "globus-gridftp-server"),
+    ),
+    "history": _pip("ruptures"),
+    "ns3": Extra("g++, libns3-dev", lambda: _headers("ns3/core-module.h")),
+    "parquet": _pip("pyarrow"),
+    "simulation": Extra("python3-simgrid", _simgrid),
+    "slurm": _pip("snakemake-executor-plugin-slurm"),
+    "xrootd": Extra("a compiler and the libraries of XRootD", _xrootd),
+    "zarr": _pip("zarr"),
+}
+"""envs/requirements-NAME.txt and envs/debian-NAME.txt list the packages of an extra."""

@@ -28,9 +28,16 @@ def repository_files(debian: Layer) -> dict[str, File]:
         **files,
         **byte_code(package, debian),
         f"{libraries}/tpcsweep.pth": File(f"/{HOME}/workflow\n".encode()),
+        **{f"{VENV}/bin/{name}": _script(*place.split(":")) for name, place in project["scripts"].items()},
         f"{information}/METADATA": File(metadata.encode()),
         f"{information}/INSTALLER": File(b"envs/image/build.py\n"),
     }
+
+
+def _script(module: str, function: str) -> File:
+    """A console script, as pip writes it."""
+    text = f"#!/{VENV}/bin/python\nimport sys\nfrom {module} import {function}\nsys.exit({function}())\n"
+    return File(text.encode(), 0o755)
 
 
 def _git(*arguments: str) -> str:

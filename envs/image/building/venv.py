@@ -11,8 +11,7 @@ from .places import ROOT, VENV
 from .private import in_private
 
 REQUIREMENTS = tuple(
-    ROOT / f"envs/requirements{extra}.txt"
-    for extra in ("", "-crate", "-history", "-kubernetes", "-models", "-parquet", "-zarr")
+    ROOT / f"envs/requirements{extra}.txt" for extra in ("", "-crate", "-history", "-parquet", "-zarr")
 )
 """What every sweep needs, and every extra from PyPI: a Job runs any target."""
 

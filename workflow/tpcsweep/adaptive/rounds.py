@@ -43,7 +43,7 @@ from tpcsweep.running import results
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Measure = Callable[[Sequence[Cell]], None]
+Measure = Callable[[Sequence[Cell]], object]
 """Measures some cells. Those that it cannot measure stay stale."""
 
 UNREACHABLE = "the deployments of all cells that are left failed"
@@ -111,6 +111,7 @@ class Rounds:
             RoundError: when no deployment of a round could be measured, or every cell failed.
         """
         predicted: tuple[Belief, list[int]] | None = None
+        self._adopt()
         self._remember()
         while True:
             measured = self.measured()
@@ -226,6 +227,9 @@ class Rounds:
         self.say(f"{self.configuration.name}: round of {len(cells)} cells in {len(deployments)} deployments")
         self.measure(cells)
         stale = {cell.deployment.path for cell in cells if self._stale(cell)}
+        for file in map(self.configuration.cell_file, cells):
+            if results.is_placeholder(file):  # otherwise Snakemake takes the cell for measured
+                file.unlink()
         self.failed += [path for path in deployments if path in stale]
         took = (datetime.datetime.now(datetime.UTC) - began).total_seconds()
         paths = [cell.path for cell in cells if not self._stale(cell)]
@@ -237,6 +241,13 @@ class Rounds:
 
     def _unreachable(self) -> NDArray[np.bool_]:
         return np.array([cells[0].deployment.path in self.failed for cells in self.cells])
+
+    def _adopt(self) -> None:
+        """Use the cells that an interrupted run measured, and set damaged ones aside."""
+        for file in map(self.configuration.cell_file, self.configuration.grid.cells):
+            if results.damage(file):
+                results.set_aside(file, "damaged")
+        results.adopt(self.configuration)
 
     def _remember(self) -> None:
         """Take over the rounds of earlier runs, as far as their cells are still there."""

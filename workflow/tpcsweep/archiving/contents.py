@@ -55,21 +55,20 @@ _RESULTS = (
 """What a crate has of the results, in this order. Cells' files are left out: the dataset holds what they say."""
 
 
-def results(configuration: Configuration) -> Iterator[tuple[Path, Result]]:
-    """Give the results that are there, by their places in the crate, and none that is of an earlier dataset."""
-    folder = configuration.folder
+def results(folder: Path) -> Iterator[tuple[Path, Result]]:
+    """Yield the files of a results folder by their places in the crate, without those of an earlier dataset."""
     made = (folder / "dataset.nc").stat().st_mtime
     for kind in _RESULTS:
         for file in sorted(folder.glob(kind.pattern)):
-            # Snakemake renews the times of what a job has made together one after the other. Holes are known before.
+            # Snakemake renews the times of a job's files one after the other. Holes are known before.
             current = file.stat().st_mtime + 1 >= made or kind.pattern == "not_measured.json"
             if is_file(file) and current:
                 yield file.relative_to(folder), kind
 
 
-def settings(configuration: Configuration) -> dict[str, list[tuple[Path, Path]]]:
-    """Give the files that say what was measured, and where: each with its place in the crate."""
-    if not configuration.measures:
+def settings(configuration: Configuration | None) -> dict[str, list[tuple[Path, Path]]]:
+    """Return the files of the sweep and of the testbed, each with its place in the crate."""
+    if configuration is None:
         return {}
     return {
         key: [(file, Path("config", f"{key}s", file.name)) for file in files]
@@ -89,11 +88,11 @@ def copy_software(folder: Path) -> None:
             shutil.copyfile(source, target)
 
 
-def readme(configuration: Configuration, summary: xr.Dataset, cited: Citation) -> str:
-    """Say what a crate is, what is in it, and how the sweep is measured again with it; in Markdown."""
+def readme(folder: Path, configuration: Configuration | None, summary: xr.Dataset, cited: Citation) -> str:
+    """Return the crate's README in Markdown: its content, and the commands that measure the sweep again."""
     about = summary.attrs
     rows = {
-        **{str(place): kind.what for place, kind in results(configuration)},
+        **{str(place): kind.what for place, kind in results(folder)},
         **{
             str(place): f"What was asked for: the {key}"
             for key, files in settings(configuration).items()
@@ -113,7 +112,10 @@ def readme(configuration: Configuration, summary: xr.Dataset, cited: Citation) -
         "|---|---|",
         *(f"| `{name}` | {what} |" for name, what in rows.items()),
     ]
-    if configuration.measures:
+    if configuration is not None:
+        asked = {"sweep": Path(configuration.sweep_file).stem, "testbed": configuration.testbed_name}
+        if configuration.sweep.scale is not None:
+            asked["scale"] = configuration.asked["scale"]
         lines += [
             "",
             "To measure it again, in this folder:",
@@ -122,7 +124,7 @@ def readme(configuration: Configuration, summary: xr.Dataset, cited: Citation) -
             f"{SOFTWARE}/envs/setup.sh",
             f". {SOFTWARE}/.venv/bin/activate",
             f"snakemake --snakefile {SOFTWARE}/{WORKFLOW} --cores all --workflow-profile none "
-            f"--config sweep={configuration.name} testbed={configuration.testbed_name}",
+            f"--config {' '.join(f'{key}={value}' for key, value in asked.items())}",
             "```",
         ]
     return "\n".join([*lines, ""])

@@ -8,31 +8,46 @@ from pathlib import Path
 
 import xarray as xr
 
-from tpcsweep.archiving.contents import SOFTWARE_CITATION, copy_software
+from tpcsweep.archiving.contents import SOFTWARE_CITATION, WORKFLOW, copy_software
 from tpcsweep.configuration import citation
+from tpcsweep.configuration.citation import Citation
 from tpcsweep.configuration.loading import SHIPPED, Configuration
 from tpcsweep.extras import require
 from tpcsweep.files import making, replacing
 
 
-def write(configuration: Configuration, folder: Path, archive: Path) -> None:
-    """Write the crate of a configuration's results, whole or not at all.
+class CrateError(RuntimeError):
+    """A crate that cannot be made; the text says why and what to do."""
+
+
+def write(
+    results: Path, configuration: Configuration | None, cited: Citation | None, folder: Path, archive: Path
+) -> None:
+    """Write the crate of a results folder, whole or not at all.
 
     Args:
-        configuration: whose dataset and first page are there.
-        folder: the crate, which is not there yet.
+        results: a folder with a dataset.
+        configuration: the sweep and the testbed of the results; None for measurements from elsewhere.
+        cited: the authors of the measurements; None for those of the software.
+        folder: the crate, which does not exist yet.
         archive: the ZIP file of it.
 
     Raises:
+        CrateError: without a checkout.
         MissingExtraError: without the extra `crate`.
     """
     require("crate")
     from tpcsweep.archiving.metadata import described
 
+    if not (SHIPPED / WORKFLOW).is_file():
+        raise CrateError(
+            "a crate contains the software, and tpcsweep is installed without its checkout. Run `make setup` in a "
+            "checkout, and .venv/bin/tpcsweep there"
+        )
     software = citation.read(SHIPPED / SOFTWARE_CITATION, SOFTWARE_CITATION)
-    with xr.open_dataset(configuration.folder / "dataset.nc") as opened:
+    with xr.open_dataset(results / "dataset.nc") as opened:
         summary = opened[["status", "provenance_record"]].load()
-    crate = described(configuration, summary, configuration.citation or software, software)
+    crate = described(results, configuration, summary, cited or software, software)
     with making(folder) as whole, replacing(archive) as packed:
         crate.write(whole)
         copy_software(whole)

@@ -33,22 +33,27 @@ _PROFILES = {
 
 
 def described(
-    configuration: Configuration, summary: xr.Dataset, cited: Citation, software: Citation
+    folder: Path,
+    configuration: Configuration | None,
+    summary: xr.Dataset,
+    cited: Citation,
+    software: Citation,
 ) -> ROCrate:
-    """Describe a configuration's results.
+    """Describe the results of a sweep.
 
     Args:
-        configuration: whose results are there.
-        summary: of its dataset the variables `status` and `provenance_record`.
-        cited: who measured.
-        software: who wrote the software.
+        folder: the results.
+        configuration: the sweep and the testbed; None for measurements from elsewhere.
+        summary: the variables `status` and `provenance_record` of the dataset.
+        cited: the authors of the measurements.
+        software: the authors of the software.
     """
     crate = ROCrate(version=_STANDARD)
     _describe_whole(crate, summary, cited)
     if cited.doi and cited is not software:
         crate.root_dataset["identifier"] = f"https://doi.org/{cited.doi}"
     workflow = _workflow(crate, summary, software)
-    text = StringIO(readme(configuration, summary, cited))
+    text = StringIO(readme(folder, configuration, summary, cited))
     told = {"name": "What this is", "encodingFormat": "text/markdown", "about": crate.root_dataset}
     crate.add_file(text, "README.md", properties=told)
     given = {
@@ -58,11 +63,13 @@ def described(
         for key, files in settings(configuration).items()
     }
     made = {
-        str(place): _file(crate, configuration.folder / place, place, kind.format, kind.what)
-        for place, kind in results(configuration)
+        str(place): _file(crate, folder / place, place, kind.format, kind.what)
+        for place, kind in results(folder)
     }
     _connect(crate, workflow, "input", given)
-    _connect(crate, workflow, "output", {"dataset": [made["dataset.nc"]], "page": [made["index.html"]]})
+    outputs = {"dataset": "dataset.nc", "page": "index.html"}
+    shown = {name: [made[file]] for name, file in outputs.items() if file in made}
+    _connect(crate, workflow, "output", shown)
     run = crate.add_action(
         workflow,
         "#run",

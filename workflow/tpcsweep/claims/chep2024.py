@@ -401,7 +401,7 @@ CLAIMS = (
         "delays emulated with tc have the right trend, and the wrong size, against real RTTs",
         "nothing that a dataset holds",
         beyond="a dataset has one testbed, whose paths are emulated or real; what is needed is the same sweep on both",
-        advice="measure one sweep on emulated and on real paths, and run `tpcsweep compare` (docs/comparing.md)",
+        advice="measure one sweep on emulated and on real paths, and compare the two: docs/comparing.md",
         source=f"{_PAPER}, text",
     ),
     Claim(

@@ -102,6 +102,7 @@ def _one_flow(cells: Cells) -> str:
 
 
 _PAPER = "TERENA 2005"
+_MEASURE = "`snakemake -s studies/terena2005/Snakefile measured`"
 
 CLAIMS = (
     Claim(
@@ -126,7 +127,7 @@ CLAIMS = (
         "nothing that a dataset of throughputs holds; the table is compared with its formula",
         beyond="a cell's mean does not show one loss and the recovery from it; by the formula six of the seven "
         "published times are right as rounded, and Geneva–Chicago is not: 1 h 43 min, where 1 h 32 min was published",
-        advice="`snakemake terena2005_measured` records the congestion window of one connection over single losses",
+        advice=f"{_MEASURE} records the congestion window of one connection over single losses",
         rows=tuple(
             {
                 "path": row.path,
@@ -147,7 +148,7 @@ CLAIMS = (
         "nothing that a dataset holds",
         beyond="the MTU is one of a cell's whole path, and no dataset has the rates of two streams of a cell with "
         "different MTUs",
-        advice="`snakemake terena2005_measured` lets two streams with routes of MTU 1500 and 9000 share a path",
+        advice=f"{_MEASURE} lets two streams with routes of MTU 1500 and 9000 share a path",
         source=f"{_PAPER}, figure of two MTUs",
     ),
     Claim(
@@ -188,7 +189,7 @@ CLAIMS = (
         beyond="a cell's mean does not show a climb; from half of 6 Gbit/s to all of it is what the formula of "
         "terena2005.recovery gives: 43.6 min at 250 ms and an MTU of 9000, and 15 min at 147 ms. Another misprint, "
         "another path, or another TCP than Reno",
-        advice="`snakemake terena2005_measured` records the congestion window of one connection",
+        advice=f"{_MEASURE} records the congestion window of one connection",
         rows=tuple(
             {
                 "rtt_ms": rtt,

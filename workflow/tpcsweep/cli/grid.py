@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import click
 
-from tpcsweep.cli.common import as_json, print_json, reported, settings, study_options
+from tpcsweep.cli.common import as_json, load_study, print_json, study_options
 
 
 @click.command()
@@ -16,13 +16,9 @@ def command(as_json: bool, **options: str | None) -> None:
 
     Example: tpcsweep grid --sweep smoke
     """
-    from tpcsweep.configuration.loading import ConfigurationError, load
     from tpcsweep.configuration.overview import show, table
 
-    with reported(ConfigurationError):
-        from pathlib import Path
-
-        study = load(settings(**options), Path())
+    study = load_study(**options)
     if as_json:
         print_json(
             {

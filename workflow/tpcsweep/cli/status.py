@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
-from tpcsweep.cli.common import as_json, print_json, reported, settings, study_options
+from tpcsweep.cli.common import as_json, load_study, print_json, study_options
 
 
 @click.command()
@@ -21,11 +19,9 @@ def command(flag: str | None, as_json: bool, **options: str | None) -> None:
 
     Measure the disturbed cells again: rm $(tpcsweep status --flag disturbed) && snakemake
     """
-    from tpcsweep.configuration.loading import ConfigurationError, load
     from tpcsweep.running import status
 
-    with reported(ConfigurationError):
-        study = load(settings(**options), Path())
+    study = load_study(**options)
     if flag is not None:
         for file in status.flagged_files(study, flag):
             click.echo(file)

@@ -18,7 +18,6 @@ from tpcsweep.configuration.problems import MOST, Problem, raise_any, suggest
 from tpcsweep.configuration.sweep import Cell, Grid, Sweep
 from tpcsweep.configuration.testbeds import Netns
 from tpcsweep.configuration.units import SIZE, show
-from tpcsweep.extras import EXTRAS
 from tpcsweep.tools import TOOLS, Tool
 from tpcsweep.xrootd.building import EXTRA
 from tpcsweep.xrootd.obtaining import to_build
@@ -38,21 +37,16 @@ def check(configuration: Configuration) -> list[Problem]:
 
 
 def extras(configuration: Configuration) -> list[str]:
-    """List the extras of set-up that measuring takes: the testbed's, or on this machine those of the sweep's tools."""
-    kind = configuration.testbed.kind
-    if kind in EXTRAS:
-        return [kind]
-    tools = _combinations(configuration.grid, ("tool",))
-    return sorted(
-        {extra for (tool,) in tools if (extra := TOOLS[str(tool)].extra)} | _building(configuration)
-    )
-
-
-def _building(configuration: Configuration) -> set[str]:
-    """Give the extra that building releases takes, where any has to be built."""
-    own = configuration.testbed.own_releases if isinstance(configuration.testbed, Netns) else {}
+    """List the extras that measuring or simulating a sweep needs, by its testbed, tools and releases."""
+    testbed = configuration.testbed
+    if testbed.simulated:
+        return ["simulation"]
+    if not isinstance(testbed, Netns):  # tools run elsewhere
+        return []
+    tools = {TOOLS[str(tool)].extra for (tool,) in _combinations(configuration.grid, ("tool",))}
     releases = (str(name) for (name,) in _combinations(configuration.grid, ("xrootd",)))
-    return {EXTRA} if any(to_build(name, own) for name in releases) else set()
+    builds = {EXTRA} if any(to_build(name, testbed.own_releases) for name in releases) else set()
+    return sorted(filter(None, tools | builds))
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ class Import(Strict):
     description: AnyText = Field(default="", description="what the data are")
     citation: AnyText = Field(default="", description="how to cite those who measured them")
     file: Text | None = Field(
-        default=None, description="the CSV or Parquet file; null: --config file says it"
+        default=None, description="the CSV or Parquet file; null: the command line names it"
     )
     where: Text | None = Field(
         default=None,

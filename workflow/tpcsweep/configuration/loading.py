@@ -54,6 +54,8 @@ LONGEST_NAME = 200
 
 _FOLDERS = {"sweep": ("sweeps", "published"), "testbed": ("testbeds",), "import": ("imports",)}
 """The folders of config/ that are searched for each kind of file, the first one first."""
+_PLACES = {"import": ""}
+"""The place where a name was given, in errors, if that is not CONFIG_FILE."""
 _LISTED = 8  # files that an error lists
 
 Part = TypeVar("Part")
@@ -197,7 +199,7 @@ def studies(config: Mapping[str, Any], root: Path) -> dict[str, Study]:
     """
     settings = _validated(WorkflowSettings, dict(config), CONFIG_FILE)
     if settings.dataset is not None:
-        study = _imported(settings.dataset, Path(settings.results), root)
+        study = load_dataset(settings.dataset, Path(settings.results), root)
         return {study.name: study}
     if settings.only is not None and len(settings.sweep) > 1:
         raise refused("only", f"with {len(settings.sweep)} sweeps", "one sweep", CONFIG_FILE)
@@ -229,6 +231,30 @@ def load(config: Mapping[str, Any], root: Path) -> Configuration:
     return found[0]
 
 
+def load_dataset(dataset: str, results: Path, root: Path, place: str = CONFIG_FILE) -> Imported:
+    """Return the study of a dataset from elsewhere, by the dataset's path.
+
+    Its name is that of the file, or that of the results folder for a file that is called dataset.nc. `place` is where
+    the path was given, for errors.
+
+    Raises:
+        ConfigurationError: if there is no such dataset, or its name cannot name a folder.
+    """
+    path = root / dataset
+    if not (path.is_dir() if dataset.endswith(STORE) else dataset.endswith(SUFFIX) and is_file(path)):
+        known = (
+            [*path.parent.glob(f"*{SUFFIX}"), *path.parent.glob(f"*{STORE}")] if path.parent.is_dir() else []
+        )
+        near = ", ".join(sorted(file.name for file in known)[:_LISTED]) or "none"
+        allowed = f"the path of a dataset that exists; {path.parent} contains {near}"
+        raise refused("dataset", quoted(dataset), allowed, place)
+    name = path.stem if path.stem != Path(DATASET).stem else path.resolve().parent.name
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._@-]*", name) or len(name) > LONGEST_NAME:
+        allowed = f"a file name of at most {LONGEST_NAME} letters, digits, '.', '_' and '-'"
+        raise refused("dataset", quoted(dataset), allowed, place)
+    return Imported(name, Path(dataset), results / name)
+
+
 def load_import(name: str, root: Path) -> tuple[str, Import]:
     """Read a file of config/imports, by its name or path: the name of its study, and the settings.
 
@@ -237,7 +263,7 @@ def load_import(name: str, root: Path) -> tuple[str, Import]:
     """
     read = _read("import", name, root)
     if any(is_file(known / f"{read.name}.yaml") for known in _known("sweep", root)):
-        raise refused("import", repr(name), "a name that no sweep has", CONFIG_FILE)
+        raise refused("import", repr(name), "a name that no sweep has")
     return read.name, _validated(Import, read.content, read.shown)
 
 
@@ -318,7 +344,7 @@ def _known(key: str, root: Path) -> list[Path]:
 
 def _read(key: str, name: str, root: Path) -> _File:
     """Read the file that a name or a path means. Its stem names results, and so must be a word."""
-    known = _known(key, root)
+    known, place = _known(key, root), _PLACES.get(key, CONFIG_FILE)
     if name.endswith(".yaml"):
         path = _ours_or_shipped(root, Path(name), is_file)
     else:
@@ -327,17 +353,17 @@ def _read(key: str, name: str, root: Path) -> _File:
     if not is_file(path):
         names = sorted(file.stem for folder in known for file in folder.glob("*.yaml"))
         allowed = f"{suggest(name, names)}, or the path of a file that ends in .yaml"
-        raise refused(key, quoted(name), allowed, CONFIG_FILE)
+        raise refused(key, quoted(name), allowed, place)
     if not re.fullmatch(WORD, path.stem) or len(path.stem) > LONGEST_NAME // 2:
         allowed = f"a file name of at most {LONGEST_NAME // 2} letters, digits, '.', '_' and '-'"
-        raise refused(key, quoted(name), allowed, CONFIG_FILE)
+        raise refused(key, quoted(name), allowed, place)
     shown = next(
         (str(path.relative_to(here)) for here in (root, SHIPPED) if path.is_relative_to(here)), str(path)
     )
     try:
         return _File(path.stem, shown, yaml_file.read(path, shown))
     except OSError as error:
-        raise refused(key, f"{name!r} ({error.strerror})", "a file that can be read", CONFIG_FILE) from error
+        raise refused(key, f"{name!r} ({error.strerror})", "a file that can be read", place) from error
 
 
 def _ours_or_shipped(root: Path, path: Path, is_there: Callable[[Path], bool] = Path.is_dir) -> Path:
@@ -409,23 +435,6 @@ def _on_base(file: _File, root: Path, above: tuple[str, ...] = ()) -> dict[str, 
 def _citation(root: Path) -> Citation | None:
     path = root / citation.FILE
     return citation.read(path, str(citation.FILE)) if is_file(path) else None
-
-
-def _imported(dataset: str, results: Path, root: Path) -> Imported:
-    """The study of a dataset; its name is that of the file, or of a results folder, whose files all have one name."""
-    path = root / dataset
-    if not (path.is_dir() if dataset.endswith(STORE) else dataset.endswith(SUFFIX) and is_file(path)):
-        known = (
-            [*path.parent.glob(f"*{SUFFIX}"), *path.parent.glob(f"*{STORE}")] if path.parent.is_dir() else []
-        )
-        near = ", ".join(sorted(file.name for file in known)[:_LISTED]) or "none"
-        allowed = f"the path of a dataset that exists; {path.parent} contains {near}"
-        raise refused("dataset", quoted(dataset), allowed, CONFIG_FILE)
-    name = path.stem if path.stem != Path(DATASET).stem else path.resolve().parent.name
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._@-]*", name) or len(name) > LONGEST_NAME:
-        allowed = f"a file name of at most {LONGEST_NAME} letters, digits, '.', '_' and '-'"
-        raise refused("dataset", quoted(dataset), allowed, CONFIG_FILE)
-    return Imported(name, Path(dataset), results / name)
 
 
 def _only(grid: Grid, name: str, root: Path) -> Grid:

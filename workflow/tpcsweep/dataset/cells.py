@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cells' files read, checked, and reduced to what a dataset keeps of them: the first ones here, many by processes."""
+"""Cells read from files, checked, and reduced to the content of a dataset: a few here, many in other processes."""
 
 from __future__ import annotations
 
@@ -29,32 +29,47 @@ from tpcsweep.variables import NOT_MEASURED
 FORMAT = 1
 """The version of cell files that this reads."""
 FEW = 500
-"""So many files are read here before processes are started: that is a quarter of a second."""
+"""The number of cells that are read here before processes are started: that is a quarter of a second."""
 _BATCH = 64
-"""Files that a process takes at a time: some megabytes, and some hundredths of a second."""
+"""The number of cells that a process reads at a time: some megabytes, and some hundredths of a second."""
 
-_Pair = tuple[str | Path, Mapping[str, Any] | None]
+
+class Line(NamedTuple):
+    """A line of a file that contains many cells."""
+
+    file: Path
+    number: int
+    """From 1."""
+    text: bytes
+
+    def __str__(self) -> str:
+        return f"{self.file}, line {self.number}"
+
+
+Source = Path | Line
+"""The file of a cell, or its line in a file."""
+_Pair = tuple[Source, Mapping[str, Any] | None]
 
 
 class DatasetError(ValueError):
     """Cell files that do not fold into one dataset; the text names the file and what to do."""
 
 
-class DamagedFileError(DatasetError):
-    """A file that is no whole cell's, and in what way."""
+class UnusableError(DatasetError):
+    """A source that contains no whole cell, or a cell of another specification than the wanted one."""
 
-    def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(path, reason)  # as they are, to be handed on by processes
-        self.path, self.reason = path, reason
+    def __init__(self, source: Source, reason: str) -> None:
+        super().__init__(source, reason)  # as they are, so that processes can pickle them
+        self.source, self.reason = source, reason
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.reason}"
+        return f"{self.source}: {self.reason}"
 
 
 class Reduced(NamedTuple):
-    """What a dataset keeps of a cell's file."""
+    """The content of a cell that a dataset keeps."""
 
-    path: Path
+    source: str
     at: int
     """The cell's place in the flattened grid."""
     fixed: dict[str, Any]
@@ -62,9 +77,9 @@ class Reduced(NamedTuple):
     row: Row
     samples: Record | None
     transfers: Columns | None
-    """Both None of a cell that was not measured."""
-    damage: str = ""
-    """In what way the file is no whole cell's; the row then says that the cell was not measured."""
+    """Both None for a cell that was not measured."""
+    unusable: str = ""
+    """Why the source is not used; the row then says that the cell was not measured."""
 
 
 class Reader:
@@ -73,50 +88,50 @@ class Reader:
     def __init__(self, axes: Mapping[str, Sequence[Value]]) -> None:
         self._places = {name: {value: at for at, value in enumerate(values)} for name, values in axes.items()}
 
-    def reduce(self, file: str | Path, wanted: Mapping[str, Any] | None) -> Reduced:
-        """Read a cell's file, which must have been measured under the wanted specification, if that is known.
+    def reduce(self, source: Source, wanted: Mapping[str, Any] | None) -> Reduced:
+        """Read a cell.
+
+        Args:
+            source: The cell's file or line.
+            wanted: The specification that the cell must have, if it is known.
 
         Raises:
-            DatasetError: for a file that was measured under another specification than the wanted one, or lies off
-                the grid; where no specification is wanted, also DamagedFileError.
+            DatasetError: if the cell lies off the grid.
+            UnusableError: if the source is unusable and no specification is wanted.
         """
-        path = Path(file)
         try:
-            return self._whole(path, wanted)
-        except DamagedFileError as error:
+            return self._usable(source, wanted)
+        except UnusableError as error:
             if wanted is None:
                 raise
-            row = hole(f"its file was damaged: {error.reason}")
+            name, row = str(source), hole(f"its file was set aside: {error.reason}")
             return Reduced(
-                path, self._place(path, wanted), self._fixed(wanted), row, None, None, error.reason
+                name, self._place(name, wanted), self._fixed(wanted), row, None, None, error.reason
             )
 
-    def _whole(self, path: Path, wanted: Mapping[str, Any] | None) -> Reduced:
+    def _usable(self, source: Source, wanted: Mapping[str, Any] | None) -> Reduced:
         try:
-            cell = _read(path)
+            cell, name = _read(source), str(source)
             spec = complete(cell["spec"])
             if wanted is not None and spec != wanted:
-                raise DatasetError(
-                    f"{path}: measured under another specification: {differences(spec, wanted)}; "
-                    "delete the file and run snakemake again"
-                )
-            place, fixed = self._place(path, spec), self._fixed(spec)
+                raise UnusableError(source, f"of another specification: {differences(spec, wanted)}")
+            place, fixed = self._place(name, spec), self._fixed(spec)
             if cell.get("status") == NOT_MEASURED:
-                return Reduced(path, place, fixed, hole(cell["message"]), None, None)
+                return Reduced(name, place, fixed, hole(cell["message"]), None, None)
             samples = record_of(cell["samples"], spec["measurement"]["interval"])
-            return Reduced(path, place, fixed, row_of(cell), samples, columns_of(cell["transfers"]))
+            return Reduced(name, place, fixed, row_of(cell), samples, columns_of(cell["transfers"]))
         except (KeyError, TypeError, AttributeError, OverflowError) as error:
-            raise DamagedFileError(path, f"not a cell file of format {FORMAT}: {error!r}") from error
+            raise UnusableError(source, f"not a cell file of format {FORMAT}: {error!r}") from error
         except ValueError as error:
-            raise error if isinstance(error, DatasetError) else DamagedFileError(path, str(error)) from error
+            raise error if isinstance(error, DatasetError) else UnusableError(source, str(error)) from error
 
-    def _place(self, path: Path, spec: Mapping[str, Any]) -> int:
+    def _place(self, source: str, spec: Mapping[str, Any]) -> int:
         at = 0
         for name, places in self._places.items():
             value = spec[REPETITION] if name == REPETITION else spec["parameters"][name]
             if value not in places:
                 raise DatasetError(
-                    f"{path}: {name} is {value!r}, and the grid has {', '.join(map(str, places))}"
+                    f"{source}: {name} is {value!r}, and the grid has {', '.join(map(str, places))}"
                 )
             at = at * len(places) + places[value]
         return at
@@ -129,16 +144,16 @@ class Reader:
         }
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(source: Source) -> dict[str, Any]:
     try:
-        cell = cell_file.content_of(path.read_bytes())
+        cell = cell_file.content_of(source.text if isinstance(source, Line) else source.read_bytes())
     except IsADirectoryError as error:
-        raise DamagedFileError(path, "a folder") from error
+        raise UnusableError(source, "a folder") from error
     except cell_file.DamagedError as error:
-        raise DamagedFileError(path, str(error)) from error
+        raise UnusableError(source, str(error)) from error
     if cell.get("format") != FORMAT:
         reason = f"not a cell file of format {FORMAT} (its format is {cell.get('format')!r})"
-        raise DamagedFileError(path, reason)
+        raise UnusableError(source, reason)
     return cell
 
 
@@ -161,20 +176,20 @@ def _json(mapping: Mapping[str, Any], name: str) -> str:
 def reduced(
     pairs: Iterable[_Pair], axes: Mapping[str, Sequence[Value]], processes: int
 ) -> Generator[Reduced]:
-    """Give what files hold, in their order. To be closed, lest processes go on.
+    """Yield cells in their order. Close the generator, so that its processes end.
 
     Args:
-        pairs: files, each with its specification if that is known.
-        axes: the values of each axis in order.
-        processes: how many read where there are more than a few files; with one none are started.
+        pairs: The source of each cell, with its specification if that is known.
+        axes: The values of each axis in order.
+        processes: The number of processes that read if there are more than a few cells. With one, none are started.
 
     Raises:
-        DatasetError: see `Reader.reduce`, for the first of the files; also for a process that died.
+        DatasetError: see `Reader.reduce`, for the first of the sources; also for a process that died.
     """
     rest = iter(pairs)
     reader = Reader(axes)
-    for file, wanted in rest if processes == 1 else islice(rest, FEW):
-        yield reader.reduce(file, wanted)
+    for source, wanted in rest if processes == 1 else islice(rest, FEW):
+        yield reader.reduce(source, wanted)
     with closing(_in_processes(rest, reader, processes)) as batches:
         for cell in chain.from_iterable(batches):
             if isinstance(cell, Exception):
@@ -217,11 +232,11 @@ def _begin(starter: int) -> None:
 
 
 def _reduce(reader: Reader, pairs: Sequence[_Pair]) -> list[Reduced | Exception]:
-    """Reduce files up to the first that is refused, with its error in its place: those before may be refused yet."""
+    """Reduce cells up to the first that is refused, with its error in its place: earlier ones may be refused later."""
     cells: list[Reduced | Exception] = []
-    for file, wanted in pairs:
+    for source, wanted in pairs:
         try:
-            cells.append(reader.reduce(file, wanted))
+            cells.append(reader.reduce(source, wanted))
         except (DatasetError, OSError) as error:
             return [*cells, error]
     return cells

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import repeat
+from itertools import repeat, zip_longest
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ import numpy as np
 import xarray as xr
 
 from tpcsweep.configuration.parameters import Value
-from tpcsweep.dataset.cells import DamagedFileError, DatasetError, Reduced, differences, reduced
+from tpcsweep.dataset.cells import DatasetError, Line, Reduced, Source, differences, reduced
 from tpcsweep.dataset.groups import Group
 from tpcsweep.dataset.labels import STATUS, TRANSFERS_GROUP, about_group, coordinates
 from tpcsweep.dataset.series import Series
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _CHUNK_CACHE = 2**20
 """Bytes for each variable: slabs are whole chunks, and the library's own 64 MB for each would be most of the memory."""
+_AGAIN = "delete the file and run snakemake again"
 _COMPRESSED = {"zlib": True, "complevel": 1, "shuffle": True}
 """Level 4 compresses for twice as long, and makes measured samples a fiftieth smaller."""
 
@@ -62,41 +63,83 @@ def fold(
     wanted: Iterable[Mapping[str, Any]] | None = None,
     processes: int = 1,
     attributes: Mapping[str, Any] = MappingProxyType({}),
-    damaged: Callable[[Path, str], object] | None = None,
+    set_aside: Callable[[Path, str], object] | None = None,
 ) -> Folded:
     """Fold cell files into one dataset with a dimension for each axis.
 
     Points of the grid without a file become NaN with the status "not_measured".
 
     Args:
-        files: the cells' files, in any order.
-        axes: the values of each axis in order, `repetition` among them.
-        wanted: for each file in turn the specification that it must have been measured under.
-        processes: how many read files where there are more than a few.
-        attributes: of the summary, besides what the cells say.
-        damaged: told of each file that is no whole cell's, and in what way; the dataset then says that this cell was
-            not measured. Without it, or where no specification is wanted, such a file is refused.
+        files: The cells' files, in any order.
+        axes: The values of each axis in order, `repetition` among them.
+        wanted: For each file in turn the specification that its cell must have.
+        processes: The number of processes that read files if there are more than a few.
+        attributes: Attributes of the summary beside those that the cells tell.
+        set_aside: Called with each unusable file and the reason: a damaged one, or one of another specification than
+            the wanted one. The dataset then says that this cell was not measured, and why. Without `set_aside`, or
+            without wanted specifications, an unusable file is an error.
 
     Raises:
-        DatasetError: for a file that is no whole cell's, one that was measured under another specification than the
-            wanted one, one that lies off the grid or shares its point with another, files that differ in what is no
-            axis, and no file at all; also for a process that died. Of several files that are refused it names the
-            first.
+        DatasetError: for an unusable file, a cell off the grid, two cells at one point, cells that differ in a
+            parameter that is no axis, no file at all, and a process that died. Of several files it names the first.
     """
-    grid = _Grid(axes)
     # No list of all: of 10⁵ cells the wanted specifications alone would take hundreds of megabytes.
-    pairs = zip(files, repeat(None) if wanted is None else wanted, strict=wanted is not None)
+    paths = map(Path, files)
+    pairs = zip(paths, repeat(None) if wanted is None else wanted, strict=wanted is not None)
+    return _folded(pairs, axes, processes, attributes, set_aside)
+
+
+def fold_lines(
+    file: Path,
+    axes: Mapping[str, Sequence[Value]],
+    wanted: Iterable[Mapping[str, Any]],
+    processes: int = 1,
+    attributes: Mapping[str, Any] = MappingProxyType({}),
+) -> Folded:
+    """Fold a file that has a line for each cell, the text of a cell file, into one dataset.
+
+    Args:
+        file: The file.
+        axes: The values of each axis in order, `repetition` among them.
+        wanted: The specification of the cell of each line.
+        processes: The number of processes that read lines if there are more than a few.
+        attributes: Attributes of the summary beside those that the cells tell.
+
+    Raises:
+        DatasetError: for an unusable line, for too few or too many lines, and see `fold`.
+    """
+
+    def pairs() -> Iterator[tuple[Line, Mapping[str, Any]]]:
+        with file.open("rb") as source:
+            for number, (text, spec) in enumerate(zip_longest(source, wanted), 1):
+                if text is None or spec is None:
+                    more = "missing" if text is None else "of a cell that the grid does not contain"
+                    raise DatasetError(f"{file}, line {number}: {more}; {_AGAIN}")
+                yield Line(file, number, text), spec
+
+    return _folded(pairs(), axes, processes, attributes, None)
+
+
+def _folded(
+    pairs: Iterable[tuple[Source, Mapping[str, Any] | None]],
+    axes: Mapping[str, Sequence[Value]],
+    processes: int,
+    attributes: Mapping[str, Any],
+    set_aside: Callable[[Path, str], object] | None,
+) -> Folded:
+    grid = _Grid(axes)
     with closing(reduced(pairs, axes, processes)) as cells:
         for cell in cells:
-            if cell.damage:
-                if damaged is None:
-                    raise DamagedFileError(cell.path, cell.damage)
-                damaged(cell.path, cell.damage)
+            if cell.unusable:
+                if set_aside is None:
+                    raise DatasetError(f"{cell.source}: {cell.unusable}; {_AGAIN}")
+                set_aside(Path(cell.source), cell.unusable)
             grid.add(cell)
     if grid.first is None:
         raise DatasetError("no cell files were given: a dataset needs at least one")
     if not grid.summary.status.any():
-        raise DatasetError(f"none of the cells was measured; {grid.first} says why, as all of them do")
+        why = next(filter(None, grid.summary.message), "")
+        raise DatasetError(f"none of the cells was measured, {grid.first} for example: {why}")
     return grid.folded(
         grid.fixed["parameters"],
         {**grid.summary.about(grid.fixed), **attributes},
@@ -140,17 +183,17 @@ class _Grid:
         self.moved = Transfers(tuple(axes), self.shape)
         self.fixed: dict[str, Any] = {}
         """What the specifications of all cells share."""
-        self.first: Path | None = None
+        self.first: str | None = None
 
     def add(self, cell: Reduced) -> None:
         if self.first is None:
-            self.first, self.fixed = cell.path, cell.fixed
+            self.first, self.fixed = cell.source, cell.fixed
         elif cell.fixed != self.fixed:
             raise DatasetError(
-                f"{cell.path}: differs from {self.first} in what is no axis: {differences(cell.fixed, self.fixed)}"
+                f"{cell.source}: differs from {self.first} in what is no axis: {differences(cell.fixed, self.fixed)}"
             )
         if self.summary.status[cell.at]:
-            raise DatasetError(f"{cell.path}: another file was measured at the same point of the grid")
+            raise DatasetError(f"{cell.source}: another file was measured at the same point of the grid")
         self.summary.add(cell.at, cell.row)
         if cell.samples is not None and cell.transfers is not None:
             self.series.add(cell.at, cell.samples)

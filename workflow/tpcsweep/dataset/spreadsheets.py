@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd  # type: ignore[import-untyped]
 
-from tpcsweep.files import replacing
+from tpcsweep.files import write_text
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 # A line break begins a cell too, and so do separators other than the comma, for which a spreadsheet may be set.
@@ -34,11 +34,15 @@ def as_written(text: str) -> str:
 
 
 def write_csv(frame: pd.DataFrame, path: str | Path, *, digits: int | None = 6, index: bool = False) -> None:
-    """Write a table as CSV, whole or not at all, without formulas.
+    """Write a table as CSV, whole or not at all, without formulas; see `csv_text`."""
+    write_text(Path(path), csv_text(frame, digits=digits, index=index))
+
+
+def csv_text(frame: pd.DataFrame, *, digits: int | None = 6, index: bool = False) -> str:
+    """Return a table as CSV without formulas.
 
     Args:
         frame: the table.
-        path: the file.
         digits: significant digits of numbers that are no whole numbers; None: all that they have.
         index: whether the table's index is to be its first columns.
     """
@@ -48,8 +52,7 @@ def write_csv(frame: pd.DataFrame, path: str | Path, *, digits: int | None = 6, 
             texts = cells.iloc[:, place].astype(object)
             cells.isetitem(place, texts.map(_cell).astype(object))
     float_format = None if digits is None else f"%.{digits}g"
-    with replacing(Path(path)) as part:
-        cells.to_csv(part, index=False, float_format=float_format)
+    return str(cells.to_csv(index=False, float_format=float_format))
 
 
 def _cell(value: object) -> object:

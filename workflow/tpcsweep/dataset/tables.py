@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 
+from tpcsweep.dataset import spreadsheets
 from tpcsweep.dataset.labels import SIMULATED, STATUS, flags_in, masks_of
-from tpcsweep.dataset.spreadsheets import write_csv
 from tpcsweep.flags import worst
 from tpcsweep.rates import GBIT
 from tpcsweep.variables import TRANSFERS
@@ -25,7 +25,8 @@ _HEADS = {name: f"{name} ({TRANSFERS[name].units})" for name in FIGURES}
 
 def table(summary: xr.Dataset) -> pd.DataFrame:
     """Give a row for each cell: place, status, throughput, interval, limit, flags with their worst grade, message."""
-    names = ["throughput", "throughput_low", "throughput_high", "limit", "duration", "warmup"]
+    known = ("throughput", "throughput_low", "throughput_high", "limit", "duration", "warmup")
+    names = [name for name in known if name in summary]  # an earlier version did not judge limits
     frame = summary[["status", *names, "flags", "message"]].reset_coords(drop=True).to_dataframe()
     frame["status"] = [STATUS[value] for value in frame["status"]]
     masks = masks_of(summary)
@@ -39,7 +40,12 @@ def table(summary: xr.Dataset) -> pd.DataFrame:
 
 def write_table(summary: xr.Dataset, path: str | Path) -> None:
     """Write the table of cells as CSV, whole or not at all."""
-    write_csv(table(summary), path)
+    spreadsheets.write_csv(table(summary), path)
+
+
+def csv_text(summary: xr.Dataset) -> str:
+    """Return the table of cells as CSV."""
+    return spreadsheets.csv_text(table(summary))
 
 
 def fastest(summary: xr.Dataset, transfers: xr.Dataset) -> int | None:

@@ -13,7 +13,6 @@ import pandas as pd  # type: ignore[import-untyped]
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from tpcsweep.extras import require
 from tpcsweep.figures.grid import evenly
 from tpcsweep.figures.labels import axis_label, title_of, words
 from tpcsweep.figures.panels import COLOURS, styled, tiles
@@ -141,9 +140,8 @@ def prediction_errors(choice: Mapping[str, Any], label: str) -> Figure:
 def interactive_surface(observations: Observations, fit: Predictor) -> go.Figure | None:
     """Make a surface of the model over streams × RTT to turn, with the measured cells; None without both axes.
 
-    A menu chooses the setting of the other axes. Raises MissingExtraError without the extra `models`.
+    A menu chooses the setting of the other axes.
     """
-    require("models")
     import plotly.graph_objects as go
 
     x_name, y_name, others = _layout(observations)

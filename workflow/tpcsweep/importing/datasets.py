@@ -68,7 +68,7 @@ def completed(file: Path) -> Iterator[Path]:
     Raises:
         ConfigurationError: for a file that cannot be read or is not a dataset of tpcsweep.
     """
-    if _check(file, file):
+    if require_dataset(file, file):
         yield file
         return
     with tempfile.TemporaryDirectory(prefix="tpcsweep-") as folder:
@@ -77,7 +77,7 @@ def completed(file: Path) -> Iterator[Path]:
         yield copy
 
 
-def _check(file: Path, given: Path) -> bool:
+def require_dataset(file: Path, given: Path | None = None) -> bool:
     """Whether a NetCDF file has every variable that datasets have today; raises ConfigurationError, see `completed`."""
     try:
         with netCDF4.Dataset(file) as dataset:
@@ -85,9 +85,9 @@ def _check(file: Path, given: Path) -> bool:
             whole = not lacks and _is_complete(dataset)
     except OSError as error:  # of a number below zero where it is no file of that format
         why = error.strerror if error.errno and error.errno > 0 else "it is no file of NetCDF 4"
-        raise _refused(given, f"a file that cannot be read: {why}") from error
+        raise _refused(given or file, f"a file that cannot be read: {why}") from error
     if lacks:
-        raise _refused(given, f"a dataset without {', '.join(lacks)}")
+        raise _refused(given or file, f"a dataset without {', '.join(lacks)}")
     return whole
 
 
@@ -102,7 +102,7 @@ def _is_complete(dataset: netCDF4.Dataset) -> bool:
 
 def _bring(file: Path, output: Path, given: Path) -> None:
     """Copy a NetCDF file that was given, or was made of what was given."""
-    _check(file, given)
+    require_dataset(file, given)
     with replacing(output) as part:
         shutil.copyfile(file, part)
         with netCDF4.Dataset(part, "a") as copy:

@@ -11,8 +11,10 @@ import errno
 import math
 import os
 import socket
+import stat
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 _NETLINK_SOCK_DIAG = 4
@@ -21,18 +23,24 @@ _NLM_F_REQUEST_DUMP = 0x301
 _NLMSG_ERROR, _NLMSG_DONE = 2, 3
 _INET_DIAG_INFO = 2
 _ESTABLISHED = 1 << 1
+_LISTEN = 10
 _UNFINISHED = _ESTABLISHED | 1 << 3 | 1 << 8
 """ESTABLISHED, SYN_RECV and CLOSE_WAIT (linux/tcp_states.h): a process here has yet to accept, read or close."""
 
 _HEADER = struct.Struct("=IHHII")
 _REQUEST = struct.Struct("=BBBxI48x")
 _ID_OFFSET, _COOKIE_OFFSET, _MESSAGE_SIZE = 4, 44, 72
+_QUEUE_AND_INODE = struct.Struct("=56xI8xI")
+"""Of struct inet_diag_msg: idiag_rqueue, which is the number of connections to accept where a socket listens, and
+idiag_inode."""
 _ATTRIBUTE = struct.Struct("=HH")
 _TCP_INFO = struct.Struct("=68xI8xI44xQ32xQQQ8xQQ")
 """Of struct tcp_info: rtt, snd_cwnd, bytes_received, busy_time, rwnd_limited, sndbuf_limited, bytes_sent,
 bytes_retrans."""
 _CWND_END = 84
 _COOKIE = struct.Struct("=Q")
+_PROTOCOL, _TCP = "system.sockprotoname", (b"TCP\0", b"TCPv6\0")
+"""The attribute of every socket that names its protocol (net/socket.c), and its values for TCP."""
 _MAPPED = b"\0" * 10 + b"\xff\xff"
 
 
@@ -77,12 +85,29 @@ class SocketDiagnostics:
         messages = self._dump(_ESTABLISHED, 1 << (_INET_DIAG_INFO - 1))
         return [connection for connection in map(_connection, messages) if connection]
 
-    def unfinished(self, port: int) -> bool:
-        """Say whether the server at a local port still has a connection to accept, serve or close; raises OSError."""
-        return any(
-            int.from_bytes(message[_ID_OFFSET : _ID_OFFSET + 2], "big") == port
-            for message in self._dump(_UNFINISHED)
-        )
+    def unfinished(self, port: int, held: Collection[int]) -> int:
+        """Count the connections that the server at a local port has yet to accept, serve or close.
+
+        The kernel no longer lists a connection that was reset. Its server can still read the requests that came before
+        the reset, and carry them out. Such a connection is known by the socket that the server holds.
+
+        Args:
+            port: the server's local port.
+            held: TCP sockets that the server's processes hold, as `tcp_sockets` returns them.
+
+        Returns:
+            0 if there are none. A connection that waits to be accepted counts twice.
+
+        Raises:
+            OSError: if the kernel does not answer.
+        """
+        count, listed = 0, set()
+        for message in self._dump(_UNFINISHED | 1 << _LISTEN):
+            queue, inode = _QUEUE_AND_INODE.unpack_from(message)
+            listed.add(inode)
+            if int.from_bytes(message[_ID_OFFSET : _ID_OFFSET + 2], "big") == port:
+                count += queue if message[1] == _LISTEN else 1
+        return count + len(set(held) - listed)
 
     def _dump(self, states: int, extensions: int = 0) -> list[bytes]:
         """Give a struct inet_diag_msg with attributes for each connection in one of the states."""
@@ -113,6 +138,27 @@ class SocketDiagnostics:
 
     def close(self) -> None:
         self._socket.close()
+
+
+def tcp_sockets(proc: str, pids: Iterable[int]) -> set[int]:
+    """Return the inode numbers of the TCP sockets that processes hold open.
+
+    Args:
+        proc: the folder of a /proc, which may be another container's.
+        pids: the processes, by their numbers there. Processes that have ended hold nothing.
+
+    Raises:
+        PermissionError: if a process belongs to another user.
+    """
+    sockets = set()
+    for pid in pids:
+        with suppress(FileNotFoundError, ProcessLookupError):
+            for file in os.scandir(f"{proc}/{pid}/fd"):
+                with suppress(FileNotFoundError):
+                    found = file.stat()
+                    if stat.S_ISSOCK(found.st_mode) and os.getxattr(file.path, _PROTOCOL) in _TCP:
+                        sockets.add(found.st_ino)
+    return sockets
 
 
 class Followed:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import linalg, stats
 
-from tpcsweep.extras import require
 from tpcsweep.models.base import Floats, Points
 from tpcsweep.models.observations import Observations
 from tpcsweep.models.places import Domain, Predictor, levels
@@ -118,10 +117,8 @@ def fit_process(observations: Observations, *, seed: int = 0) -> GaussianProcess
 
     Raises:
         ValueError: for observations without an axis.
-        MissingExtraError: without the extra `models`.
     """
-    require("models")
-    # Here, as other models and all that stands on them need none of it.
+    # Loading scikit-learn takes a second, and other models do not need it.
     from sklearn.exceptions import ConvergenceWarning  # type: ignore[import-untyped]
     from sklearn.gaussian_process import GaussianProcessRegressor  # type: ignore[import-untyped]
     from sklearn.gaussian_process.kernels import (  # type: ignore[import-untyped]

@@ -50,7 +50,6 @@ def fit_hybrid(observations: Observations, *, seed: int = 0) -> Hybrid:
 
     Raises:
         ValueError: for observations without an axis, or to which the formula could not be fitted.
-        MissingExtraError: without the extra `models`.
     """
     formula = fit(combined.MODEL, observations, resamples=0, seed=seed)
     if not formula.ok:

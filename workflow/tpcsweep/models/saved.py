@@ -59,7 +59,6 @@ class Saved:
 
         Raises:
             SavedError: as `formula`.
-            MissingExtraError: without the extra `models`, where the best needs it.
         """
         learner = LEARNED.get(self.choice["best"])
         return self.formula if learner is None else learner(observations)

@@ -53,16 +53,18 @@ class Shown:
 
 @dataclass(frozen=True)
 class PublishedFigure:
-    """A figure or table of a publication, and how it is made here."""
+    """A figure or table of a publication, and how it is made here.
+
+    config/published.yaml lists the figures whose data come from sweeps, each with the testbed that simulates its
+    hardware.
+    """
 
     name: str
-    """The target that makes it; config/published/NAME.yaml is its sweep, unless it has a source."""
+    """The name of its sweep, config/published/NAME.yaml, unless the figure has a source."""
     title: str
     claims: tuple[str, ...]
     draw: Callable[[Data, Shown], Figure]
-    testbed: str = "simulation"
-    """The testbed that it is made on unless another is asked for."""
     source: str | None = None
-    """The file in config/imports by which it is made of data from elsewhere."""
+    """The file in config/imports that reads its data, if they come from elsewhere."""
     when_simulated: str = ""
-    """What is to be known of its picture where the data are simulated."""
+    """A note on its picture if the data are simulated."""

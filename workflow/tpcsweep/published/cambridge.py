@@ -172,6 +172,5 @@ FIGURES = (
         "Concurrent davix flows: rate against flows, rate against time, single transfers",
         ("cambridge.scales",),
         _flows,
-        testbed="simulation-cambridge",
     ),
 )

@@ -107,7 +107,7 @@ def _spread(effect: Effect | None, others: Sequence[Verdict]) -> Effect | None:
 
 
 def unmeasured(claims: Sequence[str], command: str) -> list[Carried]:
-    """Give the same of a figure without data, which `command` would make."""
+    """Return the verdicts on the claims of a figure without data; `command` makes the figure."""
     return [
         Carried(Verdict(CLAIMS[name], Outcome.OPEN, "there is no dataset", "none", advice=command))
         for name in claims

@@ -102,7 +102,6 @@ FIGURES = (
         "CHEP 2023, figure 3: 520 streams over 13 ports, 3 ms, an hour",
         ("chep2023.saturate", "chep2023.little_fluctuation", "chep2023.streams_required"),
         _hour,
-        testbed="simulation-chep2023-main",
     ),
     PublishedFigure(
         "chep2023_fig4",
@@ -116,6 +115,5 @@ FIGURES = (
             "chep2023.streams_stop_helping",
         ),
         _by_cores_and_origins,
-        testbed="simulation-chep2023",
     ),
 )

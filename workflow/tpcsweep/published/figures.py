@@ -52,7 +52,7 @@ class _Figures(Mapping[str, "PublishedFigure"]):
 
 
 FIGURES: Mapping[str, PublishedFigure] = _Figures()
-"""Every figure by the name of the target that makes it. The names load nothing."""
+"""Every figure by its name. The names load nothing."""
 
 
 def figure_of(study: Study) -> str:

@@ -38,8 +38,12 @@ def judged(figure: PublishedFigure, data: Data) -> Shown:
 
 
 def without_data(figure: PublishedFigure) -> list[dict[str, Any]]:
-    """Return the rows of a figure's claims while it has no data."""
-    claims = unmeasured(figure.claims, f"tpcsweep import {figure.source} FILE" if figure.source else "")
+    """Return the rows of a figure's claims while it has no data, with the commands that make the figure."""
+    command = "snakemake published --configfile config/published.yaml"
+    if figure.source:
+        dataset = f"results/{figure.source}/dataset.nc"
+        command = f"tpcsweep import {figure.source} FILE && snakemake published --config dataset={dataset}"
+    claims = unmeasured(figure.claims, command)
     return [{"figure": figure.name, **claim.to_dict()} for claim in claims]
 
 

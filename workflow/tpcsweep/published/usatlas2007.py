@@ -81,6 +81,5 @@ FIGURES = (
             "usatlas2007.bottleneck_buffers",
         ),
         _layers,
-        testbed="simulation-usatlas2007",
     ),
 )

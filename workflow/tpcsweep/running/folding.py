@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -35,7 +35,8 @@ def fold(study: Configuration, output: Path, processes: int = 1) -> None:
     """Write the dataset of a sweep, its table and the list of holes.
 
     Damaged cells and cells of another specification are renamed, placeholders of cells that could not be measured are
-    deleted: Snakemake measures them in the next run. Staged cells that the dataset contains are deleted.
+    deleted: Snakemake measures them in the next run, also if this fails. Staged cells that the dataset contains are
+    deleted.
 
     Raises:
         dataset.DatasetError: if no cell was measured, or cells do not fold into one dataset.
@@ -54,22 +55,45 @@ def fold(study: Configuration, output: Path, processes: int = 1) -> None:
         return
     reasons: dict[Path, str] = {}
     there = [cell for cell in study.grid.cells if study.cell_file(cell).exists()]
-    folded = dataset.fold(
-        map(study.cell_file, there),
-        study.grid.axes,
-        (wanted(study, cell) for cell in there),
-        processes,
-        study.attributes,
-        reasons.__setitem__,
-    )
-    _write(folded, output)
-    holes = [*_holes(study, reasons)]
-    write_json(output.with_name(FILE), [hole._asdict() for hole in holes])
-    for file in (file for file in map(study.cell_file, there) if results.is_placeholder(file)):
-        file.unlink()
-    for file in reasons:
-        results.set_aside(file, "damaged" if results.damage(file) else "stale")
+    result: dataset.Folded | dataset.DatasetError
+    try:
+        result = dataset.fold(
+            map(study.cell_file, there),
+            study.grid.axes,
+            (wanted(study, cell) for cell in there),
+            processes,
+            study.attributes,
+            reasons.__setitem__,
+        )
+    except dataset.DatasetError as error:
+        result = error
+    if isinstance(result, dataset.Folded):
+        _write(result, output)
+    holes = _clear(study, reasons)
+    if not isinstance(result, dataset.Folded):
+        if sum(len(hole.cells) for hole in holes) < len(study.grid.cells):
+            raise result
+        why = "; ".join(dict.fromkeys(hole.why for hole in holes))
+        raise dataset.DatasetError(f"no cell was measured: {why}; run snakemake again")
     results.empty_staging(study)
+
+
+def clear_placeholders(study: Configuration) -> None:
+    """List and delete the placeholders of a measured study, if a run ended without folding them."""
+    if any(results.is_placeholder(study.cell_file(cell)) for cell in study.grid.cells):
+        _clear(study, {})
+
+
+def _clear(study: Configuration, reasons: Mapping[Path, str]) -> list[Hole]:
+    """List the cells without a measurement, delete placeholders, and set aside the files that have a reason."""
+    holes = [*_holes(study, reasons)]
+    write_json(study.folder / FILE, [hole._asdict() for hole in holes])
+    for file in map(study.cell_file, study.grid.cells):
+        if results.is_placeholder(file):
+            file.unlink()
+        elif file in reasons and file.exists():
+            results.set_aside(file, "damaged" if results.damage(file) else "stale")
+    return holes
 
 
 def holes(folder: Path) -> list[Hole]:
@@ -87,7 +111,7 @@ def _write(folded: Folded, output: Path) -> None:
     dataset.write_table(folded.summary, output.with_name("cells.csv"))
 
 
-def _holes(study: Configuration, reasons: dict[Path, str]) -> Iterable[Hole]:
+def _holes(study: Configuration, reasons: Mapping[Path, str]) -> Iterable[Hole]:
     def why(cell: Cell) -> str:
         file = study.cell_file(cell)
         if file in reasons:

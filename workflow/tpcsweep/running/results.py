@@ -17,7 +17,7 @@ import orjson
 from tpcsweep import locks
 from tpcsweep.configuration import cell_file
 from tpcsweep.configuration.cell_file import DamagedError
-from tpcsweep.configuration.loading import Configuration
+from tpcsweep.configuration.loading import Configuration, wanted
 from tpcsweep.configuration.parameters import complete
 from tpcsweep.configuration.sweep import Cell
 from tpcsweep.files import replacing
@@ -25,6 +25,10 @@ from tpcsweep.variables import NOT_MEASURED
 
 LOCK = ".lock"
 """The file in a results folder that a run locks."""
+_PLACEHOLDER = orjson.dumps({"status": NOT_MEASURED})[1:-1]
+"""The bytes after the specification in the file of a placeholder."""
+_MOST_OF_PLACEHOLDER = 1 << 16
+"""Bytes in which a placeholder says what it is."""
 _OF_PLACEHOLDER = {"message": str}
 _OF_MEASUREMENT = {"status": str, "flags": list, "summary": dict, "provenance": dict}
 """The keys that every file needs beside its specification."""
@@ -38,7 +42,7 @@ def stale(path: Path, wanted: Mapping[str, Any]) -> bool:
     head = orjson.dumps({"spec": wanted})[:-1] + b","  # as `write` writes it
     try:
         with path.open("rb") as file:
-            if file.read(len(head)) == head:
+            if file.read(len(head)) == head and file.read(len(_PLACEHOLDER)) != _PLACEHOLDER:
                 file.seek(-1, os.SEEK_END)
                 if file.read() == b"}":
                     return False
@@ -77,8 +81,11 @@ def damage(path: Path) -> str:
 def is_placeholder(path: Path) -> bool:
     """Whether a file stands for a cell that could not be measured."""
     try:
+        with path.open("rb") as file:  # files of measured cells are large
+            if _PLACEHOLDER not in file.read(_MOST_OF_PLACEHOLDER):
+                return False
         return read(path).get("status") == NOT_MEASURED
-    except (FileNotFoundError, DamagedError):
+    except (FileNotFoundError, IsADirectoryError, DamagedError):
         return False
 
 
@@ -107,11 +114,13 @@ def write(path: Path, spec: Mapping[str, Any], record: Mapping[str, Any]) -> Non
 def publish(staged: Path, path: Path, wanted: Mapping[str, Any]) -> bool:
     """Copy a current cell from staging to its place, unless the place is current; return whether the place is current.
 
-    A damaged file in the place is set aside.
+    A damaged file in the place is set aside, and one in staging is deleted.
     """
     if not stale(path, wanted):
         return True
-    if stale(staged, wanted) or damage(staged):
+    if damage(staged):
+        staged.unlink()
+    if stale(staged, wanted):
         return False
     if damage(path):
         set_aside(path, "damaged")
@@ -162,6 +171,13 @@ def hold(folder: Path) -> None:
         raise ResultsError(f"{folder}: another snakemake ({held}) writes here: wait for its end") from None
     except OSError as error:
         raise ResultsError(f"{folder / LOCK}: {error.strerror}: {elsewhere}") from error
+
+
+def adopt(configuration: Configuration) -> None:
+    """Copy the current cells of an interrupted run from staging to their places."""
+    for cell in configuration.grid.cells:
+        place = configuration.cell_file(cell)
+        publish(staged_file(configuration, cell), place, wanted(configuration, cell))
 
 
 def empty_staging(configuration: Configuration) -> None:

@@ -40,6 +40,7 @@ CALM = 20.0
 """Seconds that a deployment waits at most for the machine to be calm, after one that did not start as asked."""
 BUSY = 50.0
 """Per cent of the machine's CPU time in use above which it is not calm."""
+DAMAGED = "its file in staging was damaged"
 REPLACEMENT = "replacement-"
 """The beginning of the names of log folders of deployments that replaced broken ones."""
 
@@ -86,7 +87,7 @@ def run(configuration: Configuration, deployment: str, logs: Path) -> None:
         reason = job.measure()
         for task in stale:
             if not results.publish(task.staged, task.place, task.spec):
-                results.write_placeholder(task.place, task.spec, reason)
+                results.write_placeholder(task.place, task.spec, reason or DAMAGED)
         if missing := [task for task in job.todo if task.earlier is None]:
             shown.skip(len(missing), reason)
 

@@ -57,8 +57,7 @@ class Deployments:
 
     def specification(self, wildcards: Any) -> str:
         """Return a digest of the specifications of a deployment's cells: another one makes Snakemake run its job."""
-        cells = self.study.grid.deployments[wildcards.deployment]
-        return digest([wanted(self.study, cell) for cell in cells])
+        return specification(self.study, wildcards.deployment)
 
     def priority(self, wildcards: Any) -> int:
         """Return the place of a deployment in the shuffled order, the highest first."""
@@ -139,15 +138,20 @@ class Studies(Mapping[str, Study]):
         return _either(study.folder.name for study in self.sweeps if study.testbed.simulated)
 
     @property
-    def made_pattern(self) -> str:
-        """A regular expression for the names of those whose datasets are not in their places already."""
+    def made(self) -> list[str]:
+        """Names of those whose datasets are not in their places already."""
         places = {name: study.folder / "dataset.nc" for name, study in self.items()}
-        return _either(name for name, place in places.items() if self._sources(name) != [str(place)])
+        return [name for name, place in places.items() if self._sources(name) != [str(place)]]
+
+    @property
+    def made_pattern(self) -> str:
+        """A regular expression for these."""
+        return _either(self.made)
 
     @property
     def figures(self) -> list[str]:
-        """Names of those whose sweep is a published figure."""
-        return [study.folder.name for study in self.sweeps if figure_of(study)]
+        """Names of the studies of which a published figure is drawn."""
+        return [name for name, study in self.items() if figure_of(study)]
 
     @property
     def figures_pattern(self) -> str:
@@ -159,27 +163,31 @@ class Studies(Mapping[str, Study]):
         """The files of the cells of all studies."""
         return [file for study in self.sweeps for file in self._sources(study.folder.name)]
 
-    @property
-    def notebooks(self) -> list[str]:
-        """The pages of the notebooks that sweeps ask for."""
-        return [f"{study.folder}/notebooks/{name}.html" for study in self.sweeps for name in study.notebooks]
+    def showing(self, notebook: str) -> list[str]:
+        """Return the names of those whose sweep or testbed asks for a notebook."""
+        return [study.folder.name for study in self.sweeps if notebook in study.notebooks]
 
     def sources(self, wildcards: Any) -> list[str]:
         """Return the files that a study's dataset is made of."""
         return self._sources(wildcards.study)
 
     def attributes(self, wildcards: Any) -> str:
-        """Return a digest of the attributes of a study's dataset that are in no cell."""
+        """Return a digest of the attributes of a study's dataset and of the specifications of its cells."""
         study = self[wildcards.study]
-        return digest(study.attributes if isinstance(study, Configuration) else {})
+        if not isinstance(study, Configuration):
+            return digest({})
+        deployments = () if study.testbed.simulated else study.grid.deployments
+        cells = [specification(study, deployment) for deployment in deployments]
+        return digest([study.attributes, cells or self.specification(wildcards)])
 
     def specification(self, wildcards: Any) -> str:
         """Return a digest of the specifications of a simulated study's cells."""
         study = self[wildcards.study]
         assert isinstance(study, Configuration)
-        return digest(
-            [study.name, study.shared, [cell.path for cell in study.grid.cells], study.sweep.model_dump()]
-        )
+        paths = [cell.path for cell in study.grid.cells]
+        # Values of an axis are a tuple, where the field is a list.
+        sweep = study.sweep.model_dump(warnings=False)
+        return digest([study.name, study.shared, paths, sweep])
 
     def axes(self, notebook: str) -> Callable[[Any], dict[str, str]]:
         """Return an input function for the axes that a notebook shows, by the names of its parameters."""
@@ -199,6 +207,24 @@ class Studies(Mapping[str, Study]):
         if study.testbed.simulated:
             return [str(study.cells_file)]
         return [str(study.cell_file(cell)) for cell in study.grid.cells]
+
+
+class ChangedError(Exception):
+    """The configuration changed after the run began."""
+
+
+def require_unchanged(now: str, planned: str) -> None:
+    """Raise ChangedError unless a digest is that with which Snakemake planned a job.
+
+    Otherwise Snakemake would note the planned digest for files that were made with another configuration.
+    """
+    if now != planned:
+        raise ChangedError("the configuration has changed since this run began: run snakemake again")
+
+
+def specification(study: Configuration, deployment: str) -> str:
+    """Return a digest of the specifications of a deployment's cells; the sweep may contain no such deployment."""
+    return digest([wanted(study, cell) for cell in study.grid.deployments.get(deployment, ())])
 
 
 def stale_cells(study: Configuration) -> Iterator[Path]:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from tpcsweep.broken import BrokenError
-from tpcsweep.extras import EXTRAS, require
 
 if TYPE_CHECKING:
     from tpcsweep.configuration.parameters import DeploymentParameters
@@ -100,14 +99,5 @@ class Testbed(Protocol):
 
 
 def of(kind: str) -> Testbed:
-    """Import the testbed of a kind, only when it is asked for: each brings libraries that others do not need.
-
-    Raises:
-        MissingExtraError: if these libraries are not there.
-    """
-    try:
-        return cast(Testbed, import_module(f"tpcsweep.testbeds.{kind}.testbed"))
-    except ModuleNotFoundError:
-        if kind in EXTRAS:
-            require(kind)
-        raise
+    """Import the testbed of a kind; the libraries of the others are not loaded."""
+    return cast(Testbed, import_module(f"tpcsweep.testbeds.{kind}.testbed"))

@@ -29,7 +29,7 @@ RATE = 1e9  # bit/s, of question (1)
 STREAMS = (10, 500)
 PAGE = 4096
 
-MEASURE = "snakemake open_questions_measured"
+MEASURE = "snakemake -s studies/open_questions/Snakefile measured"
 
 
 @dataclass(frozen=True)

@@ -154,6 +154,6 @@ MEASURED = (
 """The cases for this kernel: each takes a few seconds, and all of them six minutes."""
 
 
-def measured_in(folder: Path) -> list[Path]:
-    """Give the files of what was measured on this machine, or where nothing was, those that are shipped."""
-    return sorted(folder.glob("*.json")) or sorted(SHIPPED.glob("*.json"))
+def measured_in(folder: Path | str) -> list[Path]:
+    """Return the files of cases that were measured on this machine; if there are none, those that ship."""
+    return sorted(Path(folder).glob("*.json")) or sorted(SHIPPED.glob("*.json"))

@@ -193,7 +193,7 @@ def _left_out(runs: Sequence[Run]) -> str:
     if broken:
         texts.append(f"{broken} repetitions in which ns-3 stalled or crashed are left out.")
     if not any(run.made == "measured" for run in runs):
-        texts.append("Nothing was measured: snakemake terena2005_measured.")
+        texts.append("Nothing was measured: snakemake -s studies/terena2005/Snakefile measured.")
     return " ".join(texts)
 
 

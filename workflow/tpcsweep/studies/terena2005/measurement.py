@@ -77,7 +77,7 @@ def measure_all(cases: Iterable[Case], folder: File, say: Callable[[str], None])
             write_json(file, result)
             say(f"{case.name}: {time.monotonic() - began:.0f} s")
     if failed:
-        raise MeasurementError("not all was measured, the command measures the rest:\n" + "\n".join(failed))
+        raise MeasurementError("some cases were not measured. Run the command again:\n" + "\n".join(failed))
 
 
 def measured(file: File, case: Case) -> bool:

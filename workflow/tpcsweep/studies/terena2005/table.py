@@ -27,7 +27,7 @@ from tpcsweep.studies.terena2005.cases import (
 )
 from tpcsweep.studies.terena2005.runs import Made, Run, interval
 
-MEASURE = "not measured: snakemake terena2005_measured"
+MEASURE = "not measured: snakemake -s studies/terena2005/Snakefile measured"
 CPU_PER_GBIT = 5.0  # CPU-seconds of ns-3 for a Gbit in packets of 1500 bytes, where this was written
 NOTHING = "—"
 TIMEOUTS = 0.01

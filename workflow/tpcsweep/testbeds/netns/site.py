@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -17,7 +18,7 @@ from tpcsweep.linux.cgroups import Cgroup, Meter, named
 from tpcsweep.linux.commands import Commands
 from tpcsweep.linux.counters import CounterFile, retransmits
 from tpcsweep.linux.namespaces import inside, parse_net_dev, within
-from tpcsweep.linux.sockets import Followed, SocketDiagnostics, means
+from tpcsweep.linux.sockets import Followed, SocketDiagnostics, means, tcp_sockets
 from tpcsweep.measure.files import Arrival, Arrivals, add_source, forget
 from tpcsweep.measure.machine import Machine, Threads, together
 from tpcsweep.measure.readings import Reading, Sampler
@@ -29,6 +30,7 @@ from tpcsweep.xrootd.monitoring import Copy, Monitor
 from tpcsweep.xrootd.servers import PORT, READY_FILE
 
 SETTLE_SECONDS = 10.0
+"""A deployment is broken if its servers finish no connection for so long after a cell."""
 
 Opened = TypeVar("Opened", CounterFile, Machine, Meter, SocketDiagnostics)
 
@@ -60,8 +62,11 @@ class Counters:
         sources = [origin.name for origin in sides["src"].origins]
         self._snmp = [self._open(snmp, name) for name in sources]
         self._sockets = [self._open(SocketDiagnostics, name) for name in sources]
-        origins = [origin.name for side in sides.values() for origin in side.origins]
-        self._servers = {name: self._open(SocketDiagnostics, name) for name in origins}
+        origins = [pair for side in sides.values() for pair in zip(side.origins, side.groups, strict=True)]
+        self._servers = [
+            (origin.name, group, self._open(SocketDiagnostics, origin.name)) for origin, group in origins
+        ]
+        self._origins = {origin.address for origin, _ in origins}
         self._ports = [f"tpc-{name}" for name in sources]
         self._remote = {origin.address for origin in sides["dst"].origins}
         self._flows = Followed()
@@ -118,14 +123,18 @@ class Counters:
             destination_waiting=threads["destination"].waiting,
         )
 
-    def unfinished(self) -> list[str]:
-        """Give the origins that still have a connection of a client or of another origin to serve or close."""
-        return [
-            name
-            for name, server in self._servers.items()
-            # Of tools that bring their own servers there are connections across the path alone.
-            if server.unfinished(PORT) or any(c.remote in self._remote for c in server.connections())
-        ]
+    def unfinished(self) -> dict[str, int]:
+        """Count the connections of clients and of other origins that each origin has yet to accept, serve or close.
+
+        Origins without such connections are left out.
+        """
+        counts = {
+            # Tools with servers of their own do not use this port: their connections are those across the path.
+            name: server.unfinished(PORT, tcp_sockets("/proc", group.pids()))
+            + sum(connection.remote in self._origins for connection in server.connections())
+            for name, group, server in self._servers
+        }
+        return {name: count for name, count in counts.items() if count}
 
 
 @dataclass
@@ -215,17 +224,19 @@ class Site:
 
         A server notices only at its next marker, up to 5 s later, that its client has gone, and would load the
         next cell until then; cutting its connections ends the copy at once. A server that lacks CPU has requests
-        that it has not even read: it is cut off again and again until it has been through them all.
+        that it has not even read: it is cut off again and again until it has been through them all, however many.
 
         Raises:
-            BrokenError: if that takes longer than SETTLE_SECONDS.
+            BrokenError: if no connection ends for SETTLE_SECONDS.
         """
-        give_up = time.monotonic() + SETTLE_SECONDS
+        least, give_up = math.inf, 0.0
         self._cut()
         while busy := self.counters.unfinished():
-            if time.monotonic() > give_up:
+            if (left := sum(busy.values())) < least:
+                least, give_up = left, time.monotonic() + SETTLE_SECONDS
+            elif time.monotonic() > give_up:
                 raise BrokenError(
-                    f"{', '.join(busy)}: still busy with transfers {SETTLE_SECONDS:g} s after their end"
+                    f"{', '.join(busy)}: still busy with transfers: none has ended for {SETTLE_SECONDS:g} s"
                 )
             time.sleep(0.01)
             self._cut()

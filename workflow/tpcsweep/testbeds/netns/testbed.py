@@ -97,10 +97,10 @@ def reap(_settings: Netns) -> list[str]:
     if os.geteuid() != 0:
         raise machine.MachineError(
             "what is left on this machine is root's, as the kernel removes what other users' deployments leave: "
-            "run `snakemake reap` as root"
+            "run `tpcsweep reap` as root"
         )
     removed = []
-    with state.exclusive("snakemake reap"):
+    with state.exclusive("tpcsweep reap"):
         for leftover in state.leftovers():
             removed.append(state.describe(leftover))
             state.teardown(leftover)

@@ -153,7 +153,7 @@ def write(path: str | Path, fitted: Fit, ratio: float, observations: Observation
     # In one line, as it is in a comment: names in a dataset may be anything.
     data = " ".join(f"{observations.label}, {len(observations)} cells".split())
     lines = [
-        f"# Fitted to {data}. Written by `snakemake calibrate`; docs/simulation.md says how.",
+        f"# Fitted to {data}. Written by `tpcsweep calibrate`; docs/simulation.md says how.",
         "kind: simulation",
         "queues: path",
         "parameters:",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process that simulates the cells of a deployment with SimGrid, one after another."""
+"""A process that simulates cells with SimGrid, one after another."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ PROGRAM = Path(__file__).with_name("simulate.py")
 
 
 class SimulationError(Exception):
-    """SimGrid is not there, or has ended without an answer."""
+    """SimGrid is missing, or has ended without an answer."""
+
+
+class CellError(SimulationError):
+    """SimGrid could not compute a cell, and can compute others."""
 
 
 class Engine:
@@ -27,10 +31,11 @@ class Engine:
         self.version = str(self._answer()["simgrid"])
 
     def simulate(self, cell: Mapping[str, Any]) -> dict[str, Any]:
-        """Give what `simulate.py` says of a cell that `plan` has made.
+        """Return the answer of `simulate.py` for a cell that `plan` has made.
 
         Raises:
-            SimulationError: for a cell that takes too long, and where SimGrid has ended.
+            CellError: if the cell takes too long or SimGrid fails on it.
+            SimulationError: if SimGrid has ended.
         """
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it has ended, and so has what it says
@@ -40,33 +45,41 @@ class Engine:
 
     def _answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None
-        answer: dict[str, Any] = json.loads(self._process.stdout.readline() or '{"error": "has ended"}')
+        line = self._process.stdout.readline()
+        answer: dict[str, Any] = json.loads(line or '{"error": "has ended"}')
         if "error" in answer:
             said = self._log.read_text(errors="replace").strip().splitlines()
             last = f": {said[-1]}" if said else ""
             program = f"{SIMGRID_PYTHON} {PROGRAM.name}"
-            raise SimulationError(f"{program}: {answer['error']}{last} (see {self._log})")
+            kind = CellError if line else SimulationError
+            raise kind(f"{program}: {answer['error']}{last} (see {self._log})")
         return answer
 
 
 @contextlib.contextmanager
-def started(logs: Path) -> Iterator[Engine]:
-    """Have the process for the length of a `with`.
+def started(log: Path) -> Iterator[Engine]:
+    """Run the process for the length of a `with`.
 
     Args:
-        logs: the folder for what it says.
+        log: The file for what it prints, in a folder that exists.
 
     Raises:
-        SimulationError: where SimGrid is missing.
+        SimulationError: if SimGrid is missing.
     """
     command = [SIMGRID_PYTHON, "-u", str(PROGRAM)]
-    log = logs / "simgrid.log"
     with log.open("w") as errors, contextlib.ExitStack() as stack:
         try:
             process = stack.enter_context(Popen(command, stdin=PIPE, stdout=PIPE, stderr=errors, text=True))
         except OSError as error:
             raise SimulationError(f"{SIMGRID_PYTHON} cannot be run: {error.strerror}") from error
-        stack.callback(process.kill)
+
+        @stack.callback
+        def end() -> None:
+            process.kill()
+            assert process.stdin is not None
+            with contextlib.suppress(BrokenPipeError):  # a process that has ended leaves its input unread
+                process.stdin.close()
+
         try:
             engine = Engine(process, log)
         except SimulationError as error:

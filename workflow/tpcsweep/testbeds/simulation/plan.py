@@ -22,8 +22,6 @@ CPU_SECONDS = 120
 """Of one cell at most: it takes a tenth of a second, and one of an hour some seconds."""
 ENDLESS = 10.0
 """Seconds' worth of what a stream moves at a time that has no files: how it is cut up makes no difference."""
-SIMULATED = 6
-"""Transfers of each stream in a cell whose end is not given: there is no noise to wait for."""
 
 
 def plan(wanted: Parameters, physics: Physics, queues: str, measurement: Measurement) -> dict[str, Any]:
@@ -54,7 +52,6 @@ def plan(wanted: Parameters, physics: Physics, queues: str, measurement: Measure
         "times": times,
         "phases": phases,
         "again": len(phases) - 1 if endless else 0,
-        "file": file,
         "cores": cores / float(model.slowdown(cells, p)[0]),
         "stream_cores": min(1.0, cores),
         "sides": [
@@ -67,10 +64,8 @@ def plan(wanted: Parameters, physics: Physics, queues: str, measurement: Measure
         "interface": _finite(interface),
         "shared": _finite(shared / times),
         "guess": throughput,
-        "cycle": wanted.streams * file / throughput,
         "cpu_seconds": CPU_SECONDS,
         "interval": measurement.interval,
-        "turns": SIMULATED if measurement.until == "steady" else None,
         "files": None if endless else measurement.files,
         "seconds": measurement.bounds[1],
         "listed": measurement.until == "files" and weight * times == 1 and not endless,

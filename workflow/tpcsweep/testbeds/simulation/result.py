@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the simulation of a cell amounts to: its course, and what its file has of it. Pure.
+"""The courses of simulated cells, and the results that their files contain. Pure.
 
 The file has the figures that a model knows, and null for what only measurements tell.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,14 +19,12 @@ from tpcsweep.measure.transfers import MOST_ROWS
 from tpcsweep.measure.trust import fairness
 from tpcsweep.rates import GBIT
 from tpcsweep.testbeds.simulation import model
-from tpcsweep.testbeds.simulation.model import Array, Terms
+from tpcsweep.testbeds.simulation.model import Array, Cells
+from tpcsweep.testbeds.simulation.plan import ENDLESS
 from tpcsweep.variables import SUMMARY, TRANSFERS
 
-WARMUP = 2
-"""Transfers of each stream, of those that end a cell, before throughput counts: starts are staggered, and the cost of
-a byte finds its value."""
-SAMPLES = 16
-"""Of a cell that ends after its transfers: enough to draw a course that has no noise."""
+SAMPLES = 2
+"""At most, of a cell of the fixed point: enough to draw its constant goodput."""
 REACHED = 0.95
 """Share of a ceiling, or of what the streams demand, from which on it binds."""
 LIMIT_OF = {"interface": "bandwidth", "path": "bandwidth", "disk_read": "disk", "disk_write": "disk"}
@@ -61,41 +59,43 @@ class Course(NamedTuple):
     """Whether every stream has had the files that it was to have."""
 
 
+def in_steady_state(throughput: Array, cells: Cells, interval: float) -> list[Course]:
+    """Return the courses of cells in the steady state of the fixed point.
+
+    Such a cell begins in its steady state: it has no warm-up, its goodput is constant, and it lasts as long as each
+    stream takes to transfer one file.
+
+    Args:
+        throughput: Gbit/s, (cells,).
+        cells: The cells.
+        interval: The shortest time between samples, s.
+    """
+    durations = np.where(cells.endless > 0, ENDLESS, cells.streams * cells.file_size * GBIT / throughput)
+    # Few different times, as each is a place on the dataset's axis of time.
+    steps = interval * 4 ** np.floor(np.log(np.maximum(durations / SAMPLES / interval, 1)) / np.log(4))
+    counts = np.clip(durations // steps, 1, SAMPLES).astype(int)
+    columns = (throughput, durations, steps, counts, cells.streams)
+    return [
+        Course(
+            throughput=rate,
+            rates=np.ones(1),  # streams are alike
+            average=rate,
+            largest=rate,
+            warmup=0.0,
+            duration=duration,
+            step=step,
+            goodput=np.full(count, rate),
+            transfers=int(streams),
+        )
+        for rate, duration, step, count, streams in zip(*(c.tolist() for c in columns), strict=True)
+    ]
+
+
 def course(cell: Mapping[str, Any], answer: Mapping[str, Any]) -> Course:
-    """The course of a cell that `plan` has made, by what `simulate` says of it."""
-    return _in_turns(cell, answer) if cell["turns"] else _by_the_clock(cell, answer)
+    """Return the course of a cell that `plan` has made, by the answer of `simulate`.
 
-
-def _in_turns(cell: Mapping[str, Any], answer: Mapping[str, Any]) -> Course:
-    """Each stream counts with whole transfers, after the warm-up."""
-    scale = cell["weight"] * cell["times"]
-    ends = answer["ends"]
-    rates = [(len(times) - WARMUP) * cell["file"] / (times[-1] - times[WARMUP - 1]) for times in ends]
-    duration = min(times[-1] for times in ends)
-    step = cell["interval"]
-    while step * SAMPLES < duration:
-        step *= 4
-    start, end, gbit = np.array(answer["pieces"]).T
-    edges = np.arange(max(1, min(SAMPLES, int(duration / step))) + 1) * step
-    passed = np.clip((edges[:, None] - start) / np.maximum(end - start, 1e-12), 0, 1)
-    goodput = np.diff(passed @ gbit) * scale / step
-    return Course(
-        throughput=sum(rates) * scale,
-        rates=np.array(rates),
-        average=gbit[end <= duration].sum() * scale / duration,
-        largest=goodput.max(),
-        warmup=max(times[WARMUP - 1] for times in ends),
-        duration=duration,
-        step=step,
-        goodput=goodput,
-        transfers=sum(map(len, ends)),
-    )
-
-
-def _by_the_clock(cell: Mapping[str, Any], answer: Mapping[str, Any]) -> Course:
-    """The warm-up is over when every stream has its first slow start behind it.
-
-    There is no noise to find it by, as a measured cell's is found. One of half of the cell or more is not cut.
+    The warm-up is over when every stream has its first slow start behind it. There is no noise to find it by, as a
+    measured cell's is found. A warm-up of half of the cell or more is not cut.
     """
     scale = cell["weight"] * cell["times"]
     duration, moved, step = answer["duration"], np.array(answer["moved"]), answer["step"]
@@ -122,64 +122,102 @@ def _by_the_clock(cell: Mapping[str, Any], answer: Mapping[str, Any]) -> Course:
     )
 
 
-def result(wanted: Parameters, course: Course, settings: Simulation, confidence: float) -> dict[str, Any]:
-    """A cell's result, as `measure.cell.measure` gives one; `confidence` is that of the throughput's interval."""
+def results(
+    wanted: Sequence[Parameters], courses: Sequence[Course], settings: Simulation, confidence: float
+) -> Iterator[dict[str, Any]]:
+    """Yield the results of cells, each as `measure.cell.measure` returns one.
+
+    Args:
+        wanted: The parameters of each cell.
+        courses: The course of each cell.
+        settings: The testbed.
+        confidence: The share of the random parameter sets that the throughput's interval spans.
+    """
     physics, queues = settings.parameters, settings.queues
-    cells, p = model.cells_of([wanted]), model.central(physics)
-    throughput = course.throughput
-    at = model.terms(np.array([throughput]), cells, p, queues)
+    cells, p = model.cells_of(wanted), model.central(physics)
+    throughput = np.array([course.throughput for course in courses])
+    at = model.terms(throughput, cells, p, queues)
     low, high = model.spread(cells, physics, queues, settings.draws, confidence)
-    rtt = float(model.round_trip(cells, p)[0]) * 1000
-    wire = throughput / float(model.payload_share(cells, p)[0])
-    cores = float(model.used_origins(cells)[0] * model.instance_cores(cells, p)[0])
-    used = {name: throughput / float(np.ravel(value)[0]) for name, value in at.ceilings.items()}
-    ramp = _ramp(wanted, at, rtt)
-    limit, evidence = judge(used, throughput / float(at.demand[0]), ramp, at)
-    summary = dict.fromkeys(SUMMARY) | {
+    rtt, wire = model.round_trip(cells, p), throughput / model.payload_share(cells, p)
+    used = {name: throughput / value for name, value in at.ceilings.items()}
+    cores = model.used_origins(cells) * model.instance_cores(cells, p)
+    busy = {side: np.minimum(used[f"cpu_{side}"], 1) for side in ("source", "destination")}
+    waits = at.setup + at.rounds * rtt
+    # The share of a transfer's time that set-up and slow start take when nothing is shared.
+    ramp = waits / (waits + (cells.file_size * GBIT - at.ramp) / at.stream) * (cells.endless == 0)
+    columns = {
         "throughput": throughput,
-        "throughput_low": throughput * float(low[0]),
-        "throughput_high": throughput * float(high[0]),
-        "throughput_average": course.average,
-        "throughput_max": course.largest,
+        "throughput_low": throughput * low,
+        "throughput_high": throughput * high,
         "wire_throughput": wire,
-        "duration": course.duration,
-        "warmup": course.warmup,
-        "path_used": wire / wanted.bandwidth,
-        "window_used": throughput / wanted.streams / float(at.window[0]),
+        "path_used": wire / cells.bandwidth,
+        "window_used": throughput / cells.streams / at.window,
         "ramp": ramp,
-        "rtt_idle": rtt,
-        "fairness": fairness(course.rates),
-        "transfers": course.transfers,
-        "transfers_failed": 0,
+        "rtt_idle": rtt * 1000,
+        "transfers_failed": np.zeros(len(wanted), int),
+        **{f"{side}_cpu": share * cores for side, share in busy.items()},
+        **{f"{side}_quota_used": share for side, share in busy.items()},
     }
-    if wanted.layer == "network":  # as of measured cells without files
-        summary |= {"fairness": None, "transfers": 0}
-    for side in ("source", "destination"):
-        busy = min(1.0, used[f"cpu_{side}"])
-        summary |= {f"{side}_cpu": busy * cores, f"{side}_quota_used": busy if wanted.cores else None}
+    shares = _rows({**used, "demand": throughput / at.demand}, len(wanted))
+    windowed = at.stream >= at.window
+    for one, course, row, shared, by_window in zip(
+        wanted, courses, _rows(columns, len(wanted)), shares, windowed.tolist(), strict=True
+    ):
+        limit, evidence = judge(shared, row["ramp"], by_window)
+        files = one.layer != "network"  # streams without files have neither of these, as measured ones
+        summary = {
+            **row,
+            "throughput_average": course.average,
+            "throughput_max": course.largest,
+            "duration": course.duration,
+            "warmup": course.warmup,
+            "fairness": fairness(course.rates) if files else None,
+            "transfers": course.transfers if files else 0,
+            **({} if one.cores else dict.fromkeys(("source_quota_used", "destination_quota_used"))),
+        }
+        yield {
+            "status": "ok",
+            "message": "",
+            "flags": [
+                *([] if course.steady else ["not_steady"]),
+                *([] if course.complete else ["files_missing"]),
+            ],
+            "limit": limit,
+            "evidence": evidence,
+            "summary": {name: _number(summary.get(name)) for name in SUMMARY},
+            "samples": {
+                "time": [_number((place + 1) * course.step) for place in range(len(course.goodput))],
+                "goodput": [_number(value) for value in course.goodput.tolist()],
+            },
+            "transfers": _listed(course.rows, one.file_size),
+        }
+
+
+def failed(message: str) -> dict[str, Any]:
+    """Return the result of a cell that SimGrid could not compute."""
     return {
-        "status": "ok",
-        "message": "",
-        "flags": [
-            *([] if course.steady else ["not_steady"]),
-            *([] if course.complete else ["files_missing"]),
-        ],
-        "limit": limit,
-        "evidence": evidence,
-        "summary": {name: _number(value) for name, value in summary.items()},
-        "samples": {
-            "time": [_number((place + 1) * course.step) for place in range(len(course.goodput))],
-            "goodput": [_number(value) for value in course.goodput.tolist()],
-        },
-        "transfers": _listed(course, wanted.file_size),
+        "status": "failed",
+        "message": message,
+        "flags": [],
+        "limit": None,
+        "evidence": {},
+        "summary": dict.fromkeys(SUMMARY),
+        "samples": {"time": [], "goodput": []},
+        "transfers": _listed((), 0),
     }
 
 
-def _listed(course: Course, size: int) -> dict[str, list[Any]]:
+def _rows(columns: Mapping[str, Array], count: int) -> Iterator[dict[str, Any]]:
+    """Yield the values of each cell by name; columns have the shape (cells,) or none."""
+    values = [np.broadcast_to(column, count).tolist() for column in columns.values()]
+    return (dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True))
+
+
+def _listed(rows: Sequence[Sequence[float]], size: int) -> dict[str, list[Any]]:
     """Every column of single transfers; XRootD's monitoring says nothing of those that are simulated."""
-    count = len(course.rows)
+    count = len(rows)
     known: dict[str, list[Any]] = {
-        **{name: [row[place] for row in course.rows] for place, name in enumerate(_TIMES)},
+        **{name: [row[place] for row in rows] for place, name in enumerate(_TIMES)},
         **{name: [""] * count for name in ("message", "xrootd_direction")},
         "size": [size] * count,
         "ok": [True] * count,
@@ -187,14 +225,17 @@ def _listed(course: Course, size: int) -> dict[str, list[Any]]:
     return {name: known.get(name, [None] * count) for name in TRANSFERS if name not in _DERIVED}
 
 
-def judge(used: Mapping[str, float], demanded: float, ramp: float, at: Terms) -> tuple[str, dict[str, Any]]:
-    """What bounds a cell, and the evidence: shares used of every ceiling, and of what the streams demand.
+def judge(shares: Mapping[str, float], ramp: float, windowed: bool) -> tuple[str, dict[str, Any]]:
+    """Return the limit of a cell, and the evidence.
 
-    Where no ceiling does, the streams themselves do: by their set-up and slow start, by their windows, or by the one
-    core that moves a stream's bytes. `ramp` is the share of a transfer's time that set-up and slow start take, and `at`
-    are the terms of the one cell at its throughput.
+    Where no ceiling binds, the streams themselves do: by their set-up and slow start, by their windows, or by the one
+    core that moves a stream's bytes.
+
+    Args:
+        shares: The shares used of every ceiling, and of what the streams `demand`.
+        ramp: The share of a transfer's time that set-up and slow start take.
+        windowed: Whether a stream's window bounds it.
     """
-    shares = {**used, "demand": demanded}
     evidence: dict[str, Any] = {}
     for name, share in shares.items():
         reached = share >= REACHED
@@ -207,18 +248,9 @@ def judge(used: Mapping[str, float], demanded: float, ramp: float, at: Terms) ->
         return LIMIT_OF.get(first, first), evidence
     if ramp >= RAMP:
         return "slow_start", evidence
-    if at.stream[0] >= at.window[0]:
+    if windowed:
         return "window", evidence
-    return max(("cpu_source", "cpu_destination"), key=used.__getitem__), evidence
-
-
-def _ramp(wanted: Parameters, at: Terms, rtt: float) -> float:
-    """Share of a transfer's time that set-up and slow start take when nothing is shared."""
-    if wanted.layer == "network":
-        return 0.0
-    waits = float(at.setup[0] + at.rounds[0] * rtt / 1000)
-    rest = (wanted.file_size * GBIT - float(at.ramp[0])) / float(at.stream[0])
-    return waits / (waits + rest)
+    return max(("cpu_source", "cpu_destination"), key=shares.__getitem__), evidence
 
 
 def _number(value: float | None) -> float | None:

@@ -28,14 +28,13 @@ BYTES = 125e6
 """Of a Gbit."""
 TICK = 1e6
 """Bytes a second of the link that stands for waiting: a microsecond each."""
-GOLDEN = 0.6180339887498949
 CHANCE = (0.5, 1.5)
 """What a set-up takes over its mean where streams would fall into step otherwise; an assumption."""
 SEED = 2023
 SOON = 1e-9
 """Seconds that count as none."""
 MOST_SAMPLES = 10_000
-"""Of a cell that ends by the clock; of more every second is kept, as of measured ones (measure.readings.History)."""
+"""Of a cell; of more every second is kept, as of measured ones (measure.readings.History)."""
 
 
 if simgrid.simgrid_version.startswith("3."):  # of Debian 12
@@ -145,10 +144,6 @@ class Site:
         for link in self.pools:
             link.set_bandwidth(pool * BYTES)
 
-    def adapt(self, gbit: float, seconds: float) -> None:
-        """Do so for what the simulated streams moved in some time."""
-        self.allow(gbit * self.cell["weight"] * self.cell["times"] / seconds)
-
     def wait(self, number: int, seconds: float) -> Any:
         """Let a stream wait, over the link of the set-up."""
         return Comm.sendto_async(self.hosts[number], self.sinks[0], max(1, round(seconds * TICK)))
@@ -164,43 +159,6 @@ class Site:
     def run(self, streams: Callable[[], None]) -> None:
         self.platform.actor(self.sinks[0], streams)
         self.engine.run()
-
-
-def in_turns(site: Site) -> dict[str, Any]:
-    """Until every stream has had its transfers: the phases that moved bytes, and when each stream's transfers ended.
-
-    Each begins with a wait of its own, so that streams are out of step; one that is done goes on for the others.
-    """
-    cell, phases, count = site.cell, site.phases, len(site.hosts)
-    pieces: list[tuple[float, float, float]] = []
-    ends: list[list[float]] = [[] for _ in range(count)]
-
-    def streams() -> None:
-        at, began = [-1] * count, [0.0] * count
-        site.allow(cell["guess"])
-        running = [site.wait(number, cell["cycle"] * (number * GOLDEN % 1)) for number in range(count)]
-        since, moved, left = 0.0, 0, count
-        while left:
-            number = first_to_end(running)
-            clock = Engine.clock
-            if at[number] >= 0 and phases[at[number]]["gbit"]:
-                pieces.append((began[number], clock, phases[at[number]]["gbit"]))
-            at[number] += 1
-            if at[number] == len(phases):
-                at[number] = cell["again"]
-                moved += 1
-                ends[number].append(clock)
-                left -= len(ends[number]) == cell["turns"]
-                if moved == count:
-                    site.adapt(moved * cell["file"], clock - since)
-                    since, moved = clock, 0
-            began[number] = clock
-            running[number] = site.begin(number, at[number])
-        for comm in running:
-            comm.cancel()
-
-    site.run(streams)
-    return {"pieces": pieces, "ends": ends}
 
 
 class Samples:
@@ -262,8 +220,8 @@ class Stream:
             self.comm = self._site.begin(self.number, self.at)
 
 
-def by_the_clock(site: Site) -> dict[str, Any]:
-    """From the start of all streams at once until time is up, or until each has transferred its files.
+def run(site: Site) -> dict[str, Any]:
+    """Simulate from the start of all streams at once until time is up, or until each has transferred its files.
 
     Where time alone decides, set-ups after the first are longer and shorter by chance. Without, streams fall into step
     with each other in time: all move bytes, then all wait.
@@ -309,7 +267,8 @@ def by_the_clock(site: Site) -> dict[str, Any]:
             stream.go_on()
             if ended == len(every):
                 arrived = sum(other.moved() for other in every)
-                site.adapt(arrived - before, Engine.clock - since)
+                moved = (arrived - before) * cell["weight"] * cell["times"]  # by all streams that there are
+                site.allow(moved / (Engine.clock - since))
                 since, before, ended = Engine.clock, arrived, 0
         answer.update(
             duration=Engine.clock,
@@ -338,7 +297,7 @@ def simulate(cell: dict[str, Any]) -> None:
         code = 1
         try:
             resource.setrlimit(resource.RLIMIT_CPU, (cell["cpu_seconds"], cell["cpu_seconds"]))
-            say((in_turns if cell["turns"] else by_the_clock)(Site(cell)))
+            say(run(Site(cell)))
             code = 0
         except BaseException:
             traceback.print_exc()

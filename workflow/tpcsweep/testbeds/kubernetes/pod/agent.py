@@ -50,10 +50,13 @@ class Agent:
             "introduce": partial(introduce, self._ports.cmsd),
             "emulate": lambda **asked: asyncio.to_thread(network.emulate, **asked),
             **self._probes.verbs,
-            **{verb: partial(self.servers, verb) for verb in ("release", "start", "restart", "add_source")},
+            **{
+                verb: partial(self.servers, verb)
+                for verb in ("release", "start", "stop", "resume", "add_source")
+            },
             "remove": lambda name: self._look().files.remove(name),
             "present": lambda: self._look().files.present(),
-            # Servers that are started anew are asked for the ready file again.
+            # Servers that were stopped and resumed are asked for the ready file again.
             "clear": lambda: self._look().files.clear(keep=xrootd.READY_FILE),
             "totals": self.totals,
             "busy": lambda: self._look().busy(),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The server container: runs the XRootD programs of one server, and starts them again when told to.
+"""The server container: runs the XRootD programs of one server, and ends and starts xrootd when told to.
 
 Obeys lines of JSON from the agent beside it, answered with `ok` or `error`. A program that ends by itself ends the
 container. Usage: python3 -m tpcsweep.testbeds.kubernetes.pod.servers NAME ROLE RELEASE CMSD-PORT PROGRAM…
@@ -62,12 +62,15 @@ class Servers:
                 raise RuntimeError(f"its cmsd was not ready after {LOGIN_SECONDS:g} s")
         self._run("xrootd")
 
-    def restart(self) -> None:
-        """Start xrootd anew, which ends every connection that it has; cmsd stays, so this takes 0.2 s."""
+    def stop(self) -> None:
+        """End xrootd, with every connection and request that it has; cmsd runs on, so that `resume` takes 0.2 s."""
         process = self._running["xrootd"]
         self._expected.add(process.pid)
         process.kill()
         process.wait()
+
+    def resume(self) -> None:
+        """Start xrootd again after `stop`."""
         self._run("xrootd")
 
     def _run(self, program: str, stderr: int | None = None) -> subprocess.Popen[bytes]:
@@ -113,7 +116,8 @@ def main(name: str, role: str, release: str, port: int, programs: list[str]) -> 
     verbs: dict[str, Callable[..., object]] = {
         "release": servers.release,
         "start": servers.start,
-        "restart": servers.restart,
+        "stop": servers.stop,
+        "resume": servers.resume,
         # Here, not in the agent: what is kept in memory counts against the container that wrote it.
         "add_source": partial(add_source, FOLDER),
     }

@@ -15,7 +15,7 @@ from typing import Any
 from tpcsweep.linux.cgroups import parse_periods, parse_usage
 from tpcsweep.linux.counters import CounterFile, retransmits
 from tpcsweep.linux.namespaces import parse_net_dev
-from tpcsweep.linux.sockets import Connection, Followed, SocketDiagnostics, means
+from tpcsweep.linux.sockets import Connection, Followed, SocketDiagnostics, means, tcp_sockets
 from tpcsweep.measure.files import DestinationFiles, FirstBytes
 from tpcsweep.measure.machine import Machine, Threads, numbered
 from tpcsweep.testbeds.kubernetes.pod.places import CONTAINED, FILES, Sample
@@ -33,8 +33,8 @@ class Contained:
         self.connections = [_connected() for _ in range(connections)]
         unit, files, *_ = socket.recv_fds(self.connections[0], 64, 3)  # what `contained.taken` sends
         self._unit = float(unit)
-        self._usage, self._stat, proc = files
-        self._threads = Threads(proc, lambda: numbered(proc))
+        self._usage, self._stat, self._proc = files
+        self._threads = Threads(self._proc, lambda: numbered(self._proc))
 
     def cpu(self) -> float:
         return parse_usage(os.pread(self._usage, 4096, 0)) * self._unit
@@ -47,6 +47,10 @@ class Contained:
         """Cores that the busiest thread used, None before there were two looks, and threads that wait for a disk."""
         cores, waiting = self._threads.look()
         return None if math.isnan(cores) else cores, waiting
+
+    def tcp_sockets(self) -> set[int]:
+        """Return the inode numbers of the TCP sockets that its processes hold. Raises PermissionError."""
+        return tcp_sockets(f"/proc/self/fd/{self._proc}", numbered(self._proc))
 
     def readings(self, machine: Machine) -> dict[str, Any]:
         """What every sample has, by the names of its fields: this container's CPU, and its machine's condition."""
@@ -105,8 +109,15 @@ class Watched:
         )
 
     def busy(self) -> bool:
-        """Whether the server copies, or has still to do with a client."""
-        return bool(self._connections()) or self._sockets.unfinished(self._port)
+        """Return whether the server copies, has requests of clients before it, or may have them.
+
+        Nodes whose security modules hide a container's open files from the others of its pod leave that unknown.
+        """
+        try:
+            held = self._contained.tcp_sockets()
+        except PermissionError:
+            return True
+        return bool(self._connections()) or self._sockets.unfinished(self._port, held) > 0
 
     def _connections(self) -> list[Connection]:
         return [connection for connection in self._sockets.connections() if connection.remote in self._peers]

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run the experiments with netem in user-mode Linux."""
+
+from tpcsweep.linux import signals
+
+signals.end_with_snakemake()
+
+from pathlib import Path
+
+from tpcsweep.files import write_json
+from tpcsweep.linux.uml import UmlError
+from tpcsweep.running.scripts import reported
+from tpcsweep.studies.open_questions.experiments import measure
+
+file = Path(snakemake.params.file)
+with reported(snakemake.log[0], UmlError, about="open_questions"), signals.interruptible():
+    write_json(file, measure())
+print(f"{file.absolute()}: all experiments are measured. Run snakemake -s studies/open_questions/Snakefile")

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measure on this machine's kernel the cases that have no file yet."""
+
+from tpcsweep.linux import signals
+
+signals.end_with_snakemake()
+
+from tpcsweep.testbeds.netns import machine
+
+machine.enter()
+
+from pathlib import Path
+
+from tpcsweep.running.scripts import reported
+from tpcsweep.studies.terena2005.cases import MEASURED
+from tpcsweep.studies.terena2005.measurement import MeasurementError, measure_all
+from tpcsweep.testbeds import TeardownError
+from tpcsweep.testbeds.netns.machine import MachineError
+
+folder = Path("measured").absolute()
+with reported(snakemake.log[0], MachineError, MeasurementError, TeardownError, about="terena2005"):
+    measure_all(MEASURED, folder, lambda text: print(text, flush=True))
+print(f"{folder}: all {len(MEASURED)} cases are measured. Run snakemake -s studies/terena2005/Snakefile")

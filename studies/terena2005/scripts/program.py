@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compile the program that simulates TCP with ns-3."""
+
+from pathlib import Path
+
+from tpcsweep.extras import MissingExtraError
+from tpcsweep.running.scripts import reported
+from tpcsweep.studies.terena2005.simulation import SimulationError, build
+
+with reported(snakemake.log[0], MissingExtraError, SimulationError):
+    build(Path(snakemake.output[0]))

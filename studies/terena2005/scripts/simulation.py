@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Simulate one case with ns-3."""
+
+from pathlib import Path
+
+from tpcsweep.files import write_json
+from tpcsweep.running.scripts import reported
+from tpcsweep.studies.terena2005.cases import Case
+from tpcsweep.studies.terena2005.simulation import SimulationError, simulate
+
+with reported(snakemake.log[0], SimulationError):
+    outcome = simulate(Case(**snakemake.params.case), Path(snakemake.input.program).absolute())
+write_json(Path(snakemake.output[0]), outcome)

@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The guarantees of a run: whole Snakemakes, on a testbed that only plays."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+import xarray as xr
+from tpcsweep.configuration.loading import wanted
+from tpcsweep.dataset import STATUS
+from tpcsweep.running import results
+
+from tests.support.fakes.project import Project
+from tests.support.workflow import gone, wait_until
+
+DATASET = "results/mine/dataset.nc"
+ALL = ["rtt=5/streams=1", "rtt=5/streams=2", "rtt=20/streams=2", "rtt=20/streams=1"]
+"""The cells in the order in which they are measured."""
+DEPLOYMENTS = r"wildcards: deployment=(\S+)"
+OUTPUTS = r"^rule (\w+):(?:\n    (?!output).*)*\n    output: (.+)"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project.at(tmp_path)
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Project:
+    """A project with one deployment of two cells."""
+    return Project.at(tmp_path, parameters={"rtt": [5]})
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    project = Project.at(tmp_path_factory.mktemp("measured"))
+    project.well("cells", DATASET)
+    assert project.measured() == ALL
+    return project
+
+
+@pytest.fixture
+def measured(template: Project, tmp_path: Path) -> Project:
+    """A copy of a checkout whose cells are measured and folded."""
+    shutil.copytree(template.folder.parent, tmp_path, symlinks=True, dirs_exist_ok=True)
+    project = Project(tmp_path / "checkout")
+    project.log()
+    return project
+
+
+def statuses(project: Project) -> list[str]:
+    """The status of each cell in the dataset, in the order of the grid."""
+    with xr.open_dataset(project.folder / DATASET) as dataset:
+        return [STATUS[value] for value in dataset["status"].values.ravel()]
+
+
+def not_measured(project: Project) -> list[dict[str, object]]:
+    holes: list[dict[str, object]] = json.loads((project.results / "mine/not_measured.json").read_bytes())
+    return holes
+
+
+def edit(file: Path) -> None:
+    file.write_bytes(file.read_bytes().replace(b'"status":"ok"', b'"status":"KO"'))
+
+
+def test_a_deleted_cell_is_measured_and_no_other(measured: Project) -> None:
+    before = measured.contents()
+    measured.file("rtt=20/streams=1").unlink()
+    said = measured.well("cells", DATASET)
+    assert measured.log() == ["deploy rtt=20", "rtt=20/streams=1", "tear down rtt=20"]
+    after = measured.contents()
+    assert {cell for cell in before if before[cell] != after[cell]} == {"rtt=20/streams=1/repetition=1.json"}
+    assert "Nothing to be done" in measured.well("-n", "cells", DATASET)
+    *_, last = said.splitlines()
+    assert last == "mine: 4 of 4 cells measured"
+
+
+def test_a_new_value_measures_its_cells_and_a_changed_parameter_all(measured: Project) -> None:
+    before = measured.contents()
+    measured.define(parameters={"streams": [1, 2, 4]})
+    measured.well("cells")
+    assert sorted(measured.measured()) == ["rtt=20/streams=4", "rtt=5/streams=4"]
+    assert before.items() <= measured.contents().items()
+    measured.define(parameters={"streams": [1, 2, 4], "bandwidth": 0.5})
+    measured.well("cells")
+    assert len(measured.measured()) == 6
+    assert "Nothing to be done" in measured.well("-n", "cells")
+
+
+def test_nothing_is_measured_again_for_a_new_version_another_place_or_other_times(measured: Project) -> None:
+    before = measured.contents()
+    for part in ("rules/measure.smk", "scripts/deployment.py", "Snakefile"):
+        with (measured.folder / "workflow" / part).open("a") as file:
+            file.write("\n# another version\n")
+    rules = measured.folder / "workflow/rules/measure.smk"
+    rules.write_text(
+        rules.read_text().replace("study=deployments", "version=2,\n            study=deployments")
+    )
+    measured.folder.rename(measured.folder.with_name("moved"))
+    measured.folder = measured.folder.with_name("moved")
+    for number, file in enumerate(sorted(measured.results.rglob("*.json"))):
+        os.utime(file, (2e9 - number, 2e9 - number))
+    assert "measure_mine" in measured.well("-n", "cells", DATASET)  # Snakemake starts the jobs
+    measured.well("cells", DATASET)
+    assert measured.log() == []
+    assert measured.contents() == before
+    shutil.rmtree(measured.folder / ".snakemake")
+    assert "Nothing to be done" in measured.well("-n", "cells")
+
+
+def test_a_dry_run_lists_what_will_run_and_writes_nothing(measured: Project) -> None:
+    measured.define(parameters={"rtt": [5, 20, 50]})
+    measured.file("rtt=5/streams=2").unlink()
+
+    def state() -> dict[str, int]:
+        files = (file for part in ("results", "config") for file in (measured.folder / part).rglob("*"))
+        return {str(file): file.stat().st_mtime_ns for file in files}
+
+    before = state()
+    said = measured.well("-n", "cells", DATASET)
+    assert sorted(re.findall(DEPLOYMENTS, said)) == ["rtt=5", "rtt=50"]
+    assert re.findall(r"^rule (\w+):", said, re.MULTILINE).count("dataset") == 1
+    for listing in ("--summary", "--list-rules"):
+        measured.well(listing, "cells")
+    assert state() == before
+    assert measured.log() == []
+
+
+def test_whatever_is_deleted_is_made_again(measured: Project) -> None:
+    study = measured.results / "mine"
+
+    def planned(*deleted: str) -> set[str]:
+        for name in deleted:
+            (study / name).unlink()
+        found = re.findall(OUTPUTS, measured.well("-n"), re.MULTILINE)
+        for _, outputs in found:  # in the order of their making
+            for output in outputs.split(", "):
+                (measured.folder / output).parent.mkdir(parents=True, exist_ok=True)
+                (measured.folder / output).touch()
+        return {rule for rule, _ in found}
+
+    planned()
+    assert planned() == set()
+    leaves = ("figures/limits.svg", "figures/model_errors.png", "figures/cpu.png", "notebooks/claims.ipynb")
+    assert planned(*leaves) == {"limits", "models", "surface", "claims"}
+    assert planned("index.html") == {"page", "overview"}
+    assert {"fits", "verdicts", "page", "overview"} <= planned("models.json", "claims.csv")
+    assert {"dataset", "surface", "fits", "page"} <= planned("dataset.nc")
+
+
+def test_what_a_killed_job_measured_is_adopted(project: Project) -> None:
+    snakemake, job = project.hanging("rtt=5/streams=2", "cells", DATASET)
+    os.kill(job, signal.SIGKILL)
+    project.go_on()
+    snakemake.join(60)
+    assert snakemake.exitcode
+    staged = project.results / "mine/staging/rtt=5/streams=1/repetition=1.json"
+    kept = staged.read_bytes()
+    assert project.measured() == [ALL[0], *ALL[2:]]
+    assert not project.file("rtt=5/streams=1").exists()
+    project.well("cells", DATASET)
+    assert project.measured() == [ALL[1]]
+    assert project.file("rtt=5/streams=1").read_bytes() == kept
+    assert not (project.results / "mine/staging").exists()
+    assert statuses(project) == ["ok"] * 4
+
+
+def test_cells_of_another_specification_are_set_aside_and_measured_next(measured: Project) -> None:
+    # Snakemake restores the files of a killed job, and takes its changed params for satisfied.
+    measured.define(parameters={"bandwidth": 0.5})
+    snakemake, job = measured.hanging("rtt=5/streams=2", "cells", DATASET)
+    os.kill(job, signal.SIGKILL)
+    measured.go_on()
+    snakemake.join(60)
+    assert measured.measured() == [ALL[0], *ALL[2:]]
+    old = measured.file("rtt=5/streams=2").read_bytes()
+    measured.well("--keep-going", DATASET)
+    if measured.log() == []:
+        [hole] = not_measured(measured)
+        assert hole["cells"] == ["rtt=5/streams=1/repetition=1", "rtt=5/streams=2/repetition=1"]
+        assert "specification" in str(hole["why"])
+        aside = measured.file("rtt=5/streams=2").with_name("repetition=1.json.stale")
+        assert aside.read_bytes() == old
+        assert statuses(measured) == ["not_measured"] * 2 + ["ok"] * 2
+        measured.well("cells", DATASET)
+    assert measured.measured() == [ALL[1]]
+    study = measured.study()
+    assert not any(results.stale(study.cell_file(cell), wanted(study, cell)) for cell in study.grid.cells)
+    assert statuses(measured) == ["ok"] * 4
+
+
+def test_cells_of_a_deployment_that_does_not_start_are_listed_and_measured_next(project: Project) -> None:
+    (project.fakes / "refused").write_text("rtt=5")
+    said = project.well("cells", DATASET)
+    assert project.log() == ["deploy rtt=5"] * 2 + ["deploy rtt=20", *ALL[2:], "tear down rtt=20"]
+    assert statuses(project) == ["not_measured"] * 2 + ["ok"] * 2
+    [hole] = not_measured(project)
+    assert hole["why"] == "rtt asked 5 ms, found 9 ms"
+    assert hole["deployment"] == "rtt=5"
+    assert "2 not measured (rtt asked 5 ms, found 9 ms): snakemake --config sweep=mine" in said
+    assert not any("rtt=5" in cell for cell in project.contents())
+    (project.fakes / "refused").unlink()
+    assert re.findall(DEPLOYMENTS, project.well("-n", "cells")) == ["rtt=5"]
+    project.well("cells")
+    assert project.measured() == ALL[:2]
+
+
+def test_damaged_cells_are_set_aside_and_measured_next(measured: Project) -> None:
+    edited, cut = measured.file("rtt=5/streams=1"), measured.file("rtt=20/streams=2")
+    edit(edited)
+    cut.write_bytes(cut.read_bytes()[:-20])
+    damaged = [file.read_bytes() for file in (edited, cut)]
+    measured.well(DATASET)
+    assert [file.with_name(f"{file.name}.damaged").read_bytes() for file in (edited, cut)] == damaged
+    assert statuses(measured) == ["not_measured", "ok", "ok", "not_measured"]
+    assert len(not_measured(measured)) == 2
+    measured.well("cells", DATASET)
+    assert sorted(measured.measured()) == sorted([ALL[0], ALL[2]])
+    assert statuses(measured) == ["ok"] * 4
+
+
+def test_two_runs_at_once_exclude_each_other_and_a_cell_deleted_meanwhile_loses_no_other(
+    small: Project,
+) -> None:
+    snakemake, _ = small.hanging("rtt=5/streams=2", "cells")
+    second = small.run("cells")
+    assert second.returncode
+    assert f"results/mine: another snakemake ({snakemake.pid}) writes here" in second.stdout
+    deleted = small.file("rtt=5/streams=1")
+    over = threading.Event()
+
+    def delete() -> None:
+        while not over.is_set():
+            if deleted.exists():
+                deleted.unlink()
+                return
+
+    watching = threading.Thread(target=delete)
+    watching.start()
+    small.go_on()
+    snakemake.join(60)
+    over.set()
+    watching.join()
+    assert snakemake.exitcode  # Snakemake deletes the other output of the job
+    assert small.contents() == {}
+    assert small.measured() == ALL[:2]
+    small.well("cells")
+    assert small.measured() == []
+    assert len(small.contents()) == 2
+
+
+def test_a_killed_snakemake_ends_its_job_and_the_next_run_goes_on(small: Project) -> None:
+    snakemake, job = small.hanging("rtt=5/streams=2", "cells")
+    snakemake.kill()
+    wait_until(lambda: gone(job), "the job ends with its Snakemake")
+    assert small.log() == ["deploy rtt=5", ALL[0]]
+    small.go_on()
+    small.well("cells")
+    assert small.measured() == [ALL[1]]
+    assert "Nothing to be done" in small.well("-n", "cells")
+
+
+def test_two_sweeps_are_one_run_and_a_machine_that_lacks_something_measures_none(small: Project) -> None:
+    small.define("other", parameters={"rtt": [5], "streams": 4})
+    (small.fakes / "lacking").touch()
+    refused = small.run("cells", sweep="mine,other")
+    assert refused.returncode
+    assert refused.stdout.splitlines()[-1] == "this machine lacks a program"
+    (small.fakes / "lacking").unlink()
+    assert small.log() == []
+    said = small.well("cells", sweep="mine,other")
+    assert sorted(small.measured()) == sorted([*ALL[:2], "rtt=5/streams=4"])
+    assert "mine: 2 of 2 cells measured" in said
+    assert "other: 1 of 1 cells measured" in said
