@@ -10,6 +10,8 @@ from pathlib import Path
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 
+from tpcsweep.configuration.sides import DATASET
+from tpcsweep.files import is_made_of
 from tpcsweep.linux import signals
 from tpcsweep.models import combined, connection, constant, parallel, ranges, rao, saved
 from tpcsweep.models.base import Model
@@ -28,6 +30,7 @@ __all__ = [
     "Observations",
     "Predictor",
     "choose",
+    "current",
     "fit",
     "fit_all",
     "fit_hybrid",
@@ -40,6 +43,22 @@ _MODELS = (combined.MODEL, *connection.MODELS, *parallel.MODELS, *rao.MODELS, ra
 
 MODELS: Mapping[str, Model] = {model.name: model for model in _MODELS}
 """In the order in which tables show them."""
+
+
+FILE = "models.json"
+"""The fits beside a study's dataset."""
+
+
+def current(dataset: Path) -> Path | None:
+    """Return the file with the fits of a study's dataset; None if it is missing, older or of another format."""
+    file = dataset.with_name(FILE)
+    if dataset.name != DATASET or not is_made_of(file, dataset):
+        return None
+    try:
+        saved.read(file, MODELS)
+    except saved.SavedError:
+        return None
+    return file
 
 
 def fit_all(summary: xr.Dataset, path: Path, processes: int = 1) -> None:
