@@ -35,7 +35,7 @@ def project(tmp_path: Path) -> Project:
 @pytest.fixture
 def small(tmp_path: Path) -> Project:
     """A project with one deployment of two cells."""
-    return Project.at(tmp_path, parameters={"rtt": 5})
+    return Project.at(tmp_path, parameters={"rtt": [5]})
 
 
 @pytest.fixture(scope="session")
@@ -294,7 +294,7 @@ def test_a_killed_snakemake_ends_its_job_and_the_next_run_goes_on(small: Project
 
 
 def test_two_sweeps_are_one_run_and_a_machine_that_lacks_something_measures_none(small: Project) -> None:
-    small.define("other", parameters={"rtt": 5, "streams": 4})
+    small.define("other", parameters={"rtt": [5], "streams": 4})
     (small.fakes / "lacking").touch()
     refused = small.run("cells", sweep="mine,other")
     assert refused.returncode

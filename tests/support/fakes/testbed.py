@@ -27,10 +27,9 @@ EXPECTED = (RefusedError,)
 
 
 class _Site:
-    provenance = {"software": {"xrootd": "played"}}
-
     def __init__(self, deployment: str) -> None:
         self.deployment = deployment
+        self.provenance = {"software": {"xrootd": "played"}}
 
     def check(self) -> None:
         """All is well."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -67,21 +67,33 @@ def fold(study: Configuration, output: Path, processes: int = 1) -> None:
         )
     except dataset.DatasetError as error:
         result = error
-    holes = [*_holes(study, reasons)]
     if isinstance(result, dataset.Folded):
         _write(result, output)
-    write_json(output.with_name(FILE), [hole._asdict() for hole in holes])
-    for file in map(study.cell_file, there):
-        if results.is_placeholder(file):
-            file.unlink()
-        elif file in reasons and file.exists():
-            results.set_aside(file, "damaged" if results.damage(file) else "stale")
+    holes = _clear(study, reasons)
     if not isinstance(result, dataset.Folded):
         if sum(len(hole.cells) for hole in holes) < len(study.grid.cells):
             raise result
         why = "; ".join(dict.fromkeys(hole.why for hole in holes))
         raise dataset.DatasetError(f"no cell was measured: {why}; run snakemake again")
     results.empty_staging(study)
+
+
+def clear_placeholders(study: Configuration) -> None:
+    """List and delete the placeholders of a measured study, if a run ended without folding them."""
+    if any(results.is_placeholder(study.cell_file(cell)) for cell in study.grid.cells):
+        _clear(study, {})
+
+
+def _clear(study: Configuration, reasons: Mapping[Path, str]) -> list[Hole]:
+    """List the cells without a measurement, delete placeholders, and set aside the files that have a reason."""
+    holes = [*_holes(study, reasons)]
+    write_json(study.folder / FILE, [hole._asdict() for hole in holes])
+    for file in map(study.cell_file, study.grid.cells):
+        if results.is_placeholder(file):
+            file.unlink()
+        elif file in reasons and file.exists():
+            results.set_aside(file, "damaged" if results.damage(file) else "stale")
+    return holes
 
 
 def holes(folder: Path) -> list[Hole]:
@@ -99,7 +111,7 @@ def _write(folded: Folded, output: Path) -> None:
     dataset.write_table(folded.summary, output.with_name("cells.csv"))
 
 
-def _holes(study: Configuration, reasons: dict[Path, str]) -> Iterable[Hole]:
+def _holes(study: Configuration, reasons: Mapping[Path, str]) -> Iterable[Hole]:
     def why(cell: Cell) -> str:
         file = study.cell_file(cell)
         if file in reasons:

@@ -16,6 +16,9 @@ from tpcsweep.running.runner import expected
 from tpcsweep.running.status import Status, counted
 from tpcsweep.running.studies import Studies, stale_cells
 
+SHOWN = 3
+"""Lines about sweeps at the end of a run, at most."""
+
 
 def begin(studies: Studies) -> None:
     """Keep other runs out of the results, and try each testbed that is to measure; end the process if that fails."""
@@ -34,21 +37,30 @@ def begin(studies: Studies) -> None:
 
 
 def end(studies: Studies, *, well: bool) -> None:
-    """Print how each sweep ended and where the pages are, and run the user's command for the end of a run.
+    """Print how the sweeps ended and where the pages are, and run the user's command for the end of a run.
 
-    If cells of a run that went well were not measured, the process ends with status 1.
+    If cells could not be measured in a run that went well, the process ends with status 1.
     """
-    missing_cells = 0
     if well:  # Snakemake deletes no output any more, and a user who deletes a cell wants it measured
         for study in studies.measured:
             results.empty_staging(study)
+    incomplete, complete, failures = list[str](), list[str](), list[str]()
+    not_measured = 0
     for study in studies.sweeps:
+        if not study.testbed.simulated:
+            folding.clear_placeholders(study)
         status = counted(study)
-        missing_cells += status.missing
+        not_measured += status.not_measured
         ending: Ending = "failed" if not well else "incomplete" if status.missing else "complete"
-        _say(f"{study.folder.name}: {_line(study, status)}")
+        (incomplete if status.missing else complete).append(f"{study.folder.name}: {_line(study, status)}")
         if told := notify(study, studies.notify, ending, status):
-            _say(told)
+            failures.append(told)
+    lines = [*incomplete, *complete]
+    if len(lines) > SHOWN:
+        more = len(lines) - SHOWN + 1
+        lines[-more:] = [f"and {more} more; {len(complete)} of {len(lines)} sweeps are complete"]
+    for line in [*lines, *failures[:1]]:
+        _say(line)
     pages = [study.folder / "index.html" for study in studies.values()]
     if len(pages) > 1:
         pages = [Path(studies.results, "index.html")]
@@ -56,7 +68,7 @@ def end(studies: Studies, *, well: bool) -> None:
         pages.append(Path(studies.results, "published.html"))
     for page in filter(Path.is_file, pages):
         _say(f"page: {page.absolute()}")
-    if well and missing_cells:
+    if well and not_measured:
         sys.exit(1)
 
 

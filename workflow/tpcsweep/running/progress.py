@@ -100,7 +100,7 @@ class Shown:
         with _counts(self._folder) as self._run:
             self._run["done"] += cells
         self._ended["not measured"] += cells
-        self.say(f"{self._deployment}: {cells} cells not measured: {why}")
+        self.say(f"{self._deployment}: {counted(cells)} not measured: {why}")
 
     def say(self, text: str) -> None:
         """Print a line above the bar."""
@@ -114,7 +114,8 @@ class Shown:
         flags = "".join(f", {count} {FLAGS[flag].words}" for flag, count in self._flags.items())
         took = time.monotonic() - self._began
         self.say(
-            f"{self._deployment}: {self._ended.total()} cells{rates}{states}{flags}, {took:.0f} s · {self._progress()}"
+            f"{self._deployment}: {counted(self._ended.total())}{rates}{states}{flags}, {took:.0f} s"
+            f" · {self._progress()}"
         )
 
     def _draw(self, text: str) -> None:
@@ -138,6 +139,11 @@ class Shown:
         return f"{done}/{cells} cells, about " + (
             f"{left / 60:.0f} min left" if left >= 90 else f"{left:.0f} s left"
         )
+
+
+def counted(cells: int) -> str:
+    """Return a number of cells for people."""
+    return "1 cell" if cells == 1 else f"{cells} cells"
 
 
 @contextlib.contextmanager

@@ -25,6 +25,10 @@ from tpcsweep.variables import NOT_MEASURED
 
 LOCK = ".lock"
 """The file in a results folder that a run locks."""
+_PLACEHOLDER = orjson.dumps({"status": NOT_MEASURED})[1:-1]
+"""The bytes after the specification in the file of a placeholder."""
+_MOST_OF_PLACEHOLDER = 1 << 16
+"""Bytes in which a placeholder says what it is."""
 _OF_PLACEHOLDER = {"message": str}
 _OF_MEASUREMENT = {"status": str, "flags": list, "summary": dict, "provenance": dict}
 """The keys that every file needs beside its specification."""
@@ -38,7 +42,7 @@ def stale(path: Path, wanted: Mapping[str, Any]) -> bool:
     head = orjson.dumps({"spec": wanted})[:-1] + b","  # as `write` writes it
     try:
         with path.open("rb") as file:
-            if file.read(len(head)) == head:
+            if file.read(len(head)) == head and file.read(len(_PLACEHOLDER)) != _PLACEHOLDER:
                 file.seek(-1, os.SEEK_END)
                 if file.read() == b"}":
                     return False
@@ -77,8 +81,11 @@ def damage(path: Path) -> str:
 def is_placeholder(path: Path) -> bool:
     """Whether a file stands for a cell that could not be measured."""
     try:
+        with path.open("rb") as file:  # files of measured cells are large
+            if _PLACEHOLDER not in file.read(_MOST_OF_PLACEHOLDER):
+                return False
         return read(path).get("status") == NOT_MEASURED
-    except (FileNotFoundError, DamagedError):
+    except (FileNotFoundError, IsADirectoryError, DamagedError):
         return False
 
 
