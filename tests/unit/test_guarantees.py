@@ -181,7 +181,7 @@ def test_cells_of_another_specification_are_set_aside_and_measured_next(measured
     snakemake.join(60)
     assert measured.measured() == [ALL[0], *ALL[2:]]
     old = measured.file("rtt=5/streams=2").read_bytes()
-    measured.well("--keep-going", DATASET)
+    measured.run("--keep-going", DATASET)
     if measured.log() == []:
         [hole] = not_measured(measured)
         assert hole["cells"] == ["rtt=5/streams=1/repetition=1", "rtt=5/streams=2/repetition=1"]
