@@ -41,9 +41,10 @@ def end(studies: Studies, *, well: bool) -> None:
 
     If cells could not be measured in a run that went well, the process ends with status 1.
     """
-    if well:  # Snakemake deletes no output any more, and a user who deletes a cell wants it measured
-        for study in studies.measured:
-            results.empty_staging(study)
+    for study in (
+        studies.measured
+    ):  # Snakemake has deleted what it deletes; a user who deletes a cell wants another one
+        results.empty_staging(study)
     incomplete, complete, failures = list[str](), list[str](), list[str]()
     not_measured = 0
     for study in studies.sweeps:
