@@ -376,7 +376,7 @@ def test_a_part_of_a_dataset_is_a_side(results: Path) -> None:
     [
         (
             "tool",
-            "allowed: a results folder with a dataset.nc, or the path of a dataset: results/tools? one of",
+            "allowed: a results folder with a dataset.nc, or the path of a dataset: tools? one of tools",
         ),
         ("no.nc", "base: given 'no.nc'"),
         ("tools:curl", "allowed: tools:AXIS=VALUE,AXIS=VALUE"),
