@@ -177,7 +177,7 @@ def test_a_file_that_is_not_there(root: Path) -> None:
     assert " one, " in sweep and sweep.endswith(", or the path of a file that ends in .yaml")
     assert testbed == (
         "config/config.yaml or --config: testbed: given 'nothing.yaml', allowed: one of one, "
-        "or the path of a file that ends in .yaml",
+        "or the path of a file that ends in .yaml"
     )
 
 
