@@ -72,8 +72,9 @@ cluster: ## a Kubernetes cluster on this machine, until Ctrl-C: docs/local-clust
 fuzz: setup-test ## thousands of files that people may have written wrongly; INPUTS=10000 SEED=0
 	$(BIN)/python -m tests.fuzz --inputs $(INPUTS) --seed $(SEED)
 
-docs: setup-test ## the pictures and tables of docs/architecture.md, equation.md, blind-prediction.md
+docs: setup-test ## write the generated parts of docs/: architecture, command line, equation, blind prediction
 	$(BIN)/python docs/architecture.py
+	$(BIN)/python docs/commands.py
 	$(BIN)/python docs/equation.py
 	$(BIN)/python docs/blind_prediction.py
 

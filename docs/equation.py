@@ -109,7 +109,7 @@ def spread(fitted: Fit, target: float, path: Path, origins: int | None = None) -
 def against_plan(fitted: Fit, best: Predictor) -> str:
     """Give a row for each target and RTT: what the equation says, and `plan` at even odds and at `SURE`.
 
-    `plan` is asked of the same formula, and of what `snakemake plan` asks.
+    `plan` asks the same formula, and the model that `tpcsweep plan` asks.
     """
     models = {"same formula": fitted, best.name: best}
     columns = [

@@ -122,7 +122,7 @@ class Fault(NamedTuple):
 
     name: str
     kind: str
-    """kill, stop, fill, cut, corrupt or change."""
+    """kill, stop, fill, cut, corrupt (a cell in its place), staging or change."""
     act: Callable[[Run], None]
     stale: bool = False
     """Whether the run measures all cells again, because a parameter has changed. Otherwise some cells are removed."""
@@ -338,7 +338,7 @@ FAULTS = (
     Fault("the job is stopped", "stop", _stop_job),
     Fault("results have no room", "fill", _results_full),
     Fault("a cell is removed", "corrupt", _removed),
-    Fault("a cell is removed as its job ends", "corrupt", _removed_as_its_job_ends),
+    Fault("a cell is removed as its job ends", "staging", _removed_as_its_job_ends),
     Fault("cells are swapped", "corrupt", _swapped),
     Fault("a cell is cut short", "corrupt", _damaged(_truncated)),
     Fault("a cell is emptied", "corrupt", _damaged(_emptied)),
@@ -348,9 +348,9 @@ FAULTS = (
     Fault("a cell lacks a key", "corrupt", _damaged(_without)),
     Fault("a cell's figure is edited", "corrupt", _damaged(_edited)),
     Fault(
-        "a staged cell is damaged", "corrupt", _damaged(_truncated, _emptied, _garbled, _without, staged=True)
+        "a staged cell is damaged", "staging", _damaged(_truncated, _emptied, _garbled, _without, staged=True)
     ),
-    Fault("staging is removed", "corrupt", _staging_removed),
+    Fault("staging is removed", "staging", _staging_removed),
     Fault("a parameter is changed", "change", _changed(1)),
     Fault("a parameter is changed and changed back", "change", _changed(2)),
     Fault(
@@ -359,10 +359,10 @@ FAULTS = (
     Fault("the job is killed as it measures stale cells", "kill", _to_jobs(signal.SIGKILL), stale=True),
     Fault("all are killed as they measure stale cells", "kill", _to_all(signal.SIGKILL), stale=True),
     Fault("Ctrl-C as stale cells are measured", "kill", _to_all(signal.SIGINT), stale=True),
-    Fault("a stale cell is removed as its job ends", "corrupt", _removed_as_its_job_ends, stale=True),
+    Fault("a stale cell is removed as its job ends", "staging", _removed_as_its_job_ends, stale=True),
     Fault(
         "a staged cell of stale ones is damaged",
-        "corrupt",
+        "staging",
         _damaged(_truncated, _garbled, staged=True),
         stale=True,
     ),
@@ -472,7 +472,7 @@ class Campaign:
     ) -> None:
         self._prepare(random, stale=fault.stale)
         value = self._value
-        started = self._sweep.start(self._dataset)
+        started = self._sweep.start(*self._targets)
         run = Run(self._sweep, self.ledger, random, started, self._change, fault.name)
         moment = self._wait(run, early=fault in FAULTS)
         landed = not run.ended
@@ -522,7 +522,7 @@ class Campaign:
         """Return the cells whose figures in the dataset are not those of their files."""
         configuration = self._target.configuration(self._sweep)
         try:
-            throughput = xr.load_dataset(self._dataset).throughput
+            throughput = xr.load_dataset(self._sweep.results / "dataset.nc").throughput
         except OSError as error:
             return [f"the dataset: {error}"]
         wrong = []
@@ -538,8 +538,9 @@ class Campaign:
         return wrong
 
     @property
-    def _dataset(self) -> str:
-        return str(self._sweep.results / "dataset.nc")
+    def _targets(self) -> tuple[str, str]:
+        # Snakemake does not recreate a missing cell for the dataset alone.
+        return "cells", str(self._sweep.results / "dataset.nc")
 
     def _wait(self, run: Run, *, early: bool) -> str:
         """Wait for a random moment of a run, and describe it; with `early` it may be before the deployment."""
@@ -580,7 +581,7 @@ class Campaign:
         """Run Snakemake to its end, without a fault."""
         hangs = self._target.pace.hangs
         try:
-            return finished(self._sweep.command(self._dataset), hangs)
+            return finished(self._sweep.command(*self._targets), hangs)
         except subprocess.TimeoutExpired:
             return subprocess.CompletedProcess([], -1, f"no end after {hangs:g} s\n")
 

@@ -92,6 +92,12 @@ def test_names_in_texts_exist(text: Path) -> None:
     assert not missing
 
 
+def test_the_tests_that_show_guarantees_exist() -> None:
+    named = re.findall(r"`(tests/\S+\.py)::(\w+)`", (ROOT / "docs/architecture.md").read_text())
+    assert len(named) > 10
+    assert [test for file, test in named if f"def {test}(" not in (ROOT / file).read_text()] == []
+
+
 def resolved(name: str) -> object:
     """The module, or what is in one, of a dotted name.
 

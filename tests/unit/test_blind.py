@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from tpcsweep.configuration.loading import load
+from tpcsweep.configuration.loading import load, load_import
 from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.importing.outside import bring
 from tpcsweep.studies import blind
@@ -59,8 +59,8 @@ def test_points_of_first_figures_tell_the_others_in_a_world_that_is_as_the_model
 ) -> None:
     file = tmp_path / "curves.csv"
     points(simulation, 7).to_csv(file, index=False)
-    source = load({**RUN, "source": "chep2024-curves", "file": str(file)}, ROOT).needed_source()
-    facts = blind.of_curves(bring(source.settings, source.file, source.name).summary)
+    name, settings = load_import("chep2024-curves", ROOT)
+    facts = blind.of_curves(bring(settings, file, name).summary)
     assert len(facts) == 4 * len(PLACES)
     found = blind.table(facts, {"simulation": simulation, "full path": blind.full_path})
     errors = found.set_index(["by", "figure"])["error"]

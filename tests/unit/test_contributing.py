@@ -141,15 +141,16 @@ def test_a_published_figure_is_drawn_with_its_claim(tmp_path: Path) -> None:
         """
         import sys
         from pathlib import Path
+        from tpcsweep.configuration.loading import load
         from tpcsweep.figures import save
         from tpcsweep.published.base import Data
-        from tpcsweep.published.figures import FIGURES
+        from tpcsweep.published.figures import FIGURES, figure_of
         from tpcsweep.published.making import judged
-        from tpcsweep.published.planned import planned
 
         name = "example2026_fig1"
         assert FIGURES[name].name == name and name in list(FIGURES)
-        assert len(planned(FIGURES[name], Path("results"), None, None).grid.cells) == 10
+        study = load({"sweep": name, "testbed": "simulation"}, Path())
+        assert figure_of(study) == name and len(study.grid.cells) == 10
         data = Data(Path(sys.argv[1]))
         shown = judged(FIGURES[name], data)
         assert [claim.word for claim in shown.claims] == ["holds"]
@@ -187,7 +188,8 @@ def test_a_testbed_measures_cells_and_refuses_what_it_cannot(tmp_path: Path) -> 
         from tpcsweep.configuration.checks import check
         from tpcsweep.configuration.loading import load, wanted
         from tpcsweep.dataset import fold
-        from tpcsweep.running.runner import begin, run
+        from tpcsweep.running import results
+        from tpcsweep.running.runner import run
 
         folder = Path(sys.argv[1])
 
@@ -201,7 +203,7 @@ def test_a_testbed_measures_cells_and_refuses_what_it_cannot(tmp_path: Path) -> 
         assert "no path between the sockets" in str(problem), problem
         configuration = configured(streams=[1, 2])
         assert check(configuration) == []
-        begin(configuration)
+        results.hold(configuration.folder)
         for deployment in configuration.grid.deployments:
             (folder / "logs" / deployment).mkdir(parents=True)
             run(configuration, deployment, folder / "logs" / deployment)

@@ -122,7 +122,7 @@ def test_plan_says_the_same(target: float, rtt: float) -> None:
 
 
 @pytest.mark.parametrize(("target", "rtt"), [*itertools.product((0.4, 0.6), equation.RTTS)])
-def test_what_snakemake_plan_asks_of_this_surface_says_nearly_the_same(target: float, rtt: float) -> None:
+def test_the_hybrid_that_the_command_plan_asks_says_nearly_the_same(target: float, rtt: float) -> None:
     found = needed(target, equation.path_of(rtt, fitted()), fitted().values, 1)
     assert found is not None
     cheapest = plan(hybrid(), target, 0.5, rtt=rtt, origins=1, cores=[found.cores]).cheapest

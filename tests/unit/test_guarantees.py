@@ -18,7 +18,7 @@ from tpcsweep.dataset import STATUS
 from tpcsweep.running import results
 
 from tests.support.fakes.project import Project
-from tests.support.workflow import gone, wait_until
+from tests.support.workflow import HANGS, gone, wait_until
 
 DATASET = "results/mine/dataset.nc"
 ALL = ["rtt=5/streams=1", "rtt=5/streams=2", "rtt=20/streams=2", "rtt=20/streams=1"]
@@ -181,7 +181,7 @@ def test_cells_of_another_specification_are_set_aside_and_measured_next(measured
     snakemake.join(60)
     assert measured.measured() == [ALL[0], *ALL[2:]]
     old = measured.file("rtt=5/streams=2").read_bytes()
-    measured.well("--keep-going", DATASET)
+    measured.run("--keep-going", DATASET)
     if measured.log() == []:
         [hole] = not_measured(measured)
         assert hole["cells"] == ["rtt=5/streams=1/repetition=1", "rtt=5/streams=2/repetition=1"]
@@ -254,6 +254,32 @@ def test_two_runs_at_once_exclude_each_other_and_a_cell_deleted_meanwhile_loses_
     small.well("cells")
     assert small.measured() == []
     assert len(small.contents()) == 2
+
+
+def test_a_parameter_that_changes_during_a_run_is_measured_by_none_of_its_jobs(project: Project) -> None:
+    snakemake, _ = project.hanging("rtt=5/streams=1", "cells", DATASET)
+    project.define(parameters={"bandwidth": "2 Gbit/s"})
+    project.go_on()
+    snakemake.join(HANGS)
+    assert snakemake.exitcode
+    assert "the configuration has changed since this run began" in project.output.read_text()
+    assert project.measured() == ALL[:2]
+    project.define()
+    project.well("cells", DATASET)
+    assert project.measured() == ALL[2:]
+    assert statuses(project) == ["ok"] * 4
+
+
+def test_a_damaged_cell_in_staging_is_measured_again(small: Project) -> None:
+    snakemake, job = small.hanging("rtt=5/streams=2", "cells")
+    staged = small.results / "mine/staging/rtt=5/streams=1/repetition=1.json"
+    staged.write_bytes(staged.read_bytes()[:-40] + b"\0" * 39 + b"}")
+    snakemake.kill()
+    wait_until(lambda: gone(job), "the job ends with its Snakemake")
+    small.go_on()
+    assert small.measured() == ALL[:1]
+    small.well("cells")
+    assert small.measured() == ALL[:2]
 
 
 def test_a_killed_snakemake_ends_its_job_and_the_next_run_goes_on(small: Project) -> None:

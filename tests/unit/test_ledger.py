@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
-from tpcsweep.running.results import publish
+from tpcsweep.running import results as files
 
 from tests.support import synthetic
 from tests.support.campaign import FAULTS, Fault, Tally
@@ -44,13 +44,14 @@ class Results:
         content["summary"] |= {"throughput_low": 0.99 * mean, "throughput_high": 1.01 * mean}
         content["provenance"]["started"] = f"at {self._times}"
         content |= changes
-        publish(self.ledger.file(cell), SPECS[cell], content, self.folder / "rescued", again=True)
+        for file in (self.ledger.staged(cell), self.ledger.file(cell)):
+            files.write(file, SPECS[cell], content)
         self.ledger.look()
         return Measurement(cell, f"at {self._times}")
 
     def kept(self) -> None:
-        """Whatever is measured needs no second link any more."""
-        shutil.rmtree(self.folder / "rescued")
+        """Empty staging, as folding does."""
+        shutil.rmtree(self.folder / "staging")
 
 
 @pytest.fixture
@@ -64,8 +65,8 @@ def test_a_folder_that_comes_and_goes_is_looked_at_whenever_it_is_there(results:
     def comes_and_goes() -> None:
         while not over.is_set():
             for cell in SPECS:
-                (results.folder / "rescued" / cell).mkdir(parents=True)
-            shutil.rmtree(results.folder / "rescued")
+                (results.folder / "staging" / cell).mkdir(parents=True)
+            shutil.rmtree(results.folder / "staging")
 
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(comes_and_goes)

@@ -98,6 +98,16 @@ def test_a_new_value_computes_the_new_cells_only(tmp_path: Path) -> None:
     assert len(simulated(asked(tmp_path, mtu=1500, rtt=1), tmp_path)) == len(STREAMS)
 
 
+def test_values_in_another_order_move_lines(tmp_path: Path) -> None:
+    file, configuration = tmp_path / "cells.jsonl", asked(tmp_path)
+    before = simulated(configuration, tmp_path)
+    file.write_bytes(file.read_bytes().rstrip())  # whatever editor has dropped the last end of line
+    turned = asked(tmp_path, streams=STREAMS[::-1], rtt=[60, 1])
+    after = simulated(turned, tmp_path)
+    assert [cell["spec"] for cell in after] == [wanted(turned, cell) for cell in turned.grid.cells]
+    assert sorted(map(orjson.dumps, after)) == sorted(map(orjson.dumps, before))
+
+
 @given(st.sets(st.integers(0, 9)), st.sampled_from([b"{", b"", b"\xff", b'{"spec":7}', b"[]", b"null"]))
 def test_damaged_lines_are_computed_again(
     tmp_path_factory: pytest.TempPathFactory, damaged: set[int], text: bytes

@@ -13,11 +13,13 @@ from tpcsweep.extras import MissingExtraError
 from tpcsweep.importing import datasets
 from tpcsweep.running import folding
 from tpcsweep.running.scripts import reported
-from tpcsweep.running.studies import Studies
+from tpcsweep.running.studies import ChangedError, Studies, require_unchanged
 
-study, output = Studies(snakemake.config)[snakemake.wildcards.study], Path(snakemake.output.dataset)
-expected = (DatasetError, ConfigurationError, MissingExtraError)
+studies = Studies(snakemake.config)
+study, output = studies[snakemake.wildcards.study], Path(snakemake.output.dataset)
+expected = (ChangedError, DatasetError, ConfigurationError, MissingExtraError)
 with reported(snakemake.log[0], *expected, about=study.name), signals.interruptible():
+    require_unchanged(studies.attributes(snakemake.wildcards), snakemake.params.attributes)
     if isinstance(study, Imported):
         datasets.bring(study.file, output)
     else:

@@ -41,7 +41,7 @@ from tpcsweep.configuration.sweep import REPETITION
 from tpcsweep.dataset import SIMULATED, flags_in, masks_of
 from tpcsweep.dataset.observations import FAILED, NOT_MEASURED, observations
 from tpcsweep.dataset.spreadsheets import write_csv
-from tpcsweep.files import replacing
+from tpcsweep.files import write_json
 from tpcsweep.variables import CPU_LIMITS
 
 NOTICED = 0.05
@@ -277,12 +277,15 @@ def _part(row: pd.Series) -> str:
     return f"{row['axis']} {shown(row['axis'], row['value'])} in {cells}"
 
 
-def write(comparison: Comparison, json: str | Path, table: str | Path, below: float | None) -> None:
-    """Write a comparison as JSON, with what `failures` says where there is a gate, and its cells as CSV."""
+def content(comparison: Comparison, below: float | None) -> dict[str, Any]:
+    """Return a comparison as JSON has it, with the `failures` of the gate if there is one."""
     gate = {"fail_below": below, "failures": [] if below is None else failures(comparison, below)}
-    content = orjson.dumps(comparison.to_dict() | {"gate": gate}, option=orjson.OPT_INDENT_2)
-    with replacing(Path(json)) as part:
-        part.write_bytes(content)
+    return comparison.to_dict() | {"gate": gate}
+
+
+def write(comparison: Comparison, json: Path, table: Path, below: float | None) -> None:
+    """Write a comparison as JSON, see `content`, and its cells as CSV."""
+    write_json(json, content(comparison, below))
     write_csv(comparison.cells, table)
 
 

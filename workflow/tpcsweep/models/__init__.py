@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 
+from tpcsweep.configuration.sides import DATASET
+from tpcsweep.files import is_made_of
+from tpcsweep.linux import signals
 from tpcsweep.models import combined, connection, constant, parallel, ranges, rao, saved
 from tpcsweep.models.base import Model
 from tpcsweep.models.baseline import fit_process
@@ -26,6 +30,7 @@ __all__ = [
     "Observations",
     "Predictor",
     "choose",
+    "current",
     "fit",
     "fit_all",
     "fit_hybrid",
@@ -40,10 +45,26 @@ MODELS: Mapping[str, Model] = {model.name: model for model in _MODELS}
 """In the order in which tables show them."""
 
 
-def fit_all(summary: xr.Dataset, path: Path) -> None:
+FILE = "models.json"
+"""The fits beside a study's dataset."""
+
+
+def current(dataset: Path) -> Path | None:
+    """Return the file with the fits of a study's dataset; None if it is missing, older or of another format."""
+    file = dataset.with_name(FILE)
+    if dataset.name != DATASET or not is_made_of(file, dataset):
+        return None
+    try:
+        saved.read(file, MODELS)
+    except saved.SavedError:
+        return None
+    return file
+
+
+def fit_all(summary: xr.Dataset, path: Path, processes: int = 1) -> None:
     """Fit every model to a dataset, choose between them, and write both to a file, which `saved.read` reads.
 
-    Without a single cell that was measured well the file contains no fits, and the reason.
+    So many `processes` fit models. If no cell was measured well, the file contains no fits, and the reason.
     """
     try:
         observations = observe(summary)
@@ -53,5 +74,9 @@ def fit_all(summary: xr.Dataset, path: Path) -> None:
             path, str(summary.attrs["title"]), {}, Choice(nothing, nothing, nothing, "", (str(error),))
         )
         return
-    fits = {name: fit(model, observations) for name, model in MODELS.items()}
-    saved.write(path, observations.label, fits, choose(MODELS, observations, fits))
+    with signals.workers(processes) as pool:
+        fits = dict(
+            zip(MODELS, pool.map(partial(fit, observations=observations), MODELS.values()), strict=True)
+        )
+        choice = choose(MODELS, observations, fits, pool=pool)
+    saved.write(path, observations.label, fits, choice)

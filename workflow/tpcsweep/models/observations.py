@@ -117,7 +117,12 @@ class Observations:
 
     def take(self, rows: NDArray[Any]) -> Observations:
         index = np.flatnonzero(rows) if np.asarray(rows).dtype == bool else rows
-        return replace(self, frame=self.frame.iloc[index].reset_index(drop=True))
+        taken = replace(self, frame=self.frame.iloc[index].reset_index(drop=True))
+        # A bootstrap takes rows hundreds of times: arrays are sliced several times as fast as made of a data frame.
+        taken.__dict__["points"] = {name: column[index] for name, column in self.points.items()}
+        for name in ("throughput", "error", "level"):
+            taken.__dict__[name] = getattr(self, name)[index]
+        return taken
 
 
 def observe(ds: xr.Dataset, most: int = MOST) -> Observations:

@@ -89,5 +89,6 @@ def read(path: str | Path, models: Mapping[str, Model]) -> Saved:
         fits = {name: Fit.from_dict(about, models) for name, about in content["fits"].items()}
         return Saved(content["label"], fits, content["choice"])
     except (json.JSONDecodeError, KeyError, TypeError) as error:
-        again = "delete it and run snakemake again"
-        raise SavedError(f"{path}: no fits of format {FORMAT} ({error!r}): {again}") from error
+        raise SavedError(
+            f"{path}: no fits of format {FORMAT} ({error!r}). Delete the file and run snakemake again."
+        ) from error

@@ -8,13 +8,17 @@ import os
 from pathlib import Path
 from typing import Any
 
+import orjson
 import xarray as xr
 
 from tpcsweep.claims import judge
 from tpcsweep.dataset import TRANSFERS_GROUP
 from tpcsweep.files import is_file, is_made_of, write_text
+from tpcsweep.history import changes, junit, runs
+from tpcsweep.history.changes import History
 from tpcsweep.pages import rendering
 from tpcsweep.pages.content import Beside, about, content, sparkline
+from tpcsweep.pages.history import content as over_time
 
 PAGE = "index.html"
 _FILES = (
@@ -54,6 +58,27 @@ def make(dataset: Path, page: Path, whole: Path | None = None) -> None:
 def make_overview(page: Path) -> None:
     """Write the page that lists all studies in its folder."""
     write_text(page, rendering.overview(entries(page.parent)))
+
+
+def make_history(dataset: Path, folder: Path, fail_on: str | None) -> History:
+    """Keep a dataset in the folder of a history, and write the history's page, history.json and junit.xml.
+
+    Args:
+        dataset: the dataset of the last run.
+        folder: the folder of the history.
+        fail_on: see `changes.failures`.
+
+    Raises:
+        runs.HistoryError: if the dataset does not record when it was measured.
+        MissingExtraError: without the extra `history`.
+    """
+    runs.keep(dataset, folder)
+    told = changes.history(*runs.kept(folder))
+    options = orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY
+    write_text(folder / "history.json", orjson.dumps(told.to_dict(), option=options).decode())
+    write_text(folder / "junit.xml", junit.text(told, fail_on))
+    write_text(folder / PAGE, rendering.over_time(over_time(told)))
+    return told
 
 
 def entries(results: Path) -> list[dict[str, Any]]:

@@ -27,6 +27,9 @@ from tpcsweep.planning.candidates import DRAWS, FIGURES, candidates, evaluate, m
 BEYOND = 4.0
 """How far beyond the data a target is looked for that cannot be reached inside: so many times the largest value."""
 
+FRONT = "fewer cores or streams"
+"""The name of the settings of the front."""
+
 _NEARLY = 0.99  # of the best is as good
 _MEANING = (
     "The probability is that of one measurement, the mean goodput of a cell after warm-up: "
@@ -93,7 +96,7 @@ class Plan:
     def answers(self) -> pd.DataFrame:
         """The settings that matter as one table, with a column that says what each is."""
         rows = [("cheapest", self.cheapest)]
-        rows += [("front of cores and streams", row) for _, row in self.front.iterrows()]
+        rows += [(FRONT, row) for _, row in self.front.iterrows()]
         rows += [("likeliest to reach it", self.surest), ("largest throughput", self.largest)]
         rows += [("beyond the data", self.extrapolation)]
         return pd.DataFrame([{"answer": name, **row} for name, row in rows if row is not None])

@@ -91,7 +91,7 @@ def _clear(study: Configuration, reasons: Mapping[Path, str]) -> list[Hole]:
     for file in map(study.cell_file, study.grid.cells):
         if results.is_placeholder(file):
             file.unlink()
-        elif file in reasons:
+        elif file in reasons and file.exists():
             results.set_aside(file, "damaged" if results.damage(file) else "stale")
     return holes
 

@@ -39,13 +39,19 @@ def begin(studies: Studies) -> None:
 def end(studies: Studies, *, well: bool) -> None:
     """Print how the sweeps ended and where the pages are, and run the user's command for the end of a run.
 
-    If cells of a run that went well were not measured, the process ends with status 1.
+    If cells could not be measured in a run that went well, the process ends with status 1.
     """
+    for study in (
+        studies.measured
+    ):  # Snakemake has deleted what it deletes; a user who deletes a cell wants another one
+        results.empty_staging(study)
     incomplete, complete, failures = list[str](), list[str](), list[str]()
+    not_measured = 0
     for study in studies.sweeps:
         if not study.testbed.simulated:
             folding.clear_placeholders(study)
         status = counted(study)
+        not_measured += status.not_measured
         ending: Ending = "failed" if not well else "incomplete" if status.missing else "complete"
         (incomplete if status.missing else complete).append(f"{study.folder.name}: {_line(study, status)}")
         if told := notify(study, studies.notify, ending, status):
@@ -63,7 +69,7 @@ def end(studies: Studies, *, well: bool) -> None:
         pages.append(Path(studies.results, "published.html"))
     for page in filter(Path.is_file, pages):
         _say(f"page: {page.absolute()}")
-    if well and incomplete:
+    if well and not_measured:
         sys.exit(1)
 
 

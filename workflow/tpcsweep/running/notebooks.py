@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import tempfile
 from collections.abc import Mapping
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,21 @@ class LocalEngine(NBClientEngine):  # type: ignore[misc]
 
 
 papermill_engines.register(None, LocalEngine)
+
+
+def make(name: str, output: Path, values: Mapping[str, Any]) -> None:
+    """Run a notebook that ships with the package, and write it as one HTML file that needs no network.
+
+    The values are given to the parameters of the notebook with their names.
+
+    Raises:
+        NotebookError: for a cell that raises.
+    """
+    shipped = resources.files("tpcsweep") / "notebooks" / f"{name}.ipynb"
+    with resources.as_file(shipped) as notebook, tempfile.TemporaryDirectory(prefix="tpcsweep-") as folder:
+        executed = Path(folder, notebook.name)
+        run(notebook, executed, values)
+        export(executed, output)
 
 
 def run(notebook: Path, output: Path, values: Mapping[str, Any]) -> None:

@@ -57,8 +57,7 @@ class Deployments:
 
     def specification(self, wildcards: Any) -> str:
         """Return a digest of the specifications of a deployment's cells: another one makes Snakemake run its job."""
-        cells = self.study.grid.deployments[wildcards.deployment]
-        return digest([wanted(self.study, cell) for cell in cells])
+        return specification(self.study, wildcards.deployment)
 
     def priority(self, wildcards: Any) -> int:
         """Return the place of a deployment in the shuffled order, the highest first."""
@@ -173,9 +172,13 @@ class Studies(Mapping[str, Study]):
         return self._sources(wildcards.study)
 
     def attributes(self, wildcards: Any) -> str:
-        """Return a digest of the attributes of a study's dataset that are in no cell."""
+        """Return a digest of the attributes of a study's dataset and of the specifications of its cells."""
         study = self[wildcards.study]
-        return digest(study.attributes if isinstance(study, Configuration) else {})
+        if not isinstance(study, Configuration):
+            return digest({})
+        deployments = () if study.testbed.simulated else study.grid.deployments
+        cells = [specification(study, deployment) for deployment in deployments]
+        return digest([study.attributes, cells or self.specification(wildcards)])
 
     def specification(self, wildcards: Any) -> str:
         """Return a digest of the specifications of a simulated study's cells."""
@@ -204,6 +207,24 @@ class Studies(Mapping[str, Study]):
         if study.testbed.simulated:
             return [str(study.cells_file)]
         return [str(study.cell_file(cell)) for cell in study.grid.cells]
+
+
+class ChangedError(Exception):
+    """The configuration changed after the run began."""
+
+
+def require_unchanged(now: str, planned: str) -> None:
+    """Raise ChangedError unless a digest is that with which Snakemake planned a job.
+
+    Otherwise Snakemake would note the planned digest for files that were made with another configuration.
+    """
+    if now != planned:
+        raise ChangedError("the configuration has changed since this run began: run snakemake again")
+
+
+def specification(study: Configuration, deployment: str) -> str:
+    """Return a digest of the specifications of a deployment's cells; the sweep may contain no such deployment."""
+    return digest([wanted(study, cell) for cell in study.grid.deployments.get(deployment, ())])
 
 
 def stale_cells(study: Configuration) -> Iterator[Path]:

@@ -72,7 +72,14 @@ def started(log: Path) -> Iterator[Engine]:
             process = stack.enter_context(Popen(command, stdin=PIPE, stdout=PIPE, stderr=errors, text=True))
         except OSError as error:
             raise SimulationError(f"{SIMGRID_PYTHON} cannot be run: {error.strerror}") from error
-        stack.callback(process.kill)
+
+        @stack.callback
+        def end() -> None:
+            process.kill()
+            assert process.stdin is not None
+            with contextlib.suppress(BrokenPipeError):  # a process that has ended leaves its input unread
+                process.stdin.close()
+
         try:
             engine = Engine(process, log)
         except SimulationError as error:

@@ -72,7 +72,7 @@ def simulate(configuration: Configuration, file: Path, logs: Path, processes: in
         target.write(b"\n")  # the last line of a killed job may have no end
         for number, text in zip(missing, texts, strict=True):
             lines[keys[number]] = _Line(computed, target.tell(), len(text))
-            target.write(text)
+            target.write(text + b"\n")
             target.flush()
     with replacing(file) as part, ExitStack() as stack:
         target = stack.enter_context(part.open("wb"))
@@ -80,7 +80,7 @@ def simulate(configuration: Configuration, file: Path, logs: Path, processes: in
         opened = {path: stack.enter_context(path.open("rb")) for path in sources}
         for line in map(lines.__getitem__, keys):
             opened[line.file].seek(line.start)
-            target.write(opened[line.file].read(line.size))
+            target.write(opened[line.file].read(line.size) + b"\n")
     computed.unlink()
 
 
@@ -98,7 +98,7 @@ def _lines(file: Path) -> Iterator[tuple[bytes, _Line]]:
     with file.open("rb") as source:
         for text in source:
             try:
-                yield _key(cell_file.content_of(text)["spec"]), _Line(file, start, len(text))
+                yield _key(cell_file.content_of(text)["spec"]), _Line(file, start, len(text.rstrip(b"\n")))
             except (cell_file.DamagedError, TypeError):
                 pass
             start += len(text)
@@ -153,7 +153,7 @@ class _Study:
             "summary": {**result["summary"], "attempts": 1},
             "provenance": {"started": started, **self._origin},
         }
-        return cell_file.text_of(content) + b"\n"
+        return cell_file.text_of(content)
 
 
 def origin(settings: Simulation) -> dict[str, Any]:

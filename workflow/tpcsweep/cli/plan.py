@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tpcsweep plan`."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tpcsweep.cli.common import as_json, completed, dataset_of, print_json, reported
+
+if TYPE_CHECKING:
+    from tpcsweep.planning.answering import Answer
+
+
+class Question(click.Command):
+    """A command with an option for each parameter of sweeps. They are made when the command is used."""
+
+    def get_params(self, context: click.Context) -> list[click.Parameter]:
+        """Return the parameters of the command, then those of sweeps."""
+        return [*super().get_params(context), *_options()]
+
+
+@cache
+def _options() -> list[click.Option]:
+    from tpcsweep.cli.quantities import Amount, parameter_options
+    from tpcsweep.configuration import bounds
+    from tpcsweep.configuration.question import KNOBS
+
+    sure = "How surely one measurement reaches the target; 95% by default."
+    return [
+        click.Option(["--probability"], type=Amount(bounds.PROBABILITY), metavar="SHARE", help=sure),
+        *parameter_options(several=KNOBS),
+    ]
+
+
+@click.command(cls=Question, context_settings={"token_normalize_func": lambda name: name.replace("_", "-")})
+@click.argument("words", nargs=-1, metavar="[TARGET] RESULTS|FILE.nc", type=click.Path())
+@click.option(
+    "--recommend", is_flag=True, help="Tabulate the recommended streams for several RTTs and targets."
+)
+@click.option(
+    *("-o", "--output"),
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for plan.json, the figure, recommendations.json and .csv, and the notebook plan.html.",
+)
+@as_json
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    words: tuple[str, ...],
+    recommend: bool,
+    output: Path | None,
+    as_json: bool,
+    **asked: Any,
+) -> None:
+    """Find the cheapest origins, cores and streams that reach the throughput TARGET.
+
+    The model that predicts left-out cells best answers. Its fits are in models.json of the results folder; without
+    that file the models are fitted first, which takes minutes. Every other parameter that varies in the data needs an
+    option. Several values for origins, cores or streams, with commas, limit the search.
+
+    \b
+    Example: tpcsweep plan 0.8Gbit/s --rtt 40ms --probability 95% results/demo
+             tpcsweep plan --recommend results/demo
+    """  # noqa: D301 (click needs the \b)
+    target, results = _arguments(words, recommend)
+    given = {name: value for name, value in asked.items() if _is_given(context, name)}
+    dataset = dataset_of(results)
+    with completed(dataset) as whole:
+        from tpcsweep.planning import answering
+
+        with reported(*answering.EXPECTED, OSError), _models_of(dataset, whole) as models:
+            answer = answering.answer(
+                whole, models, {"target": target, **given}, recommend or output is not None
+            )
+            if output is not None:
+                _write(answer, output, whole, models)
+    if as_json:
+        print_json(answer.to_dict() if recommend or answer.plan is None else answer.plan.to_dict())
+        return
+    _show(answer, recommend)
+    for page in () if output is None else sorted(output.glob("*.html")) or [output]:
+        click.echo(page.absolute())
+
+
+def _arguments(words: tuple[str, ...], recommend: bool) -> tuple[float | None, Path]:
+    """Return the target in Gbit/s, if any, and the path of the results. The target may be two words: 0.8 Gbit/s."""
+    from tpcsweep.cli.quantities import BARE, Amount
+    from tpcsweep.configuration import bounds
+    from tpcsweep.configuration.units import RATE
+
+    if len(words) > 1 and BARE.fullmatch(words[0]) and RATE.size(words[1]):
+        words = (" ".join(words[:2]), *words[2:])
+    if len(words) == 1 and recommend:
+        return None, Path(words[0])
+    target = None
+    if words:
+        try:
+            target = Amount(bounds.TARGET).convert(words[0], None, None)
+        except click.BadParameter as error:
+            error.param_hint = "TARGET"
+            raise
+    if len(words) != 2:
+        raise click.UsageError(
+            "Give TARGET and RESULTS, as in tpcsweep plan 0.8Gbit/s --rtt 40ms results/demo"
+        )
+    return target, Path(words[1])
+
+
+def _is_given(context: click.Context, name: str) -> bool:
+    return context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
+
+
+@contextlib.contextmanager
+def _models_of(dataset: Path, whole: Path) -> Iterator[Path]:
+    """Lend the file with the fits of a dataset: that beside it if it is current, or a temporary one."""
+    import xarray as xr
+
+    from tpcsweep.models import current, fit_all
+
+    if (beside := current(dataset)) is not None:
+        yield beside
+        return
+    click.echo(f"{dataset}: no current models.json beside it. Fitting the models …", err=True)
+    with tempfile.TemporaryDirectory(prefix="tpcsweep-") as folder:
+        fits = Path(folder, "models.json")
+        fit_all(xr.load_dataset(whole), fits)
+        yield fits
+
+
+def _write(answer: Answer, folder: Path, dataset: Path, models: Path) -> None:
+    """Write the files of an answer."""
+    from tpcsweep.figures import save
+    from tpcsweep.figures.plan import plan as draw
+    from tpcsweep.files import write_json, write_text
+    from tpcsweep.planning.recommendations import as_csv
+    from tpcsweep.running.notebooks import make
+
+    assert answer.table is not None
+    write_json(folder / "recommendations.json", answer.recommendations())
+    write_text(folder / "recommendations.csv", as_csv(answer.table))
+    if answer.plan is None:
+        return
+    write_json(folder / "plan.json", answer.plan.to_dict())
+    save(draw(answer.plan), folder, "plan")
+    values = {"dataset": str(dataset), "models": str(models), "question": answer.question.plain}
+    make("plan", folder / "plan.html", values)
+
+
+def _show(answer: Answer, recommend: bool) -> None:
+    from tpcsweep.configuration.overview import show
+    from tpcsweep.planning.overview import recommended, table
+
+    if answer.plan is not None:
+        show(table(answer.plan))
+    if recommend:
+        show(recommended(answer))
