@@ -89,9 +89,7 @@ def clear(study: Configuration) -> None:
     """
     listed = {path for hole in holes(study.folder) for path in hole.cells}
     placeholders = {
-        cell.path: file
-        for cell in study.grid.cells
-        if results.is_placeholder(file := study.cell_file(cell))
+        cell.path: file for cell in study.grid.cells if results.is_placeholder(file := study.cell_file(cell))
     }
     if not placeholders.keys() <= listed:  # the run made no dataset
         _list(study, {})
