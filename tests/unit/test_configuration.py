@@ -181,6 +181,13 @@ def test_a_file_that_is_not_there(root: Path) -> None:
     )
 
 
+def test_results_below_a_file(root: Path) -> None:
+    (root / "file").touch()
+    assert errors(root, results="file/results") == [
+        "config/config.yaml or --config: results: given 'file/results', allowed: a folder; file is a file"
+    ]
+
+
 def test_a_sweep_whose_name_is_no_word(root: Path) -> None:
     (root / "my sweep.yaml").write_text("parameters: {rtt: 5}\n")
     with pytest.raises(ConfigurationError, match="allowed: a file name of at most 100 letters"):

@@ -270,18 +270,6 @@ def test_a_parameter_that_changes_during_a_run_is_measured_by_none_of_its_jobs(p
     assert statuses(project) == ["ok"] * 4
 
 
-def test_a_damaged_cell_in_staging_is_measured_again(small: Project) -> None:
-    snakemake, job = small.hanging("rtt=5/streams=2", "cells")
-    staged = small.results / "mine/staging/rtt=5/streams=1/repetition=1.json"
-    staged.write_bytes(staged.read_bytes()[:-40] + b"\0" * 39 + b"}")
-    snakemake.kill()
-    wait_until(lambda: gone(job), "the job ends with its Snakemake")
-    small.go_on()
-    assert small.measured() == ALL[:1]
-    small.well("cells")
-    assert small.measured() == ALL[:2]
-
-
 def test_a_killed_snakemake_ends_its_job_and_the_next_run_goes_on(small: Project) -> None:
     snakemake, job = small.hanging("rtt=5/streams=2", "cells")
     snakemake.kill()

@@ -77,14 +77,6 @@ def test_a_grid_with_holes_asks_for_the_cells_that_exist(tmp_path: Path) -> None
     assert "rtt=1/streams=2" not in done.stdout
 
 
-def test_results_that_cannot_be_written_are_refused_without_a_traceback(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    done = snakemake("cells", "--config", "sweep=smoke", f"results={tmp_path}/file")
-    assert done.returncode != 0
-    assert f"{tmp_path}/file/smoke/.lock: Not a directory: choose another folder" in done.stdout
-    assert "Traceback" not in done.stdout
-
-
 def test_a_configuration_that_cannot_be_found_or_read_is_named(tmp_path: Path) -> None:
     for name in ("x" * 5000 + ".yaml", f"{tmp_path}/none/mine.yaml"):
         done = snakemake("-n", "--config", f"sweep={name}")
