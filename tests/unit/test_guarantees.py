@@ -232,7 +232,7 @@ def test_two_runs_at_once_exclude_each_other_and_a_cell_deleted_meanwhile_loses_
     snakemake, _ = small.hanging("rtt=5/streams=2", "cells")
     second = small.run("cells")
     assert second.returncode
-    assert f"results/mine: another snakemake ({snakemake.pid}) writes here" in second.stdout
+    assert f"results/mine: another snakemake (pid {snakemake.pid}) writes here" in second.stdout
     deleted = small.file("rtt=5/streams=1")
     over = threading.Event()
 
