@@ -177,8 +177,15 @@ def test_a_file_that_is_not_there(root: Path) -> None:
     assert " one, " in sweep and sweep.endswith(", or the path of a file that ends in .yaml")
     assert testbed == (
         "config/config.yaml or --config: testbed: given 'nothing.yaml', allowed: one of one, "
-        "or the path of a file that ends in .yaml",
+        "or the path of a file that ends in .yaml"
     )
+
+
+def test_results_below_a_file(root: Path) -> None:
+    (root / "file").touch()
+    assert errors(root, results="file/results") == [
+        "config/config.yaml or --config: results: given 'file/results', allowed: a folder; file is a file"
+    ]
 
 
 def test_a_sweep_whose_name_is_no_word(root: Path) -> None:

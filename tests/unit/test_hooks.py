@@ -87,7 +87,7 @@ def test_the_end_of_many_sweeps_has_six_lines(
         put(found.measured[3], number)
     for name in ("index.html", "published.html"):
         (tmp_path / name).touch()
-    lines = ended(found, capsys, well=well, code=int(well))
+    lines = ended(found, capsys, well=well)
     assert len(lines) == 6
     assert lines[0].startswith("demo: 0 of 24 cells measured")
     assert lines[2] == "and 4 more; 1 of 6 sweeps are complete"
@@ -98,6 +98,7 @@ def test_the_end_of_many_sweeps_has_six_lines(
 def test_a_testbed_is_tried_once_and_only_if_cells_are_stale(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv(folding.CLEARS, "")  # and deleted afterwards
     tried: list[object] = []
     testbed = SimpleNamespace(require=tried.append, EXPECTED=())
     monkeypatch.setattr(hooks.testbeds, "of", lambda _: testbed)

@@ -198,6 +198,9 @@ def studies(config: Mapping[str, Any], root: Path) -> dict[str, Study]:
         ConfigurationError: with a line for everything that is wrong in the configuration and all files.
     """
     settings = _validated(WorkflowSettings, dict(config), CONFIG_FILE)
+    results = Path(settings.results)
+    if file := next((path for path in (results, *results.parents) if is_file(root / path)), None):
+        raise refused("results", quoted(settings.results), f"a folder; {file} is a file", CONFIG_FILE)
     if settings.dataset is not None:
         study = load_dataset(settings.dataset, Path(settings.results), root)
         return {study.name: study}
