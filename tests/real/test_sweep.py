@@ -97,7 +97,7 @@ def test_a_signal_to_snakemake_leaves_nothing_behind(
     interrupted: Sweep, number: signal.Signals, stage: str
 ) -> None:
     before = present()
-    for path in interrupted.cells():  # some were measured: Snakemake waits for its jobs at SIGTERM
+    for path in (*interrupted.cells(), *interrupted.staged()):  # Snakemake waits for its jobs at SIGTERM
         path.unlink()
     run = _started(interrupted, stage)
     if number == signal.SIGINT:  # Ctrl-C goes to everyone in the terminal's foreground

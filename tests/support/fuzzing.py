@@ -7,6 +7,7 @@ errors are faults, and so is taking long.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +24,14 @@ from kubernetes.client import ApiClient
 from tpcsweep.configuration import bounds, checks, citation, units
 from tpcsweep.configuration.imports import Axis, Column, Import
 from tpcsweep.configuration.kubernetes import Kubernetes, Pair, Paths
-from tpcsweep.configuration.loading import Configuration, Run, load, wanted
+from tpcsweep.configuration.loading import (
+    Configuration,
+    WorkflowSettings,
+    load,
+    load_import,
+    studies,
+    wanted,
+)
 from tpcsweep.configuration.parameters import Parameters, quantity
 from tpcsweep.configuration.physics import Estimate, Physics
 from tpcsweep.configuration.placements import Redirector, Side, spots
@@ -61,22 +69,10 @@ gridftp,gridftp,1,1,80,80,1,1,LOST
 """
 CONFIGS = [
     {"sweep": "demo", "testbed": "netns"},
-    {"sweep": "nodes", "testbed": "kubernetes", "results": "results", "error": "5 %", "measure": True},
-    {
-        "sweep": "smoke",
-        "testbed": "netns",
-        "base": "demo:cores=0.15",
-        "new": "demo:cores=0.6",
-        "fail_below": 0.9,
-    },
-    {"sweep": "smoke", "testbed": "netns", "source": "nrp-wan-2020", "file": "README.md"},
-    {"sweep": "smoke", "testbed": "simulation", "target": "100 Gbit/s", "rtt": "60 ms", "cores": ["1", "2"]},
-    {
-        "sweep": "config/published/chep2024_fig4.yaml",
-        "testbed": "simulation",
-        "scale": "1/200",
-        "only": "x.json",
-    },
+    {"sweep": ["nodes", "demo@netns"], "testbed": "kubernetes", "results": "results", "notify": "true"},
+    {"sweep": "demo,smoke", "testbed": "netns", "dataset": None},
+    {"sweep": "demo", "testbed": "netns", "dataset": "examples/surface.nc"},
+    {"sweep": "chep2024_fig4@simulation", "testbed": "netns", "scale": "1/200", "only": "x.json"},
 ]
 QUESTIONS = [
     {"target": "500 Mbit/s", "rtt": "60 ms"},
@@ -132,7 +128,7 @@ _MODELS = (
     Parameters,
     Measurement,
     Sweep,
-    Run,
+    WorkflowSettings,
     Question,
     Netns,
     Kubernetes,
@@ -404,10 +400,8 @@ def _testbed(case: Case, file: Path) -> None:
 def _import(_case: Case, file: Path) -> None:
     table = file.with_name("table.csv")
     table.write_text(TABLE)
-    source = load(
-        {"sweep": "smoke", "testbed": "netns", "source": str(file), "file": str(table)}, ROOT
-    ).needed_source()
-    outside.bring(source.settings, source.file, source.name)
+    name, settings = load_import(str(file), ROOT)
+    outside.bring(settings, table, name)
 
 
 def _citation(_case: Case, file: Path) -> None:
@@ -420,12 +414,8 @@ def _config(case: Case, _file: Path) -> None:
     except (yaml.YAMLError, ValueError, LookupError, AttributeError):
         return
     if isinstance(content, Mapping):
-        configuration = load(content, ROOT)
-        assert all(
-            len(part.encode()) < 256
-            for part in configuration.folder.parts
-            if part != str(configuration.results)
-        )
+        for study in studies(content, ROOT).values():
+            assert len(study.folder.name.encode()) < 256
 
 
 def _question(case: Case, _file: Path) -> None:
@@ -438,10 +428,11 @@ def _question(case: Case, _file: Path) -> None:
 
 
 def _of_side(case: Case, file: Path) -> None:
-    there = file.parent / "demo" / DATASET
-    there.parent.mkdir(exist_ok=True)
+    there = file.parent / "results/demo" / DATASET
+    there.parent.mkdir(parents=True, exist_ok=True)
     there.touch()
-    assert side("base", f"{file.parent}/{case.text}").dataset.is_file()
+    with contextlib.chdir(file.parent):
+        assert side("base", case.text).dataset
 
 
 _TRIED: Mapping[str, Callable[[Case, Path], None]] = {

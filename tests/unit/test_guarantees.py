@@ -18,7 +18,7 @@ from tpcsweep.dataset import STATUS
 from tpcsweep.running import results
 
 from tests.support.fakes.project import Project
-from tests.support.workflow import gone, wait_until
+from tests.support.workflow import HANGS, gone, wait_until
 
 DATASET = "results/mine/dataset.nc"
 ALL = ["rtt=5/streams=1", "rtt=5/streams=2", "rtt=20/streams=2", "rtt=20/streams=1"]
@@ -181,7 +181,7 @@ def test_cells_of_another_specification_are_set_aside_and_measured_next(measured
     snakemake.join(60)
     assert measured.measured() == [ALL[0], *ALL[2:]]
     old = measured.file("rtt=5/streams=2").read_bytes()
-    measured.well("--keep-going", DATASET)
+    measured.run("--keep-going", DATASET)
     if measured.log() == []:
         [hole] = not_measured(measured)
         assert hole["cells"] == ["rtt=5/streams=1/repetition=1", "rtt=5/streams=2/repetition=1"]
@@ -198,7 +198,7 @@ def test_cells_of_another_specification_are_set_aside_and_measured_next(measured
 
 def test_cells_of_a_deployment_that_does_not_start_are_listed_and_measured_next(project: Project) -> None:
     (project.fakes / "refused").write_text("rtt=5")
-    said = project.well("cells", DATASET)
+    said = project.well("cells", DATASET, code=1)
     assert project.log() == ["deploy rtt=5"] * 2 + ["deploy rtt=20", *ALL[2:], "tear down rtt=20"]
     assert statuses(project) == ["not_measured"] * 2 + ["ok"] * 2
     [hole] = not_measured(project)
@@ -217,7 +217,7 @@ def test_damaged_cells_are_set_aside_and_measured_next(measured: Project) -> Non
     edit(edited)
     cut.write_bytes(cut.read_bytes()[:-20])
     damaged = [file.read_bytes() for file in (edited, cut)]
-    measured.well(DATASET)
+    measured.well("cells", DATASET, code=1)
     assert [file.with_name(f"{file.name}.damaged").read_bytes() for file in (edited, cut)] == damaged
     assert statuses(measured) == ["not_measured", "ok", "ok", "not_measured"]
     assert len(not_measured(measured)) == 2
@@ -232,7 +232,7 @@ def test_two_runs_at_once_exclude_each_other_and_a_cell_deleted_meanwhile_loses_
     snakemake, _ = small.hanging("rtt=5/streams=2", "cells")
     second = small.run("cells")
     assert second.returncode
-    assert f"results/mine: another snakemake ({snakemake.pid}) writes here" in second.stdout
+    assert f"results/mine: another snakemake (pid {snakemake.pid}) writes here" in second.stdout
     deleted = small.file("rtt=5/streams=1")
     over = threading.Event()
 
@@ -254,6 +254,20 @@ def test_two_runs_at_once_exclude_each_other_and_a_cell_deleted_meanwhile_loses_
     small.well("cells")
     assert small.measured() == []
     assert len(small.contents()) == 2
+
+
+def test_a_parameter_that_changes_during_a_run_is_measured_by_none_of_its_jobs(project: Project) -> None:
+    snakemake, _ = project.hanging("rtt=5/streams=1", "cells", DATASET)
+    project.define(parameters={"bandwidth": "2 Gbit/s"})
+    project.go_on()
+    snakemake.join(HANGS)
+    assert snakemake.exitcode
+    assert "the configuration has changed since this run began" in project.output.read_text()
+    assert project.measured() == ALL[:2]
+    project.define()
+    project.well("cells", DATASET)
+    assert project.measured() == ALL[2:]
+    assert statuses(project) == ["ok"] * 4
 
 
 def test_a_killed_snakemake_ends_its_job_and_the_next_run_goes_on(small: Project) -> None:

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person sees of a run: cells of jobs that run side by side are counted together."""
+"""The lines of a run: one a deployment, with the cells of jobs side by side counted together."""
 
 from __future__ import annotations
 
+import re
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tpcsweep.running.progress import Progress, begin
+from hypothesis import given
+from hypothesis import strategies as st
+from tpcsweep.running.progress import Shown, begin
 
 JOBS, CELLS = 8, 25
 
@@ -16,16 +20,64 @@ def test_jobs_side_by_side_count_every_cell_once(tmp_path: Path, capsys: pytest.
     begin(tmp_path, JOBS * CELLS)
 
     def job(name: str) -> None:
-        shown = Progress("demo", tmp_path)
-        for _ in range(CELLS):
-            shown.begin(name)
-            shown.end("ok", 1.5, "", [])
+        with Shown("demo", name, tmp_path) as shown:
+            for _ in range(CELLS):
+                shown.end("ok", 1.5, [])
 
     with ThreadPoolExecutor(JOBS) as pool:
         list(pool.map(job, "abcdefgh"))
-    said = capsys.readouterr().err
-    assert {f"cell {n}/{JOBS * CELLS} " in said for n in range(1, JOBS * CELLS + 1)} == {True}
-    Progress("demo", tmp_path).end("ok", 1.5, "", ["wide_interval", "disturbed", "deployment_broken"])
-    assert "1.5 Gbit/s [invalid: deployment broke] [warning: machine disturbed]" in capsys.readouterr().err
-    Progress("demo", tmp_path).end("failed", None, "gave up", [])
-    assert f"cell {JOBS * CELLS + 2}/{JOBS * CELLS + 2} : failed: gave up" in capsys.readouterr().err
+    lines = capsys.readouterr().err.splitlines()
+    assert sorted(line.partition(", ")[0] for line in lines) == [
+        f"demo: {job}: 25 cells" for job in "abcdefgh"
+    ]
+    assert sum(f" {JOBS * CELLS}/{JOBS * CELLS} cells" in line for line in lines) >= 1
+
+
+ENDED = st.tuples(
+    st.sampled_from(["ok", "failed"]),
+    st.floats(0.001, 400),
+    st.lists(st.sampled_from(["disturbed", "wide_interval"]), unique=True),
+)
+
+
+@given(cells=st.lists(ENDED, min_size=1, max_size=9), skipped=st.integers(0, 3), more=st.integers(0, 9))
+def test_a_line_says_what_became_of_every_cell(
+    cells: list[tuple[str, float, list[str]]], skipped: int, more: int
+) -> None:
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patched:
+        error = (Path(name) / "error").open("w+")
+        patched.setattr("sys.stderr", error)
+        begin(Path(name), len(cells) + skipped + more)
+        with Shown("demo", "rtt=5", Path(name)) as shown:
+            for status, throughput, flags in cells:
+                shown.end(status, throughput if status == "ok" else None, flags)
+            if skipped:
+                shown.skip(skipped, "no path")
+        error.seek(0)
+        *before, line = error.read().splitlines()
+        error.close()
+    count = len(cells) + skipped
+    assert line.startswith(f"demo: rtt=5: {count} cell{'s' * (count > 1)}")
+    rates = [throughput for status, throughput, _ in cells if status == "ok"]
+    assert (f", {min(rates):.3g} to {max(rates):.3g} Gbit/s" if rates else "Gbit/s") in line or not rates
+    failed = sum(status == "failed" for status, *_ in cells)
+    assert (f", {failed} failed" in line) == bool(failed)
+    disturbed = sum("disturbed" in flags for *_, flags in cells)
+    assert (f", {disturbed} machine disturbed" in line) == bool(disturbed)
+    assert f" · {count}/{count + more} cells" in line
+    assert bool(re.search(r"about \d+ (?:s|min) left$", line)) == bool(more)
+    said = f"demo: rtt=5: {skipped} cell{'s' * (skipped > 1)} not measured: no path"
+    assert before == ([said] if skipped else [])
+
+
+def test_a_job_without_cells_and_one_that_fails_print_no_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Shown("demo", "rtt=5", tmp_path) as shown:  # as in a module, whose workflow did not begin the run
+        shown.stage("deploying rtt=5")
+    with pytest.raises(KeyError), Shown("demo", "rtt=5", tmp_path) as shown:
+        shown.end("ok", 1.0, [])
+        raise KeyError
+    assert capsys.readouterr().err == ""
+    shown.stage("waiting for another user's run")
+    assert capsys.readouterr().err == "demo: waiting for another user's run\n"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tpcsweep.linux import signals
 
 from tests.support.workflow import gone, wait_until
 
@@ -67,15 +68,19 @@ def test_a_job_that_begins_when_its_snakemake_has_ended_ends_at_once(tmp_path: P
     assert not (tmp_path / "pid").exists()
 
 
-def test_a_snakemake_within_a_job_ends_with_the_job_and_its_own_jobs_too(tmp_path: Path) -> None:
-    file = tmp_path / "pid"
-    inner = STARTS.format(command="[sys.executable, '-c', *sys.argv[1:]]")
-    outer = (
-        "import sys; from tpcsweep.running.scripts import start; start([sys.executable, '-c', *sys.argv[1:]])"
-    )
-    with subprocess.Popen([sys.executable, "-c", outer, inner, JOB, str(file)]) as script:
-        wait_until(lambda: file.exists() and file.read_text(), "the inner job runs")
-        processes = psutil.Process(script.pid).children(recursive=True)
-        script.kill()
-    assert len(processes) == 2
-    wait_until(lambda: all(gone(process.pid) for process in processes), "what it has started ends")
+def test_a_signal_that_comes_while_it_is_ignored_takes_effect_afterwards() -> None:
+    before = [signal.getsignal(number) for number in signals.ENDING]
+    with pytest.raises(SystemExit) as ended, signals.interruptible():
+        signals.ignore()
+        os.kill(os.getpid(), signal.SIGTERM)
+        signals.heed()
+    assert ended.value.code == 128 + signal.SIGTERM
+    assert [signal.getsignal(number) for number in signals.ENDING] == before
+
+
+def test_a_signal_is_forgotten_with_the_block_that_ignored_it() -> None:
+    with signals.interruptible():
+        signals.ignore()
+        os.kill(os.getpid(), signal.SIGTERM)
+    with signals.interruptible():
+        signals.heed()

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tpcsweep.configuration.loading import Configuration, Run, wanted
+from tpcsweep.configuration.loading import Configuration, wanted
 from tpcsweep.configuration.parameters import CELL, DEPLOYMENT, Parameters, Value
 from tpcsweep.configuration.problems import ConfigurationError
-from tpcsweep.configuration.sweep import ONLY_DEPLOYMENT, Grid, Sweep, expand, expected_seconds
+from tpcsweep.configuration.sweep import ONLY_DEPLOYMENT, Grid, Sweep, expand, expected_seconds, paths_of
 from tpcsweep.configuration.testbeds import Netns
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
@@ -58,9 +58,8 @@ def paths(of: Grid) -> list[str]:
 
 
 def configured(of: Grid) -> Configuration:
-    run = Run(sweep="s", testbed="t")
     return Configuration(
-        "s", of.sweep, "s.yaml", "t", Netns(kind="netns"), "t.yaml", Path("results"), of, run
+        "s", of.sweep, "s.yaml", "t", Netns(kind="netns"), "t.yaml", Path("results"), of, asked={}
     )
 
 
@@ -98,6 +97,29 @@ def test_excluded_cells_are_left_out_and_included_ones_added(
 
 
 REPEAT = st.sampled_from(["cells", "deployments"])
+
+
+@given(axes(), st.integers(1, 3), REPEAT)
+def test_coordinates_name_the_cell(values: dict[str, Any], repetitions: int, repeat: str) -> None:
+    for cell in grid(values, repetitions=repetitions, repeat=repeat).cells:
+        assert paths_of(cell.axes, repeat) == (cell.deployment.path, cell.cell_path)
+
+
+@given(st.data(), axes(), st.integers(1, 2))
+def test_excluded_places_are_those_without_a_cell(
+    data: st.DataObject, values: dict[str, Any], repetitions: int
+) -> None:
+    exclude = data.draw(st.lists(subset(values), max_size=2))
+    assume(any(not _matches(point, values, exclude) for point in itertools.product(*values.values())))
+    found = grid(values, exclude=exclude, repetitions=repetitions)
+    places = itertools.product(*found.axes.values())
+    held = {tuple(cell.axes.values()) for cell in found.cells}
+    assert found.excluded == [at for at, place in enumerate(places) if place not in held]
+
+
+def _matches(point: tuple[Any, ...], values: dict[str, Any], rules: list[dict[str, list[Any]]]) -> bool:
+    at = dict(zip(values, point, strict=True))
+    return any(all(at[name] in allowed for name, allowed in rule.items()) for rule in rules)
 
 
 @given(axes(), st.integers(1, 3), st.integers(0, 100), REPEAT)
@@ -310,13 +332,13 @@ def test_an_exclude_that_another_one_covers_is_no_error() -> None:
 
 def test_expected_duration() -> None:
     found = grid({"rtt": [5, 20], "streams": [1, 2, 3]}, measurement={"min_time": 4, "max_time": 10})
-    # A fifth of the cells may be measured once more: two, each in a deployment of its own.
-    assert expected_seconds(found, deploy_seconds=5) == (2 * 5 + 6 * 4, 2 * 5 + 6 * 10 + 2 * (5 + 10))
-    found = grid({"streams": [1, 2, 3]}, measurement={"min_time": 4, "max_time": 10}, again=0)
+    # A fifth of the cells of each deployment may be measured again, in it.
+    assert expected_seconds(found, deploy_seconds=5) == (2 * 5 + 6 * 4, 2 * 5 + (6 + 2) * 10)
+    found = grid({"streams": [1, 2, 3]}, measurement={"min_time": 4, "max_time": 10}, retry_share=0)
     assert expected_seconds(found, deploy_seconds=5, cell_seconds=1) == (5 + 3 * 5, 5 + 3 * 11)
-    fixed = grid({"streams": [1, 2, 3]}, measurement={"until": "seconds", "seconds": "1 min"}, again=0)
+    fixed = grid({"streams": [1, 2, 3]}, measurement={"until": "seconds", "seconds": "1 min"}, retry_share=0)
     assert expected_seconds(fixed, 5) == (5 + 180, 5 + 180)
-    files = grid({"streams": 1}, measurement={"until": "files", "files": 2, "max_time": "1 h"}, again=0)
+    files = grid({"streams": 1}, measurement={"until": "files", "files": 2, "max_time": "1 h"}, retry_share=0)
     assert expected_seconds(files, 5) == (5, 5 + 3600)
 
 

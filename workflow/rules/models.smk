@@ -11,6 +11,7 @@ rule fits:
         "<results>/{study}/logs/fits.log",
     conda:
         "../../envs/tpcsweep.yaml"
+    threads: 4
     script:
         "../scripts/models.py"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from dataclasses import dataclass, field
@@ -79,10 +80,11 @@ class Project:
         """Run Snakemake to its end."""
         return snakemakes.snakemake(*self._command(arguments, sweep), folder=self.folder, env=self.env)
 
-    def well(self, *arguments: str, sweep: str = "mine") -> str:
-        """Run Snakemake to a good end, and return its output."""
+    def well(self, *arguments: str, sweep: str = "mine", code: int = 0) -> str:
+        """Run Snakemake to an end with this exit code and no error, and return its output."""
         done = self.run(*arguments, sweep=sweep)
-        assert done.returncode == 0, done.stdout
+        assert done.returncode == code, done.stdout
+        assert not re.search(r"Error|Traceback", done.stdout), done.stdout
         return done.stdout
 
     def start(self, *arguments: str, sweep: str = "mine") -> BaseProcess:

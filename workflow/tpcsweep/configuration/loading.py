@@ -198,6 +198,9 @@ def studies(config: Mapping[str, Any], root: Path) -> dict[str, Study]:
         ConfigurationError: with a line for everything that is wrong in the configuration and all files.
     """
     settings = _validated(WorkflowSettings, dict(config), CONFIG_FILE)
+    results = Path(settings.results)
+    if file := next((path for path in (results, *results.parents) if is_file(root / path)), None):
+        raise refused("results", quoted(settings.results), f"a folder; {file} is a file", CONFIG_FILE)
     if settings.dataset is not None:
         study = load_dataset(settings.dataset, Path(settings.results), root)
         return {study.name: study}
@@ -352,7 +355,8 @@ def _read(key: str, name: str, root: Path) -> _File:
         path = next(filter(is_file, paths), paths[0])
     if not is_file(path):
         names = sorted(file.stem for folder in known for file in folder.glob("*.yaml"))
-        allowed = f"{suggest(name, names)}, or the path of a file that ends in .yaml"
+        known_names = f"{suggest(name, names)}, or " if names else ""
+        allowed = f"{known_names}the path of a file that ends in .yaml"
         raise refused(key, quoted(name), allowed, place)
     if not re.fullmatch(WORD, path.stem) or len(path.stem) > LONGEST_NAME // 2:
         allowed = f"a file name of at most {LONGEST_NAME // 2} letters, digits, '.', '_' and '-'"

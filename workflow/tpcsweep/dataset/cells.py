@@ -3,12 +3,9 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from itertools import chain, islice
@@ -200,11 +197,7 @@ def reduced(
 def _in_processes(
     pairs: Iterator[_Pair], reader: Reader, processes: int
 ) -> Generator[list[Reduced | Exception]]:
-    # Forked: a script of Snakemake's, which others would import again, does its work whenever it is imported.
-    # None is started before the first batch is there.
-    pool = ProcessPoolExecutor(
-        processes, multiprocessing.get_context("fork"), initializer=_begin, initargs=(os.getpid(),)
-    )
+    pool = signals.workers(processes)  # it starts none before the first batch
     waiting: deque[Future[list[Reduced | Exception]]] = deque()
     try:
         for batch in iter(lambda: [*islice(pairs, _BATCH)], []):
@@ -222,13 +215,6 @@ def _in_processes(
         ) from error
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def _begin(starter: int) -> None:
-    """Let whoever started this process end it: Ctrl-C goes to all, and a starter that was killed says nothing."""
-    for number in signals.ENDING:
-        signal.signal(number, signal.SIG_IGN if number == signal.SIGINT else signal.SIG_DFL)
-    signals.end_with(starter)
 
 
 def _reduce(reader: Reader, pairs: Sequence[_Pair]) -> list[Reduced | Exception]:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import multiprocessing
 import os
 import signal
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 
 import psutil
 
@@ -106,6 +108,21 @@ def end_with(starter: int, number: int = signal.SIGTERM) -> None:
     _libc.prctl(_PR_SET_PDEATHSIG, number)
     if not _is_above(starter):  # it had ended when the kernel was asked
         os.kill(os.getpid(), number)
+
+
+def workers(processes: int) -> ProcessPoolExecutor:
+    """Return a pool of processes that end with this one, kill -9 included. Ctrl-C reaches this process alone.
+
+    They are forked: a script of Snakemake's, which others would import again, does its work whenever it is imported.
+    """
+    fork = multiprocessing.get_context("fork")
+    return ProcessPoolExecutor(processes, fork, initializer=_begin, initargs=(os.getpid(),))
+
+
+def _begin(starter: int) -> None:
+    for number in ENDING:
+        signal.signal(number, signal.SIG_IGN if number == signal.SIGINT else signal.SIG_DFL)
+    end_with(starter)
 
 
 def _is_above(pid: int) -> bool:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import pandas as pd  # type: ignore[import-untyped]
@@ -11,6 +12,7 @@ import xarray as xr
 
 from tpcsweep.configuration.sides import DATASET
 from tpcsweep.files import is_made_of
+from tpcsweep.linux import signals
 from tpcsweep.models import combined, connection, constant, parallel, ranges, rao, saved
 from tpcsweep.models.base import Model
 from tpcsweep.models.baseline import fit_process
@@ -59,10 +61,10 @@ def current(dataset: Path) -> Path | None:
     return file
 
 
-def fit_all(summary: xr.Dataset, path: Path) -> None:
+def fit_all(summary: xr.Dataset, path: Path, processes: int = 1) -> None:
     """Fit every model to a dataset, choose between them, and write both to a file, which `saved.read` reads.
 
-    Without a single cell that was measured well the file contains no fits, and the reason.
+    So many `processes` fit models. If no cell was measured well, the file contains no fits, and the reason.
     """
     try:
         observations = observe(summary)
@@ -72,5 +74,9 @@ def fit_all(summary: xr.Dataset, path: Path) -> None:
             path, str(summary.attrs["title"]), {}, Choice(nothing, nothing, nothing, "", (str(error),))
         )
         return
-    fits = {name: fit(model, observations) for name, model in MODELS.items()}
-    saved.write(path, observations.label, fits, choose(MODELS, observations, fits))
+    with signals.workers(processes) as pool:
+        fits = dict(
+            zip(MODELS, pool.map(partial(fit, observations=observations), MODELS.values()), strict=True)
+        )
+        choice = choose(MODELS, observations, fits, pool=pool)
+    saved.write(path, observations.label, fits, choice)

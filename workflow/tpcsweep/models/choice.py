@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -96,8 +97,9 @@ def choose(
     *,
     learned: Mapping[str, Learner] = LEARNED,
     seed: int = 0,
+    pool: Executor | None = None,
 ) -> Choice:
-    """Cross-validate every model, and what learns the cells.
+    """Cross-validate every model, and what learns the cells, in the processes of a pool if there is one.
 
     The score is the mean absolute error (Gbit/s) of the cells left out, averaged over the kinds: RTT values, stream
     values, deployments. A model is `tied` with the best if the difference of their errors is not other than zero
@@ -110,8 +112,10 @@ def choose(
         nothing = pd.DataFrame()
         return Choice(nothing, nothing, nothing, "", ("no axis has enough values to leave one out",))
     tables, problems = [], []
-    for name, fitted, fitter in _candidates(models, learned, observations, seed):
-        table, failed = cross_validate(fitter, observations, folds)
+    names, ways, fitters = zip(*_candidates(models, learned, observations, seed), strict=True)
+    validate = partial(cross_validate, observations=observations, folds=folds)
+    validated = (pool.map if pool else map)(validate, fitters)
+    for name, fitted, (table, failed) in zip(names, ways, validated, strict=True):
         tables.append(table.assign(model=name, fitted=fitted))
         if failed:
             problems.append(f"{name} ({fitted}) could not be fitted without {', '.join(failed)}")

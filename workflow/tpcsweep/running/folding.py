@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 FILE = "not_measured.json"
 """The list of cells without a measurement, in a study's folder."""
+CLEARS = "TPCSWEEP_CLEARS"
+"""The environment variable by which a run tells its jobs that it calls `clear` at its end."""
 _UNKNOWN = "the file was missing"
 
 
@@ -34,9 +37,7 @@ class Hole(NamedTuple):
 def fold(study: Configuration, output: Path, processes: int = 1) -> None:
     """Write the dataset of a sweep, its table and the list of holes.
 
-    Damaged cells and cells of another specification are renamed, placeholders of cells that could not be measured are
-    deleted: Snakemake measures them in the next run, also if this fails. Staged cells that the dataset contains are
-    deleted.
+    Staged cells that the dataset contains are deleted. Unless the run calls `clear` at its end, this calls it.
 
     Raises:
         dataset.DatasetError: if no cell was measured, or cells do not fold into one dataset.
@@ -69,7 +70,9 @@ def fold(study: Configuration, output: Path, processes: int = 1) -> None:
         result = error
     if isinstance(result, dataset.Folded):
         _write(result, output)
-    holes = _clear(study, reasons)
+    holes = _list(study, reasons)
+    if CLEARS not in os.environ:
+        clear(study)
     if not isinstance(result, dataset.Folded):
         if sum(len(hole.cells) for hole in holes) < len(study.grid.cells):
             raise result
@@ -78,22 +81,32 @@ def fold(study: Configuration, output: Path, processes: int = 1) -> None:
     results.empty_staging(study)
 
 
-def clear_placeholders(study: Configuration) -> None:
-    """List and delete the placeholders of a measured study, if a run ended without folding them."""
-    if any(results.is_placeholder(study.cell_file(cell)) for cell in study.grid.cells):
-        _clear(study, {})
+def clear(study: Configuration) -> None:
+    """Set aside or delete the files of cells that the dataset lacks, so that Snakemake measures these in the next run.
+
+    These are placeholders, damaged cells, and cells of another specification. As rules list their files, it comes after
+    the last job of a run.
+    """
+    listed = {path for hole in holes(study.folder) for path in hole.cells}
+    placeholders = {
+        cell.path: file for cell in study.grid.cells if results.is_placeholder(file := study.cell_file(cell))
+    }
+    if not placeholders.keys() <= listed:  # the run made no dataset
+        _list(study, {})
+    for file in placeholders.values():
+        file.unlink()
+    for cell in study.grid.cells:
+        if cell.path in listed and (file := study.cell_file(cell)).exists():
+            damage = results.damage(file)
+            if damage or results.stale(file, wanted(study, cell)):
+                results.set_aside(file, "damaged" if damage else "stale")
 
 
-def _clear(study: Configuration, reasons: Mapping[Path, str]) -> list[Hole]:
-    """List the cells without a measurement, delete placeholders, and set aside the files that have a reason."""
-    holes = [*_holes(study, reasons)]
-    write_json(study.folder / FILE, [hole._asdict() for hole in holes])
-    for file in map(study.cell_file, study.grid.cells):
-        if results.is_placeholder(file):
-            file.unlink()
-        elif file in reasons and file.exists():
-            results.set_aside(file, "damaged" if results.damage(file) else "stale")
-    return holes
+def _list(study: Configuration, reasons: Mapping[Path, str]) -> list[Hole]:
+    """Write the list of cells without a measurement."""
+    found = [*_holes(study, reasons)]
+    write_json(study.folder / FILE, [hole._asdict() for hole in found])
+    return found
 
 
 def holes(folder: Path) -> list[Hole]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -22,6 +23,7 @@ SHOWN = 3
 
 def begin(studies: Studies) -> None:
     """Keep other runs out of the results, and try each testbed that is to measure; end the process if that fails."""
+    os.environ[folding.CLEARS] = "at its end"
     tried: set[str] = set()
     try:
         for study in studies.values():
@@ -41,14 +43,15 @@ def end(studies: Studies, *, well: bool) -> None:
 
     If cells could not be measured in a run that went well, the process ends with status 1.
     """
-    if well:  # Snakemake deletes no output any more, and a user who deletes a cell wants it measured
-        for study in studies.measured:
-            results.empty_staging(study)
+    for study in (
+        studies.measured
+    ):  # Snakemake has deleted what it deletes; a user who deletes a cell wants another one
+        results.empty_staging(study)
     incomplete, complete, failures = list[str](), list[str](), list[str]()
     not_measured = 0
     for study in studies.sweeps:
         if not study.testbed.simulated:
-            folding.clear_placeholders(study)
+            folding.clear(study)
         status = counted(study)
         not_measured += status.not_measured
         ending: Ending = "failed" if not well else "incomplete" if status.missing else "complete"

@@ -48,7 +48,7 @@ def stale(path: Path, wanted: Mapping[str, Any]) -> bool:
                     return False
         content = read(path)
         return complete(content["spec"]) != complete(wanted) or content.get("status") == NOT_MEASURED
-    except (FileNotFoundError, IsADirectoryError, DamagedError, TypeError):
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, DamagedError, TypeError):
         return True
 
 

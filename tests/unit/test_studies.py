@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The studies of a workflow: read from its configuration, and given to its rules."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from itertools import product
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tpcsweep.configuration.loading import Configuration, ConfigurationError, Imported, load
+from tpcsweep.configuration.sweep import Group
+from tpcsweep.running.studies import NEVER, Deployments, Studies
+
+from tests.support.workflow import ROOT
+
+SURFACE = ROOT / "examples/surface.nc"
+NAMES = st.lists(st.sampled_from(["0.1", "2", "10", "a.b", "a+b"]), min_size=1, max_size=4, unique=True)
+
+
+def studies(**config: Any) -> Studies:
+    return Studies({"testbed": "netns", **config}, ROOT)
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ("demo", ["demo"]),
+        ("demo,smoke", ["demo", "smoke"]),
+        ("demo, smoke@simulation", ["demo", "smoke@simulation"]),
+        (["demo", "demo@simulation"], ["demo", "demo@simulation"]),
+        ("chep2024_fig4@simulation", ["chep2024_fig4@simulation"]),
+    ],
+)
+def test_sweeps_are_named_by_a_list_or_with_commas(given: object, named: list[str]) -> None:
+    assert [*studies(sweep=given)] == named
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("demo,smoke,demo", "sweep: given demo 2 times, allowed: each sweep once"),
+        ("demo,config/sweeps/demo.yaml", "sweep: given demo 2 times"),
+        ("demo,", "sweep: given ['demo', ''], allowed: names of sweeps"),
+        ([], "sweep: given []"),
+        (["demo", 5], "allowed: names of sweeps"),
+        ("demo@here", "testbed: given 'here', allowed: "),
+        ("dmo,smoke@here", "sweep: given 'dmo', allowed: demo? "),
+    ],
+)
+def test_wrong_names_are_refused(given: object, says: str) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        studies(sweep=given)
+    assert says in str(error.value)
+
+
+def test_all_files_are_read_before_one_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text("parameters: {rtt: 5 MiB}\n")
+    with pytest.raises(ConfigurationError) as error:
+        studies(sweep=f"smoke,dmo,{tmp_path}/bad.yaml")
+    assert len(str(error.value).splitlines()) == 2
+
+
+def test_a_file_with_a_comma_or_an_at_in_its_path_is_one_sweep(tmp_path: Path) -> None:
+    for name in ("a,b", "a@b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "mine.yaml").write_text("parameters: {rtt: [5]}\n")
+        assert [*studies(sweep=str(tmp_path / name / "mine.yaml"))] == ["mine"]
+
+
+def test_a_dataset_is_the_only_study(tmp_path: Path) -> None:
+    found = studies(sweep="demo", dataset=str(SURFACE), results=str(tmp_path))
+    assert [*found] == ["surface"]
+    assert isinstance(found["surface"], Imported)
+    assert (found.sweeps, found.measured, found.cells, found.made) == ([], [], [], ["surface"])
+    place = tmp_path / "surface/dataset.nc"
+    place.parent.mkdir()
+    shutil.copyfile(SURFACE, place)
+    there = studies(sweep="demo", dataset=str(place), results=str(tmp_path))
+    assert (there.made, there.made_pattern) == ([], NEVER)  # no rule makes a file of itself
+    assert there.sources(SimpleNamespace(study="surface")) == [str(place)]
+
+
+def test_rules_know_which_studies_are_theirs() -> None:
+    found = studies(sweep="mtu,smoke@simulation,chep2024_fig4@simulation")
+    assert found.simulated_pattern == r"(?:smoke@simulation|chep2024_fig4@simulation)"
+    assert found.figures == ["chep2024_fig4@simulation"]
+    assert found.showing("curves") == ["mtu"]
+    assert found.axes("curves")(SimpleNamespace(study="mtu")) == {"x": "streams", "curve": "mtu"}
+    assert found.showing("releases") == []
+    assert "results/smoke@simulation/cells.jsonl" in found.cells
+    assert [deployments.name for deployments in found.deployments] == ["measure_mtu"]
+
+
+@given(first=NAMES, second=NAMES, data=st.data())
+def test_a_pattern_matches_its_deployments_and_no_others(
+    first: list[str], second: list[str], data: st.DataObject
+) -> None:
+    everything = [f"x={a}/y={b}" for a, b in product(first, second)]
+    group = data.draw(st.lists(st.sampled_from(everything), min_size=1, unique=True))
+    pattern = re.compile(deployments(*group).pattern)
+    assert [path for path in everything if pattern.fullmatch(path)] == [p for p in everything if p in group]
+    assert not pattern.fullmatch("x=0X1/y=2")
+
+
+def deployments(*paths: str, study: Configuration | None = None) -> Deployments:
+    return Deployments(
+        study or load({"sweep": "smoke", "testbed": "netns"}, ROOT), "measure", Group(paths, ())
+    )
+
+
+def test_a_product_has_a_short_pattern() -> None:
+    paths = [f"x={a}/y={b}" for a, b in product(range(100), range(100))]
+    assert len(deployments(*paths).pattern) < 2000
+
+
+def test_a_deployment_keeps_this_machine_and_a_share_of_a_cluster() -> None:
+    here = deployments()
+    assert [here.threads(cores) for cores in (None, 1, 8)] == [1, 1, 8]
+    cluster = load({"sweep": "nodes", "testbed": "kubernetes"}, ROOT)
+    places = cluster.testbed.places
+    assert places >= 1
+    assert deployments(study=cluster).threads(8 * places) == 8
+
+
+def test_a_specification_changes_with_what_is_measured_alone(tmp_path: Path) -> None:
+    def digests(sweep: str) -> dict[str, str]:
+        (tmp_path / "mine.yaml").write_text(sweep)
+        [found] = studies(sweep=str(tmp_path / "mine.yaml")).deployments
+        paths = found.study.grid.deployments
+        return {path: found.specification(SimpleNamespace(deployment=path)) for path in paths}
+
+    first = digests("parameters: {rtt: [5, 20], streams: [1, 2]}\n")
+    assert len(set(first.values())) == 2
+    more = digests("description: more\nparameters: {rtt: [5, 20, 50], streams: [1, 2]}\n")
+    assert first.items() < more.items()
+    slower = digests("parameters: {rtt: [5, 20], streams: [1, 2], bandwidth: 0.5}\n")
+    assert not set(first.values()) & set(slower.values())
+
+
+def test_a_sweep_that_the_machine_cannot_measure_ends_the_run_and_one_that_is_measured_does_not(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "fast.yaml").write_text("parameters: {bandwidth: 400 Gbps}\n")
+    config = {"sweep": f"{tmp_path}/fast.yaml", "testbed": "netns", "results": f"{tmp_path}/results"}
+    with pytest.raises(SystemExit, match=r"fast\.yaml: parameters\.bandwidth: given 400 Gbit/s, allowed: "):
+        Studies.of_workflow(config)
+    assert [*Studies.of_workflow({**config, "testbed": str(ROOT / "config/testbeds/simulation.yaml")})]
