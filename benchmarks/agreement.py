@@ -6,7 +6,7 @@
 
 Eight cells with three repetitions each, on the machine and then on three nodes of a Kubernetes that is started for
 them: the system's release of XRootD, the same paths, and the client beside the source on both. Prints a Markdown table,
-with the verdicts of `snakemake compare`.
+with the verdicts of `tpcsweep compare`.
 """
 
 from __future__ import annotations

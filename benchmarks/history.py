@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often `snakemake history` is wrong, and how soon it is right, on made-up histories: python -m benchmarks.history.
+"""How often `tpcsweep history` is wrong, and how soon it is right, on made-up histories: python -m benchmarks.history.
 
 A history is of so many runs of so many cells, which scatter by 3 % each by itself, and in some rows by as much again
 all cells of a run together, as where the machine has another day; normally, or with the heavy tails of Student's t of

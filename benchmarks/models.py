@@ -3,7 +3,7 @@
 
 python -m benchmarks.models wan FILE        a run of the WAN study of 2020, from its other two
 python -m benchmarks.models usl             a surface that rises and falls, made up, without intervals
-python -m benchmarks.models scores DATASET  cells left out, as `snakemake models` does
+python -m benchmarks.models scores DATASET  cells left out, as `snakemake` does
 python -m benchmarks.models coverage        intervals of one more measurement, on data of four known laws
 
 FILE is the study's table. No machine is measured on.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far two runs of the same sweep agree: an A/A test, by what `snakemake compare` makes of it.
+"""How far two runs of the same sweep agree: an A/A test, by what `tpcsweep compare` makes of it.
 
     python -m benchmarks.repeatability                            the demo twice, in different order; as root
     python -m benchmarks.repeatability --sweep FILE.yaml          another sweep

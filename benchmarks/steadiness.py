@@ -281,7 +281,7 @@ def replayed(file: Path) -> tuple[str, ...]:
 
 
 def apart(first: Steady, last: Steady) -> float:
-    """The probability of such a difference between equals, as `snakemake compare` has it."""
+    """The probability of such a difference between equals, as `tpcsweep compare` has it."""
     return float(compare(dataset([first]), dataset([last])).cells["p"].iloc[0])
 
 

@@ -76,7 +76,7 @@ CONFIGS = [
 ]
 QUESTIONS = [
     {"target": "500 Mbit/s", "rtt": "60 ms"},
-    {"target": 1, "probability": "90 %", "cores": [1, None], "streams": ["1", "20"], "tool": "curl"},
+    {"target": 1, "probability": "90 %", "cores": [1, None], "streams": [1, 20], "tool": "curl"},
 ]
 ROOMY = {
     "large-netns": "{kind: netns, max_bandwidth: 100 Gbit/s, max_rtt: 2 s, memory: 1 TiB}",

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any
 
 import nbformat
 import numpy as np
@@ -37,7 +36,7 @@ from tpcsweep.comparing.effects import (
     parts,
     random_effects,
 )
-from tpcsweep.configuration.loading import ConfigurationError, load
+from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.configuration.sides import side
 from tpcsweep.dataset import STATUS
 from tpcsweep.dataset.labels import about_flags
@@ -344,7 +343,7 @@ def test_what_has_nothing_in_common_is_refused() -> None:
     with pytest.raises(ComparisonError, match=r"rtt has no value in common: 0 ms, .* in base, 7 ms in new"):
         compare(made(1), made(2).isel(rtt=[0]).assign_coords(rtt=[7.0]))
     unknown = made(2).isel(rtt=0, drop=True)
-    with pytest.raises(ComparisonError, match=r"rtt is an axis of base .* as in base=NAME:rtt=0 ms"):
+    with pytest.raises(ComparisonError, match=r"rtt is an axis of base .* as in NAME:rtt=0 ms"):
         compare(made(1), unknown)
 
 
@@ -354,7 +353,7 @@ def test_what_has_nothing_in_common_is_refused() -> None:
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Results of a sweep of two tools."""
-    folder = tmp_path_factory.mktemp("results")
+    folder = tmp_path_factory.mktemp("here") / "results"
     axes = {"rtt": [5.0, 20.0], "tool": ["gfal-copy", "curl"], "streams": [1, 4], "repetition": [1, 2, 3]}
     specs = synthetic.write_sweep(folder / "tools", axes)
     dataset.write(dataset.fold(specs, axes), folder / "tools/dataset.nc")
@@ -362,13 +361,12 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_part_of_a_dataset_is_a_side(results: Path) -> None:
-    found = side("base", "tools:tool=curl,rtt=20 ms", results)
+    found = side("base", f"{results}/tools:tool=curl,rtt=20 ms")
     assert found.chosen == {"tool": "curl", "rtt": 20.0}
-    assert found.name == "tools-tool=curl-rtt=20-ms"
     part = load_side(found)
     assert part["throughput"].dims == ("streams", "repetition")
     assert (part.tool.item(), part.rtt.item()) == ("curl", 20.0)
-    by_path = side("new", f"{results}/tools/dataset.nc:tool=gfal-copy,rtt=20", results)
+    by_path = side("new", f"{results}/tools/dataset.nc:tool=gfal-copy,rtt=20")
     compared = compare(part, load_side(by_path))
     assert compared.alignment.different["tool"] == ("curl", "gfal-copy")
 
@@ -376,7 +374,10 @@ def test_a_part_of_a_dataset_is_a_side(results: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("tool", "base: given 'tool', allowed: tools? one of tools with a dataset in"),
+        (
+            "tool",
+            "allowed: a results folder with a dataset.nc, or the path of a dataset: tools? one of tools",
+        ),
         ("no.nc", "base: given 'no.nc'"),
         ("tools:curl", "allowed: tools:AXIS=VALUE,AXIS=VALUE"),
         ("tools:rtt=5 MB", "base, rtt: given '5 MB', allowed: a time such as"),
@@ -384,9 +385,12 @@ def test_a_part_of_a_dataset_is_a_side(results: Path) -> None:
         ("tools:tol=curl", "for tol: tool? one of rtt, tool, streams, repetition"),
     ],
 )
-def test_a_wrong_side_is_named(results: Path, text: str, message: str) -> None:
+def test_a_wrong_side_is_named(
+    results: Path, text: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(results.parent)  # the folder of results is found by its name
     with pytest.raises(ConfigurationError) as error:
-        load_side(side("base", text, results))
+        load_side(side("base", text))
     assert message in str(error.value)
 
 
@@ -397,27 +401,7 @@ def test_a_side_that_is_no_dataset_of_a_sweep_is_named(tmp_path: Path) -> None:
         with pytest.raises(
             ConfigurationError, match=f"base: given .*{name}.nc: .*{why}.*allowed: a dataset of a sweep"
         ):
-            load_side(side("base", f"{tmp_path}/{name}.nc", tmp_path))
-
-
-def test_base_and_new_come_together_and_without_a_source(results: Path) -> None:
-    config: dict[str, Any] = {"sweep": "demo", "testbed": "netns", "results": str(results)}
-    with pytest.raises(
-        ConfigurationError, match=r"config/config.yaml or --config: new: given nothing, allowed: base and new"
-    ):
-        load(config | {"base": "tools"}, ROOT)
-    both = {"base": "tools:tool=curl", "new": "tools:tool=gfal-copy"}
-    with pytest.raises(ConfigurationError, match=r"source: given 'x', allowed: none with base and new"):
-        load(config | both | {"source": "x"}, ROOT)
-    with pytest.raises(ConfigurationError, match=r"fail_below: given 1.5, allowed: a fraction"):
-        load(config | both | {"fail_below": 1.5}, ROOT)
-    with pytest.raises(ConfigurationError) as error:
-        load(config | {"base": "tol", "new": "tols:tool=curl"}, ROOT)
-    assert [problem.key for problem in error.value.problems] == ["base", "new"]
-    assert str(error.value).count("tools? one of tools with a dataset in") == 2
-    configuration = load(config | both, ROOT)
-    assert configuration.folder == results / "comparisons/tools-tool=curl_vs_tools-tool=gfal-copy"
-    assert not configuration.measures
+            load_side(side("base", f"{tmp_path}/{name}.nc"))
 
 
 # --- what is written and drawn

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from tpcsweep import dataset, exporting, figures
-from tpcsweep.configuration.loading import Configuration, ConfigurationError, load
+from tpcsweep.configuration.loading import ConfigurationError, Imported, load_dataset
 from tpcsweep.dataset import tables
 from tpcsweep.importing.datasets import bring
 from tpcsweep.variables import SAMPLES, SUMMARY, TRANSFERS
@@ -22,8 +22,8 @@ from tests.support.workflow import ROOT
 EARLIER = ROOT / "examples/surface.nc"
 
 
-def loaded(source: Path | str, root: Path = ROOT) -> Configuration:
-    return load({"sweep": "demo", "testbed": "netns", "source": str(source)}, root)
+def loaded(source: Path | str) -> Imported:
+    return load_dataset(str(source), Path("results"), ROOT)
 
 
 @pytest.fixture
@@ -36,19 +36,18 @@ def current(tmp_path: Path) -> Path:
 
 
 def test_results_are_called_by_the_file_and_by_its_folder_where_all_are_called_alike(current: Path) -> None:
-    assert str(loaded("examples/surface.nc").folder) == "results/surface.nc"
-    assert str(loaded(current).folder) == "results/mine.nc"
-    assert not loaded(current).measures
-    assert loaded(current).run.data == {"results": "results", "source": str(current)}
+    assert str(loaded("examples/surface.nc").folder) == "results/surface"
+    assert str(loaded(current).folder) == "results/mine"
+    assert loaded(current).file == current
 
 
 def test_a_file_that_is_not_there_is_named_with_those_that_are() -> None:
     with pytest.raises(ConfigurationError) as error:
         loaded("examples/surfaces.nc")
     [line] = str(error.value).splitlines()
-    assert "source: given 'examples/surfaces.nc', allowed: the path of a dataset that is there" in line
-    assert line.endswith("examples has surface.nc")
-    with pytest.raises(ConfigurationError, match="nowhere has none"):
+    assert "dataset: given 'examples/surfaces.nc', allowed: the path of a dataset that exists" in line
+    assert line.endswith("examples contains surface.nc")
+    with pytest.raises(ConfigurationError, match="nowhere contains none"):
         loaded("nowhere/a.nc")
 
 
@@ -56,14 +55,6 @@ def test_a_name_that_is_no_word_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a b.nc").touch()
     with pytest.raises(ConfigurationError, match="a file name of at most"):
         loaded(tmp_path / "a b.nc")
-
-
-def test_a_comparison_takes_what_was_brought_by_the_name_of_its_results(tmp_path: Path) -> None:
-    (tmp_path / "surface.nc").mkdir()
-    (tmp_path / "surface.nc/dataset.nc").touch()
-    config = {"sweep": "demo", "testbed": "netns", "results": str(tmp_path), "base": "surface.nc:cores=0.2"}
-    base, new = load({**config, "new": f"{EARLIER}:cores=0.4"}, ROOT).needed_comparison()
-    assert (base.dataset, new.dataset) == (tmp_path / "surface.nc/dataset.nc", EARLIER)
 
 
 def test_a_dataset_of_this_version_stays_as_it_is(current: Path, tmp_path: Path) -> None:
@@ -116,7 +107,7 @@ def test_a_store_comes_back_as_it_was(earlier: bool, current: Path, tmp_path: Pa
     given = EARLIER if earlier else current
     store = tmp_path / "theirs" / "dataset.zarr"
     exporting.zarr(given, store)
-    assert str(loaded(store).folder) == "results/theirs.zarr"
+    assert str(loaded(store).folder) == "results/theirs"
     bring(given, tmp_path / "of-file.nc")
     bring(store, tmp_path / "of-store.nc")
     for group in dataset.GROUPS:
@@ -125,7 +116,7 @@ def test_a_store_comes_back_as_it_was(earlier: bool, current: Path, tmp_path: Pa
         )
         of_file.attrs.pop("history", None), of_store.attrs.pop("history", None)
         xr.testing.assert_identical(of_store, of_file)
-    with pytest.raises(ConfigurationError, match=r"theirs has dataset\.zarr"):
+    with pytest.raises(ConfigurationError, match=r"theirs contains dataset\.zarr"):
         loaded(store.with_name("other.zarr"))
 
 
@@ -136,7 +127,7 @@ def test_a_folder_that_is_no_store_is_refused(tmp_path: Path) -> None:
     ):
         bring(tmp_path / "a.zarr", tmp_path / "output.nc")
     xr.Dataset({"throughput": ("x", [1.0])}).to_zarr(tmp_path / "a.zarr", zarr_format=2)
-    with pytest.raises(ConfigurationError, match=r"a\.zarr: source: given a folder that cannot be read"):
+    with pytest.raises(ConfigurationError, match=r"a\.zarr: dataset: given a folder that cannot be read"):
         bring(tmp_path / "a.zarr", tmp_path / "output.nc")
     assert [path.name for path in tmp_path.iterdir()] == ["a.zarr"]
 
@@ -150,7 +141,7 @@ def test_what_is_no_dataset_of_ours_is_refused_in_plain_words(tmp_path: Path) ->
     ):
         bring(other, output)
     with pytest.raises(
-        ConfigurationError, match=r"text.nc: source: given a file that cannot be read: .* NetCDF 4"
+        ConfigurationError, match=r"text.nc: dataset: given a file that cannot be read: .* NetCDF 4"
     ):
         bring(text, output)
     shutil.copy(EARLIER, other)

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+import yaml
 from bs4 import BeautifulSoup
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -132,13 +133,15 @@ def test_no_text_ends_the_script_that_it_is_in(values: object) -> None:
 
 
 def test_text_of_data_stays_text_and_nothing_is_loaded(folded: Folded) -> None:
-    summary = folded.summary.copy(deep=True).assign_attrs(sweep=HOSTILE, host=HOSTILE, testbed=HOSTILE)
+    summary = folded.summary.copy(deep=True).assign_attrs(
+        sweep=HOSTILE, host=HOSTILE, testbed=HOSTILE, cells=HOSTILE, command=HOSTILE, repeat="cells"
+    )
     summary["message"][:] = HOSTILE
     claim = {"published": HOSTILE, "source": HOSTILE, "verdict": "holds", "reason": HOSTILE}
     html = shown(
         folded,
         summary,
-        Beside(claims=[claim], folder=HOSTILE, command=HOSTILE, cells=[(HOSTILE, "x")] * CELLS),
+        Beside(claims=[claim]),
     )
     soup = BeautifulSoup(html, "html.parser")
     assert soup.find("img") is None
@@ -166,11 +169,22 @@ def test_a_series_is_kept_as_means(folded: Folded) -> None:
     assert np.nanmax(np.abs(again - goodput)) <= np.nanmax(goodput) / 254
 
 
-def test_each_cell_has_its_own_path(tmp_path: Path) -> None:
-    demo = load({"sweep": "demo", "testbed": "netns", "results": str(tmp_path)}, ROOT)
-    paths = list(making._paths(demo))
-    for cell, path in zip(demo.grid.cells, paths, strict=True):
-        assert "/".join(path) == cell.path
+@pytest.mark.parametrize("repeat", ["cells", "deployments"])
+def test_each_cell_has_the_command_that_measures_it_again(
+    folded: Folded, tmp_path: Path, repeat: str
+) -> None:
+    axes = {name: values for name, values in AXES.items() if name != "repetition"}
+    text = {"parameters": axes, "repetitions": 1, "repeat": repeat}
+    (tmp_path / "one.yaml").write_text(yaml.safe_dump(text))
+    one = load({"sweep": str(tmp_path / "one.yaml"), "testbed": "netns", "results": str(tmp_path)}, ROOT)
+    summary = folded.summary.assign_attrs(one.attributes)
+    again = content(summary, folded.samples, folded.transfers, Beside())["data"]["again"]
+    paths = [
+        f"{again['deployments'][at]}/{cell}"
+        for at, cell in zip(again["deployment"], again["cell"], strict=True)
+    ]
+    assert paths == [cell.path for cell in one.grid.cells]
+    assert (again["folder"], again["command"]) == (f"{one.folder}/cells", one.command)
 
 
 def test_limits_have_names_for_people_and_each_a_different_one() -> None:
@@ -187,11 +201,13 @@ def test_all_sweeps_are_listed_those_that_cannot_be_read_too(folded: Folded, tmp
     assert listed["whole"]["count"] == CELLS and listed["whole"]["line"]
     assert "cannot be read" in listed["damaged"]["problem"]
     seen = BeautifulSoup(overview(list(listed.values())), "html.parser").get_text()
-    assert f"complete: {CELLS} cells" in seen and "snakemake page" in seen
+    assert f"complete: {CELLS} cells" in seen and "tpcsweep page whole" in seen
 
 
 def test_a_page_of_many_cells_stays_small(tmp_path: Path) -> None:
-    html = page(content(*large(tmp_path), Beside(cells=[("rtt=100", "streams=100/repetition=1")] * 10_000)))
+    summary, samples, transfers = large(tmp_path)
+    summary.attrs |= {"cells": "results/large/cells", "command": "snakemake", "repeat": "cells"}
+    html = page(content(summary, samples, transfers, Beside()))
     assert len(html.encode()) < 10e6
 
 

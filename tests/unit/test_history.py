@@ -23,7 +23,6 @@ from tpcsweep.pages.history import content
 from tpcsweep.pages.rendering import over_time
 
 from tests.support.histories import AXES, CELLS, folded, runs_of, times, week, weekly, with_software
-from tests.support.snakemakes import snakemake
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 
@@ -345,35 +344,6 @@ def test_any_history_has_a_page_and_a_junit_file(
     assert all(0 <= place <= 100 for place in places)
     assert over_time(shown).count("<tr>") == CELLS + count + 2
     assert len(ET.fromstring(junit.text(told, None))[0]) == CELLS + 1
-
-
-# snakemake history
-
-
-def test_a_run_ends_with_a_page_and_fails_where_it_is_asked_to(tmp_path: Path) -> None:
-    *before, last = weekly(folded(tmp_path / "once"), 10, slower_from(8), seed=1)
-    last.to_netcdf(tmp_path / "demo.nc")
-    for group in ("samples", "transfer_times"):
-        of_once = xr.load_dataset(tmp_path / "once/dataset.nc", group=group)
-        of_once.to_netcdf(tmp_path / "demo.nc", group=group, mode="a")
-    folder = tmp_path / "results/demo.nc/history"
-    folder.mkdir(parents=True)
-    for number, summary in enumerate(before):
-        summary.to_netcdf(folder / f"{number}.nc")
-    asked = ["history", "--config", f"source={tmp_path / 'demo.nc'}", f"results={tmp_path / 'results'}"]
-    done = snakemake(*asked, "fail_on=slower")
-    assert done.returncode == 1, done.stdout
-    assert "new since the last run:\nBetween 2026-02-22 03:00 and 2026-03-01 03:00 all cells" in done.stdout
-    assert {file.name for file in folder.glob("[!0-9]*")} == {"history.json", "index.html", "junit.xml"}
-    assert (folder / "2026-03-08T030000Z.nc").exists()
-    assert len(ET.parse(folder / "junit.xml").getroot()[0].findall("testcase/failure")) >= 1
-    assert snakemake(*asked).returncode == 0
-
-
-def test_what_it_fails_on_is_read_by_nothing_else() -> None:
-    done = snakemake("models", "-n", "--config", "source=examples/surface.nc", "fail_on=change")
-    assert done.returncode == 1
-    assert "nothing here, as it is for snakemake history alone" in done.stdout
 
 
 def test_axes_are_those_of_the_made_up_sweep() -> None:

@@ -28,7 +28,7 @@ def test_the_programs_of_a_tool_are_asked_for_where_it_is_used(monkeypatch: pyte
     monkeypatch.setattr("shutil.which", lambda name: None if "globus" in name else "/bin/x")
     monkeypatch.setattr(machine, "netem_works", lambda: True)
     machine.require(["curl"])
-    with pytest.raises(MachineError, match=r"make setup EXTRAS=globus$"):
+    with pytest.raises(MachineError, match=r"make setup EXTRAS=globus`$"):
         machine.require(["curl", "globus-url-copy"])
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from tpcsweep import dataset, figures
 from tpcsweep.configuration.imports import Import
-from tpcsweep.configuration.loading import ConfigurationError, load
+from tpcsweep.configuration.loading import ConfigurationError, load_import
 from tpcsweep.dataset import Folded
 from tpcsweep.importing import outside
 from tpcsweep.models import observe
@@ -233,29 +233,15 @@ def test_a_grid_of_values_that_never_repeat_is_refused(tmp_path: Path) -> None:
 def test_a_wrong_mapping_is_named(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     (tmp_path / "mine.yaml").write_text(json.dumps(SETTINGS | change))
     with pytest.raises(ConfigurationError) as error:
-        load({"sweep": "demo", "testbed": "netns", "source": f"{tmp_path}/mine.yaml"}, ROOT)
+        load_import(f"{tmp_path}/mine.yaml", ROOT)
     assert message in str(error.value)
     assert str(error.value).startswith(f"{tmp_path}/mine.yaml: ")
 
 
-def test_a_source_replaces_what_is_measured(tmp_path: Path) -> None:
-    (tmp_path / "spring.csv").write_text(TABLE)
-    (tmp_path / "mine.yaml").write_text(json.dumps(SETTINGS))
-    config = {"sweep": "demo", "testbed": "netns", "source": f"{tmp_path}/mine.yaml"}
-    with pytest.raises(ConfigurationError, match=r"file: given nothing, allowed: the path of a CSV"):
-        load(config, ROOT)
-    with pytest.raises(ConfigurationError, match=r"file: given 'no.csv', allowed: the path of a CSV"):
-        load(config | {"file": "no.csv"}, ROOT)
-    configuration = load(config | {"file": f"{tmp_path}/spring.csv"}, ROOT)
-    assert str(configuration.folder) == "results/mine"
-    assert not configuration.measures
-
-
-def test_a_source_must_not_be_named_like_a_sweep(tmp_path: Path) -> None:
+def test_an_import_must_not_be_named_like_a_sweep(tmp_path: Path) -> None:
     (tmp_path / "demo.yaml").write_text(json.dumps(SETTINGS | {"file": "x.csv"}))
-    config = {"sweep": "demo", "testbed": "netns", "source": f"{tmp_path}/demo.yaml"}
-    with pytest.raises(ConfigurationError, match=r"source: given .*, allowed: a name that no sweep has"):
-        load(config, ROOT)
+    with pytest.raises(ConfigurationError, match=r"import: given .*, allowed: a name that no sweep has"):
+        load_import(f"{tmp_path}/demo.yaml", ROOT)
 
 
 VALUES = arrays.arrays(float, st.integers(1, 60), elements=st.floats(0, 1e4))

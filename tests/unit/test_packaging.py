@@ -43,9 +43,9 @@ LISTS = {file.stem.partition("-")[2]: listed(file) for file in ROOT.glob("envs/r
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     """The wheel of this checkout; made from a source distribution, so that that has all, too."""
     folder = tmp_path_factory.mktemp("build")
-    for name in ("envs", "workflow"):
+    for name in ("envs", "notebooks", "workflow"):
         ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
-        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+        shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=ignored)
     for name in ("LICENSE", "README.md", "pyproject.toml"):
         shutil.copy(ROOT / name, folder)
     uv = Path(sys.executable).with_name("uv")
@@ -69,12 +69,14 @@ def metadata(wheel: zipfile.ZipFile) -> Message:
 
 
 def test_a_wheel_has_every_file_of_the_package(wheel: zipfile.ZipFile) -> None:
+    # Notebooks are behind a symbolic link.
     files = {
-        str(path.relative_to(PACKAGE.parent))
-        for path in PACKAGE.rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
+        str(Path(folder, name).relative_to(PACKAGE.parent))
+        for folder, _, names in os.walk(PACKAGE, followlinks=True)
+        for name in names
+        if "__pycache__" not in folder
     }
-    assert {Path(name).suffix for name in files} >= {".py", ".c", ".cc", ".sh", ".typed"}
+    assert {Path(name).suffix for name in files} >= {".py", ".c", ".cc", ".ipynb", ".j2", ".sh", ".typed"}
     assert files == {name for name in wheel.namelist() if name.startswith("tpcsweep/")}
 
 

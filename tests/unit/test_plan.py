@@ -18,7 +18,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tpcsweep import dataset, figures
-from tpcsweep.configuration import loading as configuration
 from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.configuration.question import KNOBS
 from tpcsweep.figures.plan import plan as draw
@@ -28,7 +27,7 @@ from tpcsweep.models.places import Domain, Predictor
 from tpcsweep.models.saved import FORMAT, Saved
 from tpcsweep.planning.candidates import candidates, ladder
 from tpcsweep.planning.overview import table
-from tpcsweep.planning.plan import Plan, asked, chosen, plan
+from tpcsweep.planning.plan import Plan, chosen, plan
 from tpcsweep.planning.recommendations import COLUMNS, as_csv, as_dict, recommend
 
 from tests.support import synthetic
@@ -341,32 +340,6 @@ def test_a_plan_by_what_learns_the_cells_tells_words_apart(observations: Observa
     assert answer.cheapest["streams"] <= enough + 1
     with pytest.raises(ConfigurationError, match="tool: given nothing"):
         plan(found, "500 Mbit/s", 0.8, rtt="20 ms")
-
-
-def test_lists_of_the_command_line_are_read() -> None:
-    assert asked(cores=["0.5", "2", "null"], streams=["1", 2]).given == {
-        "cores": (0.5, 2.0, None),
-        "streams": (1, 2),
-    }
-    with pytest.raises(ConfigurationError, match=r"cores\[1\]: given 'many'"):
-        asked(cores=["1", "many"])
-    for text in ("{", "!!python/object:os.system", "[1", ""):
-        with pytest.raises(ConfigurationError):
-            asked(cores=["1", text])
-
-
-def test_questions_change_no_cell() -> None:
-    base = {"sweep": "demo", "testbed": "netns"}
-    plain = configuration.load(base, ROOT)
-    run = configuration.load(
-        {**base, "target": "1 Gbit/s", "rtt": "60 ms", "cores": [1, 2], "probability": "90 %"}, ROOT
-    )
-    assert run.run.content == {"target": 1.0, "probability": 0.9, "cores": (1.0, 2.0), "rtt": 60.0}
-    assert run.run.name == "target=1Gbitps,probability=90percent,cores=1+2,rtt=60ms"
-    cells = plain.grid.cells
-    assert [configuration.wanted(run, cell) for cell in cells] == [
-        configuration.wanted(plain, cell) for cell in cells
-    ]
 
 
 def test_the_notebook_runs_on_its_own_and_has_no_outputs(

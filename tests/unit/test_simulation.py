@@ -234,7 +234,7 @@ def test_without_simgrid_it_is_said_what_to_install(tmp_path: Path, monkeypatch:
     for module in (engine, extras):
         monkeypatch.setattr(module, "SIMGRID_PYTHON", sys.executable)
     with (
-        pytest.raises(SimulationError, match=r"make setup EXTRAS=simulation$"),
+        pytest.raises(SimulationError, match=r"make setup EXTRAS=simulation`$"),
         engine.started(tmp_path / "simgrid.log"),
     ):
         pass

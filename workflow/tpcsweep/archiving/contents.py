@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import xarray as xr
+import yaml
 
 from tpcsweep.configuration.citation import Citation
 from tpcsweep.configuration.loading import SHIPPED, Configuration, files_of
@@ -19,6 +20,7 @@ SOFTWARE = "tpcsweep"
 SOFTWARE_CITATION = "CITATION.cff"
 """Who wrote it."""
 WORKFLOW = "workflow/Snakefile"
+CONFIG = Path("config/config.yaml")
 _PARTS = (
     *("workflow", "notebooks", "profiles", "envs", "config/published", "Snakefile", "Makefile"),
     *("pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", SOFTWARE_CITATION),
@@ -76,6 +78,14 @@ def settings(configuration: Configuration | None) -> dict[str, list[tuple[Path, 
     }
 
 
+def config(configuration: Configuration) -> str:
+    """Return the workflow's config/config.yaml of a crate."""
+    asked = {"sweep": Path(configuration.sweep_file).stem, "testbed": configuration.testbed_name}
+    if configuration.sweep.scale is not None:
+        asked["scale"] = configuration.asked["scale"]
+    return str(yaml.safe_dump(asked, sort_keys=False))
+
+
 def copy_software(folder: Path) -> None:
     """Copy what of the checkout runs sweeps into the folder of a crate."""
     ignored = shutil.ignore_patterns("__pycache__", "*.pyc", "*.egg-info")
@@ -98,6 +108,7 @@ def readme(folder: Path, configuration: Configuration | None, summary: xr.Datase
             for key, files in settings(configuration).items()
             for _, place in files
         },
+        **({} if configuration is None else {str(CONFIG): "What was asked for: sweep and testbed"}),
         f"{SOFTWARE}/": "The software",
         "ro-crate-metadata.json": "All of this for machines: <https://www.researchobject.org/ro-crate/>",
     }
@@ -113,9 +124,6 @@ def readme(folder: Path, configuration: Configuration | None, summary: xr.Datase
         *(f"| `{name}` | {what} |" for name, what in rows.items()),
     ]
     if configuration is not None:
-        asked = {"sweep": Path(configuration.sweep_file).stem, "testbed": configuration.testbed_name}
-        if configuration.sweep.scale is not None:
-            asked["scale"] = configuration.asked["scale"]
         lines += [
             "",
             "To measure it again, in this folder:",
@@ -123,8 +131,7 @@ def readme(folder: Path, configuration: Configuration | None, summary: xr.Datase
             "```",
             f"{SOFTWARE}/envs/setup.sh",
             f". {SOFTWARE}/.venv/bin/activate",
-            f"snakemake --snakefile {SOFTWARE}/{WORKFLOW} --cores all --workflow-profile none "
-            f"--config {' '.join(f'{key}={value}' for key, value in asked.items())}",
+            f"snakemake --snakefile {SOFTWARE}/{WORKFLOW} --cores all --workflow-profile none",
             "```",
         ]
     return "\n".join([*lines, ""])

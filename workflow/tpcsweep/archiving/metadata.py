@@ -19,7 +19,7 @@ from urllib.parse import quote
 import xarray as xr
 from rocrate.rocrate import ROCrate  # type: ignore[import-untyped]
 
-from tpcsweep.archiving.contents import SOFTWARE, WORKFLOW, readme, results, settings
+from tpcsweep.archiving.contents import CONFIG, SOFTWARE, WORKFLOW, config, readme, results, settings
 from tpcsweep.configuration.citation import Author, Citation
 from tpcsweep.configuration.loading import SHIPPED, Configuration
 from tpcsweep.dataset import STATUS
@@ -62,6 +62,9 @@ def described(
         ]
         for key, files in settings(configuration).items()
     }
+    if configuration is not None:
+        told = {"name": str(CONFIG), "description": "Sweep and testbed", "encodingFormat": "text/yaml"}
+        crate.add_file(StringIO(config(configuration)), str(CONFIG), properties=told)
     made = {
         str(place): _file(crate, folder / place, place, kind.format, kind.what)
         for place, kind in results(folder)

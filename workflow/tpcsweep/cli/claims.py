@@ -15,9 +15,9 @@ from tpcsweep.cli.common import as_json, completed, dataset_of, print_json, repo
 @click.option("--all", "every", is_flag=True, help="List the claims that the dataset cannot test, too.")
 @as_json
 def command(results: Path, every: bool, as_json: bool) -> None:
-    """Judge each published claim on a dataset: holds, does not hold, not decided.
+    """Judge each published claim on a dataset.
 
-    With --json every verdict is printed, with its evidence.
+    A claim holds, does not hold, or is not decided. With --json every verdict is printed, with its evidence.
 
     Example: tpcsweep claims results/demo
     """

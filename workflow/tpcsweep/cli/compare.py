@@ -37,10 +37,10 @@ def _share(context: click.Context, param: click.Parameter, value: str | None) ->
 )
 @as_json
 def command(base: str, new: str, fail_below: float | None, output: Path | None, as_json: bool) -> None:
-    """Compare the throughput of two datasets, cell by cell and over all cells.
+    """Compare the throughput of two datasets.
 
-    BASE and NEW are results folders or paths of datasets, with values of axes after a colon for a part of one. The
-    exit code is 1 if NEW is slower than --fail-below allows.
+    The datasets are compared cell by cell and over all cells. BASE and NEW are results folders or paths of datasets,
+    with values of axes after a colon for a part of one. The exit code is 1 if NEW is slower than --fail-below allows.
 
     \b
     Example: tpcsweep compare results/demo:cores=0.15 results/demo:cores=0.6

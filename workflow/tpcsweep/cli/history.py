@@ -19,9 +19,10 @@ from tpcsweep.cli.common import as_json, dataset_of, reported
 )
 @as_json
 def command(results: Path, fail_on: str | None, as_json: bool) -> None:
-    """Keep the dataset of a results folder under its date, and find what changed over all kept runs.
+    """Find what changed over all runs of a sweep.
 
-    Runs, page, history.json and junit.xml are in the folder history of RESULTS.
+    The dataset of RESULTS is kept under its date in RESULTS/history, with the page of all runs, history.json and
+    junit.xml.
 
     Example: tpcsweep history --fail-on slower results/demo
     """

@@ -18,9 +18,10 @@ from tpcsweep.cli.common import completed, dataset_of, reported
     help="File to write; by default index.html in the results folder, or NAME.html here for a file.",
 )
 def command(results: Path, output: Path | None) -> None:
-    """Make the page of a dataset: findings, every cell with its time series, claims, models.
+    """Make the HTML page of a dataset.
 
-    The page is one HTML file that needs no network. The command prints its path.
+    The page shows the findings, every cell with its time series, published claims and models. It is one file that
+    needs no network. The command prints its path.
 
     Example: tpcsweep page examples/surface.nc
     """

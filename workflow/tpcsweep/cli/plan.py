@@ -60,8 +60,9 @@ def command(
     as_json: bool,
     **asked: Any,
 ) -> None:
-    """Find the cheapest origins, cores and streams that reach the throughput TARGET.
+    """Find the cheapest setting that reaches a throughput.
 
+    The setting is the number of origins, cores and streams; TARGET is the throughput.
     The model that predicts left-out cells best answers. Its fits are in models.json of the results folder; without
     that file the models are fitted first, which takes minutes. Every other parameter that varies in the data needs an
     option. Several values for origins, cores or streams, with commas, limit the search.

@@ -355,7 +355,8 @@ def _read(key: str, name: str, root: Path) -> _File:
         path = next(filter(is_file, paths), paths[0])
     if not is_file(path):
         names = sorted(file.stem for folder in known for file in folder.glob("*.yaml"))
-        allowed = f"{suggest(name, names)}, or the path of a file that ends in .yaml"
+        known_names = f"{suggest(name, names)}, or " if names else ""
+        allowed = f"{known_names}the path of a file that ends in .yaml"
         raise refused(key, quoted(name), allowed, place)
     if not re.fullmatch(WORD, path.stem) or len(path.stem) > LONGEST_NAME // 2:
         allowed = f"a file name of at most {LONGEST_NAME // 2} letters, digits, '.', '_' and '-'"

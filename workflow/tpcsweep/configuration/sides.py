@@ -73,13 +73,15 @@ def side(key: str, text: str) -> Side:
 
 def _datasets(path: Path) -> str:
     """The datasets that a user may have meant."""
-    known: list[Path] = []
+    known: list[str] = []
     with contextlib.suppress(OSError, ValueError):  # for a name that no folder can have
-        for folder in (path.parent, RESULTS):
-            known += (file.parent for file in sorted(folder.glob(f"*/{DATASET}")))
-        known += sorted(path.parent.glob(f"*{SUFFIX}"))
+        folder = path.parent
+        known += (str(file.parent) for file in sorted(folder.glob(f"*/{DATASET}")))
+        known += map(str, sorted(folder.glob(f"*{SUFFIX}")))
+        if folder != RESULTS:
+            known += (file.parent.name for file in sorted(RESULTS.glob(f"*/{DATASET}")))
     allowed = f"a results folder with a {DATASET}, or the path of a dataset"
-    return f"{allowed}: {suggest(str(path), dict.fromkeys(map(str, known)), _LISTED)}" if known else allowed
+    return f"{allowed}: {suggest(str(path), known, _LISTED)}" if known else allowed
 
 
 def shown(name: str, value: Value) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import logging
 import tempfile
 from collections.abc import Mapping
 from importlib import resources
@@ -45,6 +46,8 @@ def make(name: str, output: Path, values: Mapping[str, Any]) -> None:
     Raises:
         NotebookError: for a cell that raises.
     """
+    for library in ("papermill", "traitlets"):  # their warnings are about notebooks, and not for users
+        logging.getLogger(library).setLevel(logging.ERROR)
     shipped = resources.files("tpcsweep") / "notebooks" / f"{name}.ipynb"
     with resources.as_file(shipped) as notebook, tempfile.TemporaryDirectory(prefix="tpcsweep-") as folder:
         executed = Path(folder, notebook.name)

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command `tpcsweep`, run in this process."""
+
+from __future__ import annotations
+
+from click.testing import CliRunner, Result
+from tpcsweep.cli import main
+
+
+def tpcsweep(*arguments: object) -> Result:
+    """Run a command as a shell does, in the current folder; an exception that is no error message is raised."""
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments], prog_name="tpcsweep")
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result

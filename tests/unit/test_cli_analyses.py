@@ -1,0 +1,324 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands that analyse results: their answers, files, errors and exit codes, from any folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pandas as pd
+import pytest
+import xarray as xr
+from bs4 import BeautifulSoup
+from tpcsweep import dataset
+from tpcsweep.claims import CLAIMS
+from tpcsweep.importing import datasets
+from tpcsweep.models import MODELS, fit, observe
+from tpcsweep.models.saved import FORMAT
+from tpcsweep.planning.recommendations import COLUMNS
+
+from tests.support import histories, synthetic
+from tests.support.commands import tpcsweep
+from tests.support.histories import weekly
+from tests.support.pictures import hues, pixels
+from tests.support.workflow import ROOT
+
+SURFACE = ROOT / "examples" / "surface.nc"
+AXES = {"rtt": [5.0, 50.0, 100.0], "streams": [1, 2, 4, 8], "repetition": [1, 2, 3]}
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with results/demo: a dataset, and the fits of one model to it."""
+    folder = tmp_path_factory.mktemp("project")
+    demo = folder / "results" / "demo"
+    dataset.write(dataset.fold(synthetic.write_sweep(folder / "cells", AXES), AXES), demo / "dataset.nc")
+    one = fit(MODELS["window"], observe(xr.load_dataset(demo / "dataset.nc")), resamples=20)
+    choice = {"best": "window", "formula": "window", "problems": []}
+    content = {"format": FORMAT, "label": "made up", "fits": {"window": one.to_dict()}, "choice": choice}
+    (demo / "models.json").write_text(json.dumps(content))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def here(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a copy of `made`."""
+    shutil.copytree(made / "results", tmp_path / "results", copy_function=shutil.copy2)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    return tmp_path
+
+
+# page
+
+
+def test_the_page_of_a_shipped_dataset_is_written_here_and_has_no_dead_link(here: Path) -> None:
+    done = tpcsweep("page", SURFACE)
+    page = here / "surface.html"
+    assert (done.exit_code, done.output) == (0, f"{page}\n")
+    soup = BeautifulSoup(page.read_text(), "html.parser")
+    assert "1.03 Gbit/s" in soup.get_text()
+    for link in soup.select("a[href]"):
+        target = str(link["href"])
+        assert target.startswith(("#", "http")) or (here / target).exists(), target
+
+
+def test_the_page_of_a_folder_is_its_index(here: Path) -> None:
+    assert tpcsweep("page", "demo").output == f"{here / 'results/demo/index.html'}\n"
+    assert tpcsweep("page", "results/demo", "-o", "new/page.html").output == f"{here / 'new/page.html'}\n"
+
+
+def test_an_older_dataset_is_completed_in_a_copy() -> None:
+    before = SURFACE.read_bytes()
+    with datasets.completed(SURFACE) as whole:
+        assert whole != SURFACE
+        assert "limit" in xr.load_dataset(whole)
+        with datasets.completed(whole) as again:
+            assert again == whole
+    assert not whole.exists()
+    assert SURFACE.read_bytes() == before
+
+
+@pytest.mark.parametrize("command", ["page", "claims", "history", "plan --recommend"])
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("results/dem", "given 'results/dem', allowed: a results folder with a dataset.nc"),
+        ("results/demo/models.json", "models.json: dataset: given a file that cannot be read"),
+    ],
+)
+def test_what_is_no_dataset_is_an_error_that_names_it(command: str, path: str, said: str) -> None:
+    done = tpcsweep(*command.split(), path)
+    assert done.exit_code == 2
+    assert said in done.stderr or ("history" in command and "belongs to a results folder" in done.stderr)
+    assert not done.stdout
+
+
+# claims
+
+
+def test_claims_are_a_table_of_80_columns_and_a_count_of_the_others() -> None:
+    done = tpcsweep("claims", SURFACE)
+    assert done.exit_code == 0
+    assert max(map(len, done.output.splitlines())) <= 120
+    text = " ".join(done.output.split())
+    assert "chep2023.origins_help" in text and "does not hold" in text
+    assert re.search(r"over that with the fewest: 0\.692 \(0\.578 to 0\.828\)", text)
+    left = re.search(r"(\d+) claims are not testable on this dataset. List them with --all.", text)
+    assert left
+    every = tpcsweep("claims", SURFACE, "--all").output
+    assert "not testable on this dataset" not in every
+    listed = {name for name in CLAIMS if name in every}
+    assert listed == set(CLAIMS)
+    assert len(listed) - int(left[1]) == sum(name in done.output for name in CLAIMS)
+
+
+def test_all_verdicts_are_in_the_json_of_claims() -> None:
+    found = json.loads(tpcsweep("claims", "demo", "--json").output)
+    assert [verdict["claim"] for verdict in found] == list(CLAIMS)
+
+
+# compare
+
+
+def test_a_comparison_is_a_summary_and_the_cells_that_differ() -> None:
+    done = tpcsweep("compare", f"{SURFACE}:cores=0.1", f"{SURFACE}:cores=0.4")
+    assert done.exit_code == 0
+    text = " ".join(done.output.split())
+    assert "faster, by a ratio of 2.186 over 72 cells" in text
+    assert "different from base to new: cores 0.1 → 0.4" in text
+    assert done.output.count(" faster ") >= 44
+    assert tpcsweep("compare", "demo", "results/demo").output.count("│") == 0
+
+
+def test_a_comparison_fails_below_its_gate_and_its_files_stay(here: Path) -> None:
+    sides = ("results/demo:rtt=5 ms", "demo:rtt=100ms")
+    assert tpcsweep("compare", *sides).exit_code == 0
+    done = tpcsweep("compare", *sides, "--fail-below", "95%", "-o", "out")
+    assert done.exit_code == 1
+    assert done.stdout.endswith(f"{here / 'out/compare.html'}\n")
+    assert "slower than --fail-below allows:\nstreams 1 in one cell: the ratio is 0.3" in done.stderr
+    content = json.loads((here / "out/comparison.json").read_text())
+    assert content["gate"]["fail_below"] == 0.95 and content["gate"]["failures"]
+    assert len(pd.read_csv(here / "out/cells.csv")) == 4
+    for name in ("forest", "ratios"):
+        assert hues(pixels(here / f"out/figures/{name}.png")) > 0
+    assert "results/demo:rtt=5 ms" in (here / "out/compare.html").read_text()
+    printed = tpcsweep("compare", *sides, "--fail-below", "0.95", "--json")
+    assert printed.exit_code == 1
+    assert json.loads(printed.stdout) == content
+    assert tpcsweep("compare", *reversed(sides), "--fail-below", "0.95").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("demo", "dmo"), "new: given 'dmo', allowed: a results folder with a dataset.nc"),
+        (("demo", "demo:rtt=6ms"), "for rtt: one of 5 ms, 50 ms, 100 ms"),
+        (("demo", "demo", "--fail-below", "1.5"), "'1.5' is out of bounds"),
+    ],
+)
+def test_a_wrong_side_or_gate_is_an_error(arguments: tuple[str, ...], said: str) -> None:
+    done = tpcsweep("compare", *arguments)
+    assert (done.exit_code, said in done.stderr) == (2, True), done.stderr
+
+
+# plan
+
+
+def test_a_plan_is_answered_from_the_fits_beside_the_dataset() -> None:
+    done = tpcsweep("plan", "0.5Gbit/s", "--rtt", "60ms", "--probability", "90%", "results/demo")
+    assert done.exit_code == 0
+    assert done.output.startswith("500 Mbit/s with a probability of 90 %: reached\nmodel window, made up\n")
+    assert "cheapest" in done.output and not done.stderr
+    assert len(done.output.splitlines()) < 20
+
+
+@pytest.mark.parametrize("target", [("0.5", "Gbit/s"), ("0.5 Gbit/s",), ("500Mbps",)])
+def test_a_target_has_its_unit_with_a_space_or_without(target: tuple[str, ...]) -> None:
+    done = tpcsweep("plan", *target, "demo", "--rtt=60 ms", "--tcp_streams=1", "--json")
+    answer = json.loads(done.stdout)
+    assert (answer["target"], answer["fixed"]) == (0.5, {"rtt": 60.0, "tcp_streams": 1})
+
+
+def test_several_values_limit_the_search() -> None:
+    done = tpcsweep("plan", "0.1Gbit/s", "demo", "--rtt=60ms", "--streams=2,4", "--cores=null", "--json")
+    answer = json.loads(done.stdout)
+    assert set(answer["settings"]["streams"]) == {2, 4}
+    assert answer["fixed"]["cores"] == [None]
+
+
+def test_recommendations_alone_and_with_a_plan() -> None:
+    alone = tpcsweep("plan", "--recommend", "demo")
+    assert alone.output.startswith("recommended settings") and "100 ms" in alone.output
+    content = json.loads(tpcsweep("plan", "--recommend", "demo", "--json").stdout)
+    assert list(content["columns"]) == list(COLUMNS)
+    both = json.loads(tpcsweep("plan", "0.5Gbit/s", "demo", "--rtt=5ms", "--recommend", "--json").stdout)
+    assert both["reached"] and len(both["recommendations"]["rows"]) == len(content["rows"])
+
+
+def test_a_plan_writes_its_files(here: Path) -> None:
+    done = tpcsweep("plan", "0.5Gbit/s", "demo", "--rtt=60ms", "-o", "out")
+    assert done.output.endswith(f"{here / 'out/plan.html'}\n")
+    names = {"plan.json", "plan.png", "plan.svg", "plan.html", "recommendations.json", "recommendations.csv"}
+    assert {file.name for file in (here / "out").iterdir()} == names
+    assert "target 0.5 Gbit/s with 95 %: reached" in (here / "out/plan.html").read_text()
+
+
+def test_without_current_fits_the_models_are_fitted(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fits = here / "results/demo/models.json"
+    kept = fits.read_bytes()
+    monkeypatch.setattr("tpcsweep.models.fit_all", lambda _summary, path: path.write_bytes(kept))
+    said = "results/demo/dataset.nc: no current models.json beside it. Fitting the models …\n"
+    for content, time in ((kept, 0), (b"{}", 2**31)):
+        fits.write_bytes(content)
+        os.utime(fits, (time, time))
+        done = tpcsweep("plan", "0.1Gbit/s", "demo", "--rtt=60ms")
+        assert (done.exit_code, done.stderr) == (0, said)
+        assert fits.read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "Give TARGET and RESULTS, as in tpcsweep plan"),
+        (
+            ("100",),
+            "for TARGET: '100' has no unit. Use bit/s, kbit/s, Mbit/s, Gbit/s or Tbit/s, such as '100 Gbit",
+        ),
+        (("5ms", "demo"), "for TARGET: '5ms' is not a rate. Use a number with bit/s,"),
+        (
+            ("1Gbit/s", "demo", "--rtt", "40"),
+            "'--rtt': '40' has no unit. Use ns, us, ms, s, min or h, such as '40 ms",
+        ),
+        (
+            ("1Gbit/s", "demo", "--rtt", "4MB"),
+            "'--rtt': '4MB' is not a time. Use a number with ns, us, ms, s,",
+        ),
+        (
+            ("1Gbit/s", "demo", "--streams", "1,x"),
+            "'--streams': 'x' is not a whole number. Use a plain number.",
+        ),
+        (("1Gbit/s", "demo", "--rtt", "9h"), "'--rtt': '9h' is out of bounds:"),
+        (
+            ("1Gbit/s", "demo", "--loss", "x"),
+            "'--loss': 'x' is not a fraction. Use a plain number, or a number with %",
+        ),
+        (("1Gbit/s", "demo", "--copy-mode", "pul"), "copy_mode: given 'pul', allowed: pull or push"),
+        (("1Gbit/s", "demo"), "rtt: given nothing, allowed: this key is needed"),
+        (("1Gbit/s", "demo", "--rtt", "5ms", "--tool", "curl"), "allowed: what the data have: gfal-copy"),
+    ],
+)
+def test_a_wrong_question_is_an_error_with_the_fix(arguments: tuple[str, ...], said: str) -> None:
+    done = tpcsweep("plan", *arguments)
+    assert (done.exit_code, said in done.stderr, done.stdout) == (2, True, ""), done.stderr
+
+
+# history
+
+
+def test_a_history_keeps_the_run_and_fails_on_a_change(
+    here: Path,
+) -> None:
+    folder = here / "results/weekly/history"
+    folder.mkdir(parents=True)
+    once = histories.folded(folder.parent)
+    slower = lambda number, summary: histories.times(summary, 0.7) if number >= 8 else summary  # noqa: E731
+    *before, last = weekly(once, 10, slower, seed=1)
+    groups = {
+        name: xr.load_dataset(folder.parent / "dataset.nc", group=name) for name in dataset.GROUPS if name
+    }
+    last.to_netcdf(folder.parent / "dataset.nc")
+    for name, group in groups.items():
+        group.to_netcdf(folder.parent / "dataset.nc", group=name, mode="a")
+    for number, summary in enumerate(before):
+        summary.to_netcdf(folder / f"{number}.nc")
+    done = tpcsweep("history", "results/weekly", "--fail-on", "slower")
+    assert done.exit_code == 1, done.stderr
+    assert done.stdout.startswith("10 runs, the last of 2026-03-08 03:00\n")
+    assert done.stdout.endswith(f"{folder / 'index.html'}\n")
+    assert done.stderr.startswith(
+        "new since the last run:\nBetween 2026-02-22 03:00 and 2026-03-01 03:00 all"
+    )
+    assert {file.name for file in folder.glob("[!0-9]*")} == {"history.json", "index.html", "junit.xml"}
+    assert (folder / "2026-03-08T030000Z.nc").exists()
+    assert ET.parse(folder / "junit.xml").getroot()[0].findall("testcase/failure")
+    printed = tpcsweep("history", "weekly", "--json")
+    assert (printed.exit_code, len(json.loads(printed.stdout)["runs"])) == (0, 10)
+
+
+# all
+
+
+@pytest.mark.parametrize("command", ["page", "plan", "compare", "claims", "history"])
+def test_help_has_an_example(command: str) -> None:
+    done = tpcsweep(command, "--help")
+    assert done.exit_code == 0
+    assert f"Example: tpcsweep {command} " in done.output
+
+
+def test_a_process_in_any_folder_prints_the_answer_alone() -> None:
+    start = "from tpcsweep.cli import main; main(prog_name='tpcsweep')"
+    done = subprocess.run(
+        [sys.executable, "-c", start, "plan", "0.5", "Gbit/s", "demo", "--rtt", "5ms"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("500 Mbit/s with a probability of 95 %: reached")
+
+
+def test_status_loads_no_library_that_it_does_not_need() -> None:
+    start = (
+        "import sys; from tpcsweep.cli import main; main(['status'], standalone_mode=False);"
+        "print([*{'matplotlib', 'numpy', 'pandas', 'psutil', 'scipy', 'xarray'} & {*sys.modules}])"
+    )
+    done = subprocess.run([sys.executable, "-c", start], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("[]\n")
