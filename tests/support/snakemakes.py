@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.support.workflow import ROOT
 
 LOADED = [
-    "snakemake.cli",
+    "tests.support.warm",
     "snakemake.report.html_reporter",
     "tpcsweep.configuration.checks",
     "tpcsweep.running.hooks",
