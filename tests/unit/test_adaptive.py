@@ -42,7 +42,7 @@ from tpcsweep.configuration.sweep import Cell
 from tpcsweep.files import write_json
 from tpcsweep.models import observe
 from tpcsweep.models.baseline import fit_process
-from tpcsweep.running.results import hold
+from tpcsweep.running import results
 
 from tests.support import synthetic
 from tests.support.pictures import hues, pixels
@@ -331,16 +331,16 @@ def configured(folder: Path, sweep: dict[str, Any] = SWEEP, **config: Any) -> Co
     return load(given | config, ROOT)
 
 
-def ran(configuration: Configuration, **options: Any) -> tuple[Rounds, Fake]:
+def ran(configuration: Configuration, error: float = 0.05, **options: Any) -> tuple[Rounds, Fake]:
     fake = Fake(configuration, **options)
-    rounds = Rounds(configuration, fake, lambda _: None)
+    rounds = Rounds(configuration, fake, lambda _: None, error)
     rounds.run()
     return rounds, fake
 
 
 @pytest.fixture(scope="module")
 def explored_sweep(tmp_path_factory: pytest.TempPathFactory) -> tuple[Rounds, Fake]:
-    return ran(configured(tmp_path_factory.mktemp("rounds"), error="8 %"))
+    return ran(configured(tmp_path_factory.mktemp("rounds")), 0.08)
 
 
 def test_rounds_end_at_the_error_asked_for_with_some_of_the_cells(
@@ -405,7 +405,7 @@ def test_figures_show_the_completed_surface_and_mark_what_is_predicted(
 def test_another_run_measures_nothing_and_keeps_the_log(explored_sweep: tuple[Rounds, Fake]) -> None:
     rounds, _ = explored_sweep
     before = json.loads((rounds.folder / "rounds.json").read_text())
-    _, fake = ran(rounds.configuration)
+    _, fake = ran(rounds.configuration, 0.08)
     assert fake.asked == []
     after = json.loads((rounds.folder / "rounds.json").read_text())
     assert [one["cells"] for one in after["rounds"]] == [one["cells"] for one in before["rounds"]]
@@ -413,8 +413,8 @@ def test_another_run_measures_nothing_and_keeps_the_log(explored_sweep: tuple[Ro
 
 def test_a_smaller_error_goes_on_from_what_there_is(tmp_path: Path) -> None:
     small = {"parameters": {"rtt": [5, 20, 50], "streams": [1, 2, 4, 8], "tcp_buffer": "4 MiB"}}
-    _, coarse = ran(configured(tmp_path, small, error="30 %"))
-    rounds, fine = ran(configured(tmp_path, small, error="0.001 %"))
+    _, coarse = ran(configured(tmp_path, small), 0.3)
+    rounds, fine = ran(configured(tmp_path, small), 1e-5)
     assert rounds.reason in (EXHAUSTED, NOISE)
     once = [*itertools.chain.from_iterable(coarse.asked), *itertools.chain.from_iterable(fine.asked)]
     assert len(set(once)) == len(once)
@@ -446,10 +446,8 @@ def test_a_single_cell_is_a_grid_too(tmp_path: Path) -> None:
 
 
 def test_a_deployment_that_fails_is_not_tried_again_and_is_named(tmp_path: Path) -> None:
-    configuration = configured(
-        tmp_path, {"parameters": {"rtt": [5, 20, 50], "streams": [1, 2, 4]}}, error="0.1 %"
-    )
-    rounds, fake = ran(configuration, broken=lambda cell: cell.value("rtt") == 20)
+    configuration = configured(tmp_path, {"parameters": {"rtt": [5, 20, 50], "streams": [1, 2, 4]}})
+    rounds, fake = ran(configuration, 0.001, broken=lambda cell: cell.value("rtt") == 20)
     tried = [path for path in itertools.chain.from_iterable(fake.asked) if "rtt=20" in path]
     assert rounds.failed == ["rtt=20"]
     assert len(tried) <= 3
@@ -483,18 +481,6 @@ def test_a_list_that_is_none_of_cells_is_refused(tmp_path: Path, content: str) -
         configured(tmp_path, only=str(tmp_path / "cells.json"))
 
 
-@pytest.mark.parametrize("given", ["0 %", "100 %", "5 ms", "-1"])
-def test_an_error_that_is_no_share_is_refused(tmp_path: Path, given: str) -> None:
-    with pytest.raises(ConfigurationError, match="error: given"):
-        configured(tmp_path, error=given)
-
-
-def test_a_run_that_the_holder_started_may_write_to_its_results(tmp_path: Path) -> None:
-    code = "import pathlib, sys; from tpcsweep.running.results import hold; hold(pathlib.Path(sys.argv[1]))"
-    hold(tmp_path)
-    assert subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False).returncode == 0
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_what_ends_the_rounds_ends_the_run_of_a_round_in_order(
     tmp_path: Path, number: signal.Signals
@@ -505,11 +491,44 @@ def test_what_ends_the_rounds_ends_the_run_of_a_round_in_order(
         "except KeyboardInterrupt:\n    time.sleep(0.3); pathlib.Path(sys.argv[1] + '/tidy').touch()\n"
     )
     outer = (
-        "import sys; from tpcsweep.running.scripts import start; from tpcsweep.linux.signals import interruptible\n"
-        "with interruptible():\n    start([sys.executable, '-c', sys.argv[1], sys.argv[2]])\n"
+        "import sys; from tpcsweep.cli.adaptive import run; from tpcsweep.linux.signals import interruptible\n"
+        "with interruptible():\n    run([sys.executable, '-c', sys.argv[1], sys.argv[2]])\n"
     )
     run = subprocess.Popen([sys.executable, "-c", outer, inner, str(tmp_path)])
     wait_until((tmp_path / "up").exists, "the round runs")
     run.send_signal(number)
     assert run.wait(60) == 128 + number
     assert (tmp_path / "tidy").exists()
+
+
+def test_cells_of_an_interrupted_run_are_used_and_damaged_ones_are_measured(tmp_path: Path) -> None:
+    configuration = configured(tmp_path, {"parameters": {"rtt": [5, 20, 50], "tcp_buffer": "4 MiB"}})
+    staged, damaged, placeholder = configuration.grid.cells
+    spec = wanted(configuration, staged)
+    results.write(results.staged_file(configuration, staged), spec, synthetic.cell(spec))
+    results.write(configuration.cell_file(damaged), wanted(configuration, damaged), {})
+    results.write_placeholder(
+        configuration.cell_file(placeholder), wanted(configuration, placeholder), "it was late"
+    )
+    _, fake = ran(configuration)
+    assert set(itertools.chain.from_iterable(fake.asked)) == {damaged.path, placeholder.path}
+    assert len(list(configuration.folder.rglob("*.damaged"))) == 1
+
+
+def test_a_cell_that_could_not_be_measured_leaves_no_file(tmp_path: Path) -> None:
+    configuration = configured(tmp_path, {"parameters": {"rtt": [5, 20, 50], "tcp_buffer": "4 MiB"}})
+    fake = Fake(configuration, broken=lambda cell: cell.value("rtt") == 20)
+
+    def measure(cells: Sequence[Cell]) -> None:
+        fake(cells)
+        for cell in filter(fake.broken, cells):
+            results.write_placeholder(configuration.cell_file(cell), wanted(configuration, cell), "no route")
+
+    rounds = Rounds(configuration, measure, lambda _: None, 0.05)
+    rounds.run()
+    assert rounds.failed == ["rtt=20"]
+    assert [configuration.cell_file(cell).exists() for cell in configuration.grid.cells] == [
+        True,
+        False,
+        True,
+    ]

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import xarray as xr
 import yaml
 from IPython.core.interactiveshell import InteractiveShell
 from tpcsweep import exporting
@@ -19,7 +18,6 @@ from tpcsweep.configuration import checks
 from tpcsweep.configuration.loading import load
 from tpcsweep.extras import EXTRAS, MissingExtraError, missing, require
 from tpcsweep.importing import datasets, outside
-from tpcsweep.models import fit_process, observe
 from tpcsweep.studies.terena2005 import simulation
 
 from tests.support.workflow import ROOT
@@ -27,8 +25,6 @@ from tests.support.workflow import ROOT
 MODULES = {
     "crate": ("rocrate",),
     "history": ("ruptures",),
-    "kubernetes": ("kubernetes",),
-    "models": ("sklearn",),
     "parquet": ("pyarrow",),
     "zarr": ("zarr",),
     "slurm": ("snakemake_executor_plugin_slurm",),
@@ -49,6 +45,11 @@ def bare(tmp_path: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT / 'workflow'}"}
 
 
+def line_of(name: str) -> str:
+    pip = f" or `pip install {EXTRAS[name].content}`" if name in MODULES else ""
+    return f"the extra {name} ({EXTRAS[name].content}) is not installed: run `make setup EXTRAS={name}`{pip}"
+
+
 def without(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
     for name in modules:
         monkeypatch.setitem(sys.modules, name, None)
@@ -66,7 +67,7 @@ def test_an_extra_that_is_not_there_is_told_in_one_line(name: str, monkeypatch: 
     without(monkeypatch, MODULES[name][-1])
     with pytest.raises(MissingExtraError) as error:
         require(name)
-    assert str(error.value) == f"{name} needs {EXTRAS[name].has}: make setup EXTRAS={name}"
+    assert str(error.value) == line_of(name)
 
 
 @pytest.mark.parametrize("name", ["globus", "ns3", "simulation"])
@@ -75,7 +76,7 @@ def test_programs_and_libraries_of_debian_are_looked_for(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("tpcsweep.extras.SIMGRID_PYTHON", str(tmp_path / "python3"))
-    assert missing([name]) == [f"{name} needs {EXTRAS[name].has}: make setup EXTRAS={name}"]
+    assert missing([name]) == [line_of(name)]
 
 
 def test_the_extras_are_those_that_set_up_has_lists_for() -> None:
@@ -107,50 +108,6 @@ def test_a_sweep_is_made_without_any_extra(bare: dict[str, str]) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(
-    ("target", "extra"),
-    [("models", "models"), ("adaptive", "models"), ("crate", "crate"), ("zarr", "zarr")],
-)
-def test_a_target_is_refused_before_anything_runs(
-    target: str, extra: str, bare: dict[str, str], tmp_path: Path
-) -> None:
-    config = ["sweep=smoke", f"results={tmp_path}", "measure=true"]
-    done = run(["-m", "snakemake", target, "--config", *config], bare)
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == f"{extra} needs {EXTRAS[extra].has}: make setup EXTRAS={extra}"
-    assert "Traceback" not in done.stderr
-    assert not list(tmp_path.rglob("*.log"))
-
-
-def test_a_profile_is_refused_before_snakemake_looks_for_its_executor(bare: dict[str, str]) -> None:
-    done = run(["-m", "snakemake", "--profile", "slurm", "-n"], bare)
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == f"slurm needs {EXTRAS['slurm'].has}: make setup EXTRAS=slurm"
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize("arguments", [[], ["reap"]])
-def test_a_testbed_is_refused_before_anything_runs(
-    arguments: list[str], bare: dict[str, str], tmp_path: Path
-) -> None:
-    done = run(
-        [
-            "-m",
-            "snakemake",
-            *arguments,
-            "--config",
-            "sweep=nodes",
-            "testbed=kubernetes",
-            f"results={tmp_path}",
-        ],
-        bare,
-    )
-    assert done.returncode == 1
-    assert f"kubernetes needs {EXTRAS['kubernetes'].has}: make setup EXTRAS=kubernetes" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert not list(tmp_path.rglob("commands.log"))
-
-
 def test_what_a_sweep_needs_follows_from_its_testbed_and_tools(tmp_path: Path) -> None:
     def needs(testbed: str, **parameters: object) -> list[str]:
         file = tmp_path / "sweep.yaml"
@@ -161,16 +118,13 @@ def test_what_a_sweep_needs_follows_from_its_testbed_and_tools(tmp_path: Path) -
     assert needs("netns", tool="curl") == []
     assert needs("netns", **globus) == ["globus"]
     assert needs("simulation", **globus) == ["simulation"]
-    assert needs("kubernetes", streams=4) == ["kubernetes"]
+    assert needs("kubernetes", streams=4) == []
 
 
 def test_what_imports_an_extra_asks_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    observations = observe(xr.load_dataset(ROOT / "examples/surface.nc"))
     pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "a.parquet")
-    without(monkeypatch, "sklearn", "pyarrow", "zarr", "rocrate")
+    without(monkeypatch, "pyarrow", "zarr", "rocrate")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(MissingExtraError, match="EXTRAS=models"):
-        fit_process(observations)
     with pytest.raises(MissingExtraError, match="EXTRAS=parquet"):
         outside.read(tmp_path / "a.parquet")
     with pytest.raises(MissingExtraError, match="EXTRAS=zarr"):
@@ -178,14 +132,9 @@ def test_what_imports_an_extra_asks_for_it(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(MissingExtraError, match="EXTRAS=zarr"):
         datasets.bring(tmp_path / "a.zarr", tmp_path / "a.nc")
     with pytest.raises(MissingExtraError, match="EXTRAS=crate"):
-        crate.write(load({"sweep": "demo", "testbed": "netns"}, ROOT), tmp_path / "a", tmp_path / "a.zip")
+        crate.write(tmp_path, None, None, tmp_path / "a", tmp_path / "a.zip")
     with pytest.raises(MissingExtraError, match="EXTRAS=ns3"):
         simulation.build(tmp_path / "program")
-
-
-def test_the_testbed_of_a_kind_asks_for_its_extra(bare: dict[str, str]) -> None:
-    done = run(["-c", "from tpcsweep import testbeds; testbeds.of('kubernetes')"], bare)
-    assert "MissingExtraError: kubernetes needs" in done.stderr.splitlines()[-1]
 
 
 def test_a_notebook_shows_the_line_alone(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -39,13 +38,6 @@ def require(name: str) -> None:
     """Raise MissingExtraError if an extra is not installed."""
     if lines := missing([name]):
         raise MissingExtraError(*lines)
-
-
-def asked(name: str) -> str:
-    """Return the name of an extra if it is installed; otherwise end the process. For profiles of Snakemake."""
-    if lines := missing([name]):
-        sys.exit(lines[0])
-    return name
 
 
 def missing(names: Iterable[str]) -> list[str]:

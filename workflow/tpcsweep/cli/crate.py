@@ -64,10 +64,6 @@ def command(
         cited = citation.read(citation.FILE, str(citation.FILE)) if is_file(citation.FILE) else None
         shutil.rmtree(output, ignore_errors=True)
         write(results, study, cited, output, archive)
-    if as_json:
-        print_json({"folder": str(output), "archive": str(archive)})
-        return
-    click.echo(f"crate: {output.absolute()}\narchive: {archive.absolute()}")
     if study is None:
         click.echo("The crate contains no sweep and no testbed: --sweep and --testbed name them.", err=True)
     if cited is None:
@@ -75,6 +71,10 @@ def command(
             "Authors and licence are those of the software. config/CITATION.cff names those of the measurements.",
             err=True,
         )
+    if as_json:
+        print_json({"folder": str(output), "archive": str(archive)})
+    else:
+        click.echo(f"crate: {output.absolute()}\narchive: {archive.absolute()}")
 
 
 def configuration_of(

@@ -35,15 +35,14 @@ def table(comparison: Comparison) -> RenderableType:
     cells = cells[~cells["verdict"].isin([SAME, NOT_COMPARABLE])]
     if cells.empty:
         return Group(*lines)
-    rows = Table(*axes, "base Gbit/s", "new Gbit/s", "ratio", "95 % interval", "verdict")
+    rows = Table(*axes, "base Gbit/s", "new Gbit/s", "ratio (95 %)", "verdict")
     largest = cells.iloc[cells["log_ratio"].abs().argsort()[::-1]][:_MOST_ROWS]
     for _, row in largest.iterrows():
         rows.add_row(
             *(shown(name, row[name]) for name in axes),
             f"{row['base']:.3g}",
             f"{row['new']:.3g}",
-            f"{row['ratio']:.3g}",
-            f"{row['ratio_low']:.3g} to {row['ratio_high']:.3g}",
+            f"{row['ratio']:.3g} ({row['ratio_low']:.3g} to {row['ratio_high']:.3g})",
             row["verdict"],
         )
     more = len(cells) - len(largest)

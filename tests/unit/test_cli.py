@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands of `tpcsweep`: help, completion, answers and exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import pytest
+import xarray as xr
+import yaml
+from click.testing import CliRunner, Result
+from tpcsweep import testbeds
+from tpcsweep.cli import COMMANDS, adaptive, main
+from tpcsweep.configuration.loading import Configuration, load, wanted
+from tpcsweep.running import results
+from tpcsweep.testbeds.netns.machine import MachineError
+
+from tests.support import synthetic
+from tests.support.workflow import ROOT, gone, wait_until
+
+EXAMPLE = str(ROOT / "examples/surface.nc")
+TPCSWEEP = [sys.executable, "-c", "from tpcsweep.cli import main; main(prog_name='tpcsweep')"]
+
+
+def tpcsweep(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def failed(*arguments: str) -> str:
+    """The message of a command that ends with an error."""
+    done = tpcsweep(*arguments)
+    assert done.exit_code == 2, done.output
+    assert not isinstance(done.exception, Exception) or isinstance(done.exception, SystemExit)
+    return done.stderr
+
+
+@pytest.fixture
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Configuration:
+    """A sweep of four cells, in the current folder; nothing is measured."""
+    monkeypatch.chdir(tmp_path)
+    for folder in ("sweeps", "testbeds"):
+        (tmp_path / "config" / folder).mkdir(parents=True)
+    (tmp_path / "config/testbeds/netns.yaml").write_text("kind: netns\n")
+    content = {"parameters": {"rtt": [5, 20], "streams": [1, 2], "tcp_buffer": "4 MiB"}}
+    (tmp_path / "config/sweeps/probe.yaml").write_text(yaml.safe_dump(content))
+    (tmp_path / "config/config.yaml").write_text("sweep: probe\ntestbed: netns\n")
+    return load({"sweep": "probe", "testbed": "netns"}, Path())
+
+
+def fill(study: Configuration, cells: int) -> None:
+    for cell in study.grid.cells[:cells]:
+        spec = wanted(study, cell)
+        results.write(study.cell_file(cell), spec, synthetic.cell(spec))
+
+
+# --- help and completion
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_an_example_and_every_option_has_help(name: str) -> None:
+    done = tpcsweep(name, "--help")
+    assert done.exit_code == 0
+    assert "Example: tpcsweep" in " ".join(done.stdout.split())
+    context = click.Context(main)
+    command = main.get_command(context, name)
+    assert command is not None
+    options = [one for one in command.get_params(context) if isinstance(one, click.Option)]
+    assert [one.name for one in options if not one.help] == []
+
+
+def test_the_commands_are_those_of_the_package() -> None:
+    modules = {path.stem.removesuffix("_") for path in (ROOT / "workflow/tpcsweep/cli").glob("*.py")}
+    assert set(COMMANDS) <= modules
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("tpcsweep calib", ["calibrate"]),
+        ("tpcsweep check --sweep pr", ["probe"]),
+        ("tpcsweep check --testbed ", ["netns"]),
+        ("tpcsweep export open", ["openmetrics"]),
+    ],
+)
+@pytest.mark.usefixtures("study")
+def test_bash_completes_commands_and_names(words: str, completed: list[str]) -> None:
+    told = {"_TPCSWEEP_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    path = {"PYTHONPATH": str(ROOT / "workflow")}
+    done = subprocess.run(
+        TPCSWEEP, env={**os.environ, **path, **told}, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == [f"plain,{word}" for word in completed]
+
+
+# --- questions about a sweep
+
+
+def test_a_sweep_that_can_run_has_no_findings(study: Configuration, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(testbeds.of("netns"), "require", lambda _: None)
+    done = tpcsweep("check")
+    assert (done.exit_code, done.stdout) == (0, "probe: netns can run all cells\n")
+    assert json.loads(tpcsweep("check", "--json").stdout) == {"study": "probe", "findings": []}
+    assert not study.folder.exists()
+
+
+@pytest.mark.usefixtures("study")
+def test_everything_that_keeps_a_sweep_from_its_testbed_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def require(_: object) -> None:
+        raise MachineError("the netns testbed cannot run on this machine")
+
+    monkeypatch.setattr(testbeds.of("netns"), "require", require)
+    content = {"parameters": {"tool": ["curl", "globus-url-copy"], "copy_mode": "push", "tcp_streams": 2}}
+    Path("config/sweeps/probe.yaml").write_text(yaml.safe_dump(content))
+    monkeypatch.setenv("PATH", "/nowhere")
+    done = tpcsweep("check")
+    assert done.exit_code == 1
+    lines = done.stdout.splitlines()
+    assert any(line.startswith("config/sweeps/probe.yaml: parameters.tcp_streams: given 2") for line in lines)
+    assert any(line.startswith("the extra globus") for line in lines)
+    assert lines[-1] == "the netns testbed cannot run on this machine"
+    assert json.loads(tpcsweep("check", "--json").stdout)["findings"] == lines
+
+
+@pytest.mark.usefixtures("study")
+def test_a_wrong_name_is_an_error_with_the_names_that_exist() -> None:
+    assert "sweep: given 'prob', allowed: probe? one of " in failed("check", "--sweep", "prob")
+
+
+@pytest.mark.usefixtures("study")
+def test_reaped_deployments_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = ["demo, rtt=5, pid 7"]
+    monkeypatch.setattr(testbeds.of("netns"), "reap", lambda _: left)
+    assert tpcsweep("reap").stdout == "reaped: demo, rtt=5, pid 7\n"
+    assert json.loads(tpcsweep("reap", "--json").stdout) == {"testbed": "netns", "reaped": left}
+    left.clear()
+    assert tpcsweep("reap").stdout == "reaped: nothing was left\n"
+
+
+@pytest.mark.usefixtures("study")
+def test_reaping_that_fails_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert "run `tpcsweep reap` as root" in failed("reap")
+
+
+def test_the_dataset_contains_the_cells_so_far(study: Configuration) -> None:
+    assert "no cells yet. Run `snakemake --config sweep=probe" in failed("dataset")
+    fill(study, 1)
+    cell = study.grid.cells[1]
+    spec = wanted(study, cell)
+    results.write(results.staged_file(study, cell), spec, synthetic.cell(spec))
+    done = tpcsweep("dataset")
+    assert done.exit_code == 0, done.output
+    assert "dataset.nc: 2 of 4 cells\nthe others: snakemake --config sweep=probe" in done.stdout
+    assert int((xr.load_dataset(study.folder / "dataset.nc").status > 0).sum()) == 2
+    assert (study.folder / "cells.csv").is_file()
+
+
+def test_a_run_that_is_under_way_keeps_its_results(study: Configuration) -> None:
+    fill(study, 1)
+    results.hold(study.folder)
+    assert "writes here: wait for its end" in failed("dataset")
+
+
+# --- rounds
+
+
+def test_adaptive_gives_snakemake_the_cells_and_the_arguments_behind_two_dashes(
+    study: Configuration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Sequence[str]] = []
+
+    def run(argv: Sequence[str]) -> int:
+        asked.append(argv)
+        only = next(word.removeprefix("only=") for word in argv if word.startswith("only="))
+        limited = load({"sweep": "probe", "testbed": "netns", "only": only}, Path())
+        fill(limited, len(limited.grid.cells))
+        return 0
+
+    monkeypatch.setattr(adaptive, "run", run)
+    done = tpcsweep("adaptive", "--error", "1%", "--", "--cores", "1", "--quiet")
+    assert done.exit_code == 0, done.output
+    assert "probe: round of " in done.stdout
+    assert str((study.folder / "adaptive/dataset.nc").absolute()) in done.stdout
+    [argv, *_] = asked
+    words = list(argv)
+    assert words[words.index("--cores") :][:3] == ["--cores", "1", "--quiet"]
+    assert {"sweep=probe", "testbed=netns", "results=results"} <= set(words)
+    assert words[-2:] == ["--", "cells"]
+    assert (study.folder / "adaptive/figures/rounds.png").is_file()
+
+
+@pytest.mark.parametrize("given", ["0%", "100%", "5 ms", "-1", "much"])
+@pytest.mark.usefixtures("study")
+def test_an_error_that_is_no_share_is_refused(given: str) -> None:
+    assert "is not a share between 0 and 1. Use a number such as 5%." in failed(
+        "adaptive", f"--error={given}"
+    )
+
+
+@pytest.mark.usefixtures("study")
+def test_adaptive_measures_and_does_not_simulate() -> None:
+    assert "this testbed simulates" in failed(
+        "adaptive", "--testbed", str(ROOT / "config/testbeds/simulation.yaml")
+    )
+
+
+def test_a_snakemake_of_a_killed_command_is_killed(tmp_path: Path) -> None:
+    code = (
+        "import sys; from tpcsweep.cli.adaptive import run; run(['sh', '-c', 'echo $$ >pid; exec sleep 60'])"
+    )
+    started = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path)
+    wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip(), "it runs")
+    started.send_signal(signal.SIGKILL)
+    started.wait()
+    wait_until(lambda: gone(int((tmp_path / "pid").read_text())), "the round has ended")
+
+
+# --- datasets
+
+
+@pytest.mark.usefixtures("study")
+def test_an_earlier_dataset_is_imported_under_the_name_of_its_file() -> None:
+    done = tpcsweep("import", EXAMPLE)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines()[1].endswith("snakemake --config dataset=results/surface/dataset.nc")
+    assert "limit" in xr.load_dataset("results/surface/dataset.nc")
+    told = json.loads(tpcsweep("import", EXAMPLE, "--results", "others", "--json").stdout)
+    assert told == {"dataset": "others/surface/dataset.nc", "table": "others/surface/cells.csv"}
+    assert Path(told["table"]).is_file()
+
+
+@pytest.mark.usefixtures("study")
+def test_a_table_is_imported_by_a_description_of_its_columns() -> None:
+    Path("spring.csv").write_text("n,rate\n1,2\n4,5\n")
+    settings = {
+        "axes": {"streams": {"column": "n"}},
+        "variables": {"throughput": {"column": "rate", "unit": "Gbit/s"}},
+    }
+    Path("spring.yaml").write_text(json.dumps(settings))
+    done = tpcsweep("import", "spring.yaml", "spring.csv")
+    assert done.exit_code == 0, done.output
+    assert xr.load_dataset("results/spring/dataset.nc").throughput.values.ravel().tolist() == [2, 5]
+    allowed = "allowed: the path of a CSV or Parquet file: tpcsweep import SOURCE FILE"
+    assert f"spring.yaml: file: given nothing, {allowed}" in failed("import", "spring.yaml")
+    assert f"file: given 'no.csv', {allowed}" in failed("import", "spring.yaml", "no.csv")
+    assert "import: given 'none', allowed: " in failed("import", "none")
+
+
+@pytest.mark.usefixtures("study")
+def test_an_import_leaves_measured_cells_alone() -> None:
+    Path("results/surface/cells").mkdir(parents=True)
+    assert "results/surface: contains the cells of a sweep" in failed("import", EXAMPLE)
+
+
+def test_a_dataset_is_exported_to_the_terminal_and_to_files(tmp_path: Path) -> None:
+    metrics = tpcsweep("export", "openmetrics", EXAMPLE).stdout.splitlines()
+    assert metrics[0] == "# TYPE tpcsweep_sweep info"
+    assert metrics[-1] == "# EOF"
+    assert ", source->destination, http_m2m_avg_" in tpcsweep("export", "monitoring", EXAMPLE).stdout
+    done = tpcsweep("export", "csv", EXAMPLE, "-o", str(tmp_path / "cells.csv"))
+    assert done.stdout == f"written: {tmp_path}/cells.csv\n"
+    assert (tmp_path / "cells.csv").read_text() == tpcsweep("export", "csv", EXAMPLE).stdout
+    store = str(tmp_path / "surface.zarr")
+    assert tpcsweep("export", "zarr", EXAMPLE, "-o", store).exit_code == 0
+    assert "exists. Remove it" in failed("export", "zarr", EXAMPLE, "-o", store)
+    assert "it is no file of NetCDF 4" in failed("export", "csv", str(tmp_path / "cells.csv"))
+
+
+def test_a_crate_contains_the_sweep_of_the_results(study: Configuration) -> None:
+    fill(study, 4)
+    assert tpcsweep("dataset").exit_code == 0
+    for _ in range(2):  # a crate of before is replaced
+        done = tpcsweep("crate", "results/probe")
+        assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines()[1] == f"archive: {Path('results/probe/crate.zip').absolute()}"
+    crate = Path("results/probe/crate")
+    assert (crate / "config/sweeps/probe.yaml").is_file()
+    assert yaml.safe_load((crate / "config/config.yaml").read_text()) == {
+        "sweep": "probe",
+        "testbed": "netns",
+    }
+    assert "Authors and licence are those of the software" in done.stderr
+
+
+@pytest.mark.usefixtures("study")
+def test_a_crate_of_a_dataset_from_elsewhere_contains_no_sweep() -> None:
+    tpcsweep("import", EXAMPLE)
+    Path("results/surface/crate").mkdir()
+    assert "exists and is no crate" in failed("crate", "results/surface")
+    done = tpcsweep("crate", "results/surface", "-o", "packed", "--json")
+    assert json.loads(done.stdout) == {"folder": "packed", "archive": "packed.zip"}
+    assert not Path("packed/config").exists()
+    assert "The crate contains no sweep" in done.stderr
+
+
+@pytest.mark.usefixtures("study")
+def test_a_calibration_shows_parameters_and_writes_a_testbed(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tpcsweep.testbeds.simulation import calibrating
+
+    quick = calibrating.calibrate
+    monkeypatch.setattr(calibrating, "calibrate", lambda seen, ratio, _=0: quick(seen, ratio, resamples=5))
+    monkeypatch.setattr(calibrating, "left_out", lambda *_: xr.Dataset({"a": ("x", [1])}).to_dataframe())
+    done = tpcsweep("calibrate", EXAMPLE, "--json")
+    assert json.loads(done.stdout)["parameters"]["window_share"]["unit"] == "1"
+    assert {"calibration.yaml", "calibration.csv"} <= {path.name for path in Path().iterdir()}
+    assert load({"sweep": "probe", "testbed": "calibration.yaml"}, Path()).testbed.simulated
+    shown = tpcsweep("calibrate", EXAMPLE, "-o", "ours.yaml").stdout
+    assert "window_share" in shown
+    assert shown.splitlines()[-1] == f"testbed: {Path('ours.yaml').absolute()}"
