@@ -19,7 +19,7 @@ from tpcsweep.comparing.intervals import half_width, rate_interval, share_interv
 from tpcsweep.configuration.loading import load
 from tpcsweep.configuration.parameters import chosen
 from tpcsweep.dataset.labels import MASKS, STATUS
-from tpcsweep.published.scaling import scaled
+from tpcsweep.configuration.scaling import scaled
 
 from tests.support import synthetic
 from tests.support.workflow import ROOT

@@ -170,7 +170,7 @@ def test_what_was_saved_predicts(kept: Path) -> None:
 
 def test_a_file_of_another_format_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "models.json").write_text('{"format": 0}')
-    with pytest.raises(saved.SavedError, match=r"models\.json: no fits of format 4.*snakemake models"):
+    with pytest.raises(saved.SavedError, match=r"models\.json: no fits of format 4.*run snakemake again"):
         saved.read(tmp_path / "models.json", MODELS)
 
 
@@ -178,7 +178,7 @@ def test_fits_of_a_formula_that_has_changed_since_are_refused(kept: Path, tmp_pa
     content = json.loads((kept / "models.json").read_text())
     del content["fits"]["window"]["parameters"]["base"]
     (tmp_path / "models.json").write_text(json.dumps(content))
-    with pytest.raises(saved.SavedError, match=r"models\.json: .*parameters of window.*snakemake models"):
+    with pytest.raises(saved.SavedError, match=r"models\.json: .*parameters of window.*run snakemake again"):
         saved.read(tmp_path / "models.json", MODELS)
 
 

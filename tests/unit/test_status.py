@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cells counted by their state."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from tpcsweep.configuration.loading import Configuration, load, wanted
+from tpcsweep.files import write_json
+from tpcsweep.running import folding, results, status
+
+from tests.support.workflow import ROOT
+
+WELL = {"status": "ok", "flags": [], "summary": {}, "provenance": {}}
+REASON = "rtt asked 2 ms, found 9 ms"
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Configuration:
+    """Eight cells: three measured (one flagged, one noted), one failed, one tried, one of another specification."""
+    (tmp_path / "mine.yaml").write_text("parameters: {rtt: [1, 2], streams: [1, 2, 3, 4]}\n")
+    found = load(
+        {"sweep": f"{tmp_path}/mine.yaml", "testbed": "netns", "results": f"{tmp_path}/results"}, ROOT
+    )
+    outcomes = [
+        WELL,
+        WELL | {"flags": ["not_steady"]},
+        WELL | {"flags": ["wide_interval"]},
+        WELL | {"status": "failed"},
+    ]
+    cells = iter(found.grid.cells)
+    for outcome, cell in zip(outcomes, cells, strict=False):
+        results.write(found.cell_file(cell), wanted(found, cell), outcome)
+    tried, other = next(cells), next(cells)
+    write_json(
+        found.folder / folding.FILE, [folding.Hole(tried.deployment.path, (tried.path,), REASON)._asdict()]
+    )
+    spec = wanted(found, other)
+    spec["parameters"]["bandwidth"] = 0.123
+    results.write(found.cell_file(other), spec, WELL)
+    return found
+
+
+def test_each_cell_is_counted_once(study: Configuration) -> None:
+    found = status.counted(study)
+    assert (found.measured, found.flagged, found.failed) == (3, 1, 1)
+    assert (found.not_measured, found.left, found.missing) == (1, 3, 4)
+    assert found.cells == len(study.grid.cells)
+
+
+def test_a_damaged_file_is_left_to_measure(study: Configuration) -> None:
+    file = study.cell_file(study.grid.cells[0])
+    file.write_bytes(file.read_bytes()[:-5] + b"\0}}}}")
+    found = status.counted(study)
+    assert (found.measured, found.cells) == (2, len(study.grid.cells))
+
+
+def test_files_of_flagged_cells_are_listed(study: Configuration) -> None:
+    assert status.flagged_files(study, "not_steady") == [study.cell_file(study.grid.cells[1])]
+
+
+def test_the_table_has_the_reason_the_command_and_a_run_under_way(study: Configuration) -> None:
+    def shown() -> str:
+        console = Console(width=200)
+        with console.capture() as capture:
+            console.print(status.table(study, status.counted(study)))
+        return capture.get()
+
+    assert REASON in shown()
+    assert study.command in shown().replace("\n", "")
+    assert "a run is under way" not in shown()
+    results.hold(study.folder)
+    assert "a run is under way: snakemake with pid" in shown()
