@@ -159,7 +159,7 @@ def test_the_same_sweep_on_another_testbed_has_a_folder_of_its_own(loaded: Loade
 
 def test_the_overview_counts_with_the_times_of_pods(loaded: Loaded) -> None:
     configuration = loaded(
-        {"rtt": [0, 20], "streams": [1, 2]}, measurement={"min_time": 4, "max_time": 9}, again=0
+        {"rtt": [0, 20], "streams": [1, 2]}, measurement={"min_time": 4, "max_time": 9}, retry_share=0
     )
     low = 2 * Kubernetes.deploy_seconds + 4 * (Kubernetes.cell_seconds + 4)
     assert overview.summary(configuration) == (

@@ -130,7 +130,7 @@ def test_streams_without_files_have_no_set_up_and_no_tls(streams: int, rtt: floa
 
 
 def published(name: str, **more: Any) -> Configuration:
-    config = {"sweep": f"config/published/{name}.yaml", "testbed": FIGURES[name].testbed}
+    config = {"sweep": f"config/published/{name}.yaml", "testbed": f"simulation-{name}"}
     return load({**config, **more}, ROOT)
 
 
