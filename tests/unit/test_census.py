@@ -18,8 +18,8 @@ from tpcsweep.comparing.census import TABLE, census, write
 from tpcsweep.comparing.intervals import half_width, rate_interval, share_interval
 from tpcsweep.configuration.loading import load
 from tpcsweep.configuration.parameters import chosen
-from tpcsweep.dataset.labels import MASKS, STATUS
 from tpcsweep.configuration.scaling import scaled
+from tpcsweep.dataset.labels import MASKS, STATUS
 
 from tests.support import synthetic
 from tests.support.workflow import ROOT
