@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are whole or not there: written beside their place, then renamed. And which of them were changed since.
+"""Files that are whole or missing: written beside their place, then renamed.
 
 Standard library alone.
 """
@@ -85,25 +85,10 @@ def write_json(path: Path, content: Any) -> None:
 
 
 def note_checksum(path: Path) -> None:
-    """Note the SHA-256 of a file in one beside it, as `sha256sum --check` reads it."""
-    write_text(_checksum_of(path), f"{_sha256(path)}  {path.name}\n")
-
-
-def is_changed(path: Path) -> bool:
-    """Whether a file is there and not as it was when its checksum was noted; not where none was."""
-    try:
-        return not _checksum_of(path).read_bytes().startswith(f"{_sha256(path)} ".encode())
-    except (FileNotFoundError, IsADirectoryError):
-        return False
-
-
-def _checksum_of(path: Path) -> Path:
-    return path.with_name(f"{path.name}.sha256")
-
-
-def _sha256(path: Path) -> str:
+    """Write the SHA-256 of a file to one beside it, as `sha256sum --check` reads it."""
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    write_text(path.with_name(f"{path.name}.sha256"), f"{digest}  {path.name}\n")
 
 
 def copy_into(folder: Path, path: Path) -> None:
