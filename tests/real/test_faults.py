@@ -71,6 +71,7 @@ class Sabotage:
             "parameters": BASE | given,
             "measurement": how,
             "repetitions": 1 if axes else len(self.faults),
+            "retry_share": 0,  # a retry would be another cell, with a fault of its own
         }
         (self.folder / "faults.yaml").write_text(yaml.safe_dump(sweep))
         (self.folder / "testbed.yaml").write_text(yaml.safe_dump({"kind": "netns"} | (settings or {})))
