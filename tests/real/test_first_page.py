@@ -53,10 +53,10 @@ def first_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("first")
     axes = {**FOUR_AXES, "repetition": [1]}
     folded = dataset.fold(write_sweep(folder, axes, failed=[{"rtt": 50.0, "streams": 8, "cores": 2.0}]), axes)
-    cells = [("origins=1", f"place={at}") for at in range(folded.summary.throughput.size)]
-    beside = Beside(cells=cells, folder="results/demo", command="snakemake")
+    again = {"command": "snakemake", "cells": "results/demo/cells", "repeat": "cells"}
     file = folder / "index.html"
-    file.write_text(page(content(folded.summary, folded.samples, folded.transfers, beside)))
+    summary = folded.summary.assign_attrs(again)
+    file.write_text(page(content(summary, folded.samples, folded.transfers, Beside())))
     return file
 
 
@@ -65,7 +65,8 @@ def test_arrows_move_enter_opens_and_escape_returns(first_page: Path, tmp_path: 
     assert (seen["from"], seen["at"]) == (["0", "3"], ["1", "2"])
     assert "RTT 50 ms, streams 2" in seen["said"] and "Gbit/s" in seen["said"]
     assert seen["panel"] == "cell" and seen["opened"].endswith("RTT 50 ms, streams 2") != seen["begun"]
-    assert seen["command"].startswith("rm -f results/demo/cells/origins=1/place=")
+    assert seen["command"].startswith("rm -f results/demo/cells/origins=")
+    assert seen["command"].endswith("rtt=50/streams=2/repetition=1.json && snakemake")
     assert seen["line"].startswith("M") and seen["back"] == seen["at"]
 
 
