@@ -28,6 +28,12 @@ use rule surface as claims with:
         dataset="<results>/{study}/dataset.nc",
     output:
         notebook="<results>/{study}/notebooks/claims.ipynb",
-        html="<results>/{study}/notebooks/claims.html",
+        html=report(
+            "<results>/{study}/notebooks/claims.html",
+            category="{study}",
+            subcategory="Notebooks",
+            caption="../report/notebook.rst",
+            labels={"content": "claims"},
+        ),
     log:
         "<results>/{study}/logs/claims.log",

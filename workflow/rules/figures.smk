@@ -52,7 +52,13 @@ rule surface:
             "cpu.svg",
         ),
         notebook="<results>/{study}/notebooks/surface.ipynb",
-        html="<results>/{study}/notebooks/surface.html",
+        html=report(
+            "<results>/{study}/notebooks/surface.html",
+            category="{study}",
+            subcategory="Notebooks",
+            caption="../report/notebook.rst",
+            labels={"content": "surface"},
+        ),
     log:
         "<results>/{study}/logs/surface.log",
     conda:
@@ -77,7 +83,13 @@ use rule surface as limits with:
         ),
         svg="<results>/{study}/figures/limits.svg",
         notebook="<results>/{study}/notebooks/limits.ipynb",
-        html="<results>/{study}/notebooks/limits.html",
+        html=report(
+            "<results>/{study}/notebooks/limits.html",
+            category="{study}",
+            subcategory="Notebooks",
+            caption="../report/notebook.rst",
+            labels={"content": "limits"},
+        ),
     log:
         "<results>/{study}/logs/limits.log",
 
@@ -98,7 +110,13 @@ use rule surface as curves with:
         svg="<results>/{study}/figures/curves.svg",
         table="<results>/{study}/figures/curves.csv",
         notebook="<results>/{study}/notebooks/curves.ipynb",
-        html="<results>/{study}/notebooks/curves.html",
+        html=report(
+            "<results>/{study}/notebooks/curves.html",
+            category="{study}",
+            subcategory="Notebooks",
+            caption="../report/notebook.rst",
+            labels={"content": "curves"},
+        ),
     log:
         "<results>/{study}/logs/curves.log",
     params:
@@ -121,7 +139,13 @@ use rule surface as releases with:
         svg="<results>/{study}/figures/releases.svg",
         table="<results>/{study}/figures/releases.csv",
         notebook="<results>/{study}/notebooks/releases.ipynb",
-        html="<results>/{study}/notebooks/releases.html",
+        html=report(
+            "<results>/{study}/notebooks/releases.html",
+            category="{study}",
+            subcategory="Notebooks",
+            caption="../report/notebook.rst",
+            labels={"content": "releases"},
+        ),
     log:
         "<results>/{study}/logs/releases.log",
     params:
@@ -144,7 +168,13 @@ use rule surface as hardware with:
         svg="<results>/{study}/figures/hardware.svg",
         table="<results>/{study}/figures/hardware.csv",
         notebook="<results>/{study}/notebooks/hardware.ipynb",
-        html="<results>/{study}/notebooks/hardware.html",
+        html=report(
+            "<results>/{study}/notebooks/hardware.html",
+            category="{study}",
+            subcategory="Notebooks",
+            caption="../report/notebook.rst",
+            labels={"content": "hardware"},
+        ),
     log:
         "<results>/{study}/logs/hardware.log",
     params:

@@ -38,6 +38,12 @@ use rule surface as models with:
             "errors.svg",
         ),
         notebook="<results>/{study}/notebooks/models.ipynb",
-        html="<results>/{study}/notebooks/models.html",
+        html=report(
+            "<results>/{study}/notebooks/models.html",
+            category="{study}",
+            subcategory="Notebooks",
+            caption="../report/notebook.rst",
+            labels={"content": "models"},
+        ),
     log:
         "<results>/{study}/logs/models.log",
