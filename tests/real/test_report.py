@@ -72,8 +72,7 @@ def test_every_figure_is_there_and_shows_something(reported: Sweep) -> None:
 
 def test_a_browser_without_a_network_shows_the_report(reported: Sweep, tmp_path: Path) -> None:
     page = reported.results / "report.html"
-    menu, seen = opened(page, tmp_path)
-    assert "probe" in menu
+    _, seen = opened(page, tmp_path)
     figures = {name: one for name, one in seen.items() if name.endswith(".png")}
     assert {"throughput_heatmap.png", "limits.png", "curves.png"} <= figures.keys()
     for name, figure in figures.items():
