@@ -29,7 +29,7 @@ class Deployments:
 
     study: Configuration
     name: str
-    """The rule's."""
+    """The name of the rule."""
     group: Group
 
     @property
@@ -110,12 +110,12 @@ class Studies(Mapping[str, Study]):
 
     @property
     def sweeps(self) -> list[Configuration]:
-        """Those of sweeps."""
+        """The studies of sweeps, measured or simulated."""
         return [study for study in self.values() if isinstance(study, Configuration)]
 
     @property
     def measured(self) -> list[Configuration]:
-        """Those whose cells are measured."""
+        """The studies whose cells are measured."""
         return [study for study in self.sweeps if not study.testbed.simulated]
 
     @property
@@ -134,18 +134,18 @@ class Studies(Mapping[str, Study]):
 
     @property
     def simulated_pattern(self) -> str:
-        """A regular expression for the names of the simulated ones."""
+        """A regular expression for the names of the simulated studies."""
         return _either(study.folder.name for study in self.sweeps if study.testbed.simulated)
 
     @property
     def made(self) -> list[str]:
-        """Names of those whose datasets are not in their places already."""
+        """Names of the studies whose datasets the workflow makes: all but imported ones in their places."""
         places = {name: study.folder / "dataset.nc" for name, study in self.items()}
         return [name for name, place in places.items() if self._sources(name) != [str(place)]]
 
     @property
     def made_pattern(self) -> str:
-        """A regular expression for these."""
+        """A regular expression for the names of the studies whose datasets the workflow makes."""
         return _either(self.made)
 
     @property
@@ -155,7 +155,7 @@ class Studies(Mapping[str, Study]):
 
     @property
     def figures_pattern(self) -> str:
-        """A regular expression for these."""
+        """A regular expression for the names of the studies with a published figure."""
         return _either(self.figures)
 
     @property
@@ -164,7 +164,7 @@ class Studies(Mapping[str, Study]):
         return [file for study in self.sweeps for file in self._sources(study.folder.name)]
 
     def showing(self, notebook: str) -> list[str]:
-        """Return the names of those whose sweep or testbed asks for a notebook."""
+        """Return the names of the studies whose sweep or testbed asks for a notebook."""
         return [study.folder.name for study in self.sweeps if notebook in study.notebooks]
 
     def sources(self, wildcards: Any) -> list[str]:
