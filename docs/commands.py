@@ -25,15 +25,12 @@ def keys() -> str:
 
 def commands() -> str:
     """Return a section for each command of `tpcsweep`: its help."""
-    group = click.Context(main, info_name="tpcsweep")
+    group = click.Context(main, info_name="tpcsweep", terminal_width=100, **main.context_settings)
     sections = []
     for name in COMMANDS:
         command = main.get_command(group, name)
         assert command is not None
-        context = click.Context(
-            command, group, name, terminal_width=100, max_content_width=100, help_option_names=["--help"]
-        )
-        text = re.sub(r" +$", "", command.get_help(context), flags=re.MULTILINE)
+        text = re.sub(r" +$", "", command.get_help(click.Context(command, group, name)), flags=re.MULTILINE)
         sections.append(f"### {name}\n\n```\n{text}\n```")
     return "\n\n".join(sections)
 

@@ -96,9 +96,11 @@ class ClusterSweep(Sweep):
 
     kubeconfig: Path
 
-    def wait_for_cell(self, run: subprocess.Popen[bytes]) -> None:
-        """Wait until a started run has measured its first cell, or has ended."""
-        wait_until(lambda: self.staged() or run.poll() is not None, "a cell has ended", LONGEST)
+    def wait_for_cell(self, run: subprocess.Popen[bytes], count: int = 1) -> None:
+        """Wait until a started run has measured that many cells, or has ended."""
+        wait_until(
+            lambda: len(self.staged()) >= count or run.poll() is not None, f"cell {count} has ended", LONGEST
+        )
 
     def run(self, *arguments: str, timeout: float = LONGEST) -> subprocess.CompletedProcess[str]:
         """Run to the end; standard error is in `stdout` too."""

@@ -130,7 +130,7 @@ def broken(
     origin = {"role": "origin", "side": "dst"}
     # One cell ends in each deployment before the next is under way.
     for ended, having, take_away in ((1, {"role": "client"}, deleted), (2, origin, evicted)):
-        sweep.wait_for_cell(ended, run)
+        sweep.wait_for_cell(run, ended)
         assert run.poll() is None, sweep.output()
         time.sleep(INTO)
         [pod] = namespace.pods(**having)

@@ -18,7 +18,7 @@ from tpcsweep.dataset import STATUS
 from tpcsweep.running import results
 
 from tests.support.fakes.project import Project
-from tests.support.workflow import HANGS, gone, wait_until
+from tests.support.workflow import HANGS, ROOT, gone, wait_until
 
 DATASET = "results/mine/dataset.nc"
 ALL = ["rtt=5/streams=1", "rtt=5/streams=2", "rtt=20/streams=2", "rtt=20/streams=1"]
@@ -80,6 +80,14 @@ def test_a_deleted_cell_is_measured_and_no_other(measured: Project) -> None:
     assert "Nothing to be done" in measured.well("-n", "cells", DATASET)
     *_, last = said.splitlines()
     assert last == "mine: 4 of 4 cells measured"
+
+
+def test_a_dataset_from_elsewhere_is_copied_and_gets_its_table(project: Project) -> None:
+    given = ROOT / "examples/surface.nc"
+    project.well("results/surface/dataset.nc", f"--config=dataset={given}")
+    with xr.open_dataset(project.results / "surface/dataset.nc") as dataset:
+        table = (project.results / "surface/cells.csv").read_text().splitlines()
+        assert len(table) == 1 + dataset["status"].size
 
 
 def test_a_new_value_measures_its_cells_and_a_changed_parameter_all(measured: Project) -> None:

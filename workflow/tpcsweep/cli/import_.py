@@ -35,6 +35,7 @@ def command(source: str, table: Path | None, results: Path, as_json: bool) -> No
     from tpcsweep.configuration.problems import refused
     from tpcsweep.configuration.sides import STORE, SUFFIX
     from tpcsweep.extras import MissingExtraError
+    from tpcsweep.importing import datasets
 
     with reported(ConfigurationError, MissingExtraError):
         if source.endswith((SUFFIX, STORE)):
@@ -42,7 +43,7 @@ def command(source: str, table: Path | None, results: Path, as_json: bool) -> No
                 raise refused(source, f"with a table, {table}", "a dataset alone")
             study = load_dataset(source, results, Path(), "")
             folder = free(study.folder)
-            _copy(study.file, folder / DATASET)
+            datasets.bring(study.file, folder / DATASET)
         else:
             name, settings = load_import(source, Path())
             file = table or (settings.file and Path(settings.file))
@@ -66,17 +67,6 @@ def free(folder: Path) -> Path:
             f"{folder}: contains the cells of a sweep. Rename the file, or use --results with another folder."
         )
     return folder
-
-
-def _copy(file: Path, dataset: Path) -> None:
-    """Copy a dataset, and write its table."""
-    import xarray as xr
-
-    from tpcsweep.dataset import write_table
-    from tpcsweep.importing import datasets
-
-    datasets.bring(file, dataset)
-    write_table(xr.load_dataset(dataset), dataset.with_name("cells.csv"))
 
 
 def _fold(name: str, settings: Import, file: Path, folder: Path) -> None:

@@ -25,6 +25,7 @@ from tpcsweep.configuration.sides import STORE, SUFFIX
 from tpcsweep.dataset import GROUPS, TRANSFERS_GROUP
 from tpcsweep.dataset.folding import encoding_of
 from tpcsweep.dataset.labels import attributes_of
+from tpcsweep.dataset.tables import write_table
 from tpcsweep.extras import require
 from tpcsweep.files import note_checksum, replacing
 from tpcsweep.variables import LIMITS, SAMPLES, SUMMARY, TRANSFERS, Variable
@@ -37,14 +38,19 @@ _TEXTS = ("message", "xrootd_direction")
 
 
 def bring(file: Path, output: Path) -> None:
-    """Copy a dataset, whole or not at all, with every variable that datasets have today.
+    """Copy a dataset, whole or not at all, with every variable that datasets have today; write its table beside it.
 
     Raises:
         ConfigurationError: for what cannot be read, and what is no dataset of ours; nothing is written.
         MissingExtraError: for a Zarr store without the extra `zarr`.
     """
+    _copy(file, output)
+    write_table(xr.load_dataset(output), output.with_name("cells.csv"))
+
+
+def _copy(file: Path, output: Path) -> None:
     if file.suffix != STORE:
-        _bring(file, output, file)
+        _complete_copy(file, output, file)
         return
     require("zarr")
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -58,7 +64,7 @@ def bring(file: Path, output: Path) -> None:
         except (OSError, ValueError, KeyError) as error:
             said = next(iter(str(error).splitlines()), type(error).__name__)
             raise _refused(file, f"a folder that cannot be read as a Zarr store: {said}") from error
-        _bring(copy, output, file)
+        _complete_copy(copy, output, file)
 
 
 @contextlib.contextmanager
@@ -73,7 +79,7 @@ def completed(file: Path) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="tpcsweep-") as folder:
         copy = Path(folder, file.name)
-        bring(file, copy)
+        _copy(file, copy)
         yield copy
 
 
@@ -100,7 +106,7 @@ def _is_complete(dataset: netCDF4.Dataset) -> bool:
     return all(name in group.variables for group, names in groups for name in names)
 
 
-def _bring(file: Path, output: Path, given: Path) -> None:
+def _complete_copy(file: Path, output: Path, given: Path) -> None:
     """Copy a NetCDF file that was given, or was made of what was given."""
     require_dataset(file, given)
     with replacing(output) as part:
