@@ -83,8 +83,8 @@ def test_a_deleted_cell_is_measured_and_no_other(measured: Project) -> None:
 
 
 def test_a_dataset_from_elsewhere_is_copied_and_gets_its_table(project: Project) -> None:
-    given = ROOT / "examples/surface.nc"
-    project.well("results/surface/dataset.nc", f"--config=dataset={given}")
+    (project.folder / "config/config.yaml").write_text(f"dataset: {ROOT / 'examples/surface.nc'}")
+    project.well("results/surface/dataset.nc")
     with xr.open_dataset(project.results / "surface/dataset.nc") as dataset:
         table = (project.results / "surface/cells.csv").read_text().splitlines()
         assert len(table) == 1 + dataset["status"].size
