@@ -83,7 +83,8 @@ def test_a_deleted_cell_is_measured_and_no_other(measured: Project) -> None:
 
 
 def test_a_dataset_from_elsewhere_is_copied_and_gets_its_table(project: Project) -> None:
-    (project.folder / "config/config.yaml").write_text(f"dataset: {ROOT / 'examples/surface.nc'}")
+    with (project.folder / "config/config.yaml").open("a") as file:
+        file.write(f"\ndataset: {ROOT / 'examples/surface.nc'}\n")
     project.well("results/surface/dataset.nc")
     with xr.open_dataset(project.results / "surface/dataset.nc") as dataset:
         table = (project.results / "surface/cells.csv").read_text().splitlines()

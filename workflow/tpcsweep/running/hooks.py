@@ -43,9 +43,8 @@ def end(studies: Studies, *, well: bool) -> None:
 
     If cells could not be measured in a run that went well, the process ends with status 1.
     """
-    for study in (
-        studies.measured
-    ):  # Snakemake has deleted what it deletes; a user who deletes a cell wants another one
+    # Snakemake has deleted what it deletes; a user who deletes a cell now wants another one.
+    for study in studies.measured:
         results.empty_staging(study)
     incomplete, complete, failures = list[str](), list[str](), list[str]()
     not_measured = 0
