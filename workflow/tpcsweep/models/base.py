@@ -85,10 +85,13 @@ class Model:
     """What it speaks about; along all other axes it predicts the same."""
     parameters: tuple[Parameter, ...]
     function: Callable[..., Floats]
-    """`function(points, **values)` gives Gbit/s, as long as the columns of `points`. Pure."""
+    """`function(points, **values)` returns Gbit/s; what it returns broadcasts to the columns of `points`. Pure."""
 
-    def __call__(self, points: Points, values: Mapping[str, float]) -> Floats:
-        return self.function(points, **values)
+    def __call__(self, points: Points, values: Mapping[str, Floats | float]) -> Floats:
+        """Return Gbit/s for each cell; with columns of values, cells in a row for each of these."""
+        shapes = (np.shape(value) for value in values.values())
+        shape = np.broadcast_shapes(np.shape(points["streams"]), *shapes)
+        return np.broadcast_to(self.function(points, **values), shape)
 
 
 BASE = Parameter(

@@ -2,6 +2,7 @@
 """All limits at once: the soft minimum of what streams, origins, client and path can do."""
 
 from dataclasses import replace
+from functools import reduce
 
 import numpy as np
 
@@ -70,7 +71,7 @@ def _combined(
 
 def soft_minimum(limits: tuple[Floats, ...], sharpness: float) -> Floats:
     """Give (Σ limit^-q)^(-1/q): the least of the limits where they differ much, less where they are alike."""
-    least = np.minimum.reduce(limits)
+    least = reduce(np.minimum, limits)
     return np.asarray(least * sum((least / limit) ** sharpness for limit in limits) ** (-1 / sharpness))
 
 

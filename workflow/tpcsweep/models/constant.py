@@ -6,8 +6,8 @@ import numpy as np
 from tpcsweep.models.base import Floats, Model, Parameter, Points
 
 
-def _constant(points: Points, rate: float) -> Floats:
-    return np.full(len(points["streams"]), rate)
+def _constant(_points: Points, rate: float) -> Floats:
+    return np.asarray(rate)
 
 
 MODEL = Model(

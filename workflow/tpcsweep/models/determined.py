@@ -27,7 +27,9 @@ def undetermined(
     problem: Problem, units: Floats, low: Mapping[str, float], high: Mapping[str, float]
 ) -> dict[str, str]:
     """Give the reason for each parameter that is not determined, by its interval."""
-    values, jacobian = problem.values(units), problem.jacobian(units)
+    values = problem.values(units)
+    names = [parameter.name for parameter in problem.free]
+    jacobian = dict(zip(names, problem.slopes(units).T, strict=True))
     reasons: dict[str, str] = {}
     same = _indistinguishable(jacobian)
     norms = {name: float(np.linalg.norm(column)) for name, column in jacobian.items()}

@@ -86,8 +86,8 @@ class Fit(Predictor):
         """Throughput of so many resamples: resamples × points."""
         full = complete(self.domain.filled(points, self.model.axes))
         chosen = self.samples[np.arange(count) % len(self.samples)]
-        rates = [self.model(full, dict(zip(self.values, sample, strict=True))) for sample in chosen]
-        return np.maximum(rates, 0.0)
+        columns = chosen.T[:, :, np.newaxis]
+        return np.maximum(self.model(full, dict(zip(self.values, columns, strict=True))), 0.0)
 
     def to_dict(self) -> dict[str, Any]:
         return {

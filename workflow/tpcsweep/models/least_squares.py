@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +27,7 @@ _SCREENED = 64  # points of the parameter space that are looked at, before the b
 _STARTS = 4
 _HUBER = 1.345  # times the scale of residuals: 95 % efficiency for normal errors
 _AWAY = (0.03, 0.06, 0.12, 0.25, 0.5, 1.0)  # shares of the way to a bound at which what is held is tried
+_STEP = math.sqrt(np.finfo(float).eps)  # of the derivatives for a search
 _AS_GOOD = 1.92  # half of the 95 % quantile of χ² with one degree of freedom
 
 
@@ -36,6 +39,8 @@ class Problem:
     observations: Observations
     free: tuple[Parameter, ...]
     held: Mapping[str, float]
+    rows: NDArray[np.int64] | None = None
+    """The observations that count, in a resample; None: all, once each."""
 
     @classmethod
     def of(cls, model: Model, observations: Observations) -> Problem:
@@ -47,30 +52,32 @@ class Problem:
         free = tuple(parameter for parameter in model.parameters if parameter.name not in held)
         return cls(model, observations, free, held)
 
-    def values(self, units: Floats) -> dict[str, float]:
-        free = zip(self.free, units, strict=True)
-        known = {
-            **self.held,
-            **{parameter.name: float(parameter.from_unit(unit)) for parameter, unit in free},
-        }
+    def values(self, units: Floats) -> dict[str, Any]:
+        """Return every parameter: floats for one point of the space, columns for an array of points × parameters."""
+        free = (one.from_unit(units[..., at]) for at, one in enumerate(self.free))
+        shaped = (float(value) if units.ndim == 1 else value[:, np.newaxis] for value in free)
+        known = {**self.held, **dict(zip((one.name for one in self.free), shaped, strict=True))}
         return {parameter.name: known[parameter.name] for parameter in self.model.parameters}
 
     def residuals(self, units: Floats) -> Floats:
-        """Give residuals over errors; where the model has no value, a residual that no search stays at."""
+        """Return residuals over errors, of one point of the space or of points × parameters.
+
+        Where the model has no value, it is a residual that no search stays at.
+        """
         with np.errstate(all="ignore"):
             estimate = self.model(self.observations.points, self.values(units))
             off = (estimate - self.observations.throughput) / self.observations.error_at(estimate)
-        return np.nan_to_num(np.clip(off, -1e6, 1e6), nan=1e6)
+        known = np.where(np.isnan(off), 1e6, np.clip(off, -1e6, 1e6))
+        return known if self.rows is None else known[..., self.rows]
 
-    def jacobian(self, units: Floats) -> dict[str, Floats]:
-        """Give how the residuals change with each free parameter, over its range."""
-        columns = {}
-        for at, parameter in enumerate(self.free):
-            step = 1e-4 if units[at] < 0.5 else -1e-4
-            moved = units.copy()
-            moved[at] += step
-            columns[parameter.name] = (self.residuals(moved) - self.residuals(units)) / step
-        return columns
+    def slopes(self, units: Floats, step: float = 1e-4) -> Floats:
+        """Return the derivatives of the residuals (residuals × free parameters) by steps that stay inside the bounds.
+
+        The model is called once for all of them.
+        """
+        steps = np.where(units < 0.5, step, -step)
+        off = self.residuals(units + np.vstack([np.zeros_like(units), np.diag(steps)]))
+        return np.asarray((off[1:] - off[0]) / steps[:, np.newaxis]).T
 
     def solve(self, start: Floats, scale: float, steps: int, tolerance: float = 1e-6) -> Any:
         """Minimize from a start; None where that fails."""
@@ -78,6 +85,7 @@ class Problem:
             return optimize.least_squares(
                 self.residuals,
                 np.clip(start, 1e-6, 1 - 1e-6),
+                partial(self.slopes, step=_STEP),
                 bounds=(0.0, 1.0),
                 loss="soft_l1",
                 f_scale=_HUBER * scale,
@@ -150,23 +158,23 @@ class Problem:
         The median is not misled by a few residuals that are huge far from the optimum.
         """
         cube = stats.qmc.Sobol(len(guess), seed=seed).random(_SCREENED)
-        costs = [float(np.median(np.abs(self.residuals(units)))) for units in cube]
-        return [cube[at] for at in np.argsort(costs, kind="stable")[: _STARTS - 1]]
+        costs = np.median(np.abs(self.residuals(cube)), axis=1)
+        return list(cube[np.argsort(costs, kind="stable")[: _STARTS - 1]])
 
 
 def bootstrap(problem: Problem, units: Floats, scale: float, resamples: int, seed: int) -> tuple[str, Floats]:
     """Give what was drawn, and the parameters of each resample."""
-    if not problem.free:
-        return "nothing", np.tile(list(problem.held.values()), (max(resamples, 1), 1))
+    optimum = list(problem.values(units).values())
+    if not problem.free or not resamples:
+        return "nothing", np.tile(optimum, (max(resamples, 1), 1))
     drawn, draw = _drawer(problem.observations)
     generator = np.random.default_rng(seed)
     samples = []
     for _ in range(resamples):
-        resample = replace(problem, observations=problem.observations.take(draw(generator)))
-        solution = resample.solve(units, scale, 25, 1e-5)
+        solution = replace(problem, rows=draw(generator)).solve(units, scale, 25, 1e-5)
         if solution is not None:
             samples.append(list(problem.values(solution.x).values()))
-    return drawn, np.array(samples or [list(problem.values(units).values())])
+    return drawn, np.array(samples or [optimum])
 
 
 def units_of(observations: Observations) -> pd.Series:

@@ -40,7 +40,7 @@ def _usl(points: Points, rate: float, **shares: float) -> Floats:
         "cores": np.minimum(points["cores"], _MANY_CORES),
         "origins": points["origins"],
     }
-    total = np.full(len(points["streams"]), rate)
+    total = np.asarray(rate)
     for axis, n in counts.items():
         total = total * _law(n, shares[f"{axis}_contention"], shares[f"{axis}_coherency"])
     return total
