@@ -15,7 +15,8 @@ def check_results(results: Path, cells: int, folder: Path) -> None:
     table = csv.DictReader((results / "cells.csv").read_text().splitlines())
     assert [row["status"] for row in table if row["status"] != "not_measured"] == ["ok"] * cells
     assert (results / "index.html").exists()
-    figures = [*results.glob("figures/*.png")]
+    # Those of models say that so few cells determine none.
+    figures = [file for file in results.glob("figures/*.png") if not file.stem.startswith("model_")]
     assert len(figures) >= 2
     assert all(shows_something(pixels(figure)) for figure in figures)
     for name in ("surface", "limits"):

@@ -257,7 +257,7 @@ def begun(
 ) -> tuple[ClusterSweep, subprocess.Popen[bytes]]:
     """A sweep of several cells, started."""
     testbed = local_testbed(namespace.name, **settings)
-    sweep = namespace.sweep(folder, testbed, measurement=LASTING, parameters=parameters)
+    sweep = namespace.sweep(folder, testbed, measurement=LASTING, parameters=parameters, retry_share=0)
     return sweep, sweep.start("cells")
 
 

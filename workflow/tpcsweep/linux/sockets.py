@@ -7,6 +7,7 @@ Source: Linux include/uapi/linux/inet_diag.h and tcp.h (struct tcp_info), sock_d
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import math
 import os
@@ -14,7 +15,8 @@ import socket
 import stat
 import struct
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
 _NETLINK_SOCK_DIAG = 4
@@ -42,6 +44,7 @@ _COOKIE = struct.Struct("=Q")
 _PROTOCOL, _TCP = "system.sockprotoname", (b"TCP\0", b"TCPv6\0")
 """The attribute of every socket that names its protocol (net/socket.c), and its values for TCP."""
 _MAPPED = b"\0" * 10 + b"\xff\xff"
+_LIBC = ctypes.CDLL(None)
 
 
 class Connection(NamedTuple):
@@ -152,13 +155,25 @@ def tcp_sockets(proc: str, pids: Iterable[int]) -> set[int]:
     """
     sockets = set()
     for pid in pids:
-        with suppress(FileNotFoundError, ProcessLookupError):
+        with suppress(FileNotFoundError, ProcessLookupError), _as_owner(f"{proc}/{pid}"):
             for file in os.scandir(f"{proc}/{pid}/fd"):
                 with suppress(FileNotFoundError):
                     found = file.stat()
                     if stat.S_ISSOCK(found.st_mode) and os.getxattr(file.path, _PROTOCOL) in _TCP:
                         sockets.add(found.st_ino)
     return sockets
+
+
+@contextmanager
+def _as_owner(path: str) -> Iterator[None]:
+    """Have this thread read files as the owner of a path: root in a container may not look into others' processes."""
+    owner = Path(path).stat()
+    group, user = _LIBC.setfsgid(owner.st_gid), _LIBC.setfsuid(owner.st_uid)
+    try:
+        yield
+    finally:
+        _LIBC.setfsuid(user)
+        _LIBC.setfsgid(group)
 
 
 class Followed:
