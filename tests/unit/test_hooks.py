@@ -162,6 +162,7 @@ def shown(capsys: pytest.CaptureFixture[str], record: dict[str, Any], **asked: b
         ),
         ({"event": LogEvent.JOB_ERROR, "rule_name": "fits", "levelno": logging.ERROR}, "fits failed\n"),
         ({"msg": "RuleException:\nexit 1", "levelno": logging.ERROR}, ""),
+        ({"msg": "Cannot restore a.json: no backup found.", "levelno": logging.WARNING}, ""),
         ({"msg": "No space left on device", "levelno": logging.ERROR}, "No space left on device\n"),
         (
             {"msg": "Nothing to be done (all files)", "levelno": logging.INFO},

@@ -57,6 +57,14 @@ def test_a_damaged_file_is_left_to_measure(study: Configuration) -> None:
     assert (found.measured, found.cells) == (2, len(study.grid.cells))
 
 
+def test_a_cell_in_staging_is_measured(study: Configuration) -> None:
+    cell = study.grid.cells[-1]
+    results.write(results.staged_file(study, cell), wanted(study, cell), WELL | {"flags": ["not_steady"]})
+    found = status.counted(study)
+    assert (found.measured, found.flagged, found.cells) == (4, 2, len(study.grid.cells))
+    assert study.cell_file(cell) not in status.flagged_files(study, "not_steady")
+
+
 def test_files_of_flagged_cells_are_listed(study: Configuration) -> None:
     assert status.flagged_files(study, "not_steady") == [study.cell_file(study.grid.cells[1])]
 

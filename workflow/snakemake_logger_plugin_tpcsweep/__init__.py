@@ -10,6 +10,8 @@ from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
 _SHORT = {LogEvent.JOB_ERROR, LogEvent.GROUP_ERROR}
+_KNOWN = ("RuleException", "Cannot restore ")
+"""A job prints its error itself, and what it measured is in staging."""
 
 
 class LogHandler(LogHandlerBase):
@@ -37,6 +39,5 @@ class LogHandler(LogHandlerBase):
             logs = ", ".join(str(log) for each in listed for log in each if log)
             return f"{getattr(record, 'rule_name', 'a job')} failed" + (f"; log: {logs}" if logs else "")
         text = record.getMessage()
-        # The job printed the reason itself.
-        news = record.levelno >= logging.WARNING and not text.startswith("RuleException")
+        news = record.levelno >= logging.WARNING and not text.startswith(_KNOWN)
         return self.format(record) if news or text.startswith("Nothing to be done") else ""

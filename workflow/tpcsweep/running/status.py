@@ -67,11 +67,12 @@ def counted(study: Configuration) -> Status:
 
 def flagged_files(study: Configuration, flag: str) -> list[Path]:
     """Return the files of current cells that carry a flag."""
-    return [
+    files = (
         study.folder / "cells" / f"{path}.json"
         for path, content in _contents(study)
         if content is not None and flag in content.get("flags", [])
-    ]
+    )
+    return [file for file in files if file.exists()]  # not those in staging
 
 
 def table(study: Configuration, status: Status) -> RenderableType:
@@ -110,10 +111,10 @@ def _contents(study: Configuration) -> Iterator[tuple[str, dict[str, Any] | None
                 yield cell.path, found if found.get("spec") == wanted(study, cell) else None
         return
     for cell in study.grid.cells:
-        file = study.cell_file(cell)
         content: dict[str, Any] | None = None
-        if not results.stale(file, wanted(study, cell)):
-            # A run that is under way may set the file aside.
-            with contextlib.suppress(DamagedError, FileNotFoundError):
-                content = results.read(file)
+        for file in (study.cell_file(cell), results.staged_file(study, cell)):
+            if content is None and not results.stale(file, wanted(study, cell)):
+                # A run that is under way may move the file.
+                with contextlib.suppress(DamagedError, FileNotFoundError):
+                    content = results.read(file)
         yield cell.path, content
