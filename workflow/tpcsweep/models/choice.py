@@ -112,7 +112,7 @@ def choose(
         nothing = pd.DataFrame()
         return Choice(nothing, nothing, nothing, "", ("no axis has enough values to leave one out",))
     tables, problems = [], []
-    names, ways, fitters = zip(*_candidates(models, learned, observations, seed), strict=True)
+    names, ways, fitters = zip(*_candidates(models, learned, observations, fits, seed), strict=True)
     validate = partial(cross_validate, observations=observations, folds=folds)
     validated = (pool.map if pool else map)(validate, fitters)
     for name, fitted, (table, failed) in zip(names, ways, validated, strict=True):
@@ -204,11 +204,12 @@ class GroupedFit:
     model: Model
     axes: tuple[str, ...]
     seed: int
+    start: Mapping[str, float] | None
     observations: Observations
 
     def estimate(self, points: pd.DataFrame) -> Floats:
         frame = self.observations.frame
-        pooled = fit(self.model, self.observations, resamples=0, seed=self.seed)
+        pooled = fit(self.model, self.observations, resamples=0, seed=self.seed, start=self.start)
         measured = {key: rows.index for key, rows in frame.groupby(self._settings(frame))}
         estimates = np.full(len(points), np.nan)
         for key, rows in points.reset_index(drop=True).groupby(self._settings(points)):
@@ -227,16 +228,25 @@ class GroupedFit:
 
 
 def _candidates(
-    models: Mapping[str, Model], learned: Mapping[str, Learner], observations: Observations, seed: int
+    models: Mapping[str, Model],
+    learned: Mapping[str, Learner],
+    observations: Observations,
+    fits: Mapping[str, Fit],
+    seed: int,
 ) -> Iterator[tuple[str, str, Fitter]]:
-    """Give name, way of fitting and what fits, for every model and all that learns."""
+    """Give name, way of fitting and what fits, for every model and all that learns.
+
+    Searches begin at the fit to all cells.
+    """
     for model in models.values():
-        yield model.name, POOLED, partial(fit, model, resamples=0, seed=seed)
+        whole = fits.get(model.name)
+        start = whole.values if whole and whole.ok else None
+        yield model.name, POOLED, partial(fit, model, resamples=0, seed=seed, start=start)
         apart = tuple(name for name in observations.axes if name not in model.axes)
         if apart:
             cells = observations.frame.groupby([observations.classes(name) for name in apart]).size()
             if cells.max() > len(model.parameters) + 1:  # as one value is left out of a setting
-                yield model.name, GROUPED, partial(GroupedFit, model, apart, seed)
+                yield model.name, GROUPED, partial(GroupedFit, model, apart, seed, start)
     for name, learner in learned.items():
         yield name, POOLED, partial(learner, seed=seed)
 
