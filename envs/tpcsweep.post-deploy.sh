@@ -3,7 +3,7 @@
 
 # Snakemake runs this in the new environment, from the repository's root. All rules have the one environment, and so
 # those too that need an extra. It is made anew where this file changes, so that it says what the lists are:
-# sha256 3230bbf114c4e94d7faa0a0eae473c9e276ccd673a221e5a302602959a598cd4
+# sha256 398eb1be2a3551bea86845fb03e20b7e4d2744f7ba0164098f5ffb3cb3345d00
 set -euo pipefail
 python -m pip install --require-hashes -r envs/requirements.txt \
   -r envs/requirements-crate.txt -r envs/requirements-history.txt -r envs/requirements-parquet.txt \

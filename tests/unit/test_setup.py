@@ -284,7 +284,7 @@ def test_what_a_sweep_needs_has_no_packages_of_extras() -> None:
     }
     assert {"pyarrow", "rocrate", "statsmodels", "pytest"} <= asked
     # Tests look at pictures, notebooks and threads with libraries that base requirements need, too.
-    assert asked & set(base) <= {"pillow", "beautifulsoup4", "jsonschema", "threadpoolctl"}
+    assert asked & set(base) <= {"pillow", "beautifulsoup4", "jsonschema"}
 
 
 @pytest.mark.parametrize("system", ["debian", "alma9"])

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from tpcsweep.configuration.sides import DATASET
 from tpcsweep.files import is_made_of
@@ -74,7 +75,10 @@ def fit_all(summary: xr.Dataset, path: Path, processes: int = 1) -> None:
             path, str(summary.attrs["title"]), {}, Choice(nothing, nothing, nothing, "", (str(error),))
         )
         return
-    with signals.workers(processes) as pool:
+    with (
+        threadpool_limits(1),
+        signals.workers(processes) as pool,
+    ):  # each worker's algebra would use all cores
         fits = dict(
             zip(MODELS, pool.map(partial(fit, observations=observations), MODELS.values()), strict=True)
         )

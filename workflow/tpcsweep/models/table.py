@@ -135,16 +135,19 @@ def _filled(rates: Floats, places: Sequence[Floats], words: int) -> Floats:
 
 
 def _along(rates: Floats, axis: int, at: Floats, *, beyond: bool) -> Floats:
-    """Interpolate along an axis; constant beyond the ends where that is wanted, else NaN."""
-
-    def line(values: Floats) -> Floats:
-        known = np.isfinite(values)
-        if known.sum() < 2 - beyond:
-            return np.full(len(values), np.nan)
-        ends = {} if beyond else {"left": np.nan, "right": np.nan}
-        return np.asarray(np.interp(at, at[known], values[known], **ends))
-
-    return np.apply_along_axis(line, axis, rates)
+    """Interpolate all lines along an axis: constant beyond their known ends if that is wanted, otherwise NaN."""
+    lines, last = np.moveaxis(rates, axis, -1), len(at) - 1
+    known, index = np.isfinite(lines), np.arange(len(at))
+    before = np.maximum.accumulate(np.where(known, index, -1), axis=-1)
+    after = np.minimum.accumulate(np.where(known, index, last + 1)[..., ::-1], axis=-1)[..., ::-1]
+    inside = (before >= 0) & (after <= last)
+    low = np.clip(np.where(before < 0, after, before), 0, last)
+    high = np.clip(np.where(after > last, before, after), 0, last)
+    width = at[high] - at[low]
+    share = np.divide(at - at[low], width, out=np.zeros(lines.shape), where=width > 0)
+    left, right = (np.take_along_axis(lines, end, axis=-1) for end in (low, high))
+    found = left + share * (right - left)
+    return np.moveaxis(found if beyond else np.where(inside, found, np.nan), -1, axis)
 
 
 def _mean(values: Floats, axis: int | tuple[int, ...], *, keepdims: bool = False) -> Floats:
