@@ -251,4 +251,5 @@ def save(figure: Figure, folder: str | Path, name: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with mpl.rc_context({"svg.hashsalt": "tpcsweep"}):
         figure.savefig(folder / f"{name}.png", dpi=150, metadata={"Software": None})
+        figure.set_layout_engine("none")  # the layout is made, and takes a second where there are many panels
         figure.savefig(folder / f"{name}.svg", metadata={"Date": None})

@@ -171,7 +171,7 @@ def bootstrap(problem: Problem, units: Floats, scale: float, resamples: int, see
     generator = np.random.default_rng(seed)
     samples = []
     for _ in range(resamples):
-        solution = replace(problem, rows=draw(generator)).solve(units, scale, 25, 1e-5)
+        solution = replace(problem, rows=draw(generator)).solve(units, scale, 25, 1e-4)
         if solution is not None:
             samples.append(list(problem.values(solution.x).values()))
     return drawn, np.array(samples or [optimum])
