@@ -109,15 +109,17 @@ def test_a_sweep_is_made_without_any_extra(bare: dict[str, str]) -> None:
 
 
 def test_what_a_sweep_needs_follows_from_its_testbed_and_tools(tmp_path: Path) -> None:
-    def needs(testbed: str, **parameters: object) -> list[str]:
+    def needs(testbed: str, until: str = "steady", **parameters: object) -> list[str]:
         file = tmp_path / "sweep.yaml"
-        file.write_text(yaml.safe_dump({"parameters": parameters}))
+        measurement = {"until": until, **({"seconds": 30} if until == "seconds" else {})}
+        file.write_text(yaml.safe_dump({"parameters": parameters, "measurement": measurement}))
         return checks.extras(load({"sweep": str(file), "testbed": testbed}, ROOT))
 
     globus = {"tool": ["curl", "globus-url-copy"], "copy_mode": "push"}
     assert needs("netns", tool="curl") == []
     assert needs("netns", **globus) == ["globus"]
-    assert needs("simulation", **globus) == ["simulation"]
+    assert needs("simulation", **globus) == []
+    assert needs("simulation", "seconds", streams=4) == ["simulation"]
     assert needs("kubernetes", streams=4) == []
 
 

@@ -40,7 +40,7 @@ def extras(configuration: Configuration) -> list[str]:
     """List the extras that measuring or simulating a sweep needs, by its testbed, tools and releases."""
     testbed = configuration.testbed
     if testbed.simulated:
-        return ["simulation"]
+        return [] if configuration.sweep.measurement.until == "steady" else ["simulation"]
     if not isinstance(testbed, Netns):  # tools run elsewhere
         return []
     tools = {TOOLS[str(tool)].extra for (tool,) in _combinations(configuration.grid, ("tool",))}
