@@ -78,7 +78,7 @@ def _settings(plan: Plan) -> list[dict[str, Any]]:
         if place not in settings:
             settings[place] = row
         elif row["answer"] != FRONT:
-            settings[place]["answer"] += f"\n{row['answer']}"
+            settings[place]["answer"] += f" and\n{row['answer']}"
     return list(settings.values())
 
 
