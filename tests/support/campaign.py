@@ -529,8 +529,9 @@ class Campaign:
         for cell in configuration.grid.cells:
             place = {**cell.parameters.model_dump(), "repetition": cell.repetition}
             there = float(throughput.sel({name: place[str(name)] for name in throughput.dims}))
-            summary = (read(self.ledger.file(cell.path)) or {}).get("summary") or {}
-            file = summary.get("throughput")
+            content = read(self.ledger.file(cell.path)) or {}
+            # Bytes that arrived before a cell failed are no throughput in the dataset.
+            file = content["summary"].get("throughput") if content.get("status") == "ok" else None
             if not math.isclose(there, math.nan if file is None else file) and not (
                 file is None and math.isnan(there)
             ):
