@@ -75,8 +75,8 @@ fuzz: setup-test ## thousands of files that people may have written wrongly; INP
 docs: setup-test ## write the generated parts of docs/: architecture, command line, equation, blind prediction
 	$(BIN)/python docs/architecture.py
 	$(BIN)/python docs/commands.py
-	$(BIN)/python docs/equation.py
-	$(BIN)/python docs/blind_prediction.py
+	$(BIN)/python studies/equation/equation_page.py
+	$(BIN)/python studies/blind_prediction/blind_page.py
 
 # It is said of every link that leads nowhere, and of every docstring that cannot be read.
 docs-site: setup-test ## the documentation as a site, build/site/index.html; to read it takes no network

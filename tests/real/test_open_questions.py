@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tpcsweep.studies.open_questions.arithmetic import Setup
-from tpcsweep.studies.open_questions.experiments import Experiment, measure
+from arithmetic import Setup
+from experiments import Experiment, measure
 
 from tests.support.browser import widths
 from tests.support.pictures import embedded, hues

@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 
 import pytest
+from cases import Case
+from measurement import measure
 from tpcsweep.linux.signals import interruptible
 from tpcsweep.paths import INTERFACE
-from tpcsweep.studies.terena2005.cases import Case
-from tpcsweep.studies.terena2005.measurement import measure
 from tpcsweep.tcp import recovery_time
 from tpcsweep.testbeds.netns import state
 

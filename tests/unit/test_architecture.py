@@ -46,8 +46,8 @@ def test_imports_go_down_the_floors_and_in_no_circle() -> None:
         ("rates", "tpcsweep.models", "tpcsweep.rates is not allowed to import tpcsweep.models"),
         (
             "claims.base",
-            "tpcsweep.studies.terena2005",
-            "tpcsweep.claims is not allowed to import tpcsweep.studies",
+            "tpcsweep.published",
+            "tpcsweep.claims is not allowed to import tpcsweep.published",
         ),
         ("linux.commands", "tpcsweep.linux.signals", "No cycles are allowed in tpcsweep.linux"),
         ("tools.curl", "numpy", "tpcsweep.client is not allowed to import numpy"),

@@ -6,16 +6,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import blind
+import blind_page
 import numpy as np
 import pandas as pd
 import pytest
+from blind import FITTED, STATED, Fact, Predictor
 from tpcsweep.configuration.loading import load, load_import
 from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.importing.outside import bring
-from tpcsweep.studies import blind
-from tpcsweep.studies.blind import FITTED, STATED, Fact, Predictor
-
-from docs import blind_prediction
 
 ROOT = Path(__file__).parents[2]
 RUN = {"sweep": "smoke", "testbed": "simulation"}
@@ -102,10 +101,10 @@ def test_an_error_is_how_far_outside_a_prediction_is() -> None:
 
 
 def test_the_page_has_what_is_predicted() -> None:
-    found = re.search(blind_prediction.MARKS, blind_prediction.PAGE.read_text())
+    found = re.search(blind_page.MARKS, blind_page.PAGE.read_text())
     assert found is not None
     said, computed = (
         [float(number) for number in re.findall(r"[\d.]+", text)]
-        for text in (found[0], blind_prediction.lines(blind_prediction.predicted()))
+        for text in (found[0], blind_page.lines(blind_page.predicted()))
     )
     assert said == pytest.approx(computed, rel=0.02, abs=0.02)

@@ -10,17 +10,16 @@ import re
 from pathlib import Path as File
 from typing import Any
 
+import equation_page
 import numpy as np
 import pytest
 import xarray as xr
+from equation import INSTANCE_CORES, Needed, Path, needed
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.models import MODELS, Fit, fit, fit_hybrid, observe
 from tpcsweep.models.hybrid import Hybrid
 from tpcsweep.planning.plan import plan
-from tpcsweep.studies.equation import INSTANCE_CORES, Needed, Path, needed
-
-from docs import equation
 
 ROOT = File(__file__).parents[2]
 CONSTANTS = {
@@ -112,18 +111,18 @@ def hybrid() -> Hybrid:
     return fit_hybrid(observe(xr.load_dataset(ROOT / "examples/surface.nc")))
 
 
-@pytest.mark.parametrize(("target", "rtt"), [*itertools.product((0.4, 0.6, 0.8), equation.RTTS)])
+@pytest.mark.parametrize(("target", "rtt"), [*itertools.product((0.4, 0.6, 0.8), equation_page.RTTS)])
 def test_plan_says_the_same(target: float, rtt: float) -> None:
-    found = needed(target, equation.path_of(rtt, fitted()), fitted().values, 1)
+    found = needed(target, equation_page.path_of(rtt, fitted()), fitted().values, 1)
     assert found is not None
     cheapest = plan(fitted(), target, 0.5, rtt=rtt, origins=1, cores=[found.cores]).cheapest
     assert cheapest is not None
     assert abs(cheapest["streams"] - found.streams) <= max(1, 0.25 * found.streams)
 
 
-@pytest.mark.parametrize(("target", "rtt"), [*itertools.product((0.4, 0.6), equation.RTTS)])
+@pytest.mark.parametrize(("target", "rtt"), [*itertools.product((0.4, 0.6), equation_page.RTTS)])
 def test_the_hybrid_that_the_command_plan_asks_says_nearly_the_same(target: float, rtt: float) -> None:
-    found = needed(target, equation.path_of(rtt, fitted()), fitted().values, 1)
+    found = needed(target, equation_page.path_of(rtt, fitted()), fitted().values, 1)
     assert found is not None
     cheapest = plan(hybrid(), target, 0.5, rtt=rtt, origins=1, cores=[found.cores]).cheapest
     assert cheapest is not None
@@ -135,9 +134,9 @@ def test_the_page_has_what_the_equation_says() -> None:
     rows = re.findall(
         r"^\| ([\d.]+) Gbit/s \| (\d+) ms \| ([\d.]+) \([^)]*\) \| (\d+) \(", text, re.MULTILINE
     )
-    assert len(rows) == len(equation.TARGETS) * len(equation.RTTS)
+    assert len(rows) == len(equation_page.TARGETS) * len(equation_page.RTTS)
     for target, rtt, cores, streams in rows:
-        found = needed(float(target), equation.path_of(float(rtt), fitted()), fitted().values, 1)
+        found = needed(float(target), equation_page.path_of(float(rtt), fitted()), fitted().values, 1)
         assert found is not None
         assert float(cores) == pytest.approx(found.cores, rel=0.1)
         assert abs(int(streams) - found.streams) <= max(1, 0.15 * found.streams)
@@ -145,6 +144,6 @@ def test_the_page_has_what_the_equation_says() -> None:
 
 def test_only_what_is_between_its_marks_is_made_anew() -> None:
     text = "a\n<!-- x: made by equation.py -->\n<!-- end -->\nb\n<!-- y: made by equation.py -->\nold\n<!-- end -->\nc"
-    once = equation.page(text, {"x": "new", "y": "too"})
+    once = equation_page.page(text, {"x": "new", "y": "too"})
     assert once == text.replace("-->\n<!-- end -->\nb", "-->\nnew\n<!-- end -->\nb").replace("old", "too")
-    assert equation.page(once, {"x": "new", "y": "too"}) == once
+    assert equation_page.page(once, {"x": "new", "y": "too"}) == once

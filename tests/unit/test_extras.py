@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import simulation
 import yaml
 from IPython.core.interactiveshell import InteractiveShell
 from tpcsweep import exporting
@@ -18,7 +19,6 @@ from tpcsweep.configuration import checks
 from tpcsweep.configuration.loading import load
 from tpcsweep.extras import EXTRAS, MissingExtraError, missing, require
 from tpcsweep.importing import datasets, outside
-from tpcsweep.studies.terena2005 import simulation
 
 from tests.support.workflow import ROOT
 

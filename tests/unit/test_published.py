@@ -19,10 +19,13 @@ import pytest
 import xarray as xr
 import yaml
 from bs4 import BeautifulSoup
+from cases import MEASURED
 from hypothesis import given
 from hypothesis import strategies as st
 from IPython.display import Markdown
 from matplotlib.figure import Figure
+from runs import Run, read_folder
+from table import verdicts as terena2005
 from tpcsweep import dataset as datasets
 from tpcsweep.claims import CLAIMS
 from tpcsweep.configuration import yaml_file
@@ -39,9 +42,6 @@ from tpcsweep.published.carried import carried
 from tpcsweep.published.figures import ELSEWHERE, FIGURES, figure_of
 from tpcsweep.published.making import judged, make, without_data
 from tpcsweep.published.report import predictions, table, write
-from tpcsweep.studies.terena2005.cases import MEASURED
-from tpcsweep.studies.terena2005.runs import Run, read_folder
-from tpcsweep.studies.terena2005.table import verdicts as terena2005
 from tpcsweep.testbeds.netns import limits as netns
 from tpcsweep.testbeds.netns.limits import Machine
 

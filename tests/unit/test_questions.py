@@ -10,11 +10,20 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import experiments
+import explanations
+import inside
+import joint
 import nbformat
 import numpy as np
+import observed
 import pandas as pd
+import predictions
 import pytest
+import sources
 import xarray as xr
+from arithmetic import ABOUT_1, Setup, rtt_exponent
+from experiments import AMPLE, EXPERIMENTS, PLENTY, Experiment
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from tpcsweep.configuration import loading as configuration
@@ -23,17 +32,6 @@ from tpcsweep.dataset.labels import MASKS, about_flags
 from tpcsweep.linux import uml
 from tpcsweep.paths.plan import SUPER_PACKET, queue_cap
 from tpcsweep.paths.plan import Path as NetworkPath
-from tpcsweep.studies.open_questions import (
-    experiments,
-    explanations,
-    inside,
-    joint,
-    observed,
-    predictions,
-    sources,
-)
-from tpcsweep.studies.open_questions.arithmetic import ABOUT_1, Setup, rtt_exponent
-from tpcsweep.studies.open_questions.experiments import AMPLE, EXPERIMENTS, PLENTY, Experiment
 
 from tests.support.pictures import hues, pixels
 
@@ -416,7 +414,7 @@ def test_the_notebook_runs_on_its_own_with_and_without_measurements(
         monkeypatch.setattr(sources, "SHIPPED", tmp_path / "none")
     some = [*joint.setups()][:1]
     monkeypatch.setattr(joint, "setups", lambda: some)
-    notebook = nbformat.read(ROOT / "notebooks/open_questions.ipynb", as_version=4)
+    notebook = nbformat.read(ROOT / "studies/open_questions/open_questions.ipynb", as_version=4)
     nbformat.validate(notebook)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert not any(cell.outputs or cell.execution_count for cell in code)

@@ -14,6 +14,7 @@ import orjson
 import pytest
 import xarray as xr
 import yaml
+from arithmetic import RATIO, Setup
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep import dataset, extras, figures
@@ -27,7 +28,6 @@ from tpcsweep.configuration.problems import ConfigurationError
 from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.models.observations import observe
 from tpcsweep.paths.plan import SUPER_PACKET
-from tpcsweep.studies.open_questions.arithmetic import RATIO, Setup
 from tpcsweep.testbeds.simulation import engine
 from tpcsweep.testbeds.simulation import redrawn as simulated
 from tpcsweep.testbeds.simulation.engine import Engine, SimulationError

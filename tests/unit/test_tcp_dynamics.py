@@ -9,21 +9,23 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import measurement
 import numpy as np
 import pytest
+import simulation
+import table
+import tcp_figures as draw
+from cases import MEASURED, SHARES, SIMULATED, UTILISATIONS, Case, measured_in
 from hypothesis import given
 from hypothesis import strategies as st
+from measurement import MeasurementError, goodputs, largest
+from recovery import Dropper, follow
+from runs import Run, interval, read_folder
+from simulation import Sample, simulate, stall
 from tpcsweep import tcp
 from tpcsweep.claims.terena2005 import RECOVERIES
 from tpcsweep.extras import missing
 from tpcsweep.linux.sockets import Connection
-from tpcsweep.studies.terena2005 import figures as draw
-from tpcsweep.studies.terena2005 import measurement, simulation, table
-from tpcsweep.studies.terena2005.cases import MEASURED, SHARES, SIMULATED, UTILISATIONS, Case, measured_in
-from tpcsweep.studies.terena2005.measurement import MeasurementError, goodputs, largest
-from tpcsweep.studies.terena2005.recovery import Dropper, follow
-from tpcsweep.studies.terena2005.runs import Run, interval, read_folder
-from tpcsweep.studies.terena2005.simulation import Sample, simulate, stall
 
 BANDWIDTHS = st.floats(0.01, 100)
 RTTS = st.floats(0.01, 500)

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from arithmetic import DEFAULT_LIMIT
 from tpcsweep.linux import uml
-from tpcsweep.studies.open_questions.arithmetic import DEFAULT_LIMIT
 
 AMPLE = 20_000  # packets that are more than this machine fills: no limit
 LARGE = 8 * 2**20  # bytes of TCP buffers that bind nothing here

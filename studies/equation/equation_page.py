@@ -16,12 +16,12 @@ from pathlib import Path as File
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
+from equation import Needed, Path, needed
 from matplotlib.figure import Figure
 from tpcsweep.models import MODELS, Fit, Predictor, fit, fit_hybrid, observe
 from tpcsweep.planning.plan import plan
-from tpcsweep.studies.equation import Needed, Path, needed
 
-ROOT = File(__file__).parent.parent
+ROOT = File(__file__).parents[2]
 PAGE = ROOT / "docs" / "equation.md"
 PICTURE = ROOT / "docs" / "images" / "equation.png"
 SURFACE = ROOT / "examples" / "surface.nc"

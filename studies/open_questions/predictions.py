@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
-
-from tpcsweep.studies.open_questions.arithmetic import ABOUT_1, Setup, rtt_exponent
+from arithmetic import ABOUT_1, Setup, rtt_exponent
 
 RTT = 120.0  # ms, of question (1)
 STREAMS = (100, 500)

@@ -14,6 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path as File
 from typing import Any
 
+from cases import Case
+from network import RECEIVER, SECOND, SENDER, Network, NetworkError, network
+from recovery import Dropper, follow
 from tpcsweep.files import write_json
 from tpcsweep.linux import signals
 from tpcsweep.linux.commands import CommandError
@@ -21,9 +24,6 @@ from tpcsweep.linux.sockets import Connection
 from tpcsweep.measure.provenance import commit, machine
 from tpcsweep.paths import Path, PathError
 from tpcsweep.rates import GBIT
-from tpcsweep.studies.terena2005.cases import Case
-from tpcsweep.studies.terena2005.network import RECEIVER, SECOND, SENDER, Network, NetworkError, network
-from tpcsweep.studies.terena2005.recovery import Dropper, follow
 from tpcsweep.tcp import bdp_packets
 from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.machine import MachineError, require

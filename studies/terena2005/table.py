@@ -11,12 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any
 
-from tpcsweep import tcp
-from tpcsweep.claims import CLAIMS, Outcome
-from tpcsweep.claims.effects import Interval, Region, about, both
-from tpcsweep.claims.terena2005 import RECOVERIES
-from tpcsweep.paths.plan import LARGEST_BANDWIDTH
-from tpcsweep.studies.terena2005.cases import (
+from cases import (
     IRREPRODUCIBLE,
     MEASURED,
     SHARES,
@@ -25,7 +20,12 @@ from tpcsweep.studies.terena2005.cases import (
     UTILISATIONS,
     Case,
 )
-from tpcsweep.studies.terena2005.runs import Made, Run, interval
+from runs import Made, Run, interval
+from tpcsweep import tcp
+from tpcsweep.claims import CLAIMS, Outcome
+from tpcsweep.claims.effects import Interval, Region, about, both
+from tpcsweep.claims.terena2005 import RECOVERIES
+from tpcsweep.paths.plan import LARGEST_BANDWIDTH
 
 MEASURE = "not measured: snakemake -s studies/terena2005/Snakefile measured"
 CPU_PER_GBIT = 5.0  # CPU-seconds of ns-3 for a Gbit in packets of 1500 bytes, where this was written

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd  # type: ignore[import-untyped]
+from blind import STATED, combined, full_path, simulation, table
 from tpcsweep.configuration.loading import load
 from tpcsweep.configuration.testbeds import Simulation
-from tpcsweep.studies.blind import STATED, combined, full_path, simulation, table
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "blind-prediction.md"
 MARKS = r"(?s)(?<=<!-- table: made by blind_prediction.py -->\n).*?(?=<!-- end -->)"
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tpcsweep.studies.open_questions.experiments import OMITTED, SECONDS, Experiment
+from experiments import OMITTED, SECONDS, Experiment
 
 SENDER, RECEIVER = "tpc-a", "tpc-b"
 DEVICE = "path"

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
-
+from arithmetic import Setup, Span
+from predictions import first
 from tpcsweep.claims.effects import Interval, Region
 from tpcsweep.models.ranges import RANGE
 from tpcsweep.paths.plan import held
-from tpcsweep.studies.open_questions.arithmetic import Setup, Span
-from tpcsweep.studies.open_questions.predictions import first
 
 FLAT = Region(-0.3, 0.3)
 INVERSE = Region(-1.3, -0.7)

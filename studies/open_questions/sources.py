@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 SWEEPS = ("rivals", "netem-limit", "settle")  # sweeps that speak to the questions
-SHIPPED = Path(__file__).parents[4] / "examples" / "open_questions"
+SHIPPED = Path(__file__).parents[2] / "examples" / "open_questions"
 """Measurements of the project: the experiments, and a dataset for each sweep."""
 
 

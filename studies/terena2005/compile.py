@@ -3,9 +3,9 @@
 
 from pathlib import Path
 
+from simulation import SimulationError, build
 from tpcsweep.extras import MissingExtraError
 from tpcsweep.running.scripts import reported
-from tpcsweep.studies.terena2005.simulation import SimulationError, build
 
 with reported(snakemake.log[0], MissingExtraError, SimulationError):
     build(Path(snakemake.output[0]))

@@ -13,12 +13,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from cases import Case
+from recovery import follow
 from tpcsweep import tcp
 from tpcsweep.extras import require
 from tpcsweep.measure.provenance import commit, machine
 from tpcsweep.rates import GBIT
-from tpcsweep.studies.terena2005.cases import Case
-from tpcsweep.studies.terena2005.recovery import follow
 from tpcsweep.tools.base import package_versions
 
 SOURCE = Path(__file__).with_name("bottleneck.cc")

@@ -17,7 +17,6 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 from numpy.typing import NDArray
-
 from tpcsweep.claims.effects import MARGIN
 from tpcsweep.claims.predicates import reached
 from tpcsweep.configuration.physics import Estimate, Physics

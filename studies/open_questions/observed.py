@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
-
+from arithmetic import Setup
+from experiments import AMPLE
+from sources import SHIPPED
 from tpcsweep.claims.cells import UNTRUSTED
 from tpcsweep.dataset import SIMULATED
 from tpcsweep.dataset.labels import how_made
 from tpcsweep.dataset.observations import observations
-from tpcsweep.studies.open_questions.arithmetic import Setup
-from tpcsweep.studies.open_questions.experiments import AMPLE
-from tpcsweep.studies.open_questions.sources import SHIPPED
 
 COLUMNS = (
     *(

@@ -3,10 +3,10 @@
 
 from pathlib import Path
 
+from cases import Case
+from simulation import SimulationError, simulate
 from tpcsweep.files import write_json
 from tpcsweep.running.scripts import reported
-from tpcsweep.studies.terena2005.cases import Case
-from tpcsweep.studies.terena2005.simulation import SimulationError, simulate
 
 with reported(snakemake.log[0], SimulationError):
     outcome = simulate(Case(**snakemake.params.case), Path(snakemake.input.program).absolute())

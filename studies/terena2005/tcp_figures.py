@@ -11,15 +11,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from cases import SHARES, UTILISATIONS, Kind
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
-
+from runs import Made, Run, interval
 from tpcsweep import tcp
 from tpcsweep.claims.terena2005 import RECOVERIES
 from tpcsweep.figures.panels import head, styled
-from tpcsweep.studies.terena2005.cases import SHARES, UTILISATIONS, Kind
-from tpcsweep.studies.terena2005.runs import Made, Run, interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

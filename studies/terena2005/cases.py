@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-SHIPPED = Path(__file__).parents[4] / "examples" / "terena2005"
+SHIPPED = Path(__file__).parents[2] / "examples" / "terena2005"
 """Measurements of the project, a file for each case."""
 
 Kind = Literal["recovery", "loss", "mtu_fairness"]

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
+from arithmetic import ABOUT_1, Setup
 from matplotlib.figure import Figure
-
+from predictions import RTT
 from tpcsweep.figures.labels import plain
 from tpcsweep.figures.panels import styled
-from tpcsweep.studies.open_questions.arithmetic import ABOUT_1, Setup
-from tpcsweep.studies.open_questions.predictions import RTT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from cases import SHIPPED, Case, measured_in
 from scipy import stats
-
 from tpcsweep.claims.effects import CONFIDENCE, Interval
-from tpcsweep.studies.terena2005.cases import SHIPPED, Case, measured_in
 
 Made = Literal["simulated", "measured"]
 

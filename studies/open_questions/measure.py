@@ -7,10 +7,10 @@ signals.end_with_snakemake()
 
 from pathlib import Path
 
+from experiments import measure
 from tpcsweep.files import write_json
 from tpcsweep.linux.uml import UmlError
 from tpcsweep.running.scripts import reported
-from tpcsweep.studies.open_questions.experiments import measure
 
 file = Path(snakemake.params.file)
 with reported(snakemake.log[0], UmlError, about="open_questions"), signals.interruptible():

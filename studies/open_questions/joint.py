@@ -17,7 +17,6 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 from numpy.typing import NDArray
-
 from tpcsweep.claims import CLAIMS
 from tpcsweep.claims.base import Outcome, judge_claim
 from tpcsweep.claims.cells import cells_of as rows_of
@@ -80,7 +79,7 @@ def setups() -> Iterator[Setup]:
 def published() -> Configuration:
     """The published figure, on the testbed that simulates it."""
     config = {"sweep": "config/published/chep2023_fig4.yaml", "testbed": "simulation-chep2023"}
-    return load(config, Path(__file__).parents[4])
+    return load(config, Path(__file__).parents[2])
 
 
 def table(figure: Configuration, draws: int) -> pd.DataFrame:

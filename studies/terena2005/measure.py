@@ -11,9 +11,9 @@ machine.enter()
 
 from pathlib import Path
 
+from cases import MEASURED
+from measurement import MeasurementError, measure_all
 from tpcsweep.running.scripts import reported
-from tpcsweep.studies.terena2005.cases import MEASURED
-from tpcsweep.studies.terena2005.measurement import MeasurementError, measure_all
 from tpcsweep.testbeds import TeardownError
 from tpcsweep.testbeds.netns.machine import MachineError
 
