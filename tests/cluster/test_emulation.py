@@ -45,7 +45,8 @@ def test_bandwidth_is_limited_towards_the_other_side(emulated: ClusterSweep) -> 
     assert len(found) == 2
     for cell in found:
         assert cell["status"] == "ok", cell["message"]
-        assert 0.02 < cell["summary"]["throughput"] < 0.1
+        # A little more than the rate passes while a full bucket empties.
+        assert 0.02 < cell["summary"]["throughput"] < 0.11
         assert cell["provenance"]["path"]["emulator"] == "netem"
         share = 100_000_000 // cell["spec"]["parameters"]["origins"]
         assert f"tbf rate {share}bit" in json.dumps(cell["provenance"]["path"]["qdiscs"])

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -158,15 +159,14 @@ def test_the_report_of_a_failed_test_says_where_the_logs_are_and_what_servers_sa
 
 def test_sockets_of_servers_are_seen_without_the_right_to_trace_them() -> None:
     """Containers rarely have CAP_SYS_PTRACE."""
-    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "python3", "-c"]
-    hold = (
-        "import socket, time; s = socket.create_server(('127.0.0.1', 0)); print(flush=True); time.sleep(600)"
-    )
     look = "import sys; from tpcsweep.linux.sockets import tcp_sockets; print(tcp_sockets('/proc', [sys.argv[1]]))"
-    with subprocess.Popen([*nobody, hold], stdout=subprocess.PIPE) as server:
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        # Any user may run this program, and it keeps the socket that it is given.
+        server = subprocess.Popen(
+            ["/bin/sleep", "600"], pass_fds=[held.fileno()], user=65534, group=65534, extra_groups=[]
+        )
+    with server:
         try:
-            assert server.stdout
-            server.stdout.readline()
             allowed = ["setpriv", "--bounding-set=-sys_ptrace", sys.executable, "-c", look, str(server.pid)]
             assert re.fullmatch(r"\{\d+\}\n", finished(allowed).stdout)
         finally:

@@ -21,8 +21,8 @@ def test_jobs_side_by_side_count_every_cell_once(tmp_path: Path, capsys: pytest.
 
     def job(name: str) -> None:
         with Shown("demo", name, tmp_path) as shown:
-            for _ in range(CELLS):
-                shown.end("ok", 1.5, [])
+            for cell in range(CELLS):
+                shown.end(f"streams={cell}", "ok", 1.5, [])
 
     with ThreadPoolExecutor(JOBS) as pool:
         list(pool.map(job, "abcdefgh"))
@@ -49,8 +49,8 @@ def test_a_line_says_what_became_of_every_cell(
         patched.setattr("sys.stderr", error)
         begin(Path(name), len(cells) + skipped + more)
         with Shown("demo", "rtt=5", Path(name)) as shown:
-            for status, throughput, flags in cells:
-                shown.end(status, throughput if status == "ok" else None, flags)
+            for number, (status, throughput, flags) in enumerate(cells):
+                shown.end(f"streams={number}", status, throughput if status == "ok" else None, flags)
             if skipped:
                 shown.skip(skipped, "no path")
         error.seek(0)
@@ -70,13 +70,25 @@ def test_a_line_says_what_became_of_every_cell(
     assert before == ([said] if skipped else [])
 
 
+def test_of_two_measurements_of_a_cell_the_line_counts_the_one_that_is_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begin(tmp_path, 1)
+    with Shown("demo", "rtt=5", tmp_path) as shown:
+        shown.end("streams=1", "failed", None, ["disturbed"])
+        shown.end("streams=1", "ok", 1.5, [])
+    assert re.fullmatch(
+        r"demo: rtt=5: 1 cell, 1.5 to 1.5 Gbit/s, \d+ s · 1/1 cells\n", capsys.readouterr().err
+    )
+
+
 def test_a_job_without_cells_and_one_that_fails_print_no_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Shown("demo", "rtt=5", tmp_path) as shown:  # as in a module, whose workflow did not begin the run
         shown.stage("deploying rtt=5")
     with pytest.raises(KeyError), Shown("demo", "rtt=5", tmp_path) as shown:
-        shown.end("ok", 1.0, [])
+        shown.end("streams=1", "ok", 1.0, [])
         raise KeyError
     assert capsys.readouterr().err == ""
     shown.stage("waiting for another user's run")

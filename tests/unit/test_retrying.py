@@ -92,12 +92,13 @@ def test_cells_of_a_slow_machine_come_after_those_with_a_flag() -> None:
         "fastest, bound by the path": cell(limit="bandwidth", work=0.10),
         "slowest": cell(limit="client", work=0.35),
         "not known": cell(limit="cpu_destination", work=None),
+        "disturbed": cell("disturbed", limit="window"),
         "unsteady": cell("not_steady", limit="window"),
         "failed": cell(status="failed", limit=None),
     }
     names = [*cells]
     found = [names[index] for index in chosen([*cells.values()], 1.0)]
-    assert found == ["failed", "unsteady", "slowest", "slow"]
+    assert found == ["failed", "disturbed", "slowest", "slow"]
 
 
 @pytest.mark.parametrize(
@@ -105,7 +106,8 @@ def test_cells_of_a_slow_machine_come_after_those_with_a_flag() -> None:
     [
         (cell(limit="client", work=0.25), cell(limit="client", work=0.31), 0.25),
         (cell(limit="client", work=0.31), cell(limit="client", work=0.25), 0.25),
-        (cell("not_steady", limit="client", work=0.25), cell(limit="client", work=0.31), 0.31),
+        (cell("disturbed", limit="client", work=0.25), cell(limit="client", work=0.31), 0.31),
+        (cell("not_steady", limit="client", work=0.25), cell(limit="client", work=0.31), 0.25),
         (cell(limit="window", work=0.25), cell(limit="client", work=0.31), 0.31),
         (cell(work=None), cell(limit="client", work=0.31), 0.31),
     ],

@@ -190,7 +190,7 @@ class Sweep(Strict):
     retry_share: Annotated[float, SHARE] = Field(
         default=0.2,
         description="largest share of a deployment's cells that are measured again in it: failed ones, and those where "
-        "the machine was disturbed or saturated, or that were not steady; 0: none",
+        "the machine was disturbed or saturated; 0: none",
     )
     notebooks: Notebooks = Field(
         default_factory=Notebooks, description="notebooks for the report, with the axes that they show"

@@ -78,7 +78,7 @@ def fit_all(summary: xr.Dataset, path: Path, processes: int = 1) -> None:
     with (
         threadpool_limits(1),
         signals.workers(processes) as pool,
-    ):  # each worker's algebra would use all cores
+    ):  # otherwise each worker uses all cores
         fits = dict(
             zip(MODELS, pool.map(partial(fit, observations=observations), MODELS.values()), strict=True)
         )

@@ -85,9 +85,9 @@ class Fit(Predictor):
     def _rates(self, points: Points | pd.DataFrame, count: int) -> Floats:
         """Throughput of so many resamples: resamples × points."""
         full = complete(self.domain.filled(points, self.model.axes))
-        chosen = self.samples[np.arange(count) % len(self.samples)]
-        columns = chosen.T[:, :, np.newaxis]
-        return np.maximum(self.model(full, dict(zip(self.values, columns, strict=True))), 0.0)
+        columns = dict(zip(self.values, self.samples.T[:, :, np.newaxis], strict=True))
+        rates = np.maximum(self.model(full, columns), 0.0)
+        return rates[np.arange(count) % len(rates)]
 
     def to_dict(self) -> dict[str, Any]:
         return {

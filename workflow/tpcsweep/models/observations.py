@@ -118,7 +118,7 @@ class Observations:
     def take(self, rows: NDArray[Any]) -> Observations:
         index = np.flatnonzero(rows) if np.asarray(rows).dtype == bool else rows
         taken = replace(self, frame=self.frame.iloc[index].reset_index(drop=True))
-        # A bootstrap takes rows hundreds of times: arrays are sliced several times as fast as made of a data frame.
+        # Cross-validation takes rows hundreds of times. Slicing arrays is several times as fast as making them again.
         taken.__dict__["points"] = {name: column[index] for name, column in self.points.items()}
         for name in ("throughput", "error", "level"):
             taken.__dict__[name] = getattr(self, name)[index]

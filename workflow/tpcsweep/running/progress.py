@@ -49,8 +49,9 @@ class Shown:
     def __init__(self, sweep: str, deployment: str, folder: Path) -> None:
         """`folder` is that of the study's results."""
         self._sweep, self._deployment, self._folder = sweep, deployment, folder
-        self._began, self._rates, self._flags = time.monotonic(), list[float](), Counter[str]()
-        self._ended: Counter[str] = Counter()
+        self._began = time.monotonic()
+        self._ended: dict[str, tuple[str, float | None, list[str]]] = {}
+        self._skipped = 0
         with _counts(folder) as self._run:
             pass
         console = Console(stderr=True, soft_wrap=True, highlight=False)
@@ -85,21 +86,18 @@ class Shown:
         """Show the throughput of the present cell; `steady` is None before it is known."""
         self._draw("" if steady is None else f"{steady.mean:.3g} Gbit/s after {seconds:.0f} s")
 
-    def end(self, status: str, throughput: float | None, flags: list[str]) -> None:
-        """Count a cell that ended."""
+    def end(self, cell: str, status: str, throughput: float | None, flags: list[str]) -> None:
+        """Count a cell that ended; its second measurement, if that is kept, takes the place of the first."""
         with _counts(self._folder) as self._run:
-            self._run["done"] += 1
-        self._ended[status] += 1
-        if status == "ok" and throughput is not None:
-            self._rates.append(throughput)
-        self._flags.update(flag for grade in LOUD for flag in graded(flags, grade))
+            self._run["done"] += cell not in self._ended
+        self._ended[cell] = (status, throughput, flags)
         self._draw("" if throughput is None else f"{throughput:.3g} Gbit/s")
 
     def skip(self, cells: int, why: str) -> None:
         """Count cells that could not be measured."""
         with _counts(self._folder) as self._run:
             self._run["done"] += cells
-        self._ended["not measured"] += cells
+        self._skipped += cells
         self.say(f"{self._deployment}: {counted(cells)} not measured: {why}")
 
     def say(self, text: str) -> None:
@@ -107,14 +105,22 @@ class Shown:
         self._bar.console.print(f"{self._sweep}: {text}", markup=False)
 
     def _line(self) -> None:
-        if not self._ended:
+        statuses = Counter(status for status, _, _ in self._ended.values())
+        statuses["not measured"] = self._skipped
+        if not statuses.total():
             return
-        rates = f", {min(self._rates):.3g} to {max(self._rates):.3g} Gbit/s" if self._rates else ""
-        states = "".join(f", {count} {status}" for status, count in self._ended.items() if status != "ok")
-        flags = "".join(f", {count} {FLAGS[flag].words}" for flag, count in self._flags.items())
+        rates = [rate for status, rate, _ in self._ended.values() if status == "ok" and rate is not None]
+        found = Counter(
+            flag for _, _, flags in self._ended.values() for grade in LOUD for flag in graded(flags, grade)
+        )
+        reached = f", {min(rates):.3g} to {max(rates):.3g} Gbit/s" if rates else ""
+        states = "".join(
+            f", {count} {status}" for status, count in statuses.items() if count and status != "ok"
+        )
+        warnings = "".join(f", {count} {FLAGS[flag].words}" for flag, count in found.items())
         took = time.monotonic() - self._began
         self.say(
-            f"{self._deployment}: {counted(self._ended.total())}{rates}{states}{flags}, {took:.0f} s"
+            f"{self._deployment}: {counted(statuses.total())}{reached}{states}{warnings}, {took:.0f} s"
             f" · {self._progress()}"
         )
 

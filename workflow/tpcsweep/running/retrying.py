@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The choice of cells to measure again in their deployment, and of one of two measurements. Pure.
 
-A cell is measured again because it failed or because of its circumstances, never because of its throughput: a choice
-by throughput would bias the results.
+A cell is measured again because it failed or because of its circumstances, never because of its throughput, nor of how
+that varied: a choice by it would bias the results.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from tpcsweep.flags import graded
 from tpcsweep.variables import CPU_LIMITS
 
-CAUSES = ("disturbed", "machine_saturated", "not_steady")
+CAUSES = ("disturbed", "machine_saturated")
 """Flags of circumstances that may change, the gravest first."""
 SLOWER = 0.15
 """Share by which the machine was slower than in the fastest cell, from which on a CPU-bound cell is measured again. It
@@ -78,5 +78,5 @@ def _work(cell: Mapping[str, Any]) -> float:
 
 
 def _faults(cell: Mapping[str, Any]) -> tuple[bool, int, int]:
-    flags = cell["flags"]
+    flags = set(cell["flags"]) - {"not_steady"}
     return cell["status"] != "ok", len(graded(flags, "invalid")), len(graded(flags, "warning"))

@@ -237,8 +237,7 @@ class _Job:
             record = retrying.better(task.earlier, record)
         self._measured[task.cell.path] = record
         results.write(task.staged, task.spec, record)
-        if task.earlier is None:
-            self._shown.end(result["status"], result["summary"]["throughput"], result["flags"])
+        self._shown.end(task.cell.path, record["status"], record["summary"]["throughput"], record["flags"])
         return result
 
 
