@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tpcsweep.configuration.testbeds import OwnRelease
 from tpcsweep.extras import missing
-from tpcsweep.xrootd import building, obtaining
+from tpcsweep.xrootd import obtaining
 from tpcsweep.xrootd.obtaining import obtain
 from tpcsweep.xrootd.releases import PROGRAMS, ReleaseError, read
 
@@ -25,7 +25,7 @@ foreach(program {" ".join(PROGRAMS)})
   add_executable(${{program}} main.c)
   target_link_libraries(${{program}} XrdUtils)
 endforeach()
-foreach(plugin {" ".join(building.TARGETS)})
+foreach(plugin {" ".join(obtaining.TARGETS)})
   add_library(${{plugin}}-1 MODULE utils.c)
 endforeach()
 """
@@ -53,7 +53,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         with tarfile.open(place / f"xrootd-{version}.tar.gz", "w:gz") as archive:
             archive.add(folder, folder.name)
 
-    monkeypatch.setattr(building, "fetch", fetch)
+    monkeypatch.setattr(obtaining, "fetch", fetch)
     monkeypatch.setattr(obtaining, "sources", lambda: {MADE_UP: "0" * 64})
     return folder
 
@@ -98,12 +98,12 @@ def test_a_killed_build_leaves_no_process_and_the_next_goes_on(cache: Path, proj
     program = f"""
 import sys, tarfile
 from pathlib import Path
-from tpcsweep.xrootd import building, obtaining
+from tpcsweep.xrootd import obtaining
 def fetch(version, digest, place, log):
     place.mkdir(exist_ok=True)
     with tarfile.open(place / "xrootd-{MADE_UP}.tar.gz", "w:gz") as archive:
         archive.add({str(project)!r}, "xrootd-{MADE_UP}")
-building.fetch = fetch
+obtaining.fetch = fetch
 obtaining.sources = lambda: {{"{MADE_UP}": "0" * 64}}
 obtaining.obtain("{MADE_UP}", {{}}, lambda text: print(text, flush=True))
 """

@@ -19,8 +19,7 @@ from tpcsweep.configuration.sweep import Cell, Grid, Sweep
 from tpcsweep.configuration.testbeds import Netns
 from tpcsweep.configuration.units import SIZE, show
 from tpcsweep.tools import TOOLS, Tool
-from tpcsweep.xrootd.building import EXTRA
-from tpcsweep.xrootd.obtaining import to_build
+from tpcsweep.xrootd.obtaining import EXTRA, to_build
 
 
 def require(configuration: Configuration) -> None:

@@ -27,6 +27,10 @@ USER = "alice"
 ROOT_USER = "root"
 """The user as whom tools run, and whom the root protocol takes them for."""
 VALID = datetime.timedelta(hours=VALID_HOURS)
+_UNUSED = (
+    *("content_commitment", "key_encipherment", "data_encipherment", "key_agreement"),
+    *("encipher_only", "decipher_only"),
+)
 
 Signed = tuple[x509.Certificate, ec.EllipticCurvePrivateKey]
 
@@ -34,11 +38,8 @@ Signed = tuple[x509.Certificate, ec.EllipticCurvePrivateKey]
 def create(folder: Path, addresses: Iterable[str], owner: tuple[int, int], root: bool = False) -> None:
     """Write ca.pem, ca/ (hashed), host.pem, host.key, user.pem, user.key, macaroon.key, gridmap and authdb.
 
-    Args:
-        folder: the folder to make.
-        addresses: IP addresses of the servers; no client accepts a certificate without them.
-        owner: user and group ids of the servers. Their secrets are readable by them alone, the user's by root alone.
-        root: whether ROOT_USER may do what the certificate's user may.
+    `addresses` are those of the servers; no client accepts a certificate without them. `owner`, user and group id of
+    the servers, alone may read their secrets, and root alone the user's. With `root` ROOT_USER has the user's rights.
     """
     folder.mkdir(mode=0o711)
     authority = _certificate("tpcsweep CA")
@@ -46,11 +47,11 @@ def create(folder: Path, addresses: Iterable[str], owner: tuple[int, int], root:
     user = _certificate(USER, authority)
     (folder / "ca").mkdir(mode=0o755)
     for path in (folder / "ca.pem", folder / "ca" / "ca.pem"):
-        _write(path, _pem(authority[0]), 0o644)
+        _write(path, authority[0].public_bytes(Encoding.PEM), 0o644)
     # The file names that OpenSSL looks up are hashes of the subject; only openssl itself computes them.
     subprocess.run(["openssl", "rehash", folder / "ca"], check=True, capture_output=True)
     for name, (certificate, key) in {"host": host, "user": user}.items():
-        _write(folder / f"{name}.pem", _pem(certificate), 0o644)
+        _write(folder / f"{name}.pem", certificate.public_bytes(Encoding.PEM), 0o644)
         pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         _write(folder / f"{name}.key", pem, 0o400, owner if name == "host" else None)
     _write(folder / "macaroon.key", base64.b64encode(secrets.token_bytes(64)) + b"\n", 0o400, owner)
@@ -64,6 +65,12 @@ def _certificate(name: str, authority: Signed | None = None, addresses: Iterable
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name.from_rfc4514_string(f"CN={name},DC=tpcsweep")  # the last comes first in it
     issuer, signer = (authority[0].subject, authority[1]) if authority else (subject, key)
+    usage = x509.KeyUsage(
+        digital_signature=authority is not None,
+        key_cert_sign=authority is None,
+        crl_sign=authority is None,
+        **dict.fromkeys(_UNUSED, False),
+    )
     now = datetime.datetime.now(datetime.UTC)
     builder = (
         x509.CertificateBuilder()
@@ -74,7 +81,7 @@ def _certificate(name: str, authority: Signed | None = None, addresses: Iterable
         .not_valid_before(now - datetime.timedelta(hours=1))  # clocks of other machines may be behind
         .not_valid_after(now + VALID)
         .add_extension(x509.BasicConstraints(ca=authority is None, path_length=None), critical=True)
-        .add_extension(_key_usage(authority is None), critical=True)
+        .add_extension(usage, critical=True)
         # RFC 5280, 4.2.1; Python 3.13 accepts no chain without them.
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(
@@ -89,20 +96,6 @@ def _certificate(name: str, authority: Signed | None = None, addresses: Iterable
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
     return builder.sign(signer, hashes.SHA256()), key
-
-
-def _key_usage(authority: bool) -> x509.KeyUsage:
-    unused = ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement")
-    return x509.KeyUsage(
-        digital_signature=not authority,
-        key_cert_sign=authority,
-        crl_sign=authority,
-        **dict.fromkeys((*unused, "encipher_only", "decipher_only"), False),
-    )
-
-
-def _pem(certificate: x509.Certificate) -> bytes:
-    return certificate.public_bytes(Encoding.PEM)
 
 
 def _write(path: Path, content: bytes, mode: int, owner: tuple[int, int] | None = None) -> None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What XRootD's own monitoring says of third-party copies: the `tpc` g-stream, JSON over UDP.
+"""XRootD's monitoring of third-party copies: the `tpc` g-stream, JSON over UDP.
 
 A datagram has a header and a record for each copy, one a line. Times are UTC with microseconds that are not padded:
-"43.60931Z" is 60931 µs after second 43. The size of a copy that failed is what it had moved. Copies by the root
-protocol are left out: all of their records have the size 0.
+"43.60931Z" is 60931 µs after second 43. The size of a copy that failed is the size that it had moved. Copies by the
+root protocol are skipped: all of their records have the size 0.
 
 Sources: the XRootD System Monitoring Reference, and what release 5.5.3 sends.
 """
@@ -51,10 +51,9 @@ class Copy(NamedTuple):
 
 
 def parse(datagram: bytes, monotonic_of: Callable[[float], float]) -> list[Copy]:
-    """Read the copies in a datagram; `monotonic_of` turns seconds since 1970 into those of CLOCK_MONOTONIC.
+    """Return the copies in a datagram; raises ValueError if it is none of the monitoring.
 
-    Raises:
-        ValueError: if it is no such datagram.
+    `monotonic_of` turns seconds since 1970 into those of CLOCK_MONOTONIC.
     """
     try:
         lines = [json.loads(line) for line in datagram.rstrip(b"\0").splitlines() if line.strip()]
@@ -72,12 +71,12 @@ def parse(datagram: bytes, monotonic_of: Callable[[float], float]) -> list[Copy]
             if line.get("TPC") == "http"
         ]
     except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
-        # Not quoted: what servers say of URLs may hold tokens.
+        # Not quoted: URLs may hold tokens.
         raise ValueError(f"not a datagram of XRootD's TPC monitoring: {error!r}") from None
 
 
 def _seconds(text: str) -> float:
-    """Turn a record's time into seconds since 1970."""
+    """Return a record's time in seconds since 1970."""
     parts = _TIME.fullmatch(text)
     if not parts:
         raise ValueError(f"{text!r} is no time of XRootD's monitoring")
@@ -86,8 +85,8 @@ def _seconds(text: str) -> float:
 
 
 def clock() -> Callable[[float], float]:
-    """Give a function that turns seconds since 1970 into those of CLOCK_MONOTONIC, by the clocks' difference now."""
-    # Something else may run between two readings: those that took the shortest are the nearest to each other.
+    """Return a function that turns seconds since 1970 into those of CLOCK_MONOTONIC, by the clocks' difference now."""
+    # Another process may run between two readings: those that took the shortest are the nearest to each other.
     readings = [(time.monotonic(), time.time(), time.monotonic()) for _ in range(READINGS)]
     before, now, after = min(readings, key=lambda reading: reading[2] - reading[0])
     ahead = now - (before + after) / 2
@@ -95,17 +94,17 @@ def clock() -> Callable[[float], float]:
 
 
 class Monitor:
-    """Receives what servers send to their own loopbacks; what has come is fetched by `copies`."""
+    """Receives the records that servers send to their own loopbacks."""
 
     def __init__(self, sockets: Iterable[socket.socket], port: int | None = None) -> None:
-        """Take a UDP socket in the network of each server, for the usual port or another; `close` closes them."""
+        """Listen on a UDP socket in the network of each server, on the usual port or another; `close` closes them."""
         self._sockets = list(sockets)
         for each in self._sockets:
             each.setblocking(False)
             each.bind((LOOPBACK, port or MONITOR_PORT))
 
     def copies(self) -> list[Copy]:
-        """Give the copies whose records have come since the last call; raises ValueError for what is no record."""
+        """Return the copies that were reported since the last call; raises ValueError for other datagrams."""
         copies: list[Copy] = []
         for each in self._sockets:
             with suppress(BlockingIOError):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Get a release of XRootD into a cache that all checkouts share: unpacked from Debian's archive, or built from source.
+"""Get a release of XRootD from a cache that all checkouts share: unpacked from Debian's archive, or built from source.
 
-What is in the cache is whole, and stays: a folder `RELEASE-KEY` with bin/, lib/ and release.json, where the key stands
-for everything that it was made from. All libraries that its programs need are in lib/, the loader too, so that it runs
-on this machine, on its successor and in a container image alike.
+The cache has a folder `RELEASE-KEY` for each release, with bin/, lib/ and release.json; the key is a hash of everything
+that it was made from. lib/ has all libraries that its programs need, also the loader, so that it runs on any Linux and
+in any container image.
 """
 
 from __future__ import annotations
@@ -12,15 +12,19 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from tpcsweep import locks
-from tpcsweep.files import write_json
-from tpcsweep.xrootd.building import OPTIONS, TARGETS, build
+from tpcsweep.extras import missing
+from tpcsweep.files import copy_into, write_json
 from tpcsweep.xrootd.releases import (
     DEBIAN,
     FROM_SOURCE,
@@ -34,22 +38,46 @@ from tpcsweep.xrootd.releases import (
     read,
     sources,
 )
-from tpcsweep.xrootd.unpacking import PACKAGES, unpack
 
+EXTRA = "xrootd"
+"""The extra of set-up with the programs that a build needs."""
+TARGETS = ("XrdCryptossl", "XrdHttp", "XrdHttpTPC", "XrdMacaroons", "XrdSec", "XrdSecProt", "XrdSecunix")
+"""The plugins that sweeps load, without the number that follows their names: that of the major version."""
+UNUSED = ("CEPH", "FUSE", "KRB5", "PYTHON", "READLINE", "SCITOKENS", "TESTS", "VOMS", "XRDCLHTTP", "XRDEC")
+OPTIONS = (
+    # Symbols, for core dumps; optimised as Debian does it.
+    "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
+    *(f"-DENABLE_{feature}=OFF" for feature in UNUSED),
+)
+PACKAGES = ("xrootd-server", "xrootd-server-plugins", "xrootd-plugins", "xrootd-client")
+AS_USER = ("unshare", "--user", "--map-user=65534", "--map-group=65534")
+"""Runs a program as an ordinary user, also for one who is root of a user namespace and can give files to nobody."""
+ALONE = (
+    *("setpriv", "--pdeathsig", "KILL"),
+    *("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"),
+)
+"""A command's processes and mounts end with the process that started it, kill -9 included."""
+NOT_PASSED_ON = re.compile(r"LD_|(C|CXX|CPP|LD)FLAGS$|(CC|CXX)$")
+"""Variables that would change a build."""
+LAST_LINES = 8
+"""Lines of a failed command's log that errors quote."""
+_STEP = re.compile(rb"\[(\d+)/(\d+)\]")
+_WRONG = re.compile(r"error:|CMake Error|undefined reference", re.IGNORECASE)
 SHARED = Path("/var/cache/tpcsweep")
 Stage = Callable[[str], None]
+"""Reports progress to the user."""
 
 
 def obtain(name: str, own: Mapping[str, Path], stage: Stage) -> Release:
-    """Give a release, made first where the cache has it not.
+    """Return a release; make it first if the cache lacks it.
 
     Args:
         name: SYSTEM, a version, a version with FROM_SOURCE behind it, or one of `own`.
         own: folders of releases that a site has built itself, by name.
-        stage: tells people what takes long.
+        stage: reports progress to the user.
 
     Raises:
-        ReleaseError: if it cannot be had.
+        ReleaseError: if it cannot be made or read.
     """
     if name == SYSTEM:
         return Release(SYSTEM)
@@ -65,27 +93,24 @@ def obtain(name: str, own: Mapping[str, Path], stage: Stage) -> Release:
 
 
 def to_build(name: str, own: Mapping[str, Path]) -> bool:
-    """Say whether a release would have to be built from source first."""
+    """Return whether a release must be built from source first."""
     return name != SYSTEM and name not in own and name not in DEBIAN and not _place(name).exists()
 
 
 def cache() -> Path:
-    """Give the folder of the releases: root's is where users that servers run as may read it."""
+    """Return the folder of the releases; the servers' user can read root's."""
     chosen = os.environ.get("TPCSWEEP_CACHE")
     own = SHARED if _by_root() else Path.home() / ".cache/tpcsweep"
     return (Path(chosen) if chosen else own) / "xrootd"
 
 
 def _by_root() -> bool:
-    """Whether the machine's root runs this: who is root of a user namespace alone has that number, and no rights."""
+    """Return whether the machine's root runs this; root of a user namespace has its number, but not its rights."""
     return os.access(SHARED.parent, os.W_OK)
 
 
 def _place(name: str) -> Path:
-    """Give the folder of a release in the cache, which another recipe or archive does not share.
-
-    Where root has made it already, another user has it from there.
-    """
+    """Return the folder of a release in the cache, or in root's cache if that has it."""
     version = name.removesuffix(FROM_SOURCE)
     inputs: list[Any] = (
         [DEBIAN[name], PACKAGES] if name in DEBIAN else [sources().get(version), TARGETS, OPTIONS]
@@ -98,7 +123,7 @@ def _place(name: str) -> Path:
 
 @contextmanager
 def _making(folder: Path) -> Iterator[None]:
-    """One release at a time is made, whoever asks."""
+    """Hold the lock of the cache: all users together make one release at a time."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = locks.take(folder / "lock", waiting=lambda _: None)
@@ -111,9 +136,9 @@ def _making(folder: Path) -> Iterator[None]:
 
 
 def _make(name: str, folder: Path, stage: Stage) -> None:
-    """Make a release in a folder of its own beside its place, and rename it.
+    """Make a release in a working folder beside its place, and rename it.
 
-    The working folder stays when a build fails or is killed: the next one goes on there.
+    A build that failed or was killed keeps its working folder: the next build goes on there.
     """
     version = name.removesuffix(FROM_SOURCE)
     if name not in DEBIAN and version not in sources():
@@ -141,7 +166,7 @@ def _make(name: str, folder: Path, stage: Stage) -> None:
 
 
 def _digest(folder: Path) -> str:
-    """Give a hash of a release's programs and libraries: a site may build its own anew under the same name."""
+    """Return a hash of a release's programs and libraries: a site may rebuild its own under the same name."""
     total = hashlib.sha256()
     paths = [folder / "bin" / name for name in PROGRAMS]
     paths += sorted(path for name in ("lib", "lib64") for path in (folder / name).glob("libXrd*.so*"))
@@ -149,3 +174,157 @@ def _digest(folder: Path) -> str:
         with path.open("rb") as file:
             total.update(hashlib.file_digest(file, "sha256").digest())
     return total.hexdigest()
+
+
+def build(version: str, digest: str, work: Path, stage: Stage) -> dict[str, Any]:
+    """Build a release into `release` of a folder for work, and return the record of its making.
+
+    `digest` is the SHA-256 of its source archive. A build goes on where an earlier one in the folder ended.
+    """
+    if lacking := missing([EXTRA]):
+        raise ReleaseError(f"xrootd {version}: {lacking[0]}")
+    if find_spec("pip") is None:
+        raise ReleaseError(
+            f"xrootd {version}: pip fetches its source archive, and {sys.executable} has none: "
+            "run this with .venv/bin/python, as `make setup` makes it"
+        )
+    archive, source, objects, log = (work / name for name in ("archive", "source", "build", "log"))
+    if not source.exists():
+        stage(f"fetching the source of XRootD {version}")
+        fetch(version, digest, archive, log)
+        unpacked = work / "unpacked"
+        unpacked.mkdir(exist_ok=True)
+        # Debian 12's own Python has no filter for what its tarfile extracts.
+        extract = ["tar", "--extract", "--no-same-owner", "--file", str(next(archive.glob("*.tar.gz")))]
+        subprocess.run([*extract, "--directory", str(unpacked)], check=True)
+        (unpacked / f"xrootd-{version}").rename(source)
+    stage(f"building XRootD {version} from source, some minutes; its log is {log}")
+    cmake = ["cmake", "-G", "Ninja", "-S", str(source), "-B", str(objects), *OPTIONS]
+    run(cmake, log, f"xrootd {version}: cmake failed")
+    major = version.partition(".")[0]
+    targets = [*PROGRAMS, *(f"{target}-{major}" for target in TARGETS)]
+    ninja = ["ninja", "-C", str(objects), *targets]
+    run(ninja, log, f"xrootd {version}: the build failed", _progress(version, stage))
+    _collect(objects, work / "release")
+    compiler = _output(["c++", "--version"])
+    cache = (objects / "CMakeCache.txt").read_text()
+    flags = re.findall(r"^CMAKE_CXX_FLAGS(?:_RELWITHDEBINFO)?:STRING=(.+)$", cache, re.MULTILINE)
+    return {
+        "sha256": digest,
+        "compiler": compiler.partition("\n")[0],
+        "flags": " ".join(flags),
+        "options": list(OPTIONS),
+    }
+
+
+def fetch(version: str, digest: str, folder: Path, log: Path) -> None:
+    """Fetch a source archive with pip, from pip's configured index, and check its hash."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    wanted = folder / "wanted.txt"
+    wanted.write_text(f"xrootd=={version} --hash=sha256:{digest}\n")
+    pip = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-binary", "xrootd", "--require-hashes"]
+    run(
+        [*pip, "--requirement", str(wanted), "--dest", str(folder)],
+        log,
+        f"xrootd {version}: pip download failed",
+    )
+
+
+def unpack(version: str, work: Path, stage: Stage, *, by_root: bool) -> dict[str, str]:
+    """Unpack a release into `release` of a folder for work, and return the record of its making.
+
+    apt checks the signatures. `by_root` is whether the machine's root unpacks it.
+    """
+    suite = DEBIAN[version]
+    stage(f"unpacking XRootD {version} of Debian {suite}")
+    if shutil.which("mmdebstrap") is None:
+        raise ReleaseError(
+            f"xrootd {version}: mmdebstrap is missing; run `make setup`, or where no package has it ask for "
+            f"{SYSTEM}, what the machine has, or {version}{FROM_SOURCE}, built here"
+        )
+    root, log, made = work / "root", work / "log", work / "release"
+    # Point releases may mend it, which changes what follows the version.
+    packages = ",".join(f"{package}={version}-*" for package in PACKAGES)
+    mode = ("mmdebstrap", "--mode=root") if by_root else (*AS_USER, "mmdebstrap", "--mode=chrootless")
+    failure = (
+        f"xrootd {version}: mmdebstrap could not unpack it from Debian {suite} ({version}{FROM_SOURCE} is the same "
+        f"release, built here, and {SYSTEM} what the machine has)"
+    )
+    run([*mode, "--variant=extract", f"--include={packages}", suite, str(root)], log, failure)
+    for name in PROGRAMS:
+        copy_into(made / "bin", root / "usr/bin" / name)
+    for folder in ("usr/lib", "lib"):  # the latter has the libraries of C before trixie
+        for library in root.glob(f"{folder}/*-linux-gnu/*.so*"):
+            copy_into(made / "lib", library)
+    newest = _output(["zcat", str(root / "usr/share/doc/xrootd-server/changelog.Debian.gz")])
+    package = re.search(r"\((.*?)\)", newest)
+    return {"debian": suite, "package": package[1] if package else version}
+
+
+def run(command: Sequence[str], log: Path, failure: str, hear: Callable[[bytes], object] = bool) -> None:
+    """Run a command with its output in a new log; `hear` gets each line.
+
+    Raises ReleaseError with `failure` and the first line of the log that reports an error, or its last lines.
+    """
+    environment = {key: value for key, value in os.environ.items() if not NOT_PASSED_ON.match(key)}
+    with (
+        log.open("wb") as file,
+        subprocess.Popen(
+            [*ALONE, *command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            start_new_session=True,
+        ) as process,
+    ):
+        assert process.stdout
+        try:
+            for line in process.stdout:
+                file.write(line)
+                hear(line)
+        except BaseException:
+            process.kill()  # its own processes end with it
+            raise
+    if process.returncode:
+        lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+        why = next((line for line in lines if _WRONG.search(line)), " | ".join(lines[-LAST_LINES:]))
+        raise ReleaseError(f"{failure} (exit code {process.returncode}): {why}; all of it is in {log}")
+
+
+def _output(command: Sequence[str], **environment: str) -> str:
+    given = {**os.environ, **environment}
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=given).stdout
+
+
+def _collect(objects: Path, made: Path) -> None:
+    """Copy the programs and plugins that were built, and all libraries that they need, into a folder."""
+    shutil.rmtree(made, ignore_errors=True)
+    for name in PROGRAMS:
+        program = next(path for path in objects.rglob(name) if path.is_file() and os.access(path, os.X_OK))
+        copy_into(made / "bin", program)
+    for library in objects.rglob("libXrd*.so*"):
+        copy_into(made / "lib", library)
+    needed: set[Path] = set()
+    for binary in (*(made / "bin").iterdir(), *(made / "lib").iterdir()):
+        listed = _output(["ldd", str(binary)], LD_LIBRARY_PATH=str(made / "lib"))
+        needed |= {Path(path) for path in re.findall(r"(?:=> |^\s+)(/\S+) \(0x", listed, re.MULTILINE)}
+    for library in needed:
+        if not library.is_relative_to(made):
+            shutil.copy2(library, made / "lib" / library.name)
+
+
+def _progress(version: str, stage: Stage) -> Callable[[bytes], None]:
+    """Return a function that takes each line of ninja's and reports each fifth of the work."""
+    told = 0
+
+    def hear(line: bytes) -> None:
+        nonlocal told
+        if step := _STEP.match(line):
+            done, all_steps = map(int, step.groups())
+            if done * 5 // all_steps > told:
+                told = done * 5 // all_steps
+                stage(f"building XRootD {version}: {done} of {all_steps} steps")
+
+    return hear

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Releases of XRootD: what their names mean, where each comes from, and how its programs are started.
+"""Releases of XRootD: their names, their origins, and the command lines of their programs.
 
-Standard library only: pods start servers by this too.
+Standard library only, as it also runs in pods.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from pathlib import Path
 from typing import Any
 
 SYSTEM = "system"
-"""The release that the machine, or the image, has installed."""
+"""The release that is installed on the machine or in the image."""
 FROM_SOURCE = "-source"
-"""What follows a version that is to be built from source where Debian has it too."""
+"""Follows a version that is built from source though Debian has it."""
 DEBIAN: Mapping[str, str] = {"5.5.3": "bookworm", "5.8.1": "trixie"}
-"""Versions that a Debian release has, by its code name: unpacked in seconds."""
+"""Versions that are unpacked from a Debian release, given by its code name."""
 RECOMMENDED = "5.8.1"
-"""The best release that is there in seconds. It crashes less than what Debian 12 has; see docs/crashes.md."""
+"""The best release of Debian. It crashes less than Debian 12's; see docs/crashes.md."""
 PROGRAMS = ("xrootd", "cmsd", "xrdcp")
 IN_IMAGE = Path("/opt/xrootd")
-"""Where a container image has its releases, a folder each."""
+"""The folder of a container image's releases."""
 LOADER = "loader"
 """The folder of a release with a link to its loader for each program: the kernel calls a process by the link's name."""
 RECORD = "release.json"
-"""The file in a release's folder that says how it came to be."""
+"""The file in a release's folder with the record of its making."""
 SOURCES = Path(__file__).resolve().parents[3] / "envs/xrootd.txt"
 """Versions whose source archives are known, each with its hash."""
 _PINNED = re.compile(r"xrootd==(?P<version>\S+) --hash=sha256:(?P<digest>[0-9a-f]{64})")
@@ -37,25 +37,25 @@ _VERSION = re.compile(r"v?(\d+\.\d+\.\d+\S*)")
 
 
 class ReleaseError(Exception):
-    """A release cannot be had, or is not what it is called; the message says why, and what to do."""
+    """A release cannot be made, or is not what its name says; the message has the reason and a remedy."""
 
 
 @dataclass(frozen=True)
 class Release:
-    """An XRootD whose programs can be started here."""
+    """A release whose programs can be started on this machine."""
 
     name: str
-    """As the parameter `xrootd` has it."""
+    """The value of the parameter `xrootd`."""
     folder: Path | None = None
-    """What has its bin/ and lib/; None: the programs that the PATH finds."""
+    """The folder with its bin/ and lib/; None: the programs that the PATH finds."""
     record: Mapping[str, Any] = field(default_factory=dict)
-    """How it came to be, for provenance."""
+    """The record of its making, for provenance."""
 
     def command(self, program: str) -> list[str]:
-        """Give the beginning of a command line for one of PROGRAMS, with a path: XRootD looks for its own in no PATH.
+        """Return the beginning of a command line for one of PROGRAMS, with a path, which XRootD needs.
 
-        A folder with a loader has all libraries that its programs need, and so runs on any Linux; one without, such
-        as what `make install` leaves, has XRootD's own and takes the others from the machine.
+        A folder with a loader has all libraries that its programs need. One without, as `make install` leaves it, has
+        XRootD's own and uses the machine's for the others.
         """
         if self.folder is None:
             return [shutil.which(program) or program]
@@ -67,11 +67,7 @@ class Release:
         return [str(loader), "--argv0", program, "--library-path", libraries, path]
 
     def version(self) -> str:
-        """Ask the program itself for its version, such as 5.9.9.
-
-        Raises:
-            ReleaseError: if it does not run, or does not say one.
-        """
+        """Return the version that the program prints, such as 5.9.9; raises ReleaseError without one."""
         command = [*self.command("xrootd"), "-v"]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
@@ -87,33 +83,29 @@ class Release:
         return version[1]
 
     def describe(self) -> dict[str, Any]:
-        """Give what provenance has of it: its name, what its program says it is, how it came to be."""
+        """Return its provenance: name, version, and the record of its making."""
         return {"release": self.name, "version": self.version(), **self.record}
 
 
 def known(own: Iterable[str] = ()) -> list[str]:
-    """List the names that `xrootd` may have, newest versions last: a testbed's own names come first."""
+    """Return the possible values of `xrootd`, a testbed's own names first and the newest versions last."""
     versions = sorted({*DEBIAN, *sources()}, key=number)
     return [SYSTEM, *own, *versions, *(f"{version}{FROM_SOURCE}" for version in versions)]
 
 
 def sources() -> dict[str, str]:
-    """Give the versions that can be built from source, with the SHA-256 of their archives."""
+    """Return the versions that can be built from source, with the SHA-256 of their archives."""
     matches = _PINNED.finditer(SOURCES.read_text())
     return {match["version"]: match["digest"] for match in matches}
 
 
 def number(version: str) -> tuple[int, ...]:
-    """Give a version as numbers that compare: 5.10.0 is after 5.9.9."""
+    """Return a version as numbers that compare: 5.10.0 is after 5.9.9."""
     return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
 def read(name: str, folder: Path) -> Release:
-    """Give the release in a folder, with its record where it has one.
-
-    Raises:
-        ReleaseError: if a program is not there.
-    """
+    """Return the release in a folder; raises ReleaseError if a program is missing."""
     for program in PROGRAMS:
         if not (folder / "bin" / program).exists():
             raise ReleaseError(
@@ -125,11 +117,7 @@ def read(name: str, folder: Path) -> Release:
 
 
 def in_image(name: str) -> Release:
-    """Give a release of the container image that this runs in.
-
-    Raises:
-        ReleaseError: if the image has none of that name.
-    """
+    """Return a release of the container image that this runs in; raises ReleaseError if the image lacks it."""
     if name == SYSTEM:
         return Release(SYSTEM)
     folder = IN_IMAGE / name
