@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from tpcsweep.client.handle import RefusedError
+from tpcsweep.client.handle import ToolRefusedError
 from tpcsweep.tools import TOOLS, Credentials, Program, Tool, Transfer, Worker
 from tpcsweep.tools.lines import READY, order
 
@@ -42,15 +42,13 @@ PAUSE = 0.5
 """Seconds between a failure and the next try."""
 GRACE = 2.0
 """Seconds that a tool has to end after SIGTERM."""
-
-
-Copy = Callable[[Transfer], Awaitable[str | None]]
-"""Makes a transfer and says why it failed; None if it did not."""
+MakeCopy = Callable[[Transfer], Awaitable[str | None]]
+"""Makes a transfer, and returns the reason of its failure or None."""
 
 
 @dataclass(frozen=True)
-class Run:
-    """What one cell asks of the client; the module's text explains the fields."""
+class ClientRun:
+    """The client's part of one cell; the module's text explains the fields."""
 
     tool: str
     streams: int
@@ -60,13 +58,12 @@ class Run:
     copy_mode: str
     tcp_streams: int
     files: int | None = None
-    """How many files each stream transfers; None: any number until it is stopped."""
+    """Files of each stream; None: any number until it is stopped."""
     folders: Sequence[str] = ("", "")
     encryption: str = "usual"
     authorization: str = "usual"
 
     def transfer(self, stream: int, number: int) -> Transfer:
-        """Give a transfer of a stream; each has a destination file of its own."""
         source, destination = self.pairs[stream % len(self.pairs)]
         names = self.file_name.format(stream=stream), self.destination_name(stream, number)
         return Transfer(
@@ -89,7 +86,7 @@ def emit(event: str, **fields: object) -> None:
     sys.stdout.flush()
 
 
-class Processes:
+class ToolProcesses:
     """The tool's processes that run."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
@@ -101,13 +98,13 @@ class Processes:
     async def started(
         self, command: list[str], stdin: int, stderr: int | IO[bytes]
     ) -> AsyncIterator[Process]:
-        """Start a process whose standard output is a pipe, or raise RefusedError; it has to end within the `with`."""
+        """Start a process that ends within the `with`; its standard output is a pipe. Raises ToolRefusedError."""
         try:
             process = await asyncio.create_subprocess_exec(
                 *command, env=self._environment, stdin=stdin, stdout=PIPE, stderr=stderr
             )
         except OSError as error:
-            raise RefusedError(f"{command[0]} cannot be started: {error.strerror}") from None
+            raise ToolRefusedError(f"{command[0]} cannot be started: {error.strerror}") from None
         self._running.add(process)
         if self._told:  # the order came while the process was being made
             process.send_signal(self._told)
@@ -117,7 +114,7 @@ class Processes:
             self._running.discard(process)
 
     def tell(self, number: signal.Signals) -> None:
-        """Signal all that run, and those that come later."""
+        """Signal all processes that run, and those that start later."""
         self._told = number
         for process in self._running:
             with contextlib.suppress(ProcessLookupError):
@@ -126,9 +123,9 @@ class Processes:
 
 @contextlib.asynccontextmanager
 async def copying(
-    tool: Tool, credentials: Credentials, folder: Path, processes: Processes, first: Transfer
-) -> AsyncIterator[Copy]:
-    """Give what makes transfers, of which the first is given, within a `with`; raises RefusedError."""
+    tool: Tool, credentials: Credentials, folder: Path, processes: ToolProcesses, first: Transfer
+) -> AsyncIterator[MakeCopy]:
+    """Return a function that makes transfers within a `with`; raises ToolRefusedError if the first cannot begin."""
     if isinstance(tool, Worker):
         log = folder / "worker.log"
         with log.open("wb") as stderr:
@@ -140,14 +137,14 @@ async def copying(
         try:
             tool.prepare(first, credentials, folder)
         except RuntimeError as error:
-            raise RefusedError(str(error)) from None
+            raise ToolRefusedError(str(error)) from None
 
         async def copy(transfer: Transfer) -> str | None:
             command = tool.command(transfer, credentials, folder)
             try:
                 async with processes.started(command, DEVNULL, STDOUT) as process:
                     output = (await process.communicate())[0].decode(errors="replace")
-            except RefusedError as error:
+            except ToolRefusedError as error:
                 return str(error)
             return tool.failure(process.returncode or 0, output)
 
@@ -164,14 +161,14 @@ class _Worker:
         self._numbers = itertools.count()
         self._running: dict[int, asyncio.Future[str | None]] = {}
         self._ended: str | None = None
-        """Why it does not copy any more."""
+        """The reason for which it no longer copies."""
 
     @contextlib.asynccontextmanager
     async def listening(self) -> AsyncIterator[None]:
-        """Wait until it can copy, or raise RefusedError with its last words; end it at the end of the `with`."""
+        """Wait until it can copy, or raise ToolRefusedError with its last words; end it at the end of the `with`."""
         line = await self._stdout.readline()
         if not line or json.loads(line) != READY:
-            raise RefusedError(await self._last_words())
+            raise ToolRefusedError(await self._last_words())
         listening = asyncio.create_task(self._listen())
         try:
             yield
@@ -180,7 +177,6 @@ class _Worker:
             await listening
 
     async def copy(self, transfer: Transfer) -> str | None:
-        """Make a transfer; say why it failed."""
         if self._ended:
             return self._ended
         number = next(self._numbers)
@@ -189,7 +185,7 @@ class _Worker:
         return await self._running[number]
 
     async def _listen(self) -> None:
-        """Take its answers until it has ended; transfers without an answer fail then."""
+        """Take its answers until it ends; transfers without an answer fail then."""
         try:
             async for line in self._stdout:
                 answer = json.loads(line)
@@ -206,12 +202,12 @@ class _Worker:
 
 
 class Streams:
-    def __init__(self, run: Run, secrets: Path, folder: Path) -> None:
+    def __init__(self, run: ClientRun, secrets: Path, folder: Path) -> None:
         self.run = run
         self.tool = TOOLS[run.tool]
         self.credentials = Credentials(secrets, run.authorization)
         self.folder = folder
-        self.processes = Processes(self.tool.environment(self.credentials, folder))
+        self.processes = ToolProcesses(self.tool.environment(self.credentials, folder))
         self.stopping = asyncio.Event()
         self.task = asyncio.create_task(self._all())
 
@@ -221,14 +217,14 @@ class Streams:
             async with copying(self.tool, self.credentials, self.folder, self.processes, first) as copy:
                 emit("prepared")
                 finished = await asyncio.gather(*(self._stream(k, copy) for k in range(self.run.streams)))
-        except RefusedError as error:
+        except ToolRefusedError as error:
             emit("refused", message=str(error))
             return
         if not self.stopping.is_set():
             emit("finished" if any(finished) else "exhausted")
 
-    async def _stream(self, stream: int, copy: Copy) -> bool:
-        """Transfer until all files are there, or stopped, or it fails again and again; say whether all files are."""
+    async def _stream(self, stream: int, copy: MakeCopy) -> bool:
+        """Transfer until all files are there, or it is stopped or gives up; return whether all files are."""
         number = failures = done = 0
         while not self.stopping.is_set() and failures < GIVE_UP_AFTER and done != self.run.files:
             if await self._transfer(stream, number, copy):
@@ -240,7 +236,7 @@ class Streams:
             number += 1
         return done == self.run.files
 
-    async def _transfer(self, stream: int, number: int, copy: Copy) -> bool:
+    async def _transfer(self, stream: int, number: int, copy: MakeCopy) -> bool:
         start = time.monotonic()
         failure = await copy(self.run.transfer(stream, number))
         end = time.monotonic()
@@ -263,7 +259,7 @@ class Streams:
 
 
 async def serve(secrets: Path, folder: Path) -> None:
-    """Obey the requests on standard input until they end."""
+    """Answer the requests on standard input until they end."""
     reader = asyncio.StreamReader(limit=1 << 22)
     await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer
@@ -274,7 +270,7 @@ async def serve(secrets: Path, folder: Path) -> None:
         request: dict[str, Any] = json.loads(line)
         if streams:
             await streams.stop()
-        streams = Streams(Run(**request["run"]), secrets, folder) if "run" in request else None
+        streams = Streams(ClientRun(**request["run"]), secrets, folder) if "run" in request else None
     if streams:
         await streams.stop()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The other end of `tpcsweep.client`: give it runs, gather its events, wherever it is."""
+"""The other end of `tpcsweep.client`: start its runs and gather its events, wherever it is."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class ClientError(BrokenError):
     """The client died, or does not answer."""
 
 
-class RefusedError(Exception):
-    """A tool cannot begin, in its own words."""
+class ToolRefusedError(Exception):
+    """A tool cannot begin; the message has its own words."""
 
 
 class Client:
-    """A client that answers through some channel."""
+    """A client behind some channel; every method raises ClientError."""
 
     def __init__(
         self,
@@ -36,12 +36,12 @@ class Client:
         why: Callable[[], str],
         delay: float = 0.0,
     ) -> None:
-        """Wait until the client is ready; raises ClientError.
+        """Wait until the client is ready.
 
         Args:
             send: sends a line of JSON to it, or raises OSError when the channel is gone.
-            lines: what the client says, until it is gone.
-            why: says how the client ended.
+            lines: the client's lines, until it is gone.
+            why: describes how the client ended.
             delay: seconds by which answers may be later than those of a client on this machine.
         """
         self._write = send
@@ -53,18 +53,18 @@ class Client:
         self._await("ready", START_SECONDS)
 
     def run(self, **request: object) -> None:
-        """Start the streams of a cell; raises RefusedError, and ClientError as every method does."""
+        """Start the streams of a cell; raises ToolRefusedError."""
         self._send({"run": request})
         event = self._await(("prepared", "refused"), START_SECONDS)
         if event["event"] == "refused":
-            raise RefusedError(event["message"])
+            raise ToolRefusedError(event["message"])
 
     def events(self) -> list[Event]:
-        """Give the events since the last call; raises ClientError when the client is gone."""
+        """Return the events since the last call."""
         return [self._take(0) for _ in range(self._events.qsize())]
 
     def stop(self) -> list[Event]:
-        """End all transfers, and give the events that came until then; raises ClientError."""
+        """End all transfers, and return the events until then."""
         self._send({"stop": {}})
         events = []
         while (event := self._take(STOP_SECONDS))["event"] != "stopped":

@@ -15,7 +15,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from tpcsweep.broken import BROKEN, BrokenError
-from tpcsweep.client.handle import Client, Event, RefusedError
+from tpcsweep.client.handle import Client, Event, ToolRefusedError
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.files import number
@@ -73,8 +73,9 @@ class Site(Protocol):
     rtt_idle: float
     bandwidth_found: float | None
     path_slow: bool
-    folders: tuple[str, str]
 
+    @property
+    def folders(self) -> tuple[str, str]: ...
     def client_of(self, tool: str, /) -> Client: ...
     def pairs(self, endpoint: str) -> list[tuple[str, str]]: ...
     def add_source(self, size: int, content: str, streams: int, /) -> str: ...
@@ -166,7 +167,7 @@ class _Cell:
                 )
                 self._watch(show)
                 self._site.check()
-            except RefusedError as error:
+            except ToolRefusedError as error:
                 self._failure = str(error)
         self._readings, self._interval = self._sampler.readings(), self._sampler.interval
         if not self._readings:
