@@ -23,7 +23,7 @@ from tpcsweep.linux.cgroups import Cgroup, hierarchy
 from tpcsweep.measure.cell import measure
 from tpcsweep.measure.readings import Sampler, series
 from tpcsweep.testbeds.netns import state
-from tpcsweep.testbeds.netns.site import Site
+from tpcsweep.testbeds.netns.site import NetnsSite
 from tpcsweep.tools import TOOLS, Credentials
 
 from benchmarks.site import site_of
@@ -57,7 +57,7 @@ def main() -> None:
             compare(site, wanted)
 
 
-def compare(site: Site, wanted: Parameters) -> None:
+def compare(site: NetnsSite, wanted: Parameters) -> None:
     """One cell by three ways in turn. Ratios are tpcsweep over the other."""
     credentials = Credentials(state.STATE / site.prefix.removeprefix("tpc-") / "credentials")
     trimmed = TOOLS["gfal-copy"].environment(credentials, credentials.folder)
@@ -81,14 +81,14 @@ def compare(site: Site, wanted: Parameters) -> None:
         )
 
 
-def by_tpcsweep(site: Site, wanted: Parameters, number: int) -> Found:
+def by_tpcsweep(site: NetnsSite, wanted: Parameters, number: int) -> Found:
     """As a sweep does it."""
     found = measure(site, wanted, HOW, f"c{number}", lambda *_: None)
     assert found["status"] == "ok", found["message"]
     return steady({name: np.array(values, dtype=float) for name, values in found["samples"].items()})
 
 
-def by_loop(site: Site, wanted: Parameters, environment: dict[str, str]) -> Found:
+def by_loop(site: NetnsSite, wanted: Parameters, environment: dict[str, str]) -> Found:
     """As the papers do it, watched by the same sampler."""
     name = site.add_source(wanted.file_size, wanted.source_content, wanted.streams)
     [(source, destination)] = site.pairs("direct")

@@ -19,7 +19,7 @@ from typing import Any
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.measure.cell import measure
-from tpcsweep.testbeds.netns.site import Site
+from tpcsweep.testbeds.netns.site import NetnsSite
 
 from benchmarks.site import site_of
 
@@ -54,7 +54,7 @@ def shown(value: float | None) -> str:
     return "–" if value is None else f"{value:.3g}"
 
 
-def cell(site: Site, loops: int) -> dict[str, Any]:
+def cell(site: NetnsSite, loops: int) -> dict[str, Any]:
     """Measure a cell with so many loops beside it."""
     wanted = Parameters(streams=4, file_size=16 << 20, tool="curl")
     with beside(loops):

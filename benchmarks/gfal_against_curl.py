@@ -22,7 +22,7 @@ from tpcsweep.claims.effects import NO_LOSS, Region, mean_ratio
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.measure.cell import measure
-from tpcsweep.testbeds.netns.site import Site
+from tpcsweep.testbeds.netns.site import NetnsSite
 
 from benchmarks.site import site_of
 
@@ -80,7 +80,7 @@ def show(question: Question, streams: int, found: Sequence[tuple[dict[str, Any],
     )
 
 
-def pairs(site: Site, question: Question, streams: int) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+def pairs(site: NetnsSite, question: Question, streams: int) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """The summaries of base and new, pair by pair."""
     found = []
     for number in range(PAIRS):
@@ -90,7 +90,7 @@ def pairs(site: Site, question: Question, streams: int) -> list[tuple[dict[str, 
     return found
 
 
-def one_cell(site: Site, wanted: dict[str, Any], number: int) -> dict[str, Any]:
+def one_cell(site: NetnsSite, wanted: dict[str, Any], number: int) -> dict[str, Any]:
     """A cell's summary."""
     cell = measure(site, Parameters(**wanted), HOW, f"p{number}", lambda *_: None)
     assert cell["status"] == "ok", cell["message"]

@@ -41,11 +41,12 @@ from tpcsweep import tcp
 from tpcsweep.broken import BrokenError
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.linux import quotas
+from tpcsweep.linux.cgroups import Cgroup
 from tpcsweep.measure.limits import RULES
 from tpcsweep.paths import PathError
 from tpcsweep.paths.plan import SUPER_PACKET
 from tpcsweep.rates import GBIT_PER_MS
-from tpcsweep.testbeds.netns.site import Site
+from tpcsweep.testbeds.netns.site import NetnsSite
 from tpcsweep.variables import LIMITS
 
 from tests.support.constructions import BLKIO, burning, disk, queue
@@ -59,7 +60,7 @@ SPARE = 2.5
 """What any other limit leaves, at least, over what binds leaves."""
 PER_CORE = 5.0  # Gbit/s, docs/equation.md
 MOST = 0.4  # Gbit/s that two CPUs pass easily, with the delay line's share
-Arranged = Callable[[Site], AbstractContextManager[None]]
+Arranged = Callable[[NetnsSite], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True)
@@ -92,8 +93,8 @@ def quota(side: str, cores: float) -> Arranged:
     """A quota for `src`, `dst` or `client`, in equal parts over a side's origins."""
 
     @contextlib.contextmanager
-    def arranged(site: Site) -> Iterator[None]:
-        groups = (site.client_group,) if side == "client" else site.sides[side].groups
+    def arranged(site: NetnsSite) -> Iterator[None]:
+        groups = groups_of(site, side)
         for group in groups:
             group.limit(quotas.quota(cores / len(groups)))
         try:
@@ -105,13 +106,18 @@ def quota(side: str, cores: float) -> Arranged:
     return arranged
 
 
+def groups_of(site: NetnsSite, who: str) -> list[Cgroup]:
+    """Return the cgroup of the client, or those of a side's origins."""
+    return [site.groups[name] for name in (["client"] if who == "client" else site.sides[who].names)]
+
+
 def stopped(who: str, share: float, period: float) -> Arranged:
     """The client, or a side's origins, stopped for a share of each period: they wait, and use nothing."""
 
     @contextlib.contextmanager
-    def arranged(site: Site) -> Iterator[None]:
+    def arranged(site: NetnsSite) -> Iterator[None]:
         over = threading.Event()
-        groups = (site.client_group,) if who == "client" else site.sides[who].groups
+        groups = groups_of(site, who)
 
         def tell(number: int) -> None:
             for pid in {pid for group in groups for pid in group.pids()}:
@@ -284,7 +290,7 @@ def measured(group: Group) -> Iterator[dict[str, Any]]:
         yield row
 
 
-def _eased(site: Site, wanted: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
+def _eased(site: NetnsSite, wanted: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
     calm()
     throughput = _cell(site, EASED_SECONDS, wanted)["summary"]["throughput"]
     known = throughput and row["throughput"]
@@ -304,7 +310,7 @@ def calm() -> None:
             return
 
 
-def _cell(site: Site, seconds: float, wanted: Mapping[str, Any]) -> dict[str, Any]:
+def _cell(site: NetnsSite, seconds: float, wanted: Mapping[str, Any]) -> dict[str, Any]:
     """A cell; a longer one where nothing arrived."""
     for length in (seconds, 4 * seconds):
         found = cell(site, Measurement(min_time=length, max_time=length), **wanted)

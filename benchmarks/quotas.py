@@ -28,7 +28,7 @@ from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.linux.quotas import PERIOD, SHORTEST_QUOTA, Quota
 from tpcsweep.measure.cell import measure
-from tpcsweep.testbeds.netns.site import Site
+from tpcsweep.testbeds.netns.site import NetnsSite
 from tpcsweep.xrootd.releases import RECOMMENDED
 
 from benchmarks.site import site_of
@@ -80,11 +80,11 @@ def settings() -> list[tuple[float, int]]:
     ]
 
 
-def measured(site: Site, number: int, order: random.Random) -> Iterator[Cell]:
+def measured(site: NetnsSite, number: int, order: random.Random) -> Iterator[Cell]:
     """Measure every cell of a round."""
     chosen = list(itertools.product(settings(), STREAMS))
     order.shuffle(chosen)
-    groups = [group for side in site.sides.values() for group in side.groups]
+    groups = [site.groups[name] for side in site.sides.values() for name in side.names]
     for (cores, period), streams in chosen:
         for group in groups:
             group.limit(Quota(round(cores * period), period))

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
-from tpcsweep.testbeds.netns.site import Site
+from tpcsweep.testbeds.netns.site import NetnsSite
 
 from benchmarks.site import site_of
 
@@ -60,7 +60,7 @@ def alternating() -> Iterator[bool]:
 
 
 @contextlib.contextmanager
-def transferring(site: Site, streams: int) -> Iterator[None]:
+def transferring(site: NetnsSite, streams: int) -> Iterator[None]:
     """Streams that are active."""
     name = site.add_source(FILE, "sparse", streams)
     site.clients["client"].run(
@@ -78,7 +78,7 @@ def transferring(site: Site, streams: int) -> Iterator[None]:
     site.settle()
 
 
-def turn(site: Site, first: bool) -> tuple[Phase, Phase]:
+def turn(site: NetnsSite, first: bool) -> tuple[Phase, Phase]:
     """A phase without samplers and one with, in one order or the other."""
     found = {
         on: phase(site, site.sampler(INTERVAL) if on else contextlib.nullcontext())
@@ -87,7 +87,7 @@ def turn(site: Site, first: bool) -> tuple[Phase, Phase]:
     return found[False], found[True]
 
 
-def phase(site: Site, sampling: AbstractContextManager[object], seconds: float = PHASE) -> Phase:
+def phase(site: NetnsSite, sampling: AbstractContextManager[object], seconds: float = PHASE) -> Phase:
     """Let transfers go on for a while. Counters are read before and after the samplers, whose socket is theirs."""
     began, before, used = time.monotonic(), site.read().wire_bytes, time.process_time()
     with sampling:

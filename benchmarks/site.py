@@ -16,14 +16,14 @@ from tpcsweep.configuration.testbeds import Netns
 from tpcsweep.linux import signals
 from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.netns import state
-from tpcsweep.testbeds.netns.site import Site
+from tpcsweep.testbeds.netns.site import NetnsSite
 from tpcsweep.testbeds.netns.testbed import brought_up
 
 MEMORY = 4 << 30
 
 
 @contextlib.contextmanager
-def site_of(tools: Sequence[str] = (), streams: int = 1, **parameters: Any) -> Iterator[Site]:
+def site_of(tools: Sequence[str] = (), streams: int = 1, **parameters: Any) -> Iterator[NetnsSite]:
     """Up for the length of a `with`, for cells of these tools and at most so many streams; its logs go with it."""
     settings, wanted = Netns(kind="netns", memory=MEMORY), Parameters(**parameters)
     handlers = {number: signal.getsignal(number) for number in signals.ENDING}

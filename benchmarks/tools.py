@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 from tpcsweep.measure.readings import Reading, Sampler
-from tpcsweep.testbeds.netns.site import Site
+from tpcsweep.testbeds.netns.site import NetnsSite
 from tpcsweep.tools import TOOLS
 
 from benchmarks.site import site_of
@@ -80,7 +80,7 @@ def show(tool: str, streams: int, row: Row) -> None:
     )
 
 
-def measure(site: Site, tool: str, streams: int) -> Row:
+def measure(site: NetnsSite, tool: str, streams: int) -> Row:
     """Keep streams active until enough transfers have ended."""
     client, known = site.client_of(tool), TOOLS[tool]
     run = {"pairs": site.pairs("direct"), "file_name": site.add_source(SIZE, "sparse", streams)}

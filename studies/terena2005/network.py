@@ -21,9 +21,10 @@ from tpcsweep.linux.sockets import Connection, SocketDiagnostics
 from tpcsweep.paths import INTERFACE, Measured, Path, connect, verify
 from tpcsweep.testbeds.netns import state, topology
 from tpcsweep.tools.iperf3 import FIRST_PORT, PROGRAM
+from tpcsweep.xrootd.servers import Server
 
-SENDER = topology.Node("src1", "src", topology.ENTRY["src"])
-RECEIVER = topology.Node("dst1", "dst", topology.ENTRY["dst"])
+SIDES = topology.sides(File(), origins=1)
+[SENDER], [RECEIVER] = (each.origins for each in SIDES.values())
 SECOND = "10.88.2.2"  # another address of the receiver, for a flow with a route of its own
 BUFFER = 1 << 26  # the most bytes of a socket's buffers: more than any window of these cases
 SMALLEST_DATA = 500  # bytes: packets of this size and larger carry data
@@ -46,7 +47,7 @@ class Network:
     _ports: Iterator[int] = field(default_factory=lambda: itertools.count(FIRST_PORT))
 
     @contextlib.contextmanager
-    def connections(self, node: topology.Node) -> Iterator[Callable[[], list[Connection]]]:
+    def connections(self, node: Server) -> Iterator[Callable[[], list[Connection]]]:
         """Give a function that lists the connections of a host, for the length of a `with`."""
         diagnostics = within(f"{self.prefix}-{node.name}", SocketDiagnostics)
         with contextlib.closing(diagnostics):
@@ -75,7 +76,7 @@ class Network:
             process.kill()
             process.wait()
 
-    def _start(self, node: topology.Node, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
+    def _start(self, node: Server, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
         argv = ["ip", "netns", "exec", f"{self.prefix}-{node.name}", PROGRAM, *arguments]
         self.commands.note(f"{shlex.join(argv)} &")
         with self._log.open("ab") as log:
@@ -118,11 +119,10 @@ def network(
         undo.callback(state.teardown, folder, children)
         undo.callback(signals.ignore)
         prefix, commands = state.prefix(folder.name), Commands(logs / "commands.log")
-        nodes = [SENDER, RECEIVER]
-        commands.batch(MAKER, [f"netns add {namespace}" for namespace in topology.namespaces(prefix, nodes)])
-        for namespace, lines in topology.lan_commands(prefix, nodes, path.mtu):
+        commands.batch(MAKER, [f"netns add {namespace}" for namespace in topology.namespaces(prefix, SIDES)])
+        for namespace, lines in topology.lan_commands(prefix, SIDES, path.mtu):
             commands.batch(["ip", "-n", namespace], lines)
-        for node in nodes:
+        for node in (SENDER, RECEIVER):
             values = [f"{key}={value}" for key, value in topology.sysctls(BUFFER).items()]
             _inside(commands, prefix, node.name, ["sysctl", "--quiet", "--write", *values])
             # Losses are of packets, and queues hold packets, where none are put together.
@@ -133,7 +133,7 @@ def network(
         ends = [(f"{prefix}-{topology.ROUTER[side]}", f"{topology.LINK[side]}/30") for side in topology.SIDES]
         link = connect(path, ends[0], ends[1], commands, folder)
         undo.callback(link.close)
-        for namespace, lines in topology.route_commands(prefix, nodes, control):
+        for namespace, lines in topology.route_commands(prefix, SIDES, control):
             commands.batch(["ip", "-n", namespace], lines)
         if small_mtu is not None:
             gateway = topology.GATEWAY["src"]

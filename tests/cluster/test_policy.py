@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import pytest
 from tpcsweep.testbeds.kubernetes.objects import PORTS
-from tpcsweep.testbeds.kubernetes.pod.places import METRICS_PORT, Beside
-from tpcsweep.xrootd.servers import PORT
+from tpcsweep.testbeds.kubernetes.pod.places import METRICS_PORT
+from tpcsweep.xrootd.servers import PORT, USUAL
 
 from tests.cluster import local
 from tests.cluster.local import build
@@ -172,7 +172,7 @@ def test_nothing_gets_out(measuring: Measuring) -> None:
 def test_servers_reach_each_other_and_no_probe_when_the_path_has_been_looked_at(measuring: Measuring) -> None:
     there = measuring.address(measuring.server("dst"))
     assert measuring.connect(measuring.server("src"), there, PORT) == "open"
-    assert measuring.connect(measuring.server("src"), there, Beside().probe) == "ConnectionRefusedError"
+    assert measuring.connect(measuring.server("src"), there, USUAL.probe) == "ConnectionRefusedError"
 
 
 def test_a_port_that_is_no_servers_is_shut_to_all(measuring: Measuring) -> None:

@@ -13,7 +13,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 from tpcsweep.configuration.testbeds import Netns
 from tpcsweep.testbeds.netns import state
-from tpcsweep.testbeds.netns.site import Site
+from tpcsweep.testbeds.netns.site import NetnsSite
 from tpcsweep.testbeds.netns.testbed import reap
 
 from tests.support.logs import told
@@ -56,19 +56,19 @@ def kept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Site:
+def pair(tmp_path_factory: pytest.TempPathFactory) -> NetnsSite:
     """One origin on each side, with the servers of all tools that move files."""
     return POOL.site(lambda: tmp_path_factory.mktemp("pair"), SHARED["pair"])
 
 
 @pytest.fixture
-def open_pair(tmp_path_factory: pytest.TempPathFactory) -> Site:
+def open_pair(tmp_path_factory: pytest.TempPathFactory) -> NetnsSite:
     """The same, which lets everybody in."""
     return POOL.site(lambda: tmp_path_factory.mktemp("open"), SHARED["open_pair"])
 
 
 @pytest.fixture
-def clusters(tmp_path_factory: pytest.TempPathFactory) -> Site:
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> NetnsSite:
     """Two origins and a redirector on each side."""
     return POOL.site(lambda: tmp_path_factory.mktemp("clusters"), SHARED["clusters"])
 

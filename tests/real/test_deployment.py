@@ -18,11 +18,10 @@ from tpcsweep.configuration.testbeds import Netns
 from tpcsweep.linux.namespaces import inside
 from tpcsweep.measure.cell import measure
 from tpcsweep.testbeds.netns import state
-from tpcsweep.testbeds.netns.servers import DeploymentError, Servers
-from tpcsweep.testbeds.netns.site import Site
+from tpcsweep.testbeds.netns.servers import DeploymentError, NamespaceServers
+from tpcsweep.testbeds.netns.site import NetnsSite
 from tpcsweep.testbeds.netns.testbed import reap
 from tpcsweep.xrootd import servers as xrootd
-from tpcsweep.xrootd.servers import Server
 
 from tests.support.leftovers import present, stayed
 from tests.support.sites import MIB, files, seconds, site_of, whole
@@ -33,7 +32,7 @@ pytestmark = pytest.mark.real
 
 def test_killing_a_destination_makes_a_failed_cell_and_never_a_hang(tmp_path: Path) -> None:
     with site_of(tmp_path, rtt=2, bandwidth=0.2) as site:
-        victim = min(site.sides["dst"].groups[0].pids())
+        victim = min(site.groups["dst1"].pids())
 
         def kill(*_: object) -> None:
             if Path(f"/proc/{victim}").exists():
@@ -67,18 +66,18 @@ def test_a_server_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pyte
 def test_a_server_that_crashes_as_it_comes_up_is_started_again_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    delivers = Servers._delivers
+    get = NamespaceServers._get
     crashes = iter(["dst1"])
 
-    def crashing(self: Servers, server: Server, context: ssl.SSLContext) -> bool:
-        if next(crashes, None):
-            [pid] = self.sides[1].groups[0].pids()
+    def crashing(self: NamespaceServers, side: str, context: ssl.SSLContext, place: str) -> tuple[int, str]:
+        if crashed := next(crashes, None):
+            [pid] = self.processes.tree.group(self.processes.name(crashed)).pids()
             os.kill(pid, signal.SIGSEGV)
             wait_until(lambda: self.processes.fault() is not None, "it is dead")
-            return False
-        return delivers(self, server, context)
+            return 0, ""
+        return get(self, side, context, place)
 
-    monkeypatch.setattr(Servers, "_delivers", crashing)
+    monkeypatch.setattr(NamespaceServers, "_get", crashing)
     with site_of(tmp_path, rtt=0) as site:
         whole(site, files(1), streams=1, file_size=MIB)
     assert "dst1: xrootd was killed by SIGSEGV" in (tmp_path / "commands.log").read_text()
@@ -114,7 +113,7 @@ def test_a_deployment_that_was_killed_at_its_very_beginning_is_reaped() -> None:
     assert stayed(before) == {}
 
 
-def test_a_deployment_that_is_up_is_not_reaped(pair: Site) -> None:
+def test_a_deployment_that_is_up_is_not_reaped(pair: NetnsSite) -> None:
     with pytest.raises(state.BusyError, match="deployment of sweep test, pid"):
         reap(Netns(kind="netns"))
     whole(pair, files(1), streams=1, file_size=MIB)

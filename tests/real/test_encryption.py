@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tpcsweep.linux.namespaces import socket_inside
 from tpcsweep.testbeds.netns import topology
-from tpcsweep.testbeds.netns.site import Site
+from tpcsweep.testbeds.netns.site import NetnsSite
 from tpcsweep.tools import TOOLS
 
 from tests.support.sites import MIB, arrives, site_of
@@ -38,7 +38,7 @@ def ways(authorization: str) -> list[tuple[str, str, str]]:
 class Wire:
     """What crosses the path from now on."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: NetnsSite) -> None:
         near = f"{site.prefix}-{topology.ROUTER['src']}"
         self._socket = socket_inside(near, socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_P_ALL))
         self._socket.bind((topology.PATH_INTERFACE, ETH_P_ALL))
@@ -64,7 +64,7 @@ class Wire:
             return b""
 
 
-def carried(site: Site, tool: str, copy_mode: str, encryption: str, authorization: str) -> None:
+def carried(site: NetnsSite, tool: str, copy_mode: str, encryption: str, authorization: str) -> None:
     seen = Wire(site)
     how = {"copy_mode": copy_mode, "encryption": encryption, "authorization": authorization}
     arrives(site, tool, endpoint="direct", **how)
@@ -84,13 +84,13 @@ def carried(site: Site, tool: str, copy_mode: str, encryption: str, authorizatio
 
 
 @pytest.mark.parametrize(("tool", "copy_mode", "encryption"), ways("usual"))
-def test_data_go_as_asked(pair: Site, tool: str, copy_mode: str, encryption: str) -> None:
+def test_data_go_as_asked(pair: NetnsSite, tool: str, copy_mode: str, encryption: str) -> None:
     carried(pair, tool, copy_mode, encryption, "usual")
 
 
 @pytest.mark.parametrize(("tool", "copy_mode", "encryption"), ways("none"))
 def test_data_go_as_asked_where_everybody_is_let_in(
-    open_pair: Site, tool: str, copy_mode: str, encryption: str
+    open_pair: NetnsSite, tool: str, copy_mode: str, encryption: str
 ) -> None:
     carried(open_pair, tool, copy_mode, encryption, "none")
 

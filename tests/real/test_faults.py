@@ -25,7 +25,7 @@ from tpcsweep.configuration.loading import load
 from tpcsweep.running import runner
 from tpcsweep.testbeds.netns import state, testbed
 from tpcsweep.testbeds.netns.servers import DeploymentError
-from tpcsweep.testbeds.netns.site import Site
+from tpcsweep.testbeds.netns.site import NetnsSite
 from tpcsweep.variables import NOT_MEASURED
 from tpcsweep.xrootd import credentials
 from tpcsweep.xrootd import servers as xrootd
@@ -37,7 +37,7 @@ from tests.support.workflow import ROOT
 
 pytestmark = pytest.mark.real
 
-Fault = Callable[[Site, threading.Event], None]
+Fault = Callable[[NetnsSite, threading.Event], None]
 """What is done to a deployment; until the cell is over, where it has to go on."""
 AFTER = 0.5
 """Seconds from when the first bytes of a cell arrive to what is done to it."""
@@ -91,7 +91,7 @@ class Sabotage:
         measured = [cell for cell in files_ if cell["status"] != NOT_MEASURED]
         assert sorted(map(_figures, measured)) == sorted(map(_figures, self.cells))
 
-    def _measure(self, site: Site, *rest: Any) -> dict[str, Any]:
+    def _measure(self, site: NetnsSite, *rest: Any) -> dict[str, Any]:
         fault = self.faults[len(self.cells)]
         over = threading.Event()
         done = threading.Thread(target=_inflict, args=(fault or (lambda *_: None), site, over))
@@ -125,7 +125,7 @@ class Sabotage:
 _real_measure = testbed.measure
 
 
-def _inflict(fault: Fault, site: Site, over: threading.Event) -> None:
+def _inflict(fault: Fault, site: NetnsSite, over: threading.Event) -> None:
     """Do it once transfers are under way, however long a busy machine took to start them."""
     while not _arriving(site):
         if over.wait(0.05):
@@ -134,7 +134,7 @@ def _inflict(fault: Fault, site: Site, over: threading.Event) -> None:
     fault(site, over)
 
 
-def _arriving(site: Site) -> bool:
+def _arriving(site: NetnsSite) -> bool:
     files = [path for path in site.sides["dst"].files.iterdir() if path.name != READY_FILE]
     with contextlib.suppress(FileNotFoundError):  # one that has arrived is removed
         return any(path.stat().st_size for path in files)
@@ -148,7 +148,7 @@ def _figures(cell: dict[str, Any]) -> str:
 
 
 def killed(node: str, program: str = "xrootd", number: signal.Signals = signal.SIGKILL) -> Fault:
-    def fault(site: Site, _: threading.Event) -> None:
+    def fault(site: NetnsSite, _: threading.Event) -> None:
         folder = f"{site.prefix.removeprefix('tpc-')}/nodes/{node}"
         for process in psutil.process_iter(["cmdline"]):
             command = process.info["cmdline"] or [""]
@@ -158,13 +158,13 @@ def killed(node: str, program: str = "xrootd", number: signal.Signals = signal.S
     return fault
 
 
-def source_removed(site: Site, _: threading.Event) -> None:
+def source_removed(site: NetnsSite, _: threading.Event) -> None:
     for path in site.sides["src"].files.glob("sparse.*"):
         path.unlink()
 
 
 def path_cut(seconds: float) -> Fault:
-    def fault(site: Site, _: threading.Event) -> None:
+    def fault(site: NetnsSite, _: threading.Event) -> None:
         rule = ["ip", "-n", f"{site.prefix}-far", "rule"]
         subprocess.run([*rule, "add", "priority", "1", "blackhole"], check=True)
         if seconds < float("inf"):
@@ -174,7 +174,7 @@ def path_cut(seconds: float) -> Fault:
     return fault
 
 
-def another_authority(site: Site, _: threading.Event) -> None:
+def another_authority(site: NetnsSite, _: threading.Event) -> None:
     """The clients get certificates of an authority that has signed no server's."""
     ours = state.STATE / site.prefix.removeprefix("tpc-") / "credentials"
     other = ours.with_name("other")
@@ -185,7 +185,7 @@ def another_authority(site: Site, _: threading.Event) -> None:
         (other / name).replace(ours / name)
 
 
-def filled(site: Site, over: threading.Event) -> None:
+def filled(site: NetnsSite, over: threading.Event) -> None:
     """Something else fills the memory of the destination: what the check before a sweep would refuse."""
     target = site.sides["dst"].files.parent / "filled"
     with target.open("wb") as file:

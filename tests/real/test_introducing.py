@@ -16,9 +16,10 @@ from pathlib import Path
 
 import pytest
 from tpcsweep.testbeds.kubernetes.pod import places
-from tpcsweep.testbeds.kubernetes.pod.introducing import introduce
+from tpcsweep.testbeds.kubernetes.pod.network import introduce
 from tpcsweep.testbeds.netns.servers import identity
-from tpcsweep.xrootd import credentials, probe
+from tpcsweep.testbeds.node import starting
+from tpcsweep.xrootd import credentials
 from tpcsweep.xrootd import servers as xrootd
 
 from tests.support.workflow import wait_until
@@ -82,10 +83,10 @@ def test_a_redirector_sends_to_the_addresses_that_origins_of_one_node_have_each(
             return plain.connect_ex((ENTRY, redirector.ports.cmsd)) == 0
 
     missing = {origin.place for origin in origins}
-    tls = probe.context(own)
+    tls = starting.user_context(own)
 
     def sent_to_each() -> bool:
-        missing.discard(probe.get(redirector.place, tls, socket.socket())[1])
+        missing.discard(starting.get(redirector.place, tls, socket.socket())[1])
         return not missing
 
     with introducing(origins):

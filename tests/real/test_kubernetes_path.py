@@ -11,15 +11,15 @@ import pytest
 from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.paths import Path, PathError
 from tpcsweep.testbeds.kubernetes import verify as module
-from tpcsweep.testbeds.kubernetes.pod.places import Beside
-from tpcsweep.testbeds.kubernetes.verify import Measured, verify
+from tpcsweep.testbeds.kubernetes.verify import FoundPath, verify
+from tpcsweep.xrootd.servers import USUAL
 
 from tests.support.agents import TCP_BUFFER, played
 
 pytestmark = [pytest.mark.real, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
 
 
-def look(asked: Path, real: Path, folder: File, *, strict: bool = False) -> Measured:
+def look(asked: Path, real: Path, folder: File, *, strict: bool = False) -> FoundPath:
     wanted = DeploymentParameters(
         rtt=asked.rtt, bandwidth=asked.bandwidth, mtu=asked.mtu, tcp_buffer=TCP_BUFFER
     )
@@ -78,6 +78,6 @@ def test_a_path_is_left_empty(tmp_path: File) -> None:
     wanted = DeploymentParameters(rtt=20, bandwidth=0.05)
     with played(path, tmp_path) as (session, ends, _), module.probed(session, ends):  # type: ignore[arg-type]
         module._rate(session, wanted, ends, 20.0)  # type: ignore[arg-type]
-        there = {"address": ends[0][1].address, "port": Beside().probe}
+        there = {"address": ends[0][1].address, "port": USUAL.probe}
         [(found, _mtu)] = session.tell(["src1"], "round_trips", **there, count=5).values()
         assert min(found) < 21

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tpcsweep.testbeds.netns.site import Site
+from tpcsweep.testbeds.netns.site import NetnsSite
 from tpcsweep.tools import TOOLS
 
 from tests.support.sites import MIB, ROUGH, arrives, cell, files, site_of, whole
@@ -21,12 +21,12 @@ def mode(tool: str) -> str:
 
 
 @pytest.mark.parametrize("tool", TOOLS_OF_FILES)
-def test_what_arrives_is_what_was_sent(pair: Site, tool: str) -> None:
+def test_what_arrives_is_what_was_sent(pair: NetnsSite, tool: str) -> None:
     arrives(pair, tool)
 
 
 @pytest.mark.parametrize("tool", ["xrdcp", "xrdcp-direct", "globus-url-copy"])
-def test_what_arrives_over_several_connections_is_what_was_sent(pair: Site, tool: str) -> None:
+def test_what_arrives_over_several_connections_is_what_was_sent(pair: NetnsSite, tool: str) -> None:
     arrives(pair, tool, tcp_streams=4)
 
 
@@ -36,7 +36,7 @@ def test_the_systems_own_servers_make_copies_by_xrdcp(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("tool", TOOLS_OF_FILES)
-def test_a_cell_is_measured(pair: Site, tool: str) -> None:
+def test_a_cell_is_measured(pair: NetnsSite, tool: str) -> None:
     found = whole(pair, ROUGH, tool=tool, copy_mode=mode(tool), streams=2, file_size=2 * MIB)
     assert found["summary"]["throughput"] > 0
     assert found["summary"]["transfers"] > 0
@@ -49,7 +49,7 @@ def test_a_cell_is_measured(pair: Site, tool: str) -> None:
 
 @pytest.mark.parametrize(("tool", "connections"), [("xrdcp", 5), ("xrdcp-direct", 5), ("globus-url-copy", 4)])
 def test_connections_inside_a_transfer_are_what_was_asked_for(
-    pair: Site, tool: str, connections: int
+    pair: NetnsSite, tool: str, connections: int
 ) -> None:
     how = {"tool": tool, "copy_mode": mode(tool), "streams": 1, "tcp_streams": 4}
     found = whole(pair, ROUGH, **how, file_size=512 * MIB)
@@ -58,7 +58,7 @@ def test_connections_inside_a_transfer_are_what_was_asked_for(
 
 @pytest.mark.parametrize("tool", TOOLS_OF_FILES)
 def test_a_missing_source_is_a_failed_cell_with_the_tools_words(
-    pair: Site, tool: str, monkeypatch: pytest.MonkeyPatch
+    pair: NetnsSite, tool: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pair, "add_source", lambda *_: "no-such-file")
     found = cell(pair, files(1), tool=tool, copy_mode=mode(tool), streams=1)

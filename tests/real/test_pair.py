@@ -13,7 +13,7 @@ import psutil
 import pytest
 from tpcsweep.linux.namespaces import inside
 from tpcsweep.measure.readings import Reading
-from tpcsweep.testbeds.netns.site import Site
+from tpcsweep.testbeds.netns.site import NetnsSite
 from tpcsweep.xrootd import servers as xrootd
 
 from tests.support.sites import MIB, cell, files, left, whole
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.real
 
 @pytest.mark.parametrize("copy_mode", ["pull", "push"])
 @pytest.mark.parametrize("tool", ["gfal-copy", "curl"])
-def test_what_arrives_is_what_was_sent(pair: Site, tool: str, copy_mode: str) -> None:
+def test_what_arrives_is_what_was_sent(pair: NetnsSite, tool: str, copy_mode: str) -> None:
     name = pair.add_source(3 * MIB + 1, "random", 1)
     [(source, destination)] = pair.pairs("direct")
     run = {"tool": tool, "streams": 1, "pairs": [(source, destination)], "file_name": name}
@@ -40,20 +40,20 @@ def test_what_arrives_is_what_was_sent(pair: Site, tool: str, copy_mode: str) ->
 
 
 @pytest.mark.parametrize("tool", ["gfal-copy", "curl"])
-def test_a_cell_is_measured_with_either_tool(pair: Site, tool: str) -> None:
+def test_a_cell_is_measured_with_either_tool(pair: NetnsSite, tool: str) -> None:
     found = whole(pair, files(2), tool=tool, streams=3, file_size=4 * MIB)
     assert found["summary"]["throughput"] > 0
     assert "counters_disagree" not in found["flags"]
     assert set(found["transfers"]["stream"]) == {0, 1, 2}
 
 
-def test_connections_inside_a_transfer_are_what_was_asked_for(pair: Site) -> None:
+def test_connections_inside_a_transfer_are_what_was_asked_for(pair: NetnsSite) -> None:
     # Each connection asks for 16 MiB at a time.
     found = whole(pair, files(1), streams=1, tcp_streams=4, file_size=64 * MIB)
     assert 4 <= max(found["samples"]["connections"]) <= 5  # and one for the HEAD
 
 
-def test_settings_are_as_found(pair: Site) -> None:
+def test_settings_are_as_found(pair: NetnsSite) -> None:
     found = pair.provenance["sysctls"]
     assert found["src.net.ipv4.tcp_wmem"] == f"4096 16384 {8 * MIB}"
     assert found["dst.net.ipv4.tcp_rmem"] == f"4096 {MIB} {8 * MIB}"
@@ -61,7 +61,7 @@ def test_settings_are_as_found(pair: Site) -> None:
     assert pair.provenance["path"]["mtu_bytes"] == 1500
 
 
-def test_connections_are_those_that_ss_shows(pair: Site) -> None:
+def test_connections_are_those_that_ss_shows(pair: NetnsSite) -> None:
     name = pair.add_source(64 * MIB, "sparse", 1)
     run = {"tool": "gfal-copy", "streams": 4, "pairs": pair.pairs("direct"), "file_name": name}
     pair.clients["client"].run(**run, prefix="ss", copy_mode="pull", tcp_streams=1)
@@ -87,7 +87,7 @@ def test_connections_are_those_that_ss_shows(pair: Site) -> None:
 
 
 def test_a_missing_source_is_a_failed_cell_with_the_tools_words(
-    pair: Site, monkeypatch: pytest.MonkeyPatch
+    pair: NetnsSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(pair, "add_source", lambda *_: "no-such-file")
@@ -99,7 +99,7 @@ def test_a_missing_source_is_a_failed_cell_with_the_tools_words(
     whole(pair, files(1), streams=1, file_size=MIB)
 
 
-def test_a_client_without_credentials_is_refused(pair: Site) -> None:
+def test_a_client_without_credentials_is_refused(pair: NetnsSite) -> None:
     url = f"{pair.sides['src'].origins[0].url}/{xrootd.READY_FILE}"
     command = inside(f"{pair.prefix}-client", ["curl", "-sk", "-w", "%{http_code}", url])
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -107,7 +107,7 @@ def test_a_client_without_credentials_is_refused(pair: Site) -> None:
 
 
 def test_a_cell_is_not_settled_while_a_server_may_carry_out_its_requests(
-    pair: Site, monkeypatch: pytest.MonkeyPatch
+    pair: NetnsSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server without a CPU reads nothing, and notices no connection that was cut."""
     monkeypatch.setattr("tpcsweep.testbeds.netns.site.SETTLE_SECONDS", 600.0)
@@ -116,7 +116,7 @@ def test_a_cell_is_not_settled_while_a_server_may_carry_out_its_requests(
     run = {"tool": "curl", "streams": 4, "pairs": pair.pairs("direct"), "file_name": name, "prefix": "late"}
     client.run(**run, copy_mode="pull", tcp_streams=1)
     wait_until(lambda: left(pair), "a file arrives")
-    processes = [*map(psutil.Process, pair.sides["dst"].groups[0].pids())]
+    processes = [*map(psutil.Process, pair.groups["dst1"].pids())]
     for process in processes:
         process.suspend()
     settling = threading.Thread(target=pair.settle)

@@ -6,14 +6,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tpcsweep.testbeds.netns.site import Site
+from tpcsweep.testbeds.netns.site import NetnsSite
 
 from tests.support.sites import MIB, arrives, seconds, site_of, whole
 
 pytestmark = pytest.mark.real
 
 
-def test_clusters_speak_the_root_protocol_too(clusters: Site) -> None:
+def test_clusters_speak_the_root_protocol_too(clusters: NetnsSite) -> None:
     arrives(clusters, "xrdcp")
     arrives(clusters, "xrdcp", endpoint="direct")
     arrives(clusters, "globus-url-copy", endpoint="direct")

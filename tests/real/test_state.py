@@ -14,7 +14,7 @@ from tpcsweep.configuration.testbeds import Netns
 from tpcsweep.linux import quotas
 from tpcsweep.linux.cgroups import Cgroup, hierarchy
 from tpcsweep.testbeds.netns import state
-from tpcsweep.testbeds.netns.site import Site
+from tpcsweep.testbeds.netns.site import NetnsSite
 from tpcsweep.testbeds.netns.testbed import reap
 
 pytestmark = pytest.mark.real
@@ -35,12 +35,12 @@ def test_the_kernel_takes_every_quota_that_may_be_asked_for(group: Cgroup, cores
         assert group.quota() == quota
 
 
-def test_nobody_else_may_lock_the_machine(pair: Site) -> None:
+def test_nobody_else_may_lock_the_machine(pair: NetnsSite) -> None:
     assert pair.prefix
     assert stat.S_IMODE((state.STATE / "lock").stat().st_mode) == 0o600
 
 
-def test_servers_leave_nothing_in_the_folder_that_all_users_share(pair: Site) -> None:
+def test_servers_leave_nothing_in_the_folder_that_all_users_share(pair: NetnsSite) -> None:
     began = (state.STATE / pair.prefix.removeprefix("tpc-")).stat().st_ctime
     shared = [path for path in Path("/tmp").glob("*.env") if path.stat().st_mtime > began]
     assert shared == []

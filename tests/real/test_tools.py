@@ -19,7 +19,7 @@ import pytest
 from tpcsweep.linux.namespaces import within
 from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.servers import USER
-from tpcsweep.testbeds.netns.site import Site
+from tpcsweep.testbeds.netns.site import NetnsSite
 from tpcsweep.tools import TOOLS, Credentials, Transfer, Worker
 from tpcsweep.tools.lines import READY, order
 from tpcsweep.tools.native import Copier
@@ -39,13 +39,13 @@ NO_LOCAL = f"{FAILURE}Unable to open /data/no-such-file; no such file or directo
 each = pytest.mark.parametrize("tool", [name for name, tool in TOOLS.items() if isinstance(tool, Worker)])
 
 
-def deployed(site: Site) -> Credentials:
+def deployed(site: NetnsSite) -> Credentials:
     """The deployment's own credentials."""
     return Credentials(state.STATE / site.prefix.removeprefix("tpc-") / "credentials")
 
 
 def copied(
-    site: Site, name: str, transfer: Transfer, home: Path, given: Credentials | None = None, **more: str
+    site: NetnsSite, name: str, transfer: Transfer, home: Path, given: Credentials | None = None, **more: str
 ) -> str | None:
     """How one transfer ends, without the client's help; `more` is added to the tool's environment."""
     tool, given = TOOLS[name], given or deployed(site)
@@ -80,7 +80,7 @@ def worked(command: list[str], environment: dict[str, str], transfer: Transfer) 
     return failure
 
 
-def between(site: Site, name: str, arrives: str = "arrived", copy_mode: str = "pull") -> Transfer:
+def between(site: NetnsSite, name: str, arrives: str = "arrived", copy_mode: str = "pull") -> Transfer:
     """A transfer of a source file from redirector to redirector."""
     [(source, destination)] = site.pairs("redirector")
     return Transfer(f"{source}/{name}", f"{destination}/{arrives}", copy_mode)
@@ -89,7 +89,7 @@ def between(site: Site, name: str, arrives: str = "arrived", copy_mode: str = "p
 @each
 @pytest.mark.parametrize("copy_mode", ["pull", "push"])
 @pytest.mark.parametrize("endpoint", ["redirector", "direct"])
-def test_what_arrives_is_what_was_sent(clusters: Site, tool: str, copy_mode: str, endpoint: str) -> None:
+def test_what_arrives_is_what_was_sent(clusters: NetnsSite, tool: str, copy_mode: str, endpoint: str) -> None:
     name = clusters.add_source(3 * MIB + 1, "random", 4)
     run = {"tool": tool, "streams": 4, "pairs": clusters.pairs(endpoint), "file_name": name}
     clusters.clients["client"].run(**run, prefix="same", copy_mode=copy_mode, tcp_streams=1)
@@ -108,14 +108,14 @@ def test_what_arrives_is_what_was_sent(clusters: Site, tool: str, copy_mode: str
 
 
 @each
-def test_a_cell_is_measured(clusters: Site, tool: str) -> None:
+def test_a_cell_is_measured(clusters: NetnsSite, tool: str) -> None:
     found = whole(clusters, files(2), tool=tool, streams=6, file_size=2 * MIB)
     assert found["summary"]["throughput"] > 0
     assert found["summary"]["client_cpu"] > 0
 
 
 @each
-def test_connections_inside_a_transfer_are_what_was_asked_for(clusters: Site, tool: str) -> None:
+def test_connections_inside_a_transfer_are_what_was_asked_for(clusters: NetnsSite, tool: str) -> None:
     # Each connection asks for 16 MiB at a time.
     how = {"tool": tool, "endpoint": "direct", "streams": 1, "tcp_streams": 4}
     found = whole(clusters, files(1), **how, file_size=64 * MIB)
@@ -136,7 +136,7 @@ def test_connections_inside_a_transfer_are_what_was_asked_for(clusters: Site, to
     ],
 )
 def test_a_missing_source_is_said(
-    clusters: Site, tmp_path: Path, tool: str, copy_mode: str, said: str
+    clusters: NetnsSite, tmp_path: Path, tool: str, copy_mode: str, said: str
 ) -> None:
     failure = copied(clusters, tool, between(clusters, "no-such-file", copy_mode=copy_mode), tmp_path)
     assert re.search(said, str(failure))
@@ -152,7 +152,7 @@ def test_a_missing_source_is_said(
     ],
 )
 def test_a_destination_that_exists_is_left_alone(
-    clusters: Site, tmp_path: Path, tool: str, said: str
+    clusters: NetnsSite, tmp_path: Path, tool: str, said: str
 ) -> None:
     there = clusters.sides["dst"].files / "taken"
     there.write_bytes(b"precious")
@@ -175,7 +175,7 @@ def test_a_destination_that_exists_is_left_alone(
     ],
 )
 def test_a_server_of_another_authority_is_refused(
-    clusters: Site, tmp_path: Path, tool: str, said: str
+    clusters: NetnsSite, tmp_path: Path, tool: str, said: str
 ) -> None:
     other = tmp_path / "credentials"
     credentials.create(other, [], (os.getuid(), os.getgid()))
@@ -188,7 +188,7 @@ def test_a_server_of_another_authority_is_refused(
     [("gfal-copy", "exit code 5 (input/output error)"), ("gfal2", "error 5 (Input/output error)")],
 )
 def test_a_token_that_is_none_gets_the_tools_words(
-    clusters: Site, tmp_path: Path, tool: str, said: str
+    clusters: NetnsSite, tmp_path: Path, tool: str, said: str
 ) -> None:
     transfer = between(clusters, clusters.add_source(MIB, "sparse", 1))
     failure = str(copied(clusters, tool, transfer, tmp_path, BEARER_TOKEN="garbage"))
@@ -196,7 +196,7 @@ def test_a_token_that_is_none_gets_the_tools_words(
     assert re.search("status code 403|HTTP 500", failure)  # gfal2 2.23 leaves the server's words out
 
 
-def test_a_macaroon_that_is_none_gets_the_servers_words(clusters: Site) -> None:
+def test_a_macaroon_that_is_none_gets_the_servers_words(clusters: NetnsSite) -> None:
     class Forger(Copier):
         async def _macaroon(self, _: str) -> str:
             return "garbage"
@@ -212,7 +212,7 @@ def test_a_macaroon_that_is_none_gets_the_servers_words(clusters: Site) -> None:
 
 @each
 def test_a_failing_tool_ends_the_cell_with_its_words(
-    clusters: Site, monkeypatch: pytest.MonkeyPatch, tool: str
+    clusters: NetnsSite, monkeypatch: pytest.MonkeyPatch, tool: str
 ) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(clusters, "add_source", lambda *_: "no-such-file")
@@ -224,7 +224,7 @@ def test_a_failing_tool_ends_the_cell_with_its_words(
 
 
 @each
-def test_nothing_runs_on_after_a_stop(clusters: Site, tool: str) -> None:
+def test_nothing_runs_on_after_a_stop(clusters: NetnsSite, tool: str) -> None:
     name = clusters.add_source(512 * MIB, "sparse", 1)
     run = {"tool": tool, "streams": 3, "pairs": clusters.pairs("redirector"), "file_name": name}
     clusters.clients["client"].run(**run, prefix="stop", copy_mode="pull", tcp_streams=1)

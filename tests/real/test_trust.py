@@ -10,7 +10,7 @@ import sys
 import pytest
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.measure.readings import Sampler
-from tpcsweep.testbeds.netns.site import Site
+from tpcsweep.testbeds.netns.site import NetnsSite
 from tpcsweep.xrootd.monitoring import Copy
 
 from tests.support.sites import MIB, cell, files, seconds, whole
@@ -29,7 +29,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize(("tool", "copy_mode"), [("gfal-copy", "pull"), ("curl", "push")])
 def test_a_cell_until_files_has_each_of_them_and_a_record_of_xrootd_for_each(
-    clusters: Site, tool: str, copy_mode: str
+    clusters: NetnsSite, tool: str, copy_mode: str
 ) -> None:
     found = whole(clusters, files(FILES), tool=tool, copy_mode=copy_mode, streams=STREAMS, file_size=SIZE)
     moved, summary = found["transfers"], found["summary"]
@@ -45,7 +45,7 @@ def test_a_cell_until_files_has_each_of_them_and_a_record_of_xrootd_for_each(
 
 
 @pytest.mark.usefixtures("patient")
-def test_the_moments_of_a_transfer_are_in_their_order(clusters: Site) -> None:
+def test_the_moments_of_a_transfer_are_in_their_order(clusters: NetnsSite) -> None:
     found = whole(clusters, files(FILES), tool="curl", streams=STREAMS, file_size=SIZE)["transfers"]
     # On a busy machine a first byte may be noticed after the last one, and a server may have answered its client
     # before it notes that it has ended.
@@ -60,7 +60,7 @@ def test_the_moments_of_a_transfer_are_in_their_order(clusters: Site) -> None:
                 assert before <= after + 0.01, moments  # clocks are read a little apart
 
 
-def test_a_cell_of_fixed_time_takes_that_and_counts_what_is_under_way(clusters: Site) -> None:
+def test_a_cell_of_fixed_time_takes_that_and_counts_what_is_under_way(clusters: NetnsSite) -> None:
     found = whole(clusters, seconds(1.5), tool="curl", streams=3, file_size=512 * MIB)
     summary = found["summary"]
     assert summary["transfers"] == 0  # three files of half a gigabyte take a minute
@@ -72,7 +72,7 @@ def test_a_cell_of_fixed_time_takes_that_and_counts_what_is_under_way(clusters: 
     )  # of 0.2 Gbit/s, and what was buffered
 
 
-def test_a_cell_that_runs_out_of_time_says_that_files_are_missing(clusters: Site) -> None:
+def test_a_cell_that_runs_out_of_time_says_that_files_are_missing(clusters: NetnsSite) -> None:
     how = Measurement(until="files", files=1000, max_time=2)
     found = cell(clusters, how, tool="curl", streams=1, file_size=SIZE)
     assert found["status"] == "ok", found["message"]
@@ -80,7 +80,7 @@ def test_a_cell_that_runs_out_of_time_says_that_files_are_missing(clusters: Site
     assert 0 < found["summary"]["transfers"] < 1000
 
 
-def test_a_record_that_is_lost_is_flagged(clusters: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_that_is_lost_is_flagged(clusters: NetnsSite, monkeypatch: pytest.MonkeyPatch) -> None:
     original = clusters.monitor.copies
 
     def deaf_to_the_fourth() -> list[Copy]:
@@ -93,7 +93,7 @@ def test_a_record_that_is_lost_is_flagged(clusters: Site, monkeypatch: pytest.Mo
 
 
 def test_a_cell_with_room_for_few_readings_covers_its_time_with_them(
-    clusters: Site, monkeypatch: pytest.MonkeyPatch
+    clusters: NetnsSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clusters, "sampler", lambda interval: Sampler(clusters.read, interval, most=8))
     found = whole(clusters, seconds(2), tool="curl", streams=2, file_size=SIZE)
@@ -107,7 +107,7 @@ def test_a_cell_with_room_for_few_readings_covers_its_time_with_them(
     )  # what is under way, and what ended after the last reading
 
 
-def test_a_cell_beside_busy_processes_is_disturbed(clusters: Site) -> None:
+def test_a_cell_beside_busy_processes_is_disturbed(clusters: NetnsSite) -> None:
     loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
     try:
         found = whole(clusters, seconds(3), tool="curl", streams=2, file_size=SIZE)

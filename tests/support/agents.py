@@ -22,11 +22,11 @@ TCP_BUFFER = 8 << 20
 """Bytes, of every end."""
 AGENT = """
 import asyncio, json, sys
-from tpcsweep.testbeds.kubernetes.pod.places import Beside
+from tpcsweep.xrootd.servers import USUAL
 from tpcsweep.testbeds.kubernetes.pod.probes import Probes
 
 async def main():
-    verbs = Probes(Beside().probe).verbs
+    verbs = Probes(USUAL.probe).verbs
     print("{}", flush=True)
     while line := await asyncio.to_thread(sys.stdin.readline):
         asked = json.loads(line)

@@ -20,7 +20,7 @@ from typing import Any
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.linux import quotas
 from tpcsweep.paths.plan import queue_bytes
-from tpcsweep.testbeds.netns.site import Site
+from tpcsweep.testbeds.netns.site import NetnsSite
 
 from tests.support.sites import MIB, cell, site_of
 
@@ -33,7 +33,7 @@ class Built:
 
     limit: str
     parameters: Mapping[str, Any]
-    arranged: Callable[[Site], AbstractContextManager[None]] = field(
+    arranged: Callable[[NetnsSite], AbstractContextManager[None]] = field(
         default=lambda _: contextlib.nullcontext()
     )
     """What is done to the deployment for the cell, and undone after it."""
@@ -49,12 +49,12 @@ class Group:
     """More of the same kinds, for the benchmark."""
 
 
-def quota(side: str, cores: float) -> Callable[[Site], AbstractContextManager[None]]:
+def quota(side: str, cores: float) -> Callable[[NetnsSite], AbstractContextManager[None]]:
     """A CPU quota for `src`, `dst` or `client`, where the deployment has none."""
 
     @contextlib.contextmanager
-    def arranged(site: Site) -> Iterator[None]:
-        group = site.client_group if side == "client" else site.sides[side].groups[0]
+    def arranged(site: NetnsSite) -> Iterator[None]:
+        group = site.groups["client" if side == "client" else f"{side}1"]
         group.limit(quotas.quota(cores))
         try:
             yield
@@ -65,7 +65,7 @@ def quota(side: str, cores: float) -> Callable[[Site], AbstractContextManager[No
 
 
 @contextlib.contextmanager
-def burning(_: Site) -> Iterator[None]:
+def burning(_: NetnsSite) -> Iterator[None]:
     """Processes that want all CPUs several times over, those too that this one may not use."""
     cpus = os.cpu_count() or 1
     anywhere = ["taskset", "--cpu-list", f"0-{cpus - 1}"]
@@ -81,15 +81,15 @@ def burning(_: Site) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def resting(site: Site) -> Iterator[None]:
+def resting(site: NetnsSite) -> Iterator[None]:
     """A client that is stopped nine tenths of the time, so that streams wait for their next file at no one's cost."""
     over = threading.Event()
 
     def rest() -> None:
         while not over.wait(0.1):
-            _signal(site.client_group.pids(), signal.SIGSTOP)
+            _signal(site.groups["client"].pids(), signal.SIGSTOP)
             over.wait(0.9)
-            _signal(site.client_group.pids(), signal.SIGCONT)
+            _signal(site.groups["client"].pids(), signal.SIGCONT)
 
     resting = threading.Thread(target=rest)
     resting.start()
@@ -106,11 +106,11 @@ def _signal(pids: set[int], number: int) -> None:
             os.kill(pid, number)
 
 
-def queue(packets: int) -> Callable[[Site], AbstractContextManager[None]]:
+def queue(packets: int) -> Callable[[NetnsSite], AbstractContextManager[None]]:
     """Queues before the path's rate that hold some packets alone."""
 
     @contextlib.contextmanager
-    def arranged(site: Site) -> Iterator[None]:
+    def arranged(site: NetnsSite) -> Iterator[None]:
         path = site.link.path
         site.link.give_room(packets * path.mtu - queue_bytes(path))
         try:
@@ -121,11 +121,11 @@ def queue(packets: int) -> Callable[[Site], AbstractContextManager[None]]:
     return arranged
 
 
-def disk(rate: int) -> Callable[[Site], AbstractContextManager[None]]:
+def disk(rate: int) -> Callable[[NetnsSite], AbstractContextManager[None]]:
     """The destination's files on a disk that writes so many bytes a second, each write before it returns."""
 
     @contextlib.contextmanager
-    def arranged(site: Site) -> Iterator[None]:
+    def arranged(site: NetnsSite) -> Iterator[None]:
         with _disk(site, rate):
             yield
 
@@ -133,7 +133,7 @@ def disk(rate: int) -> Callable[[Site], AbstractContextManager[None]]:
 
 
 @contextlib.contextmanager
-def _disk(site: Site, rate: int) -> Iterator[None]:
+def _disk(site: NetnsSite, rate: int) -> Iterator[None]:
     side = site.sides["dst"]
     image = side.files.parent / "image"
     group = BLKIO / f"{site.prefix}-disk"
@@ -150,11 +150,11 @@ def _disk(site: Site, rate: int) -> Iterator[None]:
         (group / "blkio.throttle.write_bps_device").write_text(
             f"{os.major(device)}:{os.minor(device)} {rate}"
         )
-        _move(side.groups[0].pids(), group)
+        _move(site.groups["dst1"].pids(), group)
         try:
             yield
         finally:
-            _move(side.groups[0].pids(), BLKIO)
+            _move(site.groups["dst1"].pids(), BLKIO)
             group.rmdir()
     finally:
         site.commands.run(["umount", "--lazy", str(side.files)])

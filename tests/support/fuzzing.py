@@ -467,13 +467,10 @@ def _on_netns(_: Configuration, parameters: Parameters) -> None:
     emulator = paths.choose(path, netem_works=True)
     link.refuse_beyond(path, emulator)
     assert all(len(line) < 400 for line in paths.qdiscs(path, emulator))
-    for name in topology.SIDES:
-        addresses = topology.origin_addresses(name, parameters.origins)
+    for name, servers in topology.sides(Path("/f"), parameters.origins).items():
         free = set(map(str, ip_network(topology.LAN[name]).hosts())) - {topology.GATEWAY[name]}
-        assert len(set(addresses) & free) == parameters.origins
-        redirector, origins = xrootd.side(name, topology.ENTRY[name], addresses, Path("/f"), Path("/r"))
-        servers = [*origins, *([redirector] if redirector else [])]
-        assert all(len(topology.Node(each.name, name, each.address).port) < 16 for each in servers)
+        assert len(set(servers.addresses) & free) == parameters.origins
+        assert all(len(f"tpc-{server.name}") < 16 for server in servers.servers)
     assert all(
         int(size) < 2**31
         for text in topology.sysctls(parameters.tcp_buffer).values()
@@ -499,8 +496,7 @@ def _on_kubernetes(configuration: Configuration, parameters: Parameters) -> None
             host_network=settings.host_network,
         )
         ports = [places.block(spot.port) for spot in placed]
-        redirector, origins = xrootd.side(name, "10.0.0.1", addresses, Path("/f"), Path("/r"), ports)
-        servers = [*([redirector] if redirector else []), *origins]
+        servers = xrootd.side(name, "10.0.0.1", addresses, Path("/f"), Path("/r"), ports).servers
         made += [
             objects.server_job(
                 naming, settings, spot, server, parameters, parameters.streams, owner, deadline

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tpcsweep.broken import BrokenError
-from tpcsweep.testbeds.netns.site import Site
+from tpcsweep.testbeds.netns.site import NetnsSite
 
 from tests.support.sites import site_of
 
@@ -20,9 +20,9 @@ class Pool:
     def __init__(self) -> None:
         self._up = contextlib.ExitStack()
         self._wanted: Mapping[str, Any] | None = None
-        self._site: Site | None = None
+        self._site: NetnsSite | None = None
 
-    def site(self, folder: Callable[[], Path], wanted: Mapping[str, Any]) -> Site:
+    def site(self, folder: Callable[[], Path], wanted: Mapping[str, Any]) -> NetnsSite:
         """The one that is up, where it is the wanted one and whole; or another one, with its logs in a new `folder`."""
         if self._site is None or self._wanted != wanted or not _whole(self._site):
             self.close()
@@ -40,7 +40,7 @@ class Pool:
         self._up.close()
 
 
-def _whole(site: Site) -> bool:
+def _whole(site: NetnsSite) -> bool:
     """Whether all of its processes run: XRootD 5.5.3 crashes now and then."""
     try:
         site.check()

@@ -18,7 +18,7 @@ from tpcsweep.linux import signals
 from tpcsweep.measure.cell import measure
 from tpcsweep.testbeds import Request
 from tpcsweep.testbeds.netns import state
-from tpcsweep.testbeds.netns.site import Site
+from tpcsweep.testbeds.netns.site import NetnsSite
 from tpcsweep.testbeds.netns.testbed import brought_up
 from tpcsweep.tools import TOOLS
 from tpcsweep.xrootd.servers import READY_FILE
@@ -38,7 +38,7 @@ def site_of(
     streams: int = 1,
     own: Sequence[OwnRelease] = (),
     **parameters: Any,
-) -> Iterator[Site]:
+) -> Iterator[NetnsSite]:
     """A deployment, with the machine's lock; nothing of it may stay."""
     settings = Netns(kind="netns", memory=2 << 30, path="measure", releases=tuple(own))
     asked = Parameters(**{**settings.defaults(), **parameters})
@@ -66,12 +66,12 @@ def seconds(length: float) -> Measurement:
     return Measurement(until="seconds", seconds=length)
 
 
-def cell(site: Site, how: Measurement, **parameters: Any) -> dict[str, Any]:
+def cell(site: NetnsSite, how: Measurement, **parameters: Any) -> dict[str, Any]:
     """Measure, and give what the cell's file would have."""
     return measure(site, Parameters(**parameters), how, "t", lambda *_: None)
 
 
-def whole(site: Site, how: Measurement, **parameters: Any) -> dict[str, Any]:
+def whole(site: NetnsSite, how: Measurement, **parameters: Any) -> dict[str, Any]:
     """The same of a cell that must go well, whose figures agree with each other and with the path."""
     found = cell(site, how, **parameters)
     assert found["status"] == "ok", found["message"]
@@ -85,7 +85,9 @@ def whole(site: Site, how: Measurement, **parameters: Any) -> dict[str, Any]:
     return found
 
 
-def arrives(site: Site, tool: str, tcp_streams: int = 1, endpoint: str = "redirector", **how: str) -> None:
+def arrives(
+    site: NetnsSite, tool: str, tcp_streams: int = 1, endpoint: str = "redirector", **how: str
+) -> None:
     """Copy a file of random bytes, as asked for, and compare."""
     name = site.add_source(3 * MIB + 1, "random", 1)
     client = site.client_of(tool)
@@ -104,6 +106,6 @@ def arrives(site: Site, tool: str, tcp_streams: int = 1, endpoint: str = "redire
     assert left(site) == []
 
 
-def left(site: Site) -> list[str]:
+def left(site: NetnsSite) -> list[str]:
     """Names of the files at the destination, but for the one that tells that its server is ready."""
     return [path.name for path in site.sides["dst"].files.iterdir() if path.name != READY_FILE]

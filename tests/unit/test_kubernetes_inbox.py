@@ -21,7 +21,7 @@ from tpcsweep.testbeds.kubernetes import testbed
 from tpcsweep.testbeds.kubernetes.limits import CELL_MARGIN
 from tpcsweep.testbeds.kubernetes.pod.agent import telling_copies
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT, Hub
-from tpcsweep.testbeds.kubernetes.site import Inbox, Side, Site
+from tpcsweep.testbeds.kubernetes.site import Inbox, KubernetesSite
 from tpcsweep.xrootd import monitoring, servers
 
 from tests.support.records import RECORD, datagram
@@ -185,8 +185,19 @@ def test_files_of_a_cell_go_when_no_server_can_make_another(ends: bool) -> None:
         return {name: verb == "busy" and name == "dst1" and next(looks, not ends) for name in names}
 
     session = mock.Mock(tell=tell, ask=lambda verb, **_: said.append((verb, [])))
-    sides = {side: Side(*servers.side(side, "a", ["a"], Path(), Path())) for side in ("src", "dst")}
-    Site(session, mock.Mock(), mock.Mock(), sides, {}, {}, {}, 0.0, None, False).settle()
+    sides = {side: servers.side(side, "a", ["a"], Path(), Path()) for side in ("src", "dst")}
+    KubernetesSite(
+        session=session,
+        inbox=mock.Mock(),
+        client=mock.Mock(),
+        sides=sides,
+        machines={},
+        networks={},
+        provenance={},
+        rtt_idle=0.0,
+        bandwidth_found=None,
+        path_slow=False,
+    ).settle()
     origins = ["src1", "dst1"]
     restarted = [] if ends else [("stop", origins), ("resume", origins), ("ready", []), ("ready", [])]
     assert [each for each in said if each[0] != "busy"] == [*restarted, ("clear", ["dst1"])]

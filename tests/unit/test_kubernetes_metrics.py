@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
-from tpcsweep.testbeds.kubernetes.pod.metrics import FIGURES, TYPE, Running, serve
+from tpcsweep.testbeds.kubernetes.pod.metrics import METRICS, TYPE, Running, serve
 from tpcsweep.testbeds.kubernetes.pod.places import METRICS_PATH, Sample
 from tpcsweep.variables import SAMPLES, SUMMARY
 
@@ -90,11 +90,11 @@ def test_before_the_first_cell_there_is_nothing() -> None:
 def test_figures_have_the_names_of_the_dataset() -> None:
     known = {*SUMMARY, *SAMPLES, "wire_throughput"}
     derived = {"wire": "wire_throughput"}  # counted, of which the dataset has rates
-    for figure in FIGURES:
-        called = derived.get(figure.called, figure.called)
+    for metric in METRICS:
+        called = derived.get(metric.called, metric.called)
         for suffix in ("_throttled_periods", "_periods"):
             called = called.replace(suffix, "_throttled")
-        assert called in known, figure
+        assert called in known, metric
 
 
 @given(st.lists(st.dictionaries(st.sampled_from(["src1", "src2", "dst1", "client"]), st.integers(0, 2**60))))

@@ -64,8 +64,7 @@ def made_of(of: Kubernetes, streams: int, wanted: DeploymentParameters) -> list[
     spotted = spots(of.pairs[0].source, wanted.origins, host_network=of.host_network)
     addresses = [f"10.0.0.{2 + number}" for number in range(wanted.origins)]
     ports = [places.block(spot.port) for spot in spotted]
-    redirector, origins = xrootd.side("src", "10.0.0.1", addresses, Path("/f"), Path("/r"), ports)
-    servers = [*([redirector] if redirector else []), *origins]
+    servers = xrootd.side("src", "10.0.0.1", addresses, Path("/f"), Path("/r"), ports).servers
     return [
         ApiClient().sanitize_for_serialization(
             objects.server_job(NAMING, of, spot, server, wanted, streams, OWNER, 1234.5)

@@ -17,15 +17,15 @@ from tpcsweep.configuration.parameters import DeploymentParameters
 from tpcsweep.paths import PathError, Rtt
 from tpcsweep.paths.verify import CALM_LOOKS
 from tpcsweep.testbeds.kubernetes import verify as module
-from tpcsweep.testbeds.kubernetes.pod.network import under_way
+from tpcsweep.testbeds.kubernetes.pod.probes import under_way
 from tpcsweep.testbeds.kubernetes.verify import (
     CONNECTIONS,
     ENOUGH,
     WINDOW,
     WINDOWS,
     Flow,
-    Measured,
-    Rate,
+    FoundPath,
+    FoundRate,
     Window,
     complaints,
     connections,
@@ -42,9 +42,9 @@ SEGMENT = MSS + HEADER
 STEP = 0.01
 WARM_UP = 0.3
 WANTED = DeploymentParameters(rtt=20, bandwidth=1, mtu=9000)
-FITS = Rate(1.0, known=True, windows=10, full=10)
-UNKNOWN = Rate(0.3, known=False, windows=30, full=2)
-SLOW = Rate(0.8, known=True, windows=10, full=10)
+FITS = FoundRate(1.0, known=True, windows=10, full=10)
+UNKNOWN = FoundRate(0.3, known=False, windows=30, full=2)
+SLOW = FoundRate(0.8, known=True, windows=10, full=10)
 
 
 def flow(
@@ -79,7 +79,7 @@ def test_the_rate_of_a_full_path_is_its_own(capacity: float, rtt: float, offered
     seen = windows([flow(capacity, rtt, lambda _: offered)], rtt, WARM_UP)
     assert len(seen) >= WINDOWS
     assert all(window.full for window in seen)
-    assert rate_of(seen, asked=2 * capacity) == Rate(
+    assert rate_of(seen, asked=2 * capacity) == FoundRate(
         pytest.approx(capacity, rel=0.01), known=True, windows=len(seen), full=len(seen)
     )
 
@@ -131,7 +131,7 @@ def test_pairs_that_share_a_path_are_added_up_and_each_must_fill_it() -> None:
 
 def test_ends_that_saw_nothing_say_nothing() -> None:
     assert windows([Flow([], [(0.0, 0, 0)], 4, MSS, HEADER)], 20, WARM_UP) == []
-    assert rate_of([], asked=1) == Rate(0.0, known=False, windows=0, full=0)
+    assert rate_of([], asked=1) == FoundRate(0.0, known=False, windows=0, full=0)
 
 
 @given(st.lists(st.builds(Window, st.floats(0, 2), st.booleans()), min_size=1, max_size=30))
@@ -168,9 +168,9 @@ def test_what_is_under_way_is_neither_acknowledged_nor_lost() -> None:
 # What becomes of a path
 
 
-def measured(**changes: Any) -> Measured:
+def measured(**changes: Any) -> FoundPath:
     seen = {"rtt": Rtt(20, 20.1, 20.2, 17), "mtu": 9000, "near_to_far": FITS, "far_to_near": FITS}
-    return Measured(**{**seen, "attempts": 1, **changes})
+    return FoundPath(**{**seen, "attempts": 1, **changes})
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def measured(**changes: Any) -> Measured:
         ({"rtt": Rtt(24, 25, 26, 17)}, "rtt asked 20 ms, found 25 ms"),
         ({"mtu": 1500}, "mtu asked 9000, found 1500"),
         (
-            {"near_to_far": Rate(1.2, known=True, windows=10, full=0)},
+            {"near_to_far": FoundRate(1.2, known=True, windows=10, full=0)},
             "bandwidth from source to destination asked 1 Gbit/s, found 1.2 Gbit/s",
         ),
         ({"far_to_near": UNKNOWN}, None),
@@ -201,9 +201,9 @@ def test_a_path_whose_queue_is_limited_may_have_less_than_was_asked() -> None:
 
 
 @pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> list[Measured]:
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[FoundPath]:
     """What is found of a path of 20 ms and 1 Gbit/s, one look after another; the last for ever."""
-    seen: list[Measured] = []
+    seen: list[FoundPath] = []
     monkeypatch.setattr(module, "_measure", lambda *_: seen.pop(0) if len(seen) > 1 else seen[0])
     return seen
 
@@ -213,7 +213,7 @@ SESSION: Any = SimpleNamespace(tell=lambda *_, **__: {})
 
 @pytest.mark.parametrize("strict", [False, True])
 def test_a_rate_that_is_not_known_is_neither_refused_nor_called_slow(
-    looks: list[Measured], strict: bool
+    looks: list[FoundPath], strict: bool
 ) -> None:
     looks.append(measured(near_to_far=UNKNOWN, far_to_near=UNKNOWN))
     seen = verify(SESSION, WANTED, [], strict=strict)
@@ -223,7 +223,7 @@ def test_a_rate_that_is_not_known_is_neither_refused_nor_called_slow(
 
 
 @pytest.mark.parametrize("other", [FITS, UNKNOWN], ids=["as asked", "unknown"])
-def test_a_path_that_is_too_slow_is_measured_on_or_refused(looks: list[Measured], other: Rate) -> None:
+def test_a_path_that_is_too_slow_is_measured_on_or_refused(looks: list[FoundPath], other: FoundRate) -> None:
     looks.append(measured(near_to_far=other, far_to_near=SLOW))
     seen = verify(SESSION, WANTED, [], strict=False)
     assert seen.slow
@@ -232,12 +232,12 @@ def test_a_path_that_is_too_slow_is_measured_on_or_refused(looks: list[Measured]
         verify(SESSION, WANTED, [], strict=True)
 
 
-def test_a_path_that_is_slow_once_is_looked_at_again(looks: list[Measured]) -> None:
+def test_a_path_that_is_slow_once_is_looked_at_again(looks: list[FoundPath]) -> None:
     looks += [measured(far_to_near=SLOW)] * (CALM_LOOKS - 1) + [measured()]
     assert not verify(SESSION, WANTED, [], strict=True).slow
 
 
-def test_another_path_that_is_also_slow_is_refused(looks: list[Measured]) -> None:
+def test_another_path_that_is_also_slow_is_refused(looks: list[FoundPath]) -> None:
     looks.append(measured(rtt=Rtt(24.9, 25, 25.1, 17), near_to_far=SLOW))
     with pytest.raises(PathError, match=r"rtt asked 20 ms, found 25 ms .* found 0.8 Gbit/s"):
         verify(SESSION, WANTED, [], strict=False)

@@ -43,13 +43,13 @@ from tpcsweep.published.figures import ELSEWHERE, FIGURES, figure_of
 from tpcsweep.published.making import judged, make, without_data
 from tpcsweep.published.report import predictions, table, write
 from tpcsweep.testbeds.netns import limits as netns
-from tpcsweep.testbeds.netns.limits import Machine
+from tpcsweep.testbeds.netns.limits import NetnsMachine
 
 from tests.support import simulated
 from tests.support.pictures import drawn, embedded, hues, pixels
 from tests.support.workflow import ROOT
 
-MACHINE = Machine(
+MACHINE = NetnsMachine(
     cpus=2,
     memory=8 * 2**30,
     smallest_rtt=0.2,

@@ -2,38 +2,34 @@
 from __future__ import annotations
 
 import ipaddress
+from pathlib import Path
 
 import pytest
 from tpcsweep.testbeds.netns import topology
-from tpcsweep.testbeds.netns.topology import Node
 
 
-def nodes(origins: int) -> list[Node]:
-    return [
-        Node(f"{side}{n}", side, address)
-        for side in topology.SIDES
-        for n, address in enumerate(topology.origin_addresses(side, origins), start=1)
-    ]
+def sides(origins: int) -> topology.Sides:
+    return topology.sides(Path(), origins)
 
 
 @pytest.mark.parametrize("origins", [1, 2, 16])
 def test_every_address_is_its_own_and_in_its_sides_network(origins: int) -> None:
-    found = [node.address for node in nodes(origins)]
-    found += [*topology.GATEWAY.values(), topology.CLIENT]
-    found += list(topology.ENTRY.values()) if origins > 1 else []
+    found = [*topology.GATEWAY.values(), topology.CLIENT]
+    for name, side in sides(origins).items():
+        for server in side.servers:
+            found.append(server.address)
+            assert ipaddress.ip_address(server.address) in ipaddress.ip_network(topology.LAN[name])
     assert len(set(found)) == len(found)
-    for node in nodes(origins):
-        assert ipaddress.ip_address(node.address) in ipaddress.ip_network(topology.LAN[node.side])
 
 
 def test_every_name_begins_with_the_prefix_and_fits_the_kernel() -> None:
-    made = nodes(99)
+    made = sides(99)
     assert all(name.startswith("tpc-0a1b2c-") for name in topology.namespaces("tpc-0a1b2c", made))
-    assert all(node.port.startswith("tpc-") and len(node.port) < 16 for node in made)
+    assert all(len(f"tpc-{server.name}") < 16 for side in made.values() for server in side.servers)
 
 
 def test_only_the_routers_know_the_way_across() -> None:
-    routes = dict(topology.route_commands("p", nodes(2), "reno"))
+    routes = dict(topology.route_commands("p", sides(2), "reno"))
     assert routes["p-near"] == ["route add 10.88.2.0/24 via 10.88.0.2"]
     assert routes["p-src1"] == ["route add 10.88.2.0/24 via 10.88.1.254 congctl reno"]
     assert routes["p-client"] == ["route add 10.88.2.0/24 via 10.88.1.254 congctl reno"]
@@ -43,8 +39,8 @@ def test_the_client_is_beside_the_source_and_what_it_asks_of_the_destination_cro
     lans, routes = (
         dict(made)
         for made in (
-            topology.lan_commands("p", nodes(2), 1500),
-            topology.route_commands("p", nodes(2), "reno"),
+            topology.lan_commands("p", sides(2), 1500),
+            topology.route_commands("p", sides(2), "reno"),
         )
     )
     assert [name for name, lines in lans.items() if any("tpc-client" in line for line in lines)] == ["p-near"]
@@ -60,9 +56,9 @@ def test_a_small_buffer_bounds_the_default_too() -> None:
 
 
 def test_every_interface_that_is_made_has_our_prefix() -> None:
-    made = nodes(2)
+    made = sides(2)
     commands = [line.split() for _, lines in topology.lan_commands("tpc-x", made, 1500) for line in lines]
     added = [words[2] for words in commands if words[:2] == ["link", "add"]]
     added += [words[words.index("name") + 1] for words in commands if "name" in words]
-    assert len(added) == 2 + 2 * (len(made) + 1)
+    assert len(added) == 2 + 2 * len(topology.hosts("tpc-x", made))
     assert all(name.startswith("tpc-") for name in added)

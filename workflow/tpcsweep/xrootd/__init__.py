@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""XRootD: configuration of its servers, credentials, probes, and what its monitoring says."""
+"""XRootD: releases, configuration of servers, credentials, and the records of its monitoring."""

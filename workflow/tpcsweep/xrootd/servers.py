@@ -20,7 +20,7 @@ PORT = 8080
 CMSD_PORT = 1213
 LOOPBACK = "127.0.0.1"
 MONITOR_PORT = 9930
-"""Where a server tells of its third-party copies, on its own loopback: what it says must not cross the path."""
+"""A server reports its third-party copies there, on its own loopback: the reports must not cross the path."""
 SITENAME = "tpcsweep"
 MOST_ORIGINS = 64
 """Servers that one redirector can have: for each it has a bit of 64 (XrdCmsTypes.hh, `SMask_t`)."""
@@ -33,12 +33,11 @@ CMSD_LOGGED_IN = "Waiting for primary server"
 so that one started earlier stalls the whole cluster for as long."""
 
 VALID_HOURS = 365 * 24
-"""How long certificates and tokens are valid. They are made for one deployment and go with it, or with its cell: none
-may end before."""
+"""Validity of certificates and tokens, longer than any deployment: they are made for one, and deleted with it."""
 
 OLDEST = "5.5.0"
-"""The first release that tells of HTTP third-party copies by its monitoring, without which no cell's count of transfers
-is confirmed. Source: XRootD's release notes, 5.5.0, "Provide g-stream monitoring for Third Party Copy"."""
+"""The first release whose monitoring reports HTTP third-party copies, which confirms each cell's count of transfers.
+Source: XRootD's release notes, 5.5.0, "Provide g-stream monitoring for Third Party Copy"."""
 
 RECEIVE_BUFFER = 1 << 20
 """Bytes that a receive buffer begins with, at most. The kernel's default of 128 KiB leaves its growth to autotuning,
@@ -47,17 +46,20 @@ _SECRET = re.compile(r"(authz=|Bearer(?:%20|\s)+)[^\s&\"']+", re.IGNORECASE)
 
 
 class Ports(NamedTuple):
-    """By which a server is reached, at all addresses of its network: XRootD listens at all (XrdInet.cc, `Bind`)."""
+    """The ports of a server, at all addresses of its network (XrdInet.cc, `Bind`), and of the agent beside it."""
 
     server: int = PORT
     cmsd: int = CMSD_PORT
     """A redirector's."""
     monitor: int = MONITOR_PORT
     """UDP, of whoever hears its monitoring."""
+    agent: int = 8443
+    probe: int = 8444
+    """The agent's, for connections that verify a path."""
 
 
 USUAL = Ports()
-"""Those of a server that has a network of its own."""
+"""The ports of a server that has a network of its own."""
 
 
 @dataclass(frozen=True)
@@ -71,14 +73,14 @@ class Server:
     manager: str | None
     """Address and port of the side's redirector; None for an origin that stands alone."""
     folder: Path
-    """Its own folder, writable by it: admin path, pid files, logs."""
+    """A folder that it may write to: admin path, pid files, logs."""
     root: Path
-    """Where its files are. All origins of a side share it, as the redirector assumes."""
+    """The folder of its files. All origins of a side share it, as the redirector assumes."""
     ports: Ports = USUAL
 
     @property
     def place(self) -> str:
-        """Address and port, which a redirector sends to: servers that share a network differ in either."""
+        """Address and port: servers that share a network differ in either."""
         return f"{self.address}:{self.ports.server}"
 
     @property
@@ -88,17 +90,49 @@ class Server:
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """The programs that it runs: a lone origin needs no cmsd."""
+        """The programs that it runs, in the order of their start: a lone origin needs no cmsd."""
         return ("xrootd",) if self.manager is None else ("cmsd", "xrootd")
+
+
+class SideServers(NamedTuple):
+    """The servers of one side. Several origins have a redirector in front of them."""
+
+    redirector: Server | None
+    origins: tuple[Server, ...]
+
+    @property
+    def servers(self) -> list[Server]:
+        """All servers, the redirector first."""
+        return [server for server in (self.redirector, *self.origins) if server]
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the origins."""
+        return [origin.name for origin in self.origins]
+
+    @property
+    def addresses(self) -> list[str]:
+        """The addresses of the origins, each once."""
+        return list(dict.fromkeys(origin.address for origin in self.origins))
+
+    @property
+    def files(self) -> Path:
+        """The folder of the side's files, which all of its origins serve."""
+        return self.origins[0].root / EXPORT.strip("/")
+
+    def urls(self, endpoint: str) -> list[str]:
+        """Return the URLs that the client asks: the redirector's alone, or those of all origins."""
+        asked = (self.redirector,) if endpoint == "redirector" and self.redirector else self.origins
+        return [server.url for server in asked]
 
 
 def side(
     name: str, entry: str, addresses: Sequence[str], folder: Path, root: Path, ports: Sequence[Ports] = ()
-) -> tuple[Server | None, tuple[Server, ...]]:
-    """Give the redirector, at `entry`, and the origins of one side; there is no redirector for one origin.
+) -> SideServers:
+    """Return the servers of one side: origins at `addresses`, and for several a redirector at `entry`.
 
-    The name is what the servers' names begin with, the folder is where each gets one of its own. Their ports are the
-    usual ones, or those given, the redirector's first where there is one.
+    Their names begin with `name`. Each has a folder of its own in `folder`, and all serve the files in `root`. Without
+    `ports`, the redirector's first, they have the usual ones.
     """
     ports = ports or [USUAL] * (len(addresses) + 1)
     of_origins = ports[-len(addresses) :]
@@ -110,30 +144,29 @@ def side(
     redirector = manager and Server(
         f"{name}m", entry, "manager", manager, folder / f"{name}m", root, ports[0]
     )
-    return redirector or None, origins
+    return SideServers(redirector or None, origins)
 
 
 def configuration(
     server: Server, credentials: Path, xrdcp: Sequence[str] | None = None, *, authorization: str = "usual"
 ) -> str:
-    """Give the text of the configuration file of a server, which its xrootd and its cmsd read.
+    """Return the text of a server's configuration file, which its xrootd and its cmsd read.
 
-    With the beginning of a command line of `xrdcp`, which pulls its files then, it also serves the root protocol;
-    otherwise that protocol gives access to nothing. With `authorization` none everybody is let in.
+    `credentials` is the folder of `credentials.create`. `xrdcp` begins a command line that pulls files by the root
+    protocol, which is closed without it. With `authorization` none everybody has access.
     """
     asks = authorization != "none"
-    manager = [f"all.manager {server.manager}"] if server.manager else []
-    cluster = _MANAGER if server.role == "manager" else []
-    port = [f"if exec cmsd\nxrd.port {server.ports.cmsd}\nfi"] if server.role == "manager" else []
+    manager = server.role == "manager"
+    heard = f"{LOOPBACK}:{server.ports.monitor}"
     lines = [
         f"all.role {server.role}",
-        *manager,
+        *([f"all.manager {server.manager}"] if server.manager else ()),
         f"all.sitename {SITENAME}",
         f"all.export {EXPORT}",
         f"oss.localroot {server.root}",
         f"all.adminpath {server.folder}",
         f"all.pidpath {server.folder}",
-        *port,
+        *(["if exec cmsd", f"xrd.port {server.ports.cmsd}", "fi"] if manager else ()),
         # cmsd must not see these: it would look for a file system object and give up.
         "if exec xrootd",
         f"xrd.port {server.ports.server}",
@@ -145,34 +178,29 @@ def configuration(
         "http.header2cgi Authorization authz",
         *(_macaroons(credentials) if asks else ()),
         "tpc.trace info error warning",
-        f"xrootd.mongstream tpc use flush 1s send json dflthdr {LOOPBACK}:{server.ports.monitor}",
-        *(
-            f"xrootd.mongstream {stream} use flush {seconds}s send nohdr {LOOPBACK}:{server.ports.monitor}"
-            for stream, seconds in _ALARMS.items()
-        ),
+        f"xrootd.mongstream tpc use flush 1s send json dflthdr {heard}",
+        *(f"xrootd.mongstream {stream} use flush {s}s send nohdr {heard}" for stream, s in _ALARMS.items()),
         *([f"ofs.tpc pgm {' '.join(xrdcp)} --server"] if xrdcp else ()),
-        *(_BELIEVED if xrdcp and asks else ()),
+        # A user of the root protocol states who it is: for networks without strangers. See docs/layers.md.
+        *(["xrootd.seclib libXrdSec.so", "sec.protocol unix"] if xrdcp and asks else ()),
         "fi",
         "xrd.network nodnr",
-        *(_authorization(credentials) if asks else ()),
+        *(_AUTHORIZATION if asks else ()),
+        *([f"acc.authdb {credentials}/authdb"] if asks else ()),
         # By default a cluster refuses to write where less than some 10 GB are free; these files are in memory.
         "cms.space min 1m 2m",
-        *cluster,
+        *(_MANAGER if manager else ()),
     ]
     return "\n".join(lines) + "\n"
 
 
 def require(release: Release) -> None:
-    """Refuse a release that cannot do what the configuration asks for.
+    """Raise ReleaseError for a release that is too old for the configuration.
 
-    From OLDEST to 6.2 all do it with the same text. What differs between them cannot be set by the older ones, and is
-    left as each has it: how long a server waits for a request (10 s, then 30 s; since 5.7.0 a minute, then five:
-    XrdHttpProtocol.cc, `hailWait` and `readWait`); below which rate the other end of a copy is given up (10 KiB/s for
-    two minutes; `tpc.low_speed` since 5.9.7); that copies from loopback addresses are refused
-    since 5.9.3 (`tpc.allow local`), which no testbed has.
-
-    Raises:
-        ReleaseError: with what the release is, and what is allowed.
+    All releases from OLDEST to 6.2 accept the same text. Older ones cannot set the values that differ between them: the
+    wait for a request (10 s, then 30 s; since 5.7.0 a minute, then five: XrdHttpProtocol.cc, `hailWait` and
+    `readWait`), the rate below which a copy is given up (10 KiB/s for two minutes; `tpc.low_speed` since 5.9.7), and
+    the refusal of copies from loopback addresses since 5.9.3 (`tpc.allow local`), which no testbed has.
     """
     version = release.version()
     if number(version) < number(OLDEST):
@@ -183,7 +211,7 @@ def require(release: Release) -> None:
 
 
 def buffer_sysctls(tcp_buffer: int) -> dict[str, str]:
-    """Give the sysctls that bound the TCP buffers of a server, in bytes; XRootD sets no sizes itself."""
+    """Return the sysctls that bound the TCP buffers of a server, in bytes; XRootD sets no sizes itself."""
     return {
         "net.ipv4.tcp_rmem": f"4096 {min(tcp_buffer, RECEIVE_BUFFER)} {tcp_buffer}",
         "net.ipv4.tcp_wmem": f"4096 {min(tcp_buffer, 16384)} {tcp_buffer}",
@@ -191,7 +219,7 @@ def buffer_sysctls(tcp_buffer: int) -> dict[str, str]:
 
 
 def without_secrets(text: str) -> str:
-    """Remove the tokens that servers log from their words."""
+    """Remove the tokens from a text that servers have logged."""
     return _SECRET.sub(r"\1[removed]", text)
 
 
@@ -204,15 +232,7 @@ def _macaroons(credentials: Path) -> list[str]:
     ]
 
 
-def _authorization(credentials: Path) -> list[str]:
-    return ["ofs.authorize 1", "ofs.authlib libXrdMacaroons.so", f"acc.authdb {credentials}/authdb"]
-
-
-_BELIEVED = [
-    # Who comes by the root protocol says who it is: for networks where nobody else comes. See docs/layers.md.
-    "xrootd.seclib libXrdSec.so",
-    "sec.protocol unix",
-]
+_AUTHORIZATION = ["ofs.authorize 1", "ofs.authlib libXrdMacaroons.so"]
 
 _MANAGER = [
     # The default start-up delay is 90 s; one second is the least.
@@ -224,9 +244,9 @@ _MANAGER = [
 ]
 
 _ALARMS = {"ccm": 2, "pfc": 3, "tcpmon": 5}
-"""Streams that nothing here writes to, and the seconds between their flushes, which are alarms for XRootD's timer.
+"""Unused streams, with the seconds between their flushes, which wake XRootD's timer.
 
-Between its look at what is due next and its wait for that, the timer misses what is put before it, and the records of
-copies would stay until something else is due, up to 13 minutes later (XrdScheduler::TimeSched() in 5.5.3 and later).
-These are due within a few seconds whenever they are not due together, once in 30 s.
+The timer misses an event that is scheduled between its look at the next event and its wait for that. The records of
+copies then stay until another event is due, up to 13 minutes later (XrdScheduler::TimeSched() in 5.5.3 and later).
+These flushes are due within a few seconds, except when they coincide, once in 30 s.
 """

@@ -58,7 +58,7 @@ SECRETS: Mapping[str, Callable[[str], bool]] = {
 }
 """Which credentials the client has in a Secret, and which the servers."""
 _PLACED = ("source", "destination", "client")
-PORTS = (xrootd.PORT, xrootd.CMSD_PORT, *places.Beside())
+PORTS = (xrootd.PORT, xrootd.CMSD_PORT, xrootd.USUAL.agent, xrootd.USUAL.probe)
 """Of a server's pod, all TCP: the only ones by which pods of a deployment talk to each other."""
 SCRAPED = {
     "prometheus.io/scrape": "true",
@@ -145,7 +145,7 @@ def server_job(
     command = ["servers", server.name, server.role, wanted.xrootd, str(ports.cmsd), *server.programs]
     files = [_mount("files", places.FILES)]
     servers = _container("servers", settings, command, limits, placed.resources, files)
-    listening = (ports.server, ports.cmsd, *places.beside(ports))
+    listening = (ports.server, ports.cmsd, ports.agent, ports.probe)
     servers.ports = [k8s.V1ContainerPort(container_port=port) for port in listening]
     watching = ["agent", *([str(spot.port)] if spot.port else [])]
     of_agent = sizes.agent(wanted, streams)

@@ -28,7 +28,6 @@ from tpcsweep.testbeds.kubernetes.leases import Leases
 from tpcsweep.testbeds.kubernetes.metadata import Naming, job_of, name_of
 from tpcsweep.testbeds.kubernetes.pod import places
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
-from tpcsweep.testbeds.kubernetes.site import Side
 from tpcsweep.testbeds.kubernetes.watch import PodWatch
 from tpcsweep.xrootd import credentials
 from tpcsweep.xrootd import servers as xrootd
@@ -101,7 +100,7 @@ class Pods:
         self._create(bodies)
         self.by_name: dict[str, V1Pod] = {}
         """Those that run, by the names of their servers, and `client`."""
-        self.sides: dict[str, Side] = {}
+        self.sides: dict[str, xrootd.SideServers] = {}
 
     def run(self) -> None:
         """Wait until all run, then give them what holds their addresses.
@@ -173,15 +172,15 @@ class Pods:
             for spot, server in servers
         ]
 
-    def _blank(self, side: str) -> Side:
+    def _blank(self, side: str) -> xrootd.SideServers:
         """A side's servers before they have addresses."""
         return self._with(side, [side] * len(self._spots[side]))
 
-    def _with(self, side: str, addresses: list[str]) -> Side:
+    def _with(self, side: str, addresses: list[str]) -> xrootd.SideServers:
         """A side's servers at these addresses, the redirector's first, where there is one."""
         origins = addresses[-self._wanted.origins :]
         ports = [places.block(spot.port) for spot in self._spots[side]]
-        return Side(*xrootd.side(side, addresses[0], origins, places.STATE, places.FILES, ports))
+        return xrootd.side(side, addresses[0], origins, places.STATE, places.FILES, ports)
 
     def _fill(self) -> None:
         addresses = {server.address for server in self.servers} | set(map(address_of, self.by_name.values()))
@@ -198,7 +197,7 @@ class Pods:
         self._create(bodies)
 
     def _introduced(self, server: xrootd.Server) -> xrootd.Server:
-        """An origin on its node's network gets to its redirector by way of its agent (`pod.introducing`)."""
+        """An origin on its node's network gets to its redirector by way of its agent (`network.introduce`)."""
         if server.role == "manager" or not (server.manager and self._settings.host_network):
             return server
         return replace(server, manager=f"{xrootd.LOOPBACK}:{server.ports.cmsd}")

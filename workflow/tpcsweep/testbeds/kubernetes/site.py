@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a deployment on a cluster hands over to whoever measures; everything in it goes through the hub."""
+"""The site of a deployment on a cluster; everything in it goes through the hub."""
 
 from __future__ import annotations
 
@@ -17,54 +17,32 @@ from numpy.typing import NDArray
 
 from tpcsweep.broken import BrokenError, FaultError
 from tpcsweep.client.handle import Client, Event
+from tpcsweep.linux.sockets import COUNTERS
 from tpcsweep.measure.files import Arrival
 from tpcsweep.measure.readings import History, Reading
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.testbeds.kubernetes.pod.places import Sample
-from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER
 from tpcsweep.testbeds.kubernetes.session import Session
+from tpcsweep.testbeds.node.counters import throttling
+from tpcsweep.testbeds.node.site import ServerSite
 from tpcsweep.xrootd.monitoring import Copy
-from tpcsweep.xrootd.servers import Server
 
 SETTLE_SECONDS = 0.2
-"""Connections have so long to end by themselves before all servers are restarted."""
+"""Connections have so long to end by themselves before all servers restart."""
 POLL = 0.02
 FIRST_SECONDS = 10.0
 NOTICE_SECONDS = 5.0
-"""Seconds in which the API tells of something that was noticed by others first."""
+"""Seconds in which the API reports a fault that was noticed by others first."""
 GONE_SECONDS = 60.0
-"""The same, of a pod that is heard of no more: controllers miss a node after 50 s (node-monitor-grace-period)."""
+"""The same for a pod that is out of reach: controllers miss a node after 50 s (node-monitor-grace-period)."""
 _STATES = ("rtt", "cwnd", "connections", "thread", "waiting", "work", "slowed")
-_DATA = ("busy", "rwnd_limited", "sndbuf_limited", "sent", "resent")
-
-
-@dataclass(frozen=True)
-class Side:
-    """One side's servers."""
-
-    redirector: Server | None
-    origins: tuple[Server, ...]
-
-    @property
-    def servers(self) -> list[Server]:
-        """All of them, the redirector first."""
-        return [*([self.redirector] if self.redirector else []), *self.origins]
-
-    @property
-    def names(self) -> list[str]:
-        return [origin.name for origin in self.origins]
-
-    @property
-    def addresses(self) -> list[str]:
-        """Of the origins, each once."""
-        return list(dict.fromkeys(origin.address for origin in self.origins))
 
 
 class Inbox:
-    """What the hub says unasked, sorted: samples by agent, copies, lines of the client."""
+    """Events of the hub, sorted: samples by agent, copies, lines of the client."""
 
     def __init__(self, fault: Callable[[], str | None], own: Callable[[], bool]) -> None:
-        """`fault` says what has broken, as Kubernetes sees it, and `own` whether that was a server or a tool."""
+        """`fault` describes what has broken, as Kubernetes sees it; `own` returns whether it was a server or tool."""
         self._fault = fault
         self._own = own
         self.ahead = 0.0
@@ -91,27 +69,25 @@ class Inbox:
             self._client.put(None)
 
     def lines(self) -> Iterator[bytes]:
-        """What the client says, until it or anything else is gone."""
+        """Return the client's lines, until it or another part of the deployment is gone."""
         return iter(self._client.get, None)
 
     def arrival(self, told: list[Any]) -> Arrival:
-        """What the hub says of a file, in this machine's time."""
         first_byte, size = told
         return Arrival(None if first_byte is None else first_byte + self.ahead, size)
 
     def samples(self) -> dict[str, list[list[float | None]]]:
-        """Those so far that are kept."""
         with self._lock:
             return {name: history.entries() for name, history in self._samples.items()}
 
     @property
     def stride(self) -> int:
-        """How many samples came for each that is kept, at most."""
+        """Return how many samples came for each kept one, at most."""
         with self._lock:
             return max((history.stride for history in self._samples.values()), default=1)
 
     def copies(self) -> list[Copy]:
-        """What XRootD's own monitoring has said since the last call."""
+        """Return the copies that XRootD's monitoring has reported since the last call."""
         return [self._copies.get_nowait() for _ in range(self._copies.qsize())]
 
     def forget(self) -> None:
@@ -119,23 +95,23 @@ class Inbox:
             self._samples.clear()
 
     def explain(self, error: Exception) -> str | None:
-        """An error by what has broken, if something has; Kubernetes needs a moment to notice."""
+        """Describe what has broken behind an error, if anything has; Kubernetes needs a moment to notice."""
         give_up = time.monotonic() + (GONE_SECONDS if self._gone else NOTICE_SECONDS)
         while not (why := self._fault()) and time.monotonic() < give_up:
             time.sleep(POLL)
         return f"{why} ({error})" if why else None
 
     def blame(self, error: Exception) -> None:
-        """Raise FaultError, in Kubernetes' words, if something has broken that explains an error."""
+        """Raise FaultError, in Kubernetes' words, if a fault explains an error."""
         if why := self.explain(error):
             raise FaultError(why) from error
 
     def taken_away(self) -> bool:
-        """Whether something has broken, and no server and no tool has: the cluster has taken it away."""
+        """Return whether the cluster has taken a part away: something has broken that is no server and no tool."""
         return bool(self._gone or self._fault()) and not self._own()
 
     def check(self) -> None:
-        """Raise FaultError where something has broken."""
+        """Raise FaultError if something has broken."""
         if why := self._fault():
             raise FaultError(why)
         if self._gone:
@@ -145,7 +121,7 @@ class Inbox:
 
 
 class WatchedClient(Client):
-    """A client that also notices when anything else of the deployment breaks."""
+    """A client that also raises FaultError when anything else of the deployment breaks."""
 
     def __init__(self, session: Session, inbox: Inbox) -> None:
         self._inbox = inbox
@@ -157,12 +133,10 @@ class WatchedClient(Client):
         )
 
     def events(self) -> list[Event]:
-        """What happened since the last call. Raises FaultError, ClientError."""
         self._inbox.check()
         return super().events()
 
     def stop(self) -> list[Event]:
-        """End all transfers. Raises FaultError, ClientError."""
         self._inbox.check()
         return super().stop()
 
@@ -170,7 +144,7 @@ class WatchedClient(Client):
 class RemoteSampler:
     """Has the agents sample while it is entered."""
 
-    def __init__(self, site: Site, interval: float) -> None:
+    def __init__(self, site: KubernetesSite, interval: float) -> None:
         self._site = site
         self._inbox = site.inbox
         self._interval = interval
@@ -179,7 +153,7 @@ class RemoteSampler:
         self._inbox.forget()
         before = time.monotonic()
         theirs = self._site.session.ask("clock")
-        # The hub's clock is another machine's; whoever measures compares times with this one's.
+        # The hub's clock is another machine's.
         self._inbox.ahead = (before + time.monotonic()) / 2 - theirs
         self._site.session.ask("watch", to=self._site.origins, interval=self._interval)
         give_up = time.monotonic() + FIRST_SECONDS
@@ -199,7 +173,6 @@ class RemoteSampler:
         return self._interval * self._inbox.stride
 
     def readings(self) -> list[Reading]:
-        """Those so far, in this machine's time."""
         sources, destinations = (side.names for side in self._site.sides.values())
         samples = self._inbox.samples()
         readings = combine(
@@ -208,89 +181,71 @@ class RemoteSampler:
         return [reading._replace(time=reading.time + self._inbox.ahead) for reading in readings]
 
 
-@dataclass
-class Site:
-    """A deployment that is up."""
+@dataclass(kw_only=True)
+class KubernetesSite(ServerSite):
+    """A deployment on a cluster that is up."""
 
     session: Session
     inbox: Inbox
     client: WatchedClient
-    sides: Mapping[str, Side]
-    """By `src` and `dst`, in this order."""
     machines: Mapping[str, str]
-    """The machine of each that sends samples, by an identifier: pods may share one, whose counters count once."""
+    """The machine of each origin and of the client: the counters of pods that share a machine count once."""
     networks: Mapping[str, str]
-    """The same of the network of each agent: pods share that of their node where they have none of their own."""
-    provenance: dict[str, Any]
-    rtt_idle: float
-    bandwidth_found: float | None
-    path_slow: bool
+    """The network of each origin: pods without a network of their own share their node's."""
     until: float = math.inf
     """When its pods must be gone, by this machine's monotonic clock."""
     whose: Mapping[str, str] | None = None
-    """What metrics are labelled with; None where nobody may ask for any."""
-    folders: tuple[str, str] = (str(FOLDER), str(FOLDER))
+    """Labels of its metrics; None without metrics."""
 
     @property
     def origins(self) -> list[str]:
         return [name for side in self.sides.values() for name in side.names]
 
-    def pairs(self, endpoint: str) -> list[tuple[str, str]]:
-        """(source, destination) base URLs, of the redirectors or of the origins one by one."""
-        asked = [
-            [side.redirector] if endpoint == "redirector" and side.redirector else side.origins
-            for side in self.sides.values()
-        ]
-        return list(zip(*([server.url for server in servers] for servers in asked), strict=True))
-
     def sampler(self, interval: float) -> RemoteSampler:
         return RemoteSampler(self, interval)
 
     def client_of(self, _tool: str) -> WatchedClient:
-        """The one that there is: tools that run elsewhere are refused."""
+        """Return the only client: configurations with tools that run elsewhere are refused."""
         return self.client
 
     def add_source(self, size: int, content: str, _streams: int) -> str:
-        """Make a source file of `size` bytes at every source origin unless it is there, for all streams; its name."""
+        """Make a source file of `size` bytes at every source origin, for all streams, and return its name."""
         self.inbox.check()
         names = self.session.tell(self.sides["src"].names, "add_source", size=size, content=content)
         return str(next(iter(names.values())))
 
     def totals(self) -> dict[str, int | None]:
-        """Counters that are looked at only before and after a cell: packets dropped, periods, throttled periods."""
         told = self.session.ask("totals", to=self.origins)
-        totals: dict[str, int | None] = {}
         sources, destinations = (side.names for side in self.sides.values())
-        for name, members in (("source", sources), ("destination", destinations), (CLIENT, [CLIENT])):
-            totals[f"{name}_periods"] = sum(told[member][0] for member in members)
-            totals[f"{name}_throttled"] = sum(told[member][1] for member in members)
+        parts = {"source": sources, "destination": destinations, "client": [CLIENT]}
+        totals: dict[str, int | None] = {
+            **throttling({part: [told[name][:2] for name in names] for part, names in parts.items()})
+        }
         for place, name in ((2, "path_drops"), (3, "path_queue_drops")):
             drops = [told[origin][place] for origin in self.origins]
-            # Real networks do not say what they drop.
+            # Real networks do not report what they drop.
             totals[name] = None if None in drops else sum(drops)
         return totals
 
     def received(self, event: Event) -> Arrival:
-        """What had arrived in the file of a transfer that has ended; the hub removed it when it heard of that."""
+        """Return the arrival of a transfer that has ended; the hub has removed its file already."""
         return self.inbox.arrival(event.get("arrival", [None, 0]))
 
     def present(self) -> dict[str, Arrival]:
-        """What had arrived in the files of transfers that have not ended, when they were last sampled."""
+        """Return the arrivals of transfers that have not ended, as they were last sampled."""
         return {name: self.inbox.arrival(told) for name, told in self.session.ask("present").items()}
 
     def copies(self) -> list[Copy]:
-        """What XRootD's own monitoring has said since the last call."""
         return self.inbox.copies()
 
     def settle(self) -> None:
-        """After the client has stopped: end what the servers still copy and remove what arrived.
+        """End what the servers still copy after the client has stopped, and remove what arrived.
 
         A server notices only at its next marker, up to 5 s later, that its client has gone. Cutting its connections
         from outside takes a privilege that pods do not have; restarting it cuts them in 0.2 s, and drops the requests
         that it has not read. All origins stop before the first one resumes: no old copy finds a new server.
 
-        Raises:
-            BrokenError: if a restarted server does not answer.
+        Raises BrokenError if a restarted server does not answer.
         """
         give_up = time.monotonic() + SETTLE_SECONDS
         # Destinations are asked last: until a source is idle, it may push more files to them.
@@ -307,11 +262,11 @@ class Site:
         self.inbox.check()
 
     def explain(self, error: BrokenError) -> str:
-        """What has broken, in Kubernetes' words where it knows."""
+        """Describe the fault behind an error, in Kubernetes' words if it knows."""
         return str(error) if isinstance(error, FaultError) else self.inbox.explain(error) or str(error)
 
     def ready(self) -> None:
-        """Wait until all servers deliver. Raises SessionError."""
+        """Wait until all servers are ready; raises SessionError."""
         for side in self.sides.values():
             redirector = side.redirector.place if side.redirector else None
             origins = [origin.place for origin in side.origins]
@@ -326,19 +281,18 @@ def combine(
     networks: Mapping[str, str],
     interval: float,
 ) -> list[Reading]:
-    """Readings from when all have begun to send until the last moment that all know. Pure.
+    """Combine the samples of all agents to readings of common moments. Pure.
 
-    Agents look at their pods each by its own timer, at times that the hub has turned into its own. A reading is what
-    all of them would have shown at one moment: counters are interpolated between two samples, states are those of
-    the last.
+    Each agent samples its pod by its own timer. Counters are interpolated between two samples, and states are those of
+    the last sample. Readings begin when all agents have begun, and end with the last moment that all know.
 
     Args:
-        samples: By the names of agents; none, or no such name, where nothing has come yet.
-        sources: Names of agents.
-        destinations: Names of agents.
-        machines: Of these and of the client, by their names; the counters of a machine count once.
-        networks: Of these, by their names; interfaces and connections of a network count once for each side.
-        interval: Seconds between readings.
+        samples: by agent; empty, or without an agent, as long as nothing has come from it.
+        sources: agents of the source.
+        destinations: agents of the destination.
+        machines: by agent, and of the client; the counters of a machine count once.
+        networks: by agent; interfaces and connections of a network count once for each side.
+        interval: seconds between readings.
     """
     if not all(samples.get(name) for name in machines):
         return []
@@ -360,38 +314,33 @@ def combine(
         return np.asarray(each(names, field).sum(axis=1))
 
     def mean(field: str) -> NDArray[np.float64]:
-        """Over all connections of the sources; NaN where there is none."""
+        """Return the mean over all connections of the sources; NaN without any."""
         values = (np.nan_to_num(each(senders, field)) * each(senders, "connections")).sum(axis=1)
         return np.asarray(values / np.where(connections, connections, np.nan))
 
-    source_cpu, destination_cpu = each(sources, "cpu"), each(destinations, "cpu")
+    sides = {"source": sources, "destination": destinations}
+    cpu = {f"{side}_cpu": each(names, "cpu") for side, names in sides.items()}
     connections = total(senders, "connections")
     columns = {
         "payload": total(destinations, "payload"),
         "source_bytes": total(senders, "sent"),
         "wire_bytes": total(receivers, "received"),
         "client_cpu": at[CLIENT]["cpu"],
-        "machine_busy": total(witnesses, "busy"),
-        "machine_steal": total(witnesses, "steal"),
-        "machine_total": total(witnesses, "total"),
-        "machine_pressure": total(witnesses, "pressure") / len(witnesses),
-        "machine_work": total(witnesses, "work") / len(witnesses),
+        "client_thread": at[CLIENT]["thread"],
+        **{f"{side}_thread": each(names, "thread").max(axis=1) for side, names in sides.items()},
+        **{f"{side}_waiting": total(names, "waiting") for side, names in sides.items()},
+        **{f"machine_{field}": total(witnesses, field) for field in ("busy", "steal", "total")},
+        **{f"machine_{field}": total(witnesses, field) / len(witnesses) for field in ("pressure", "work")},
         "machine_slowed": np.fmax.reduce(each(witnesses, "slowed"), axis=1),
         "retransmits": total(senders, "retransmits"),
-        **{field: total(senders, f"data_{field}") for field in _DATA},
-        "source_thread": each(sources, "thread").max(axis=1),
-        "destination_thread": each(destinations, "thread").max(axis=1),
-        "client_thread": at[CLIENT]["thread"],
-        "source_waiting": total(sources, "waiting"),
-        "destination_waiting": total(destinations, "waiting"),
+        **{field: total(senders, f"data_{field}") for field in COUNTERS},
         "rtt_loaded": mean("rtt"),
         "cwnd": mean("cwnd"),
     }
     return [
         Reading(
             time=float(times[i]),
-            source_cpu=tuple(map(float, source_cpu[i])),
-            destination_cpu=tuple(map(float, destination_cpu[i])),
+            **{side: tuple(map(float, values[i])) for side, values in cpu.items()},  # type: ignore[arg-type]
             path_cpu=math.nan,
             connections=int(connections[i]),
             **{name: float(values[i]) for name, values in columns.items()},  # type: ignore[arg-type]
@@ -401,7 +350,6 @@ def combine(
 
 
 def _at(table: NDArray[np.float64], times: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-    """The columns of one agent at other times."""
     before = np.clip(np.searchsorted(table[:, 0], times + 1e-9, side="right") - 1, 0, None)
     return {
         name: column[before] if name in _STATES else np.interp(times, table[:, 0], column)

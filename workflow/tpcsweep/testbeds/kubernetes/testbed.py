@@ -36,12 +36,12 @@ from tpcsweep.testbeds.kubernetes.limits import CELL_MARGIN
 from tpcsweep.testbeds.kubernetes.metadata import Naming, name_of, node_of
 from tpcsweep.testbeds.kubernetes.pod.hub import CLIENT
 from tpcsweep.testbeds.kubernetes.pod.network import share
-from tpcsweep.testbeds.kubernetes.pod.places import beside
 from tpcsweep.testbeds.kubernetes.pods import POKED, Place, Pods, address_of
 from tpcsweep.testbeds.kubernetes.session import Session, SessionError
-from tpcsweep.testbeds.kubernetes.site import Inbox, Side, Site, WatchedClient
-from tpcsweep.testbeds.kubernetes.verify import Measured, verify
+from tpcsweep.testbeds.kubernetes.site import Inbox, KubernetesSite, WatchedClient
+from tpcsweep.testbeds.kubernetes.verify import FoundPath, verify
 from tpcsweep.testbeds.kubernetes.watch import OccupiedError, PodError, PodWatch
+from tpcsweep.xrootd.servers import SideServers
 
 EXPECTED = (ClusterError, BrokenError, PathError, TeardownError)
 DEADLINE_MARGIN = 900.0
@@ -78,7 +78,7 @@ def require(settings: Kubernetes) -> None:
 
 
 @contextlib.contextmanager
-def deployed(settings: Kubernetes, request: Request) -> Iterator[Site]:
+def deployed(settings: Kubernetes, request: Request) -> Iterator[KubernetesSite]:
     """A deployment that is up, verified and ready, for the length of a `with`; nothing stays behind.
 
     Waits for nodes, and removes what dead owners have left. Raises what is in EXPECTED.
@@ -105,7 +105,7 @@ def deployed(settings: Kubernetes, request: Request) -> Iterator[Site]:
             raise
 
 
-def measure(site: Site, wanted: Parameters, how: Measurement, *shown: Any) -> dict[str, Any]:
+def measure(site: KubernetesSite, wanted: Parameters, how: Measurement, *shown: Any) -> dict[str, Any]:
     """Measure a cell as `measure.cell.measure` does, unless the cluster takes away what it is measured on.
 
     An eviction or a node that is gone says nothing of a cell, which then has not failed: it is yet to be measured.
@@ -308,12 +308,12 @@ def _everywhere(cluster: Cluster, settings: Kubernetes, naming: Naming) -> bool:
     return refused is None
 
 
-def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, inbox: Inbox) -> Site:
+def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, inbox: Inbox) -> KubernetesSite:
     """From pods that run to servers that deliver: agents, path, servers, client."""
     wanted, sides = request.parameters, pods.sides
     ran = time.monotonic()
     agents = {
-        server.name: f"{address_of(pods.by_name[server.name])}:{beside(server.ports).agent}"
+        server.name: f"{address_of(pods.by_name[server.name])}:{server.ports.agent}"
         for server in pods.servers
     }
     with pods.poked():
@@ -342,11 +342,11 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
     verified = time.monotonic()
     for role in ("manager", "server"):  # redirectors first, or origins look for them again ten seconds later
         session.tell([server.name for server in pods.servers if server.role == role], "start")
-    site = Site(
-        session,
-        inbox,
-        WatchedClient(session, inbox),
-        sides,
+    site = KubernetesSite(
+        session=session,
+        inbox=inbox,
+        client=WatchedClient(session, inbox),
+        sides=sides,
         machines={name: description["boot"] for name, description in described.items()},
         networks={name: described[name]["network"] for side in sides.values() for name in side.names},
         provenance={},
@@ -367,7 +367,7 @@ def _up(settings: Kubernetes, request: Request, pods: Pods, session: Session, in
     return site
 
 
-def _introduce(session: Session, sides: Iterable[Side]) -> None:
+def _introduce(session: Session, sides: Iterable[SideServers]) -> None:
     """Have servers on the network of their nodes take their addresses; origins get known to redirectors by them.
 
     Raises SessionError where a node does not have an address.
@@ -393,7 +393,7 @@ def _provenance(
     described: Mapping[str, Any],
     release: Mapping[str, Any],
     emulated: Mapping[str, Any],
-    measured: Measured,
+    measured: FoundPath,
     seconds: Mapping[str, float],
 ) -> dict[str, Any]:
     """The fields that every testbed has, of the first origin of a side where they are one machine's, and our own."""

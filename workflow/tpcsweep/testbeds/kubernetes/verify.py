@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Is the path between the pods what was asked for? Measured by their agents before any cell.
+"""Verify the path between the pods by their agents, before any cell.
 
-The rate is looked at with TCP, which pods may use without a privilege. Only what arrived while more was under way than
-an empty path holds is held against a path, by Little's law: see docs/kubernetes.md.
+TCP measures the rate, as pods may use it without a privilege. Only rates of windows in which the path was full, by
+Little's law, count against a path: see docs/kubernetes.md.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from tpcsweep.paths.verify import (
     wire_bytes,
 )
 from tpcsweep.rates import BYTES, GBIT
-from tpcsweep.testbeds.kubernetes.pod.places import beside
 from tpcsweep.testbeds.kubernetes.session import Session
 from tpcsweep.xrootd.servers import Server
 
@@ -48,24 +47,23 @@ WINDOWS = 10
 ENOUGH = 5
 """Windows in which the path was full, for its rate to be known."""
 LOOKS = 3
-"""Looks for so many windows, before the rate is unknown."""
+"""Looks before a rate counts as unknown."""
 LATE = 0.03
-"""Seconds between two looks of an agent, at most: whether a path was full in between is not known."""
+"""Seconds between two looks of an agent, at most: it is unknown whether a path was full in between."""
 HELD_BACK = 2
 """Segments of a connection that a receiver may not have acknowledged though nothing follows (RFC 9293, 3.8.6.3)."""
 WINDOW_SHARE = 0.5
 """Of a TCP buffer that is a window; the kernel counts its own bookkeeping too (ip-sysctl, tcp_adv_win_scale)."""
 EMPTY_SECONDS = 5.0
-"""A path that is not empty after so long is somebody else's too, and is looked at as it is."""
+"""A path that is not empty after so long has other users, and is measured as it is."""
 DIRECTIONS = ("source to destination", "destination to source")
-
 
 Ends = tuple[Server, Server]
 """A source and a destination origin."""
 
 
 class Flow(NamedTuple):
-    """What both ends of a pair saw while its source filled the path; times in s of one clock, rising."""
+    """Observations of both ends of a pair while its source filled the path; times in s of one clock, rising."""
 
     looks: Sequence[tuple[float, int]]
     """At the source: segments under way."""
@@ -77,7 +75,7 @@ class Flow(NamedTuple):
     header: int
     """Bytes around it."""
     interface: str = ""
-    """Where its destination receives: pairs that share it have the same counts. Empty: it shares it with none."""
+    """The interface of its destination: pairs that share it have the same counts. Empty: it shares it with none."""
 
 
 class Window(NamedTuple):
@@ -88,8 +86,8 @@ class Window(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rate:
-    """What arrived in Gbit/s; the path's own where it is `known`, else the path has that or more."""
+class FoundRate:
+    """Gbit/s that arrived: the path's own rate if it is `known`, otherwise a lower limit of that."""
 
     found: float
     known: bool
@@ -99,38 +97,34 @@ class Rate:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """A path as found: RTT in ms, path MTU in bytes, rates from source to destination and back."""
+class FoundPath:
+    """A path as measured: RTT in ms, path MTU in bytes, rates from source to destination and back."""
 
     rtt: Rtt
     mtu: int
-    near_to_far: Rate
-    far_to_near: Rate
+    near_to_far: FoundRate
+    far_to_near: FoundRate
     attempts: int
     slow: bool = False
     """Whether a rate is known to be below what was asked, and nothing else is wrong."""
 
     @property
-    def rates(self) -> tuple[Rate, Rate]:
+    def rates(self) -> tuple[FoundRate, FoundRate]:
         return self.near_to_far, self.far_to_near
 
     @property
     def bandwidth(self) -> float | None:
-        """The smaller rate of both directions in Gbit/s, as far as they are known; None where neither is."""
+        """The smaller known rate of both directions in Gbit/s; None if neither is known."""
         return min((rate.found for rate in self.rates if rate.known), default=None)
 
     def to_dict(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if name != "mtu"}
 
 
-def verify(session: Session, wanted: DeploymentParameters, ends: list[Ends], *, strict: bool) -> Measured:
-    """Measure the path and refuse it if it is not what was asked for, by CALM_LOOKS calm looks or after PATIENCE.
+def verify(session: Session, wanted: DeploymentParameters, ends: list[Ends], *, strict: bool) -> FoundPath:
+    """Measure the path and refuse it if it is not as asked, by CALM_LOOKS calm looks or after PATIENCE.
 
-    A path that is too slow and nothing else is refused only where that is `strict`.
-
-    Raises:
-        PathError: What was asked and what was found.
-        SessionError: Agents do not answer.
+    A path that is only too slow is refused only if `strict`. Raises PathError, and SessionError if no agent answers.
     """
     give_up = time.monotonic() + PATIENCE
     calm = 0
@@ -153,56 +147,47 @@ def verify(session: Session, wanted: DeploymentParameters, ends: list[Ends], *, 
 
 @contextlib.contextmanager
 def probed(session: Session, ends: list[Ends]) -> Iterator[None]:
-    """Have origins look at each other's paths for the length of a `with`; before and after it nobody can load them.
-
-    Where that ends by an error, the pods go with all that they have open.
-    """
+    """Open the origins' ports for probes for the length of a `with`; after an error they end with the pods."""
     names = [server.name for pair in ends for server in pair]
     session.tell(names, "open_probes", word=secrets.token_hex(16))
     yield
     session.tell(names, "close_probes")
 
 
-def complaints(wanted: DeploymentParameters, measured: Measured) -> list[str]:
-    """What no path may be, with both figures: of another RTT or MTU, or too fast; empty where it is none. Pure."""
+def complaints(wanted: DeploymentParameters, measured: FoundPath) -> list[str]:
+    """Return how a path differs from the one asked for in RTT or MTU, or by being too fast. Pure."""
     wrong = complaints_of_rtt(wanted.rtt, measured.rtt)
     if measured.mtu != wanted.mtu:
         wrong.append(f"mtu asked {wanted.mtu}, found {measured.mtu}")
     most = wanted.bandwidth * (1 + BANDWIDTH_TOLERANCE[1])
-    return wrong + _off(wanted, measured, lambda rate: rate.found > most)
+    return wrong + _directions(wanted, measured, lambda rate: rate.found > most)
 
 
-def shortfalls(wanted: DeploymentParameters, measured: Measured) -> list[str]:
-    """Directions that are known to have less than was asked, with both figures. Pure.
-
-    A queue_limit may keep the rate down by as much as it likes.
-    """
-    least = wanted.bandwidth * (1 + BANDWIDTH_TOLERANCE[0])
+def shortfalls(wanted: DeploymentParameters, measured: FoundPath) -> list[str]:
+    """Return the directions that are known to be slower than asked; a queue_limit allows any rate below. Pure."""
     if wanted.queue_limit is not None:
         return []
-    return _off(wanted, measured, lambda rate: rate.known and rate.found < least)
+    least = wanted.bandwidth * (1 + BANDWIDTH_TOLERANCE[0])
+    return _directions(wanted, measured, lambda rate: rate.known and rate.found < least)
 
 
 def connections(wanted: DeploymentParameters, sources: int) -> int:
-    """How many each source opens: enough for their windows to hold twice what the path does, by Little's law. Pure."""
+    """Return the connections of each source, whose windows hold twice what the path does (Little's law). Pure."""
     fewest, most = CONNECTIONS
     needed = 2 * _held(wanted) / sources / (WINDOW_SHARE * wanted.tcp_buffer)
     return max(fewest, min(most, math.ceil(needed)))
 
 
 def fillable(wanted: DeploymentParameters, sources: int) -> bool:
-    """Whether the windows of all these connections hold what the path does: else they bound the rate. Pure."""
+    """Return whether the windows of all these connections hold what the path does, and so do not bound it. Pure."""
     held = sources * connections(wanted, sources) * WINDOW_SHARE * wanted.tcp_buffer
     return held > _held(wanted)
 
 
 def windows(flows: Sequence[Flow], rtt: float, warm_up: float) -> list[Window]:
-    """The windows that all flows have in common. Pure.
+    """Return the windows that flows of all pairs have in common. Pure.
 
-    Args:
-        flows: Of all pairs of origins at the same time.
-        rtt: Of the empty path, ms.
-        warm_up: Seconds at the start of the flows that no window may have.
+    `rtt` is that of the empty path in ms, and windows begin `warm_up` seconds after the flows.
     """
     every = [series for flow in flows for series in (flow.looks, flow.counts)]
     if not all(every):
@@ -218,23 +203,23 @@ def windows(flows: Sequence[Flow], rtt: float, warm_up: float) -> list[Window]:
     return [Window(sum(share.rate for share in each), all(share.full for share in each)) for each in shares]
 
 
-def rate_of(looked_at: Sequence[Window], asked: float) -> Rate:
-    """What is known of the rate from the windows of a look or several. Pure.
+def rate_of(looked_at: Sequence[Window], asked: float) -> FoundRate:
+    """Return the rate that the windows of one or several looks show. Pure.
 
-    A path that was never full and brought what was asked, in Gbit/s, has it.
+    A path that was never full has the rate `asked`, in Gbit/s, if that arrived.
     """
     full = [window.rate for window in looked_at if window.full]
     enough = len(full) >= ENOUGH
     rates = full if enough else [window.rate for window in looked_at]
     median = statistics.median(rates) if rates else 0.0
     known = enough or median >= asked * (1 + BANDWIDTH_TOLERANCE[0])
-    return Rate(median, known, len(looked_at), len(full))
+    return FoundRate(median, known, len(looked_at), len(full))
 
 
 def _share(flows: Sequence[Flow], begin: float, rtt: float) -> Window:
-    """Gbit/s in a window of flows that share an interface, and whether the path was full.
+    """Return a window of flows that share an interface.
 
-    It was where more was under way at every look than an empty path holds of what arrived.
+    The path was full if at every look more was under way than an empty path holds at the rate that arrived.
     """
     end = begin + WINDOW
     flow = flows[0]
@@ -256,7 +241,7 @@ def _share(flows: Sequence[Flow], begin: float, rtt: float) -> Window:
 
 
 def _during(series: np.ndarray[Any, Any], begin: float, end: float) -> np.ndarray[Any, Any]:
-    """The rows from the last one before `begin` to the first one after `end`; the first column has times."""
+    """Return the rows from the last one before `begin` to the first one after `end`; the first column has times."""
     times = series[:, 0]
     first = max(0, int(np.searchsorted(times, begin, side="right")) - 1)
     return series[first : int(np.searchsorted(times, end, side="left")) + 1]
@@ -267,12 +252,13 @@ def _gap(times: np.ndarray[Any, Any]) -> float:
 
 
 def _held(wanted: DeploymentParameters) -> float:
-    """Bytes that the path asked for holds when it is full and nothing waits."""
+    """Return the bytes on the path when it is full and nothing waits."""
     return wanted.bandwidth * BYTES * wanted.rtt / 1000
 
 
-def _off(wanted: DeploymentParameters, measured: Measured, refused: Callable[[Rate], bool]) -> list[str]:
-    """Directions whose rates are refused, with both figures."""
+def _directions(
+    wanted: DeploymentParameters, measured: FoundPath, refused: Callable[[FoundRate], bool]
+) -> list[str]:
     return [
         complaint_of_rate(f"from {direction}", wanted.bandwidth, rate.found, BANDWIDTH_TOLERANCE)
         for direction, rate in zip(DIRECTIONS, measured.rates, strict=True)
@@ -280,7 +266,7 @@ def _off(wanted: DeploymentParameters, measured: Measured, refused: Callable[[Ra
     ]
 
 
-def _measure(session: Session, wanted: DeploymentParameters, ends: list[Ends], attempt: int) -> Measured:
+def _measure(session: Session, wanted: DeploymentParameters, ends: list[Ends], attempt: int) -> FoundPath:
     rtts: list[float] = []
     mtus = []
     for source, destination in ends:
@@ -291,11 +277,11 @@ def _measure(session: Session, wanted: DeploymentParameters, ends: list[Ends], a
     rtt = Rtt(min(rtts), statistics.median(rtts), max(rtts), len(rtts))
     near_to_far = _rate(session, wanted, ends, rtt.median)
     far_to_near = _rate(session, wanted, [pair[::-1] for pair in ends], rtt.median)
-    return Measured(rtt, min(mtus), near_to_far, far_to_near, attempt)
+    return FoundPath(rtt, min(mtus), near_to_far, far_to_near, attempt)
 
 
-def _rate(session: Session, wanted: DeploymentParameters, ends: list[Ends], rtt: float) -> Rate:
-    """Look at one direction until its rate is known, LOOKS times at most; the path is left empty."""
+def _rate(session: Session, wanted: DeploymentParameters, ends: list[Ends], rtt: float) -> FoundRate:
+    """Measure one direction until its rate is known, LOOKS times at most; the path is empty afterwards."""
     looked_at: list[Window] = []
     for _ in range(LOOKS if fillable(wanted, len(ends)) else 1):
         looked_at += _look(session, wanted, ends, rtt)
@@ -306,12 +292,11 @@ def _rate(session: Session, wanted: DeploymentParameters, ends: list[Ends], rtt:
 
 
 def _place(server: Server) -> dict[str, Any]:
-    """Where the agent beside a server takes what others send."""
-    return {"address": server.address, "port": beside(server.ports).probe}
+    return {"address": server.address, "port": server.ports.probe}
 
 
 def _look(session: Session, wanted: DeploymentParameters, ends: list[Ends], rtt: float) -> list[Window]:
-    """All pairs at once, or each would find the whole path empty."""
+    """Load all pairs at once: alone each would find the whole path empty."""
     warm_up = max(WARM_UP[0], WARM_UP[1] * wanted.rtt / 1000)
     # Both ends begin when they hear of it, and the source when it is connected.
     seconds = warm_up + 2 * wanted.rtt / 1000 + (WINDOWS + 1) * WINDOW

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sweep may ask for of the netns testbed: what its file and this machine allow."""
+"""Limits of a sweep on the netns testbed: those of the testbed's file and of this machine."""
 
 from __future__ import annotations
 
@@ -27,33 +27,32 @@ _CONGESTION_CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
-    """What a machine can do."""
+class NetnsMachine:
+    """The capacity of a machine."""
 
     cpus: int
     memory: int
-    """Memory available, in bytes."""
+    """Available bytes."""
     smallest_rtt: float
-    """The smallest RTT above 0 that a path can make, in ms."""
+    """The smallest RTT above 0 of a path, in ms."""
     congestion_controls: Collection[str]
     disk: int
-    """Free bytes where the testbed has its files on a disk."""
+    """Free bytes on the disk of the testbed."""
     disk_kind: str
-    """The file system there."""
+    """The file system of that disk."""
     largest_bandwidth: float = LARGEST
-    """The largest that a path with an RTT or a loss carries, in Gbit/s."""
+    """The largest of a path with an RTT or a loss, in Gbit/s."""
     no_quotas: str = ""
-    """Why this user's programs cannot have CPU quotas, and what to do, if so."""
+    """The reason for which this user's programs cannot have CPU quotas, with the remedy."""
     disk_writable: bool = True
-    """Whether this user may write there."""
 
 
-def this_machine(disk: str) -> Machine:
-    """Give what this machine offers to this process; the folder for files on a disk need not be there yet."""
+def this_machine(disk: str) -> NetnsMachine:
+    """Return the capacity of this machine for this process; the folder `disk` need not exist yet."""
     folder = next(path for path in (Path(disk), *Path(disk).parents) if path.is_dir()).resolve()
     made_by = emulator()
     kinds = {Path(mount.mountpoint): mount.fstype for mount in psutil.disk_partitions(all=True)}
-    return Machine(
+    return NetnsMachine(
         cpus=len(os.sched_getaffinity(0)),
         memory=psutil.virtual_memory().available,
         smallest_rtt=SMALLEST_RTT[made_by],
@@ -66,8 +65,8 @@ def this_machine(disk: str) -> Machine:
     )
 
 
-def check(configuration: Configuration, machine: Machine | None = None) -> list[Problem]:
-    """Give everything that the sweep asks for and the testbed cannot do on a machine; None: this one."""
+def check(configuration: Configuration, machine: NetnsMachine | None = None) -> list[Problem]:
+    """Return everything that the sweep asks for beyond the limits of a machine; None: this machine."""
     testbed, file = configuration.testbed, configuration.testbed_file
     assert isinstance(testbed, Netns)
     machine = machine or this_machine(testbed.disk)
@@ -87,7 +86,7 @@ def check(configuration: Configuration, machine: Machine | None = None) -> list[
     return [*problems, *broken(rules, configuration)]
 
 
-def _rules(testbed: Netns, file: str, machine: Machine) -> list[Rule]:
+def _rules(testbed: Netns, file: str, machine: NetnsMachine) -> list[Rule]:
     cpus, cpus_of = (
         (testbed.cpus, f"cpus in {file}") if testbed.cpus else (machine.cpus, "the CPUs of this machine")
     )

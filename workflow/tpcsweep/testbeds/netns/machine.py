@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this machine lacks for the netns testbed, and how its paths are made."""
+"""The needs of the netns testbed on this machine, and the emulator of its paths."""
 
 from __future__ import annotations
 
@@ -30,22 +30,18 @@ PROGRAMS = {
     "mount": ("mount",),
     "gcc": ("cc",),
 }
-"""Programs that a deployment runs, by the Debian packages that hold them; those of extras are not among them."""
-
+"""Programs of a deployment by their Debian packages, without those of extras."""
 TUN = Path("/dev/net/tun")
 
 
 class MachineError(Exception):
-    """The machine lacks something; the message says what, and what to do."""
+    """The machine lacks something; the message names it, and the remedy."""
 
 
 def enter() -> None:
-    """Go on where deployments may be made: an ordinary user's process, in namespaces of its own.
+    """Move an ordinary user's process to namespaces of its own, in which it may deploy.
 
-    It comes before what starts threads. Where it is refused nothing is done: what a deployment lacks `require` says.
-
-    Raises:
-        OSError: where something is refused that was granted a moment before.
+    Must come before any thread starts. If namespaces are refused, nothing happens, and `require` raises the reason.
     """
     if os.geteuid() != 0 and not rootless.refusal():
         rootless.enter()
@@ -78,7 +74,6 @@ def _problems() -> Iterable[str]:
 
 
 def _tun() -> str:
-    """What keeps this user from the device of the delay line, and what to do."""
     if not TUN.exists():
         return (
             "does not exist: as root modprobe sch_netem, or modprobe tun (in a container: pass the device in)"
@@ -89,16 +84,9 @@ def _tun() -> str:
 
 
 def emulator() -> Emulator:
-    """Say how paths are made here. Where netem cannot be tried it counts as absent."""
+    """Return the emulator of paths. netem counts as absent if it cannot be tried."""
     look_in_sbin()
     try:
         return "netem" if netem_works() else "delayline"
     except PathError:
         return "delayline"
-
-
-if __name__ == "__main__":
-    try:
-        require()
-    except MachineError as error:
-        raise SystemExit(str(error)) from None

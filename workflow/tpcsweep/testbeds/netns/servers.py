@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start the servers of a deployment in an order that works, and wait until each has answered a real request."""
+"""Run the processes of a deployment in its namespaces, and wait until each server has answered a real request."""
 
 from __future__ import annotations
 
-import http.client
 import os
 import pwd
 import signal
@@ -15,16 +14,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from tpcsweep.broken import BrokenError
-from tpcsweep.linux.cgroups import Cgroup, Hierarchy
+from tpcsweep.linux.cgroups import Hierarchy
 from tpcsweep.linux.commands import Commands
 from tpcsweep.linux.namespaces import inside, listening, socket_inside
 from tpcsweep.linux.rootless import is_alone
 from tpcsweep.testbeds.netns import topology
+from tpcsweep.testbeds.node import starting
 from tpcsweep.tools import Place, Service, Tool
-from tpcsweep.xrootd import probe
 from tpcsweep.xrootd import servers as xrootd
 from tpcsweep.xrootd.releases import Release
 from tpcsweep.xrootd.servers import Server
@@ -42,16 +41,16 @@ LONGEST = 300
 
 
 def owner() -> tuple[int, int]:
-    """Give the user and group to whom the servers' files belong, as this process sees them."""
+    """Return the user and group that own the servers' files, as this process sees them."""
     user = pwd.getpwnam(USER)
     return (0, 0) if is_alone() else (user.pw_uid, user.pw_gid)
 
 
 def identity() -> list[str]:
-    """Give a prefix for a command line that runs the command as USER, as XRootD does not run as root.
+    """Return a prefix for a command line that runs the command as USER, as XRootD does not run as root.
 
-    An ordinary user who is root of a user namespace has one more below it, where he goes by that name. Should the job
-    be killed, its servers go with it; reaping then finds only what does not run.
+    An ordinary user who is root of a user namespace becomes USER in another one below it. The command ends with the
+    job, also with one that is killed.
     """
     end = ["--pdeathsig", "KILL"]
     if is_alone():
@@ -60,45 +59,21 @@ def identity() -> list[str]:
 
 
 class DeploymentError(Exception):
-    """A server did not come up; the message says which, and what it said."""
+    """A server did not start; the message names it and quotes its logs."""
 
 
-@dataclass(frozen=True)
-class Side:
-    """The servers of one side, their groups, and the folder of their files."""
-
-    redirector: Server | None
-    origins: tuple[Server, ...]
-    groups: tuple[Cgroup, ...]
-    """One for each origin."""
-    files: Path
-    disk: bool = False
-    """Whether the files are on a disk, and not in memory."""
-
-    @property
-    def servers(self) -> list[Server]:
-        """All servers, origins first."""
-        return [*self.origins, *([self.redirector] if self.redirector else [])]
-
-    def base_urls(self, endpoint: str) -> list[str]:
-        """Give the URLs to which the client sends its requests: the redirector's alone, or those of all origins."""
-        if endpoint == "redirector" and self.redirector:
-            return [self.redirector.url]
-        return [origin.url for origin in self.origins]
-
-
-class Process(NamedTuple):
+class DeploymentProcess(NamedTuple):
     """A process that lives as long as its deployment."""
 
     name: str
     child: subprocess.Popen[bytes]
     logs: tuple[Path, ...]
-    """Where its last words may be; the first log that is not empty counts."""
+    """Logs with its last words; the first one that is not empty counts."""
     again: Callable[[], object] | None = None
-    """Starts it once more; None if it must not be."""
+    """Starts it once more; None if it must not be started again."""
 
     def end(self) -> str | None:
-        """Say how it has ended, with its last words; None while it runs."""
+        """Describe how it has ended, with its last words; None while it runs."""
         code = self.child.poll()
         if code is None:
             return None
@@ -111,29 +86,33 @@ class Process(NamedTuple):
 
 
 @dataclass
-class Processes:
+class DeploymentProcesses:
     """The long-lived processes of a deployment, each in a namespace and a cgroup of its own."""
 
     prefix: str
     tree: Hierarchy
     commands: Commands
     children: list[subprocess.Popen[bytes]]
-    """Those started, for whoever must wait for them in the end."""
-    _running: list[Process] = field(default_factory=list)
+    """All that were started: the caller must wait for them in the end."""
+    _running: list[DeploymentProcess] = field(default_factory=list)
+
+    def name(self, node: str) -> str:
+        """Return the name of the namespace and cgroup of a node."""
+        return f"{self.prefix}-{node}"
 
     def start(
         self,
         node: str,
         command: list[str],
         folder: Path,
-        stdin: int | IO[bytes] = subprocess.DEVNULL,
+        stdin: int = subprocess.DEVNULL,
         program: str = "",
     ) -> subprocess.Popen[bytes]:
         """Start a command in a folder that gets its logs; its standard output is a pipe if its standard input is.
 
-        A node that has several has a name for each program; only those are started again by `revive`.
+        A node with several commands has a name for each program; only those are started again by `revive`.
         """
-        name = f"{self.prefix}-{node}"
+        name = self.name(node)
         whole = [*self.tree.group(name).entry(), *inside(name, command)]
         self.commands.note(" ".join(whole) + " &")
         stderr = folder / f"stderr.{node}.log"
@@ -142,7 +121,7 @@ class Processes:
                 whole,
                 cwd=folder,
                 stdin=stdin,
-                stdout=subprocess.PIPE if stdin == subprocess.PIPE else subprocess.DEVNULL,
+                stdout=stdin,
                 stderr=errors,
                 # A session of its own: Ctrl-C is for the job, which then ends them in its own order.
                 start_new_session=True,
@@ -150,7 +129,7 @@ class Processes:
         self.children.append(child)
         logs = (folder / f"{program}.{node}.log", stderr)
         again = partial(self.start, node, command, folder, program=program) if program else None
-        self._running.append(Process(f"{node}: {program}" if program else node, child, logs, again))
+        self._running.append(DeploymentProcess(f"{node}: {program}" if program else node, child, logs, again))
         return child
 
     def revive(self) -> None:
@@ -163,95 +142,72 @@ class Processes:
                 self._running[-1] = self._running[-1]._replace(again=None)
 
     def fault(self) -> str | None:
-        """Say how the first one that is not running has ended; None while all run."""
+        """Describe how the first one that does not run has ended; None while all run."""
         return next((end for process in self._running if (end := process.end())), None)
 
 
 @dataclass
-class Servers:
-    """The XRootD servers of both sides."""
+class NamespaceServers:
+    """The XRootD servers of both sides, and the servers that tools bring along."""
 
-    prefix: str
-    sides: Sequence[Side]
+    processes: DeploymentProcesses
+    sides: topology.Sides
     credentials: Path
     release: Release
-    processes: Processes
     tools: Sequence[Tool]
     streams: int
     """The most that a cell has."""
     authorization: str
     _up: bool = False
-    """Whether all have been seen to answer: who crashes from then on is a fault."""
+    """Whether all have answered: a server that crashes from then on is a fault."""
 
     def start(self) -> None:
-        """Start redirectors, then the origins' cmsd, then their xrootd: any other order stalls for ten seconds.
-
-        Raises:
-            DeploymentError: if one does not come up.
-        """
-        redirectors = [side.redirector for side in self.sides if side.redirector]
-        origins = [origin for side in self.sides for origin in side.origins]
-        for server in [*redirectors, *origins]:
+        """Start all servers; raises DeploymentError if one does not start."""
+        servers = [server for side in self.sides.values() for server in side.servers]
+        for server in servers:
             self._configure(server)
-        for server in redirectors:
-            self._run(server, "cmsd")
-        for server in redirectors:
-            self._wait(partial(self._accepts, server), "its cmsd to accept connections", server)
-            self._run(server, "xrootd")
-        for server in origins:
-            self._run(server, server.programs[0])
-        for server in (origin for origin in origins if "cmsd" in origin.programs):
-            self._wait(partial(_says, server), "its cmsd", server)
-            self._run(server, "xrootd")
+        starting.start(servers, self._run, self._wait_for_cmsd)
         for origin, service in self._services():
             command = [*self._named(), *identity(), *service.command]
             self.processes.start(origin.name, command, origin.folder, program=service.name)
 
     def wait(self, seconds: float = START_SECONDS) -> None:
-        """Wait until every origin has delivered a file, and every redirector has redirected to each of its origins.
-
-        Raises:
-            DeploymentError: if one has not after some seconds.
-        """
+        """Wait until all servers are ready; raises DeploymentError if one is not after some seconds."""
         for origin, service in self._services():
             ready = partial(self._listens, origin, service.port)
             self._wait(ready, f"{service.name} to listen on port {service.port}", origin, seconds)
-        context = probe.context(self.credentials)
-        for side in self.sides:
-            for origin in side.origins:
-                self._wait(partial(self._delivers, origin, context), "an answer to GET", origin, seconds)
-            if side.redirector:
-                missing = {origin.place for origin in side.origins}
-                complete = partial(self._redirects, side.redirector, context, missing)
-                self._wait(complete, "a redirection to each of its origins", side.redirector, seconds)
+        context = starting.user_context(self.credentials)
+        for name, side in self.sides.items():
+            servers = {server.place: server for server in side.servers}
+            redirector = side.redirector.place if side.redirector else None
+            origins = [origin.place for origin in side.origins]
+            for probe in starting.probes(redirector, origins, partial(self._get, name, context)):
+                self._wait(probe.ready, probe.awaited, servers[probe.place], seconds)
         self._up = True
 
     def answer(self) -> None:
-        """Raise BrokenError unless all do what `wait` waits for."""
+        """Raise BrokenError unless all servers are ready now."""
         try:
             self.wait(ANSWER_SECONDS)
         except DeploymentError as error:
             raise BrokenError(str(error).partition("\n")[0]) from error
 
     def _services(self) -> Iterator[tuple[Server, Service]]:
-        """Give what the tools need beside XRootD, each with its origin."""
-        for side, place in zip(self.sides, PLACES, strict=True):
+        """Return the servers that tools need beside XRootD, each with its origin."""
+        for side, place in zip(self.sides.values(), PLACES, strict=True):
             for origin in side.origins:
                 for tool in self.tools:
                     yield from ((origin, each) for each in tool.services(place, origin.address, self.streams))
 
     def _named(self) -> list[str]:
-        """Give a prefix for a command that looks up the names of its own addresses, which no resolver here has."""
+        """Return a prefix for a command that looks up the names of its own addresses, which no resolver here has."""
         hosts = self.credentials.parent / "hosts"
-        origins = (origin for side in self.sides for origin in side.origins)
+        origins = (origin for side in self.sides.values() for origin in side.origins)
         hosts.write_text(
             "127.0.0.1 localhost\n" + "".join(f"{origin.address} {origin.name}\n" for origin in origins)
         )
         bind = 'mount --bind "$0" /etc/hosts && exec "$@"'
         return ["unshare", "--mount", "sh", "-c", bind, str(hosts)]
-
-    def _listens(self, server: Server, port: int) -> bool:
-        return port in listening(f"{self.prefix}-{server.name}")
 
     def _configure(self, server: Server) -> None:
         server.folder.mkdir(parents=True)
@@ -269,23 +225,28 @@ class Servers:
             server.name, [*identity(), *self.release.command(program), *files], server.folder, program=program
         )
 
-    def _accepts(self, server: Server) -> bool:
-        with socket_inside(f"{self.prefix}-{server.name}", socket.AF_INET, socket.SOCK_STREAM) as plain:
-            plain.settimeout(1)
-            return plain.connect_ex((server.address, xrootd.CMSD_PORT)) == 0
+    def _wait_for_cmsd(self, server: Server) -> None:
+        def accepts() -> bool:
+            return starting.accepts(self._socket(server.name), server.address, server.ports.cmsd)
 
-    def _delivers(self, server: Server, context: ssl.SSLContext) -> bool:
-        return self._get(server, context)[0] == http.client.OK
+        def logged_in() -> bool:
+            log = _log(server, "cmsd")
+            return log.exists() and xrootd.CMSD_LOGGED_IN in log.read_text(errors="replace")
 
-    def _redirects(self, server: Server, context: ssl.SSLContext, missing: set[str]) -> bool:
-        missing.discard(self._get(server, context)[1])
-        return not missing
+        if server.role == "manager":
+            self._wait(accepts, "its cmsd to accept connections", server)
+        else:
+            self._wait(logged_in, "its cmsd", server)
 
-    def _get(self, server: Server, context: ssl.SSLContext) -> tuple[int, str]:
-        """Get the ready file from its side's router, so that a long path takes no time; see `probe.get`."""
-        router = topology.ROUTER[server.name[:3]]
-        plain = socket_inside(f"{self.prefix}-{router}", socket.AF_INET, socket.SOCK_STREAM)
-        return probe.get(server.place, context, plain)
+    def _listens(self, server: Server, port: int) -> bool:
+        return port in listening(self.processes.name(server.name))
+
+    def _get(self, side: str, context: ssl.SSLContext, place: str) -> tuple[int, str]:
+        """Get the ready file from its side's router, so that a long path takes no time; see `starting.get`."""
+        return starting.get(place, context, self._socket(topology.ROUTER[side]))
+
+    def _socket(self, node: str) -> socket.socket:
+        return socket_inside(self.processes.name(node), socket.AF_INET, socket.SOCK_STREAM)
 
     def _wait(
         self, ready: Callable[[], bool], awaited: str, server: Server, seconds: float = START_SECONDS
@@ -309,20 +270,13 @@ def _log(server: Server, program: str) -> Path:
     return server.folder / f"{program}.{server.name}.log"
 
 
-def _says(server: Server) -> bool:
-    """Say whether an origin's cmsd is ready for its xrootd."""
-    log = _log(server, "cmsd")
-    return log.exists() and xrootd.CMSD_LOGGED_IN in log.read_text(errors="replace")
-
-
 def _tail(server: Server) -> str:
-    """Give the ends of a server's logs, without secrets."""
+    """Return the ends of a server's logs, without secrets."""
     logs = sorted(server.folder.glob("*.log"))
     lines = [line for log in logs for line in _last_lines(log, LOG_TAIL)]
     return xrootd.without_secrets("\n".join(lines))
 
 
 def _last_lines(log: Path, count: int) -> list[str]:
-    """Give the last lines of a log that are not empty; none of a log that is not there."""
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
     return [line for line in lines if line.strip()][-count:]

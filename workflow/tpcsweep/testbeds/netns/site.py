@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a deployment hands over to whoever measures: endpoints, the client, files, counters."""
+"""The site of a deployment in network namespaces: endpoints, the client, files, counters."""
 
 from __future__ import annotations
 
@@ -7,97 +7,87 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
 
 from tpcsweep.broken import BrokenError
 from tpcsweep.client.handle import Client, Event
-from tpcsweep.linux.cgroups import Cgroup, Meter, named
+from tpcsweep.linux.cgroups import Cgroup
 from tpcsweep.linux.commands import Commands
-from tpcsweep.linux.counters import CounterFile, retransmits
+from tpcsweep.linux.counters import CounterFile
 from tpcsweep.linux.namespaces import inside, parse_net_dev, within
-from tpcsweep.linux.sockets import Followed, SocketDiagnostics, means, tcp_sockets
+from tpcsweep.linux.sockets import Followed, means
 from tpcsweep.measure.files import Arrival, Arrivals, add_source, forget
-from tpcsweep.measure.machine import Machine, Threads, together
+from tpcsweep.measure.machine import Machine, together
 from tpcsweep.measure.readings import Reading, Sampler
 from tpcsweep.paths import Link, PathError
 from tpcsweep.testbeds.netns import topology
-from tpcsweep.testbeds.netns.servers import Servers, Side
+from tpcsweep.testbeds.netns.servers import NamespaceServers
+from tpcsweep.testbeds.node.counters import OriginCounters, Programs, throttling
+from tpcsweep.testbeds.node.site import ServerSite
 from tpcsweep.tools import TOOLS, Place
 from tpcsweep.xrootd.monitoring import Copy, Monitor
-from tpcsweep.xrootd.servers import PORT, READY_FILE
+from tpcsweep.xrootd.servers import READY_FILE
 
 SETTLE_SECONDS = 10.0
 """A deployment is broken if its servers finish no connection for so long after a cell."""
-
-Opened = TypeVar("Opened", CounterFile, Machine, Meter, SocketDiagnostics)
+MEASURED = ("source", "destination", "client")
 
 
 class Counters:
     """Everything that is read ten times a second, opened once."""
 
-    def __init__(self, prefix: str, sides: dict[str, Side], client: Cgroup, path: Cgroup) -> None:
-        """Open all files and sockets of a deployment; `path` is the group of the delay line."""
-        self._prefix = prefix
-        self._opened = contextlib.ExitStack()
-        self.close = self._opened.close
-        self._machine = self._open(Machine)
-        net_dev, snmp = (partial(CounterFile, f"/proc/thread-self/net/{name}") for name in ("dev", "snmp"))
-        self._near, self._far = (self._open(net_dev, router) for router in ("near", "far"))
-        groups = {
-            "source": sides["src"].groups,
-            "destination": sides["dst"].groups,
-            "client": (client,),
-            "path": (path,),
-        }
-        known = {group.name for counted in groups.values() for group in counted}
-        # Redirectors, which are no side's, and no strangers either.
-        others = tuple(group for group in named(client.tree, f"{prefix}-") if group.name not in known)
-        self._cpu = {
-            name: [self._open(group.meter) for group in counted]
-            for name, counted in {**groups, "redirectors": others}.items()
-        }
-        sources = [origin.name for origin in sides["src"].origins]
-        self._snmp = [self._open(snmp, name) for name in sources]
-        self._sockets = [self._open(SocketDiagnostics, name) for name in sources]
-        origins = [pair for side in sides.values() for pair in zip(side.origins, side.groups, strict=True)]
-        self._servers = [
-            (origin.name, group, self._open(SocketDiagnostics, origin.name)) for origin, group in origins
-        ]
-        self._origins = {origin.address for origin, _ in origins}
-        self._ports = [f"tpc-{name}" for name in sources]
-        self._remote = {origin.address for origin in sides["dst"].origins}
-        self._flows = Followed()
+    def __init__(self, prefix: str, sides: topology.Sides, groups: Mapping[str, Cgroup]) -> None:
+        """Open all files and sockets of a deployment; `groups` has the cgroup of each node, and of the path."""
+        self._opened = opened = contextlib.ExitStack()
+        self.close = opened.close
+        self._machine = opened.enter_context(contextlib.closing(Machine()))
+        net_dev = partial(CounterFile, "/proc/thread-self/net/dev")
+        self._near, self._far = (
+            opened.enter_context(contextlib.closing(within(f"{prefix}-{router}", net_dev)))
+            for router in topology.ROUTER.values()
+        )
         proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        self._opened.callback(os.close, proc)
-        self._threads = {
-            name: [Threads(proc, group.pids) for group in groups[name]]
-            for name in ("source", "destination", "client")
+        opened.callback(os.close, proc)
+        programs = {}
+        for name, group in groups.items():
+            meter = opened.enter_context(contextlib.closing(group.meter()))
+            programs[name] = Programs(meter.read, group.periods, proc, group.pids)
+        source, destination = sides.values()
+        redirectors = [side.redirector.name for side in sides.values() if side.redirector]
+        parts = {
+            "source": source.names,
+            "destination": destination.names,
+            "client": ["client"],
+            "path": ["path"],
+            "redirectors": redirectors,
         }
-
-    def _open(self, make: Callable[[], Opened], node: str = "") -> Opened:
-        """Open something until `close`, in the network of a node if one is given."""
-        opened = within(f"{self._prefix}-{node}", make) if node else make()
-        return self._opened.enter_context(contextlib.closing(opened))
+        self._programs = {part: [programs[name] for name in names] for part, names in parts.items()}
+        self._origins = {}
+        for side, other in ((source, destination), (destination, source)):
+            for origin in side.origins:
+                watch = partial(OriginCounters, programs[origin.name], origin.ports.server, other.addresses)
+                made = within(f"{prefix}-{origin.name}", watch)
+                self._origins[origin.name] = opened.enter_context(contextlib.closing(made))
+        self._sources = [self._origins[name] for name in source.names]
+        self._ports = [f"tpc-{name}" for name in source.names]
+        self._flows = Followed()
 
     def read(self, arrivals: Arrivals) -> Reading:
-        """Read everything once; raises OSError when something of the deployment has gone.
+        """Read everything once; raises OSError if a part of the deployment has gone.
 
         Files come first, then the path: however long a busy machine takes in between, what has arrived has crossed it.
         """
         payload = arrivals.arrived()
         near, far = parse_net_dev(self._near.read().decode()), parse_net_dev(self._far.read().decode())
         now = time.monotonic()
-        cpu = {name: tuple(meter.read() for meter in meters) for name, meters in self._cpu.items()}
+        cpu = {part: tuple(each.cpu() for each in programs) for part, programs in self._programs.items()}
         ours = sum(map(sum, cpu.values())) + time.process_time()
-        connections = [
-            c for sockets in self._sockets for c in sockets.connections() if c.remote in self._remote
-        ]
+        connections = [connection for source in self._sources for connection in source.connections()]
         flows = self._flows.look(connections)
         rtt, cwnd = means(connections)
-        threads = {name: together(each.look() for each in watched) for name, watched in self._threads.items()}
+        threads = {part: together(each.threads() for each in self._programs[part]) for part in MEASURED}
         machine = self._machine.look()._asdict()  # last: it takes half a millisecond now and then
         others = machine.pop("tasks") - ours
         return Reading(
@@ -111,7 +101,7 @@ class Counters:
             path_cpu=sum(cpu["path"]),
             **{f"machine_{name}": value for name, value in machine.items()},
             machine_others=others,
-            retransmits=sum(retransmits(snmp.read()) for snmp in self._snmp),
+            retransmits=sum(source.retransmits() for source in self._sources),
             **flows,
             rtt_loaded=rtt,
             cwnd=cwnd,
@@ -123,53 +113,35 @@ class Counters:
             destination_waiting=threads["destination"].waiting,
         )
 
-    def unfinished(self) -> dict[str, int]:
-        """Count the connections of clients and of other origins that each origin has yet to accept, serve or close.
+    def throttling(self) -> dict[str, int]:
+        return throttling({part: [each.periods() for each in self._programs[part]] for part in MEASURED})
 
-        Origins without such connections are left out.
-        """
-        counts = {
-            # Tools with servers of their own do not use this port: their connections are those across the path.
-            name: server.unfinished(PORT, tcp_sockets("/proc", group.pids()))
-            + sum(connection.remote in self._origins for connection in server.connections())
-            for name, group, server in self._servers
-        }
+    def unfinished(self) -> dict[str, int]:
+        """Return the number of connections with which each origin is not done; only origins that have some."""
+        counts = {name: origin.unfinished() for name, origin in self._origins.items()}
         return {name: count for name, count in counts.items() if count}
 
 
-@dataclass
-class Site:
-    """A deployment that is up; see `measure.cell.Site`."""
+@dataclass(kw_only=True)
+class NetnsSite(ServerSite):
+    """A deployment in network namespaces that is up."""
 
     prefix: str
-    sides: dict[str, Side]
     link: Link
     clients: Mapping[Place, Client]
     """By where their tools run; that of `client` is always there."""
-    client_group: Cgroup
+    groups: Mapping[str, Cgroup]
+    """By node: servers, `client` and `path`."""
     counters: Counters
     arrivals: Arrivals
     monitor: Monitor
     commands: Commands
-    servers: Servers
-    provenance: dict[str, Any]
-    rtt_idle: float
-    """RTT of the empty path in ms, measured before any cell."""
-    bandwidth_found: float
-    """Gbit/s of the slower direction, measured before any cell."""
-    path_slow: bool
-    """Whether that is less than was asked."""
+    servers: NamespaceServers
+    reads_disk: bool
+    """Whether the source's files are on a disk."""
 
     def client_of(self, tool: str) -> Client:
         return self.clients[TOOLS[tool].place]
-
-    @property
-    def folders(self) -> tuple[str, str]:
-        source, destination = (str(self.sides[side].files) for side in topology.SIDES)
-        return source, destination
-
-    def pairs(self, endpoint: str) -> list[tuple[str, str]]:
-        return list(zip(*(self.sides[side].base_urls(endpoint) for side in topology.SIDES), strict=True))
 
     def read(self) -> Reading:
         return self.counters.read(self.arrivals)
@@ -178,38 +150,30 @@ class Site:
         return Sampler(self.read, interval)
 
     def add_source(self, size: int, content: str, streams: int) -> str:
-        """Make a source file of some bytes unless it is there, and give its name. Sparse files take no memory.
+        """Make a source file of some bytes unless it exists, and return its name. Sparse files take no memory.
 
-        From a disk each stream reads a file of its own, whose name has its number where the name here has `{stream}`:
-        if all read the same one, all but the first would find the bytes in memory.
+        From a disk each stream reads a file of its own, whose number replaces `{stream}` in the name: all streams but
+        the first would find the bytes of a common file in memory.
         """
-        source = self.sides["src"]
-        if not source.disk:
-            return add_source(source.files, size, content)
+        folder = self.sides["src"].files
+        if not self.reads_disk:
+            return add_source(folder, size, content)
         for stream in range(streams):
-            add_source(source.files, size, content, f".{stream}")
-        forget(source.files)
+            add_source(folder, size, content, f".{stream}")
+        forget(folder)
         return f"{content}.{size}.{{stream}}"
 
     def totals(self) -> dict[str, int | None]:
-        """Read what is read only before and after a cell: packets dropped, periods, throttled periods."""
         path = self.link.counters()
-        totals: dict[str, int | None] = {
-            "path_drops": path["drops"],
-            "path_queue_drops": path["dropped_queue"],
-        }
-        sides = {"source": self.sides["src"].groups, "destination": self.sides["dst"].groups}
-        for name, groups in {**sides, "client": (self.client_group,)}.items():
-            periods, throttled = zip(*(group.periods() for group in groups), strict=True)
-            totals |= {f"{name}_periods": sum(periods), f"{name}_throttled": sum(throttled)}
-        return totals
+        drops = {"path_drops": path["drops"], "path_queue_drops": path["dropped_queue"]}
+        return {**drops, **self.counters.throttling()}
 
     def received(self, event: Event) -> Arrival:
-        """Remove the destination file of a transfer that has ended, and give what had arrived in it.
+        """Remove the destination file of a transfer that has ended, and return how much had arrived in it.
 
         Source files on a disk are dropped from memory, so that the next transfer reads from the disk again.
         """
-        if self.sides["src"].disk:
+        if self.reads_disk:
             forget(self.sides["src"].files)
         return self.arrivals.remove(event["name"])
 
@@ -255,7 +219,7 @@ class Site:
             raise BrokenError(fault)
 
     def explain(self, error: BrokenError) -> str:
-        """Say what has broken, if anything shows it better than the error."""
+        """Describe the fault behind an error, if one is known."""
         return self._fault() or str(error)
 
     def _fault(self) -> str | None:

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who owns what on this machine, and how all of it is removed.
+"""The owner of a deployment on this machine, and its removal.
 
-A deployment has an identifier and a folder `/run/tpcsweep/<id>`, made before anything else and removed after
-everything else. The names of its namespaces and cgroups begin with `tpc-<id>-`, its mounts are inside its folder;
-so the folder's name is enough to remove the rest, whoever made it and however that ended. One lock says whether a
-deployment is up: whoever holds it may take every folder found for a leftover. Another one keeps deployments of all
-users of the machine apart; an ordinary user's has a STATE of its own (`linux.rootless`), in which nothing is found.
+The first and last object of a deployment is its folder `/run/tpcsweep/<id>`. The names of its namespaces and cgroups
+begin with `tpc-<id>-`, and its mounts are inside its folder: the folder's name is enough to remove the rest. The holder
+of one lock may remove every folder, as no deployment is up. Another lock keeps deployments of all users of the machine
+apart; an ordinary user's has a STATE of its own (`linux.rootless`), without leftovers.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class BusyError(Exception):
 
 @dataclass(frozen=True)
 class Owner:
-    """Whose a deployment is, and where its servers' logs go; kept in the deployment's folder."""
+    """The owner of a deployment, kept in the deployment's folder; `logs` is the folder for its servers' logs."""
 
     sweep: str
     deployment: str
@@ -53,18 +52,16 @@ class Owner:
 
 
 def prefix(identifier: str) -> str:
-    """Give what the names of a deployment's namespaces and cgroups begin with."""
+    """Return the beginning of the names of a deployment's namespaces and cgroups."""
     return f"tpc-{identifier}"
 
 
 @contextlib.contextmanager
 def exclusive(owner: Owner | str, waiting: Callable[[str], None] | None = None) -> Iterator[None]:
-    """Hold the machine for the length of a `with`; others are told of the owner.
+    """Hold the machine for the length of a `with`, in the name of an owner.
 
-    If another one holds it, `waiting` is told who, and that one is waited for.
-
-    Raises:
-        BusyError: if there is no `waiting`, and another one holds the machine.
+    If another owner holds it, `waiting` gets that owner's name, and the call waits; without `waiting` it raises
+    BusyError.
     """
     STATE.mkdir(mode=0o711, exist_ok=True)
     with contextlib.ExitStack() as held:
@@ -81,14 +78,13 @@ def exclusive(owner: Owner | str, waiting: Callable[[str], None] | None = None) 
 def create(owner: Owner) -> Path:
     folder = STATE / secrets.token_hex(3)
     folder.mkdir(mode=0o711)
-    # Whoever removes what is left may be elsewhere.
-    logs = str(Path(owner.logs).resolve())
+    logs = str(Path(owner.logs).resolve())  # another working directory may remove the leftovers
     (folder / "owner.json").write_text(json.dumps(asdict(owner) | {"logs": logs}))
     return folder
 
 
 def leftovers() -> list[Path]:
-    """Give the folders of deployments. Who holds the lock knows that they have no owner any more."""
+    """Return the folders of deployments, which have no owner any more if the caller holds the lock."""
     return sorted(path for path in STATE.glob("*") if path.is_dir()) if STATE.is_dir() else []
 
 
@@ -98,7 +94,7 @@ def describe(folder: Path) -> str:
 
 
 def _owner(folder: Path) -> Owner | None:
-    """Read whose a deployment is; None where it was killed before it had said so."""
+    """Read a deployment's owner; None if its job was killed before it was written."""
     try:
         return Owner(**json.loads((folder / "owner.json").read_text()))
     except (OSError, ValueError, TypeError):
@@ -106,12 +102,10 @@ def _owner(folder: Path) -> Owner | None:
 
 
 def teardown(folder: Path, children: list[subprocess.Popen[bytes]] | None = None) -> None:
-    """Remove everything of a deployment: processes, logs (saved), mounts, namespaces, cgroups, its folder.
+    """Remove a deployment: processes, logs (saved), mounts, namespaces, cgroups, and its folder.
 
-    Every step is tried, whatever became of the others. Children are processes of the caller that must be waited for.
-
-    Raises:
-        TeardownError: if something remains.
+    Every step is tried, also after another one has failed. `children` are the caller's own processes among them.
+    Raises TeardownError if something remains.
     """
     name = prefix(folder.name)
     steps = (
@@ -127,7 +121,7 @@ def teardown(folder: Path, children: list[subprocess.Popen[bytes]] | None = None
 
 
 def processes(name: str) -> set[int]:
-    """Give the processes in the cgroups or network namespaces of a deployment (kernel threads have neither)."""
+    """Return the processes in the cgroups or network namespaces of a deployment; kernel threads have neither."""
     pids: set[int] = set()
     for group in cgroups.named(cgroups.hierarchy(), f"{name}-"):
         pids |= group.pids()
@@ -156,10 +150,7 @@ def _kill(name: str, children: list[subprocess.Popen[bytes]]) -> None:
 
 
 def _save_logs(folder: Path) -> None:
-    """Copy the servers' logs to where the owner wanted them, without the tokens that servers log.
-
-    Where that folder has gone, its results have, too. One without a root was the owner's, who may have been elsewhere.
-    """
+    """Copy the servers' logs to the owner's folder for logs, if that still exists, without tokens."""
     owner = _owner(folder)
     logs = Path(owner.logs) if owner else Path()
     if logs.is_absolute() and logs.is_dir():
@@ -175,7 +166,7 @@ def _unmount(folder: Path) -> None:
 
 
 def _empty_disk(folder: Path) -> None:
-    """Remove the files of sides that are on a disk; links in the folder lead there."""
+    """Remove the files of sides that are on a disk, by the links to them."""
     for link in folder.glob("data/*"):
         if link.is_symlink() and link.exists():
             shutil.rmtree(link.resolve())

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -38,8 +38,9 @@ from tpcsweep.paths import Path as NetworkPath
 from tpcsweep.paths.plan import segmenting
 from tpcsweep.testbeds import Request, TeardownError
 from tpcsweep.testbeds.netns import machine, servers, state, topology
-from tpcsweep.testbeds.netns.servers import DeploymentError, Processes, Servers, Side
-from tpcsweep.testbeds.netns.site import Counters, Site
+from tpcsweep.testbeds.netns.servers import DeploymentError, DeploymentProcesses, NamespaceServers
+from tpcsweep.testbeds.netns.site import Counters, NetnsSite
+from tpcsweep.testbeds.netns.topology import Sides
 from tpcsweep.tools import TOOLS, Place
 from tpcsweep.xrootd import credentials
 from tpcsweep.xrootd import servers as xrootd
@@ -68,7 +69,7 @@ what others have left."""
 
 
 @contextlib.contextmanager
-def deployed(settings: Netns, request: Request) -> Iterator[Site]:
+def deployed(settings: Netns, request: Request) -> Iterator[NetnsSite]:
     """Wait for the machine, remove what dead owners left, deploy; raises what is in EXPECTED."""
     machine.require(request.tools)
     owner = state.Owner(request.sweep, request.deployment, os.getpid(), str(request.logs))
@@ -87,12 +88,12 @@ def require(_settings: Netns) -> None:
 
 
 def reap(_settings: Netns) -> list[str]:
-    """Remove what dead owners have left on this machine, and say what it was.
+    """Remove what dead owners have left on this machine, and return its descriptions.
 
     Raises:
-        MachineError: for whoever is not root: the kernel has removed what was his.
+        MachineError: if the user is not root: the kernel removes what other users' deployments leave.
         BusyError: while a deployment is up.
-        TeardownError: where something remains.
+        TeardownError: if something remains.
     """
     if os.geteuid() != 0:
         raise machine.MachineError(
@@ -108,10 +109,10 @@ def reap(_settings: Netns) -> list[str]:
 
 
 @contextlib.contextmanager
-def brought_up(settings: Netns, request: Request, owner: state.Owner) -> Iterator[Site]:
-    """Give a deployment that is up, verified and ready, for the length of a `with`.
+def brought_up(settings: Netns, request: Request, owner: state.Owner) -> Iterator[NetnsSite]:
+    """Return a deployment that is up, verified and ready, for the length of a `with`; nothing stays behind.
 
-    The caller holds the machine's lock. Nothing stays behind, whatever is raised of what is in EXPECTED.
+    The caller holds the machine's lock. Raises an error of EXPECTED.
     """
     with contextlib.ExitStack() as undo:  # the last registered is the first to be done
         folder = state.create(owner)
@@ -137,7 +138,7 @@ class _Deployment:
         self.prefix = state.prefix(folder.name)
         self.tree = hierarchy()
         self.commands = Commands(request.logs / "commands.log")
-        self.processes = Processes(self.prefix, self.tree, self.commands, children)
+        self.processes = DeploymentProcesses(self.prefix, self.tree, self.commands, children)
         self.opened = contextlib.ExitStack()
         """Closes what this process holds open of the deployment; the rest goes by name."""
         # With the machine's lock, as building takes all CPUs: nothing is measured meanwhile.
@@ -145,146 +146,122 @@ class _Deployment:
         xrootd.require(self.release)
         self.owner = servers.owner()
 
-    def up(self) -> Site:
+    def up(self) -> NetnsSite:
         """Do all steps in order: network, path, then servers and client."""
         began = time.monotonic()
-        sides = {side: self._side(side) for side in topology.SIDES}
-        nodes = [
-            topology.Node(server.name, name, server.address)
-            for name in sides
-            for server in sides[name].servers
-        ]
+        sides = topology.sides(self.folder, self.wanted.origins)
         groups = self._groups(sides)
-        self._network(nodes)
-        link = self._path(groups["path"])
-        self.opened.callback(link.close)
-        self._routes(nodes, link)
+        link = self._network(sides, groups["path"])
         measured = verify(link.path, link, strict=self.settings.path == "strict")
         verified = time.monotonic()
         secrets = self.folder / "credentials"
         tools = [TOOLS[tool] for tool in self.request.tools]
         root = any(tool.protocol == "root" for tool in tools)
-        credentials.create(secrets, [node.address for node in nodes], self.owner, root)
-        for side in sides.values():
-            self._storage(side)
+        addresses = [server.address for side in sides.values() for server in side.servers]
+        credentials.create(secrets, addresses, self.owner, root)
+        on_disk = ON_DISK.get(self.wanted.layer, ())
+        for name, side in sides.items():
+            self._storage(side.files, disk=name in on_disk)
         monitor, arrivals = self._monitor(sides), self._arrivals(sides)
-        started = Servers(
-            self.prefix,
-            list(sides.values()),
+        started = NamespaceServers(
+            self.processes,
+            sides,
             secrets,
             self.release,
-            self.processes,
             tools,
             self.request.streams,
             self.wanted.authorization,
         )
         started.start()
-        if not sides["dst"].disk and self.request.arriving:  # while the servers come up
+        if "dst" not in on_disk and self.request.arriving:  # while the servers start
             hold(sides["dst"].files.parent / "held", min(self.request.arriving, self.memory, MOST_HELD))
         places = dict.fromkeys(("client", *(tool.place for tool in tools)))
         clients = {place: self._client(PLACES[place], secrets) for place in places}
         started.wait()
-        counters = Counters(self.prefix, sides, groups["client"], groups["path"])
+        counters = Counters(self.prefix, sides, groups)
         self.opened.callback(counters.close)
         seconds = {"path": verified - began, "servers": time.monotonic() - verified}
-        return Site(
+        return NetnsSite(
             prefix=self.prefix,
             sides=sides,
             link=link,
             clients=clients,
-            client_group=groups["client"],
+            groups=groups,
             counters=counters,
             arrivals=arrivals,
             monitor=monitor,
             commands=self.commands,
             servers=started,
-            provenance=self._provenance(nodes, sides, link, measured, seconds),
+            reads_disk="src" in on_disk,
+            provenance=self._provenance(sides, groups, link, measured, seconds),
             rtt_idle=measured.rtt.median,
             bandwidth_found=measured.bandwidth,
             path_slow=measured.slow,
         )
 
-    def _side(self, name: str) -> Side:
-        root = self.folder / "data" / name
-        addresses = topology.origin_addresses(name, self.wanted.origins)
-        redirector, origins = xrootd.side(name, topology.ENTRY[name], addresses, self.folder / "nodes", root)
-        groups = tuple(self.tree.group(f"{self.prefix}-{origin.name}") for origin in origins)
-        disk = name in ON_DISK.get(self.wanted.layer, ())
-        return Side(redirector, origins, groups, root / xrootd.EXPORT.strip("/"), disk)
-
-    def _groups(self, sides: dict[str, Side]) -> dict[str, Cgroup]:
+    def _groups(self, sides: Sides) -> dict[str, Cgroup]:
         """Make all cgroups. Only origins have a quota: redirectors, client and path are not what is measured."""
-        for side in sides.values():
-            for group in side.groups:
-                group.create(self.wanted.cores and self.wanted.cores / len(side.groups))
-        others = [side.redirector.name for side in sides.values() if side.redirector]
+        cores = self.wanted.cores and self.wanted.cores / self.wanted.origins
+        groups = {"client": self.tree.group(self.processes.name("client")).create()}
+        for server in (server for side in sides.values() for server in side.servers):
+            group = self.tree.group(self.processes.name(server.name))
+            groups[server.name] = group.create(cores if server.role == "server" else None)
         # A delay line that waits for a CPU is a longer path: it must be free to be real-time.
-        return {
-            name: self.tree.group(f"{self.prefix}-{name}", accounting_only=name == "path").create()
-            for name in ("path", "client", *others)
-        }
+        path = self.tree.group(self.processes.name("path"), accounting_only=True)
+        return {**groups, "path": path.create()}
 
-    def _network(self, nodes: list[topology.Node]) -> None:
-        names = topology.namespaces(self.prefix, nodes)
-        self.commands.batch(MAKER, [f"netns add {name}" for name in names])
-        for namespace, lines in topology.lan_commands(self.prefix, nodes, self.wanted.mtu):
-            self.commands.batch(["ip", "-n", namespace], lines)
-        for node in nodes:
-            self._sysctl(f"{self.prefix}-{node.name}", topology.sysctls(self.wanted.tcp_buffer))
-        self._sysctl(f"{self.prefix}-client", topology.NOTHING_INHERITED)
-        for router in topology.ROUTER.values():
-            self._sysctl(f"{self.prefix}-{router}", {"net.ipv4.ip_forward": "1"})
-
-    def _sysctl(self, namespace: str, values: dict[str, str]) -> None:
-        settings = [f"{key}={value}" for key, value in values.items()]
-        self.commands.run(inside(namespace, ["sysctl", "--quiet", "--write", *settings]))
-
-    def _path(self, group: Cgroup) -> Link:
+    def _network(self, sides: Sides, group: Cgroup) -> Link:
+        """Make the namespaces, their LANs, and the path between these, whose programs run in a group."""
         wanted = self.wanted
+        names = topology.namespaces(self.prefix, sides)
+        self.commands.batch(MAKER, [f"netns add {name}" for name in names])
+        for namespace, lines in topology.lan_commands(self.prefix, sides, wanted.mtu):
+            self.commands.batch(["ip", "-n", namespace], lines)
+        for node, values in topology.sysctls_of_nodes(sides, wanted.tcp_buffer).items():
+            settings = [f"{key}={value}" for key, value in values.items()]
+            command = ["sysctl", "--quiet", "--write", *settings]
+            self.commands.run(inside(self.processes.name(node), command))
         near, far = (
-            (f"{self.prefix}-{topology.ROUTER[side]}", f"{topology.LINK[side]}/30") for side in topology.SIDES
+            (self.processes.name(router), f"{topology.LINK[side]}/30")
+            for side, router in topology.ROUTER.items()
         )
         path = NetworkPath(wanted.rtt, wanted.bandwidth, wanted.loss, wanted.mtu, wanted.queue_limit)
-        return connect(path, near, far, self.commands, self.folder, group.entry())
-
-    def _routes(self, nodes: list[topology.Node], link: Link) -> None:
-        routes = topology.route_commands(self.prefix, nodes, self.wanted.congestion_control)
-        for namespace, lines in routes:
+        link = connect(path, near, far, self.commands, self.folder, group.entry())
+        self.opened.callback(link.close)
+        for namespace, lines in topology.route_commands(self.prefix, sides, wanted.congestion_control):
             self.commands.batch(["ip", "-n", namespace], lines)
         if command := segmenting(link.path, link.emulator, topology.INTERFACE):
-            for name in [*(node.name for node in nodes), "client"]:
-                self.commands.run(inside(f"{self.prefix}-{name}", command))
+            for name in topology.hosts(self.prefix, sides):
+                self.commands.run(inside(name, command))
+        return link
 
-    def _storage(self, side: Side) -> None:
-        root = side.files.parent
-        if side.disk:
-            self._on_disk(root)
+    def _storage(self, files: Path, *, disk: bool) -> None:
+        """Make the folder of a side's files, on the disk or in memory."""
+        root = files.parent
+        root.parent.mkdir(exist_ok=True)
+        if disk:
+            folder = Path(self.settings.disk) / f"{self.folder.name}-{root.name}"
+            root.symlink_to(folder)  # before the folder, so that teardown finds it
+            folder.mkdir(parents=True, mode=0o755)
+            try:
+                write_through(folder)
+            except OSError as error:
+                raise DeploymentError(
+                    f"{self.settings.disk}: its file system cannot write through its cache ({error.strerror}); "
+                    "`disk` of the testbed must be a folder on one that can, such as ext4, xfs or btrfs"
+                ) from error
         else:
-            root.mkdir(parents=True)
+            root.mkdir()
             size = self.memory + MOST_HELD // 256  # a page in each MiB is held
             options = f"size={size},mode=755"
             self.commands.run(["mount", "-t", "tmpfs", "-o", options, "tpcsweep", str(root)])
-        side.files.mkdir()
-        (side.files / xrootd.READY_FILE).write_bytes(b"\n")
-        os.chown(side.files, *self.owner)
+        files.mkdir()
+        (files / xrootd.READY_FILE).write_bytes(b"\n")
+        os.chown(files, *self.owner)
 
-    def _on_disk(self, root: Path) -> None:
-        """Make a folder on the disk and a link that leads there; the link first, so that teardown finds the folder."""
-        folder = Path(self.settings.disk) / f"{self.folder.name}-{root.name}"
-        root.parent.mkdir(exist_ok=True)
-        root.symlink_to(folder)
-        folder.mkdir(parents=True, mode=0o755)
-        try:
-            write_through(folder)
-        except OSError as error:
-            raise DeploymentError(
-                f"{self.settings.disk}: its file system cannot write through its cache ({error.strerror}); "
-                "`disk` of the testbed must be a folder on one that can, such as ext4, xfs or btrfs"
-            ) from error
-
-    def _monitor(self, sides: dict[str, Side]) -> Monitor:
-        """Hear XRootD's monitoring before the servers start: what is sent while nobody hears it is lost."""
-        names = [f"{self.prefix}-{origin.name}" for side in sides.values() for origin in side.origins]
+    def _monitor(self, sides: Sides) -> Monitor:
+        """Listen to XRootD's monitoring before the servers start: records that nobody hears are lost."""
+        names = [self.processes.name(name) for side in sides.values() for name in side.names]
         monitor = Monitor(socket_inside(name, socket.AF_INET, socket.SOCK_DGRAM) for name in names)
         self.opened.callback(monitor.close)
         return monitor
@@ -296,26 +273,31 @@ class _Deployment:
         command = [sys.executable, "-m", "tpcsweep.client", str(secrets), str(home)]
         return of_process(self.processes.start(node, command, home, subprocess.PIPE, "client" * elsewhere))
 
-    def _arrivals(self, sides: dict[str, Side]) -> Arrivals:
-        """Count what arrives in files, or where there are none what the destination's connections receive."""
+    def _arrivals(self, sides: Sides) -> Arrivals:
+        """Count what arrives in files, or without files what the destination's connections receive."""
         if self.wanted.layer != "network":
             first = FirstBytes(sides["dst"].files)
             self.opened.callback(first.close)
             return DestinationFiles(sides["dst"].files, first)
-        diagnostics = within(f"{self.prefix}-{PLACES['destination']}", SocketDiagnostics)
-        received = ReceivedBytes(diagnostics, [origin.address for origin in sides["src"].origins])
+        diagnostics = within(self.processes.name(PLACES["destination"]), SocketDiagnostics)
+        received = ReceivedBytes(diagnostics, sides["src"].addresses)
         self.opened.callback(received.close)
         return received
 
     def _provenance(
         self,
-        nodes: list[topology.Node],
-        sides: dict[str, Side],
+        sides: Sides,
+        groups: dict[str, Cgroup],
         link: Link,
         measured: Measured,
         seconds: dict[str, float],
     ) -> dict[str, Any]:
         machine = provenance.machine()
+        quotas: dict[str, dict[str, float] | None] = {}
+        for name, side in sides.items():
+            found = [quota for origin in side.names if (quota := groups[origin].quota())]
+            cores = round(sum(quota.cores for quota in found), 6)
+            quotas[name] = {"cores": cores, "period": found[0].period / 1000} if found else None
         return {
             **machine,
             "nodes": {"source": machine["host"], "destination": machine["host"]},
@@ -323,18 +305,18 @@ class _Deployment:
             "xrootd": self.release.describe(),
             "deployment": self.folder.name,
             "path": {"measured": asdict(measured), **link.describe()},
-            "sysctls": self._sysctls(nodes),
+            "sysctls": self._sysctls(sides),
             "cgroup_version": self.tree.version,
-            "quotas": {name: _quota(side.groups) for name, side in sides.items()},
+            "quotas": quotas,
             "seconds": {name: round(value, 3) for name, value in seconds.items()},
         }
 
-    def _sysctls(self, nodes: list[topology.Node]) -> dict[str, str]:
-        """Give what the kernel says is in force at the first origin of each side."""
+    def _sysctls(self, sides: Sides) -> dict[str, str]:
+        """Return the settings that the kernel reports at the first origin of each side."""
         values = {}
         keys = [*topology.sysctls(0), "net.core.rmem_max", "net.core.wmem_max"]
         for side, other in (topology.SIDES, topology.SIDES[::-1]):
-            namespace = f"{self.prefix}-{next(node.name for node in nodes if node.side == side)}"
+            namespace = self.processes.name(sides[side].names[0])
             for line in self.commands.run(inside(namespace, ["sysctl", "--ignore", *keys])).splitlines():
                 key, _, value = line.partition(" = ")
                 values[f"{side}.{key}"] = " ".join(value.split())
@@ -343,12 +325,3 @@ class _Deployment:
                 route[route.index("congctl") + 1] if "congctl" in route else ""
             )
         return values
-
-
-def _quota(groups: Iterable[Cgroup]) -> dict[str, float] | None:
-    """Give the CPU cores that a side's origins have together by what the kernel says, and their period in ms."""
-    quotas = [quota for group in groups if (quota := group.quota())]
-    if not quotas:
-        return None
-    cores = sum(quota.cores for quota in quotas)
-    return {"cores": round(cores, 6), "period": quotas[0].period / 1000}

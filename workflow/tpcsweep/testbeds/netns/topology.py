@@ -12,10 +12,11 @@ alone. The client is beside the source, as on other testbeds: what it says to th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from tpcsweep.xrootd import servers as xrootd
+from tpcsweep.xrootd.servers import SideServers
 
 SIDES = ("src", "dst")
 CLIENT_SIDE = "src"
@@ -23,7 +24,7 @@ ENTRY = {"src": "10.88.1.1", "dst": "10.88.2.1"}
 LAN = {"src": "10.88.1.0/24", "dst": "10.88.2.0/24"}
 GATEWAY = {"src": "10.88.1.254", "dst": "10.88.2.254"}
 CLIENT = "10.88.3.1"
-"""On the source's LAN, and of no LAN's addresses: what is done to all connections across the path spares its own."""
+"""On the source's LAN, but outside of its network: cutting all connections across the path spares the client's."""
 LINK = {"src": "10.88.0.1", "dst": "10.88.0.2"}
 ROUTER = {"src": "near", "dst": "far"}
 ORIGIN = {"src": "10.88.1.{}", "dst": "10.88.2.{}"}
@@ -35,61 +36,56 @@ NOTHING_INHERITED = {"net.ipv4.tcp_no_metrics_save": "1"}
 """The window of one cell must not be inherited by the next. A sysctl of every namespace that has connections."""
 
 
-@dataclass(frozen=True)
-class Node:
-    """A server's namespace: one interface on its side's LAN."""
-
-    name: str
-    side: str
-    address: str
-
-    @property
-    def port(self) -> str:
-        """The other end of its interface, in the router."""
-        return f"tpc-{self.name}"
+Sides = Mapping[str, SideServers]
+"""By the names in SIDES."""
 
 
-def origin_addresses(side: str, origins: int) -> list[str]:
-    """Give the addresses of a side's origins: a lone one is the side's entry itself."""
-    if origins == 1:
-        return [ENTRY[side]]
-    return [ORIGIN[side].format(FIRST_ORIGIN + n) for n in range(origins)]
+def sides(folder: Path, origins: int) -> Sides:
+    """Return the servers of a deployment in a folder; a single origin has the address of its side's entry."""
+    made = {}
+    for name, entry in ENTRY.items():
+        several = [ORIGIN[name].format(FIRST_ORIGIN + n) for n in range(origins)]
+        addresses = several if origins > 1 else [entry]
+        made[name] = xrootd.side(name, entry, addresses, folder / "nodes", folder / "data" / name)
+    return made
 
 
-def namespaces(prefix: str, nodes: list[Node]) -> list[str]:
-    """Give the names of all namespaces of a deployment, which begin with its prefix."""
-    return [f"{prefix}-{name}" for name in ("near", "far", "client", *(node.name for node in nodes))]
+def hosts(prefix: str, sides: Sides) -> list[str]:
+    servers = [server.name for side in sides.values() for server in side.servers]
+    return [f"{prefix}-{name}" for name in ("client", *servers)]
 
 
-def lan_commands(prefix: str, nodes: list[Node], mtu: int) -> Iterator[tuple[str, list[str]]]:
-    """Give the lines of one `ip -batch` for each namespace, in an order that works: routers first."""
-    for side in SIDES:
+def namespaces(prefix: str, sides: Sides) -> list[str]:
+    return [f"{prefix}-near", f"{prefix}-far", *hosts(prefix, sides)]
+
+
+def lan_commands(prefix: str, sides: Sides, mtu: int) -> Iterator[tuple[str, list[str]]]:
+    """Return the lines of one `ip -batch` for each namespace, in an order that works: routers first."""
+    for name, side in sides.items():
         lines = [
             "link set lo up",
             f"link add tpc-lan mtu {mtu} type bridge",
-            f"addr add {GATEWAY[side]}/24 dev tpc-lan",
+            f"addr add {GATEWAY[name]}/24 dev tpc-lan",
             "link set tpc-lan up",
         ]
-        ports = [(node.port, node.name) for node in nodes if node.side == side]
-        if side == CLIENT_SIDE:
-            ports.append(("tpc-client", "client"))
-        for port, name in ports:
+        for host in [*(server.name for server in side.servers), *(["client"] if name == CLIENT_SIDE else [])]:
             lines += [
-                f"link add {port} mtu {mtu} type veth peer name {INTERFACE} mtu {mtu} netns {prefix}-{name}",
-                f"link set {port} master tpc-lan up",
+                f"link add tpc-{host} mtu {mtu} type veth peer name {INTERFACE} mtu {mtu} netns {prefix}-{host}",
+                f"link set tpc-{host} master tpc-lan up",
             ]
-        if side == CLIENT_SIDE:
+        if name == CLIENT_SIDE:
             lines.append(f"route add {CLIENT} dev tpc-lan")
-        yield f"{prefix}-{ROUTER[side]}", lines
-    for node in nodes:
-        lines = [
-            "link set lo up",
-            f"addr add {node.address}/24 dev {INTERFACE}",
-            f"link set {INTERFACE} up",
-        ]
-        if node.side == CLIENT_SIDE:
-            lines.append(f"route add {CLIENT} dev {INTERFACE}")
-        yield f"{prefix}-{node.name}", lines
+        yield f"{prefix}-{ROUTER[name]}", lines
+    for name, side in sides.items():
+        for server in side.servers:
+            lines = [
+                "link set lo up",
+                f"addr add {server.address}/24 dev {INTERFACE}",
+                f"link set {INTERFACE} up",
+            ]
+            if name == CLIENT_SIDE:
+                lines.append(f"route add {CLIENT} dev {INTERFACE}")
+            yield f"{prefix}-{server.name}", lines
     yield (
         f"{prefix}-client",
         [
@@ -101,22 +97,30 @@ def lan_commands(prefix: str, nodes: list[Node], mtu: int) -> Iterator[tuple[str
     )
 
 
-def route_commands(
-    prefix: str, nodes: list[Node], congestion_control: str
-) -> Iterator[tuple[str, list[str]]]:
-    """Give the lines of one `ip -batch` for each namespace that make the routes across the path.
+def route_commands(prefix: str, sides: Sides, congestion_control: str) -> Iterator[tuple[str, list[str]]]:
+    """Return the lines of one `ip -batch` for each namespace that make the routes across the path.
 
     Congestion control goes on the routes: inside a namespace its sysctl may be refused.
     """
     for side, other in (SIDES, SIDES[::-1]):
         across = [LAN[other], CLIENT] if other == CLIENT_SIDE else [LAN[other]]
         yield f"{prefix}-{ROUTER[side]}", [f"route add {network} via {LINK[other]}" for network in across]
-        names = [node.name for node in nodes if node.side == side]
+        names = [server.name for server in sides[side].servers]
         for name in [*names, "client"] if side == CLIENT_SIDE else names:
             way = f"via {GATEWAY[side]} congctl {congestion_control}"
             yield f"{prefix}-{name}", [f"route add {network} {way}" for network in across]
 
 
 def sysctls(tcp_buffer: int) -> dict[str, str]:
-    """Give what is set in every server's namespace, for TCP buffers of at most so many bytes."""
+    """Return the settings of every server's namespace, for TCP buffers of at most so many bytes."""
     return {**xrootd.buffer_sysctls(tcp_buffer), **NOTHING_INHERITED}
+
+
+def sysctls_of_nodes(sides: Sides, tcp_buffer: int) -> dict[str, dict[str, str]]:
+    """Return the settings of each node, for TCP buffers of at most so many bytes at the servers."""
+    servers = [server.name for side in sides.values() for server in side.servers]
+    return {
+        **{server: sysctls(tcp_buffer) for server in servers},
+        "client": NOTHING_INHERITED,
+        **{router: {"net.ipv4.ip_forward": "1"} for router in ROUTER.values()},
+    }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent beside a server: starts it, watches its pod, looks after its files. Obeys the hub alone, over TLS.
+"""The agent beside a server: starts the server, samples its pod and removes its files, as the hub asks over TLS.
 
 Usage: python3 -m tpcsweep.testbeds.kubernetes.pod.agent [FIRST-PORT-OF-ITS-SERVER]
 """
@@ -20,9 +20,8 @@ from typing import Any
 
 from tpcsweep.measure import provenance
 from tpcsweep.testbeds.kubernetes.pod import contained, network
-from tpcsweep.testbeds.kubernetes.pod.introducing import introduce
 from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, answer, encoded, start
-from tpcsweep.testbeds.kubernetes.pod.places import beside, block
+from tpcsweep.testbeds.kubernetes.pod.places import block
 from tpcsweep.testbeds.kubernetes.pod.probes import Probes
 from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER, Contained, Watched, repeat
 from tpcsweep.xrootd import servers as xrootd
@@ -30,24 +29,24 @@ from tpcsweep.xrootd.monitoring import Monitor
 
 
 class Agent:
-    """One agent; it serves one hub."""
+    """The agent of one server; it serves one hub."""
 
     def __init__(self, servers: Contained, ports: xrootd.Ports) -> None:
         self._servers = servers
         self._ports = ports
         self._lines = servers.connections[0].makefile("rw")
         self._lock = asyncio.Lock()
-        self._probes = Probes(beside(ports).probe)
+        self._probes = Probes(ports.probe)
         self._watched: Watched | None = None
         self._sampling: asyncio.Task[None] | None = None
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Obey until the connection ends."""
+        """Answer requests until the connection ends."""
         verbs: dict[str, Callable[..., Any]] = {
             "ping": time.monotonic,
             "describe": self.describe,
             "own": network.own,
-            "introduce": partial(introduce, self._ports.cmsd),
+            "introduce": partial(network.introduce, self._ports.cmsd),
             "emulate": lambda **asked: asyncio.to_thread(network.emulate, **asked),
             **self._probes.verbs,
             **{
@@ -78,7 +77,7 @@ class Agent:
             writer.close()
 
     async def describe(self, peers: list[str]) -> dict[str, Any]:
-        """The machine and its network towards the origins of the other side, which are watched from now."""
+        """Describe the machine and its network towards the other side's origins, and watch these from now on."""
         description = await asyncio.to_thread(network.describe, peers)
         self._watched = Watched(self._servers, self._ports.server, description["interfaces"], peers)
         return {
@@ -88,7 +87,7 @@ class Agent:
         }
 
     async def servers(self, verb: str, **arguments: object) -> Any:
-        """Have the container beside this one do something."""
+        """Pass a request on to the server container; raises RuntimeError with its words."""
 
         def tell() -> dict[str, Any]:
             self._lines.write(json.dumps({"do": verb, "with": arguments}) + "\n")
@@ -102,11 +101,11 @@ class Agent:
         return said["ok"]
 
     async def totals(self) -> list[int | None]:
-        """Scheduling periods, throttled ones, and packets that the emulated path dropped, all and for want of room."""
+        """Return scheduling periods, throttled ones, dropped packets, and those dropped by a full queue."""
         return [*self._servers.periods(), *await asyncio.to_thread(network.drops)]
 
     async def watch(self, writer: asyncio.StreamWriter, interval: float) -> None:
-        """Send a sample at once and then every `interval` seconds."""
+        """Send a sample now and then every `interval` seconds."""
         await self.unwatch()
         watched = self._look()
 
@@ -129,7 +128,7 @@ class Agent:
 
 @contextmanager
 def telling_copies(writer: asyncio.StreamWriter, port: int) -> Iterator[None]:
-    """Tell what XRootD's own monitoring says, as it comes."""
+    """Pass on the copies that XRootD's monitoring reports, as they come."""
     plain = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     monitor = Monitor([plain], port)
 
@@ -155,7 +154,7 @@ async def main(first: int | None = None) -> None:
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(credentials / "ca.pem"))
     tls.load_cert_chain(credentials / "host.pem", credentials / "host.key")
     tls.verify_mode = ssl.CERT_REQUIRED
-    obeying = await asyncio.start_server(agent.serve, None, beside(ports).agent, ssl=tls, limit=LONGEST)
+    obeying = await asyncio.start_server(agent.serve, None, ports.agent, ssl=tls, limit=LONGEST)
     async with obeying:
         await obeying.serve_forever()
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a container does whose CPU is measured: wait for the credentials, hand its CPU counters over, then obey.
+"""A container whose CPU is measured: it waits for the credentials and passes its CPU counters on as open files.
 
-The counters are open files: whoever reads them needs to share neither the container's cgroup nor its processes.
+So the reader of the counters needs to share neither the container's cgroup nor its processes.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from tpcsweep.testbeds.kubernetes.pod import places
 
 POLL = 0.05
 WHOLE = "..data"
-"""In what a kubelet mounts, a link that it turns to all files at once; their own names come after it, one by one and in
+"""A link in a kubelet's mounts that appears with all files at once; the files' own names come later, one by one and in
 any order (kubernetes, pkg/volume/util/atomic_writer.go)."""
 
 
 def end_on_term() -> None:
-    """The first process of a container does not get the kernel's default for SIGTERM."""
+    """Have SIGTERM end this process: a container's first process lacks the kernel's default for it."""
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
 
 
 def credentials() -> Path:
-    """Wait for the credentials and lay them out as servers and tools want them; returns their folder."""
+    """Wait for the credentials and lay them out as servers and tools need them; returns their folder."""
     while not all(
         (folder / WHOLE / places.COMPLETE).exists() for folder in (places.CREDENTIALS, places.CONFIGURATION)
     ):
@@ -53,9 +53,9 @@ def credentials() -> Path:
 
 
 def taken(connections: int = 1) -> list[socket.socket]:
-    """Wait for the agent or hub beside this container and hand it the CPU counters; returns its connections.
+    """Wait for the agent or hub beside this container, and pass CPU counters and /proc on; returns its connections.
 
-    The counters go over the first of them, and with them this container's /proc, for its threads.
+    These files go over the first connection.
     """
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(places.CONTAINED))
@@ -71,10 +71,6 @@ def taken(connections: int = 1) -> list[socket.socket]:
 
 
 def fail(message: str) -> None:
-    """End the container with the reason. Callable from any thread.
-
-    The end of what a failed container has said stands in its pod's status: the reason, and the program's own words
-    before it.
-    """
+    """End the container with a reason, which its pod's status then shows. Callable from any thread."""
     print(message, file=sys.stderr, flush=True)  # noqa: T201, a container's log is its standard error
     os._exit(1)

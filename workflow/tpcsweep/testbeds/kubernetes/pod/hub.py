@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The hub beside the client: joins the agents of all servers, the client, and the job that measures.
 
-The job comes and goes through `relay` (an exec into this container). What it is to be told is numbered and kept until
-it says that it has it, so that a connection that drops loses nothing; what it asks twice is done once. When nobody
-has come for some time the hub ends, with it the deployment's Job, and with that everything that the Job owns.
+The job connects through `relay` (an exec into this container). Messages to it are numbered and kept until it confirms
+them, so that a dropped connection loses nothing; a request that it repeats is done once. If no job comes for some time
+the hub ends, and with it the deployment's Job and everything that the Job owns.
 
 Usage: python3 -m tpcsweep.testbeds.kubernetes.pod.hub SECONDS-FOR-ALL-PODS-TO-START SECONDS-WITHOUT-ANYBODY [metrics]
 """
@@ -15,7 +15,6 @@ import contextlib
 import itertools
 import json
 import socket
-import ssl
 import sys
 import time
 from collections import deque
@@ -29,8 +28,7 @@ from tpcsweep.testbeds.kubernetes.pod import contained, metrics
 from tpcsweep.testbeds.kubernetes.pod.messages import LONGEST, answer, encoded, start
 from tpcsweep.testbeds.kubernetes.pod.places import ENDED, HUB, Sample
 from tpcsweep.testbeds.kubernetes.pod.watched import Contained, repeat
-from tpcsweep.tools import Credentials
-from tpcsweep.xrootd import probe
+from tpcsweep.testbeds.node import starting
 
 PINGS = 5
 READY_SECONDS = 60.0
@@ -38,7 +36,7 @@ POLL = 0.02
 CLIENT = "client"
 
 
-class Agent:
+class AgentLink:
     """The connection to the agent beside a server."""
 
     def __init__(
@@ -59,7 +57,7 @@ class Agent:
         start(self._listen(reader))
 
     async def ask(self, verb: str, arguments: dict[str, Any]) -> Any:
-        """Its answer. Raises RuntimeError with its name, and its words or that it is gone."""
+        """Return its answer; raises RuntimeError with its name and its words, or that it is gone."""
         if self._gone:
             raise self._error("it is gone")
         number = next(self._numbers)
@@ -77,8 +75,12 @@ class Agent:
             looks.append((ended - began, (began + ended) / 2 - theirs))
         self.behind = min(looks)[1]
 
+    def arrival(self, first_byte: float | None, size: int) -> tuple[float | None, int]:
+        """Return the arrival of a file with its time in this clock."""
+        return None if first_byte is None else first_byte + self.behind, size
+
     async def _listen(self, reader: asyncio.StreamReader) -> None:
-        try:
+        with contextlib.suppress(OSError):
             while line := await reader.readline():
                 message = json.loads(line)
                 if "id" not in message:
@@ -87,8 +89,6 @@ class Agent:
                     self._waiting.pop(message["id"]).set_exception(self._error(message["error"]))
                 else:
                     self._waiting.pop(message["id"]).set_result(message["ok"])
-        except OSError:
-            pass
         self._gone = True
         for future in self._waiting.values():
             if not future.done():
@@ -96,7 +96,7 @@ class Agent:
         self._say(gone=self._name)
 
     def _pass_on(self, message: dict[str, Any]) -> None:
-        """What it says unasked, in this clock's time."""
+        """Pass on a sample or a copy, with times in this clock."""
         if "sample" in message:
             time_of_sample, *rest = message["sample"]
             self._say(sample=[time_of_sample + self.behind, *rest], of=self._name)
@@ -104,38 +104,33 @@ class Agent:
             copied, begin, end, *rest = message["copy"]
             self._say(copy=[copied, begin + self.behind, end + self.behind, *rest])
 
-    def arrival(self, first_byte: float | None, size: int) -> tuple[float | None, int]:
-        """What it says of a file, in this clock's time."""
-        return None if first_byte is None else first_byte + self.behind, size
-
     def _error(self, words: str) -> RuntimeError:
         return RuntimeError(f"{self._name}: {words}")
 
 
 class Outbox:
-    """What the job is to be told: numbered, and kept until it has it."""
+    """Numbered messages to the job, kept until it confirms that it has them."""
 
     def __init__(self) -> None:
         self._lines: deque[bytes] = deque()
         self._first = 0
         self.writer: asyncio.StreamWriter | None = None
-        """To whoever listens."""
+        """The job's connection, if there is one."""
 
     def say(self, **fields: object) -> None:
-        """Tell now if somebody listens, and whoever comes later."""
         number = self._first + len(self._lines)
         self._lines.append(encoded(number=number, **fields))
         if self.writer:
             self.writer.write(self._lines[-1])
 
     def attach(self, writer: asyncio.StreamWriter, number: int) -> None:
-        """Somebody listens from now on, and has all before `number`."""
+        """Send to a connection from now on; the job has all messages before `number`."""
         self.forget(number)
         self.writer = writer
         writer.write(b"".join(self._lines))
 
     def forget(self, number: int) -> None:
-        """All before `number` has arrived."""
+        """Drop all messages before `number`."""
         while self._lines and self._first < number:
             self._lines.popleft()
             self._first += 1
@@ -147,23 +142,23 @@ class Hub:
     def __init__(self) -> None:
         self.outbox = Outbox()
         self.running = metrics.Running()
-        self.agents: dict[str, Agent] = {}
-        """By the names of their servers."""
+        self.agents: dict[str, AgentLink] = {}
+        """By server."""
         self.seen = time.monotonic()
-        """When somebody was last here."""
+        """When the job last said something."""
         self._done: set[int] = set()
-        self._client: Contained | None = None
+        self._client: Contained
         self._destinations: list[str] = []
         self._sampling: asyncio.Task[None] | None = None
         setting_up = (self.connect, self.synchronise, self.tell, self.ready)
         measuring = (self.cell, self.client, self.watch, self.unwatch, self.totals, self.present)
         self._verbs: dict[str, Callable[..., Any]] = {
-            "clock": time.monotonic,  # which all times are of
+            "clock": time.monotonic,
             **{method.__name__: method for method in (*setting_up, *measuring)},
         }
 
     async def session(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One visit of the job. Its first line says what it has already."""
+        """Serve a connection of the job, whose first line has the number of the first message that it lacks."""
         try:
             self.outbox.attach(writer, json.loads(await reader.readline())["from"])
             while line := await reader.readline():
@@ -181,7 +176,6 @@ class Hub:
             writer.close()
 
     def _say(self, **fields: Any) -> None:
-        """Tell the job what it has not asked for."""
         self.running.hear(fields)
         self.outbox.say(**fields)
 
@@ -191,13 +185,10 @@ class Hub:
     async def connect(
         self, servers: dict[str, str], destinations: list[str], tools: list[str]
     ) -> dict[str, Any]:
-        """Wait for the credentials, the client and every agent; the machine of this pod, and its tools' versions."""
-        credentials = Credentials(await asyncio.to_thread(contained.credentials))
-        tls = ssl.create_default_context(cafile=str(credentials.authority))
-        tls.load_cert_chain(credentials.certificate, credentials.key)
-        self._tls = probe.context(credentials.folder)
+        """Wait for credentials, client and agents; returns the machine of this pod and its tools' versions."""
+        self._tls = starting.user_context(await asyncio.to_thread(contained.credentials))
         self._destinations = destinations
-        await asyncio.gather(*(self._connect(name, address, tls) for name, address in servers.items()))
+        await asyncio.gather(*(self._connect(name, address) for name, address in servers.items()))
         self._client = await asyncio.to_thread(Contained, 2)
         start(self._listen_to_client())
         return {
@@ -206,97 +197,80 @@ class Hub:
             "boot": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
         }
 
-    async def _connect(self, name: str, place: str, tls: ssl.SSLContext) -> None:
-        """Wait until the agent at an address and port answers. Raises TimeoutError."""
+    async def _connect(self, name: str, place: str) -> None:
         address, _, port = place.partition(":")
         give_up = time.monotonic() + READY_SECONDS
         while name not in self.agents:
             try:
                 streams = await asyncio.open_connection(
-                    address, int(port), ssl=tls, server_hostname=address, limit=LONGEST
+                    address, int(port), ssl=self._tls, server_hostname=address, limit=LONGEST
                 )
-                self.agents[name] = Agent(name, *streams, self._say)
+                self.agents[name] = AgentLink(name, *streams, self._say)
             except OSError as error:
                 if time.monotonic() > give_up:
                     raise TimeoutError(f"{name} at {place} does not answer: {error}") from None
                 await asyncio.sleep(POLL)
 
     async def tell(self, to: list[str], verb: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Ask several agents at once; their answers. Raises RuntimeError that names who refused."""
+        """Ask several agents at once, and return their answers; raises RuntimeError with the name of one."""
         answers = await asyncio.gather(*(self.agents[name].ask(verb, arguments) for name in to))
         return dict(zip(to, answers, strict=True))
 
     async def synchronise(self) -> dict[str, float]:
-        """Find how many seconds the agents' clocks are behind this one."""
+        """Return how many seconds the agents' clocks are behind this one."""
         await asyncio.gather(*(agent.synchronise() for agent in self.agents.values()))
         return {name: agent.behind for name, agent in self.agents.items()}
 
     async def ready(self, redirector: str | None, origins: list[str]) -> None:
-        """Until every origin delivers, and the redirector has sent somebody to each, all by address and port.
+        """Wait until a side is ready, whose servers are given by address and port; raises TimeoutError."""
 
-        Raises TimeoutError.
-        """
-        missing = set(origins)
+        def get(place: str) -> tuple[int, str]:
+            return starting.get(place, self._tls, socket.socket())
 
-        def delivers(status: int, _: str) -> bool:
-            return status == 200
-
-        def complete(_: int, place: str) -> bool:
-            missing.discard(place)
-            return not missing
-
-        asked: list[tuple[str, Callable[[int, str], bool], str]]
-        asked = [(origin, delivers, "an answer to GET") for origin in origins]
-        if redirector:
-            asked.append((redirector, complete, "a redirection to each of its origins"))
         give_up = time.monotonic() + READY_SECONDS
-        for place, enough, awaited in asked:
-            while not enough(*await asyncio.to_thread(probe.get, place, self._tls, socket.socket())):
+        for each in starting.probes(redirector, origins, get):
+            while not await asyncio.to_thread(each.ready):
                 if time.monotonic() > give_up:
-                    raise TimeoutError(f"{place}: waited {READY_SECONDS:g} s for {awaited}")
+                    raise TimeoutError(f"{each.place}: waited {READY_SECONDS:g} s for {each.awaited}")
                 await asyncio.sleep(POLL)
 
     def cell(self, whose: dict[str, str], cell: dict[str, str]) -> None:
-        """The labels of the cell that comes, for whoever scrapes this pod."""
+        """Set the labels of the next cell for scrapers of this pod."""
         self.running.begin(whose, cell)
 
     async def client(self, line: str) -> None:
-        assert self._client
         self._client.connections[0].sendall(line.encode())
 
     async def watch(self, to: list[str], interval: float) -> None:
+        """Have agents send samples, and sample the client container beside this one."""
         await self.synchronise()
         await self.tell(to, "watch", {"interval": interval})
-        self._quiet()
-        assert self._client
-        self._sampling = asyncio.create_task(self._sample_client(self._client, interval))
+        if self._sampling:
+            self._sampling.cancel()
+        self._sampling = asyncio.create_task(self._sample_client(interval))
 
     async def unwatch(self, to: list[str]) -> None:
-        self._quiet()
+        if self._sampling:
+            self._sampling.cancel()
         await self.tell(to, "unwatch", {})
 
     async def totals(self, to: list[str]) -> dict[str, Any]:
-        """What agents count and is looked at only before and after a cell; of the client its scheduling periods."""
-        assert self._client
+        """Return the agents' counters that are read only before and after a cell, and the client's periods."""
         return {**await self.tell(to, "totals", {}), CLIENT: self._client.periods()}
 
-    def _quiet(self) -> None:
-        if self._sampling:
-            self._sampling.cancel()
-
-    async def _sample_client(self, client: Contained, interval: float) -> None:
+    async def _sample_client(self, interval: float) -> None:
         with contextlib.closing(Machine()) as machine:
 
             def look() -> None:
                 now = time.monotonic()
-                sample = Sample(time=now, received=0, sent=0, **client.readings(machine))
+                sample = Sample(time=now, received=0, sent=0, **self._client.readings(machine))
                 self._say(sample=sample, of=CLIENT)
 
             look()
             await repeat(look, interval)
 
     async def present(self) -> dict[str, Any]:
-        """What had arrived in the files of transfers that have not ended, by their names."""
+        """Return the arrivals of transfers that have not ended, by file."""
         told = await self.tell(self._destinations, "present", {})
         return {
             file: self.agents[name].arrival(*arrival)
@@ -305,10 +279,8 @@ class Hub:
         }
 
     async def _listen_to_client(self) -> None:
-        assert self._client
         reader, _ = await asyncio.open_unix_connection(sock=self._client.connections[1], limit=LONGEST)
-        # Files go at once, and at a time: what has arrived must not fill the memory that the next transfers need.
-        # Events are passed on in their order nevertheless.
+        # Files are removed at once, as the next transfers need the memory. Events keep their order nevertheless.
         events: asyncio.Queue[asyncio.Task[dict[str, Any]] | None] = asyncio.Queue()
         start(self._pass_on(events))
         while line := await reader.readline():
@@ -321,20 +293,20 @@ class Hub:
         self.outbox.say(gone=CLIENT)
 
     async def _completed(self, event: dict[str, Any]) -> dict[str, Any]:
-        """An event of the client, with what had arrived in the file of a transfer that has ended."""
+        """Return an event of the client, with the arrival in the file of a transfer that has ended."""
         if event["event"] != "end":
             return event
         try:
             told = await self.tell(self._destinations, "remove", {"name": event["name"]})
         except RuntimeError:
-            return event  # who is gone is said elsewhere
-        # The file was at one of them; the others say that nothing arrived.
+            return event  # an agent that is gone is reported elsewhere
+        # The file was at one of them; at the others nothing arrived.
         name, arrival = max(told.items(), key=lambda item: item[1][1])
         return event | {"arrival": self.agents[name].arrival(*arrival)}
 
 
 async def main(start: float, longest: float, *also: str) -> None:
-    """Serve until nobody has come for `longest` seconds, at first for as many more as other pods may take to start."""
+    """Serve until no job has come for `longest` seconds; at first `start` seconds more, in which pods may start."""
     contained.end_on_term()
     hub = Hub()
     hub.seen += start

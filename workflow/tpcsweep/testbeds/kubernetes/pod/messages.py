@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines of JSON in both directions: requests with a number, answers that bear it, and what comes unasked."""
+"""Lines of JSON in both directions: numbered requests, answers with their numbers, and events."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 LONGEST = 1 << 22
 
 _running: set[asyncio.Task[Any]] = set()
-"""Tasks that nobody waits for: an event loop alone does not keep them."""
+"""Tasks that nobody waits for, which an event loop alone does not keep."""
 
 
 def encoded(**fields: object) -> bytes:
@@ -20,14 +20,14 @@ def encoded(**fields: object) -> bytes:
 
 
 def start(doing: Coroutine[Any, Any, None]) -> None:
-    """Have something done by a task that nobody waits for."""
+    """Run a coroutine in a task that nobody waits for."""
     task = asyncio.create_task(doing)
     _running.add(task)
     task.add_done_callback(_running.discard)
 
 
 async def answer(verbs: Mapping[str, Callable[..., Any]], request: Mapping[str, Any]) -> dict[str, Any]:
-    """Do what a request asks; the message that answers it, with `ok` or `error`."""
+    """Do what a request asks, and return its answer with `ok` or `error`."""
     try:
         result = verbs[request["do"]](**request.get("with", {}))
         if inspect.isawaitable(result):

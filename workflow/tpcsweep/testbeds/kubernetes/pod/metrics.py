@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cell that is measured, as OpenMetrics for whoever scrapes the client pod: where the testbed's file asks for it.
+"""The cell that is measured, as OpenMetrics for scrapers of the client pod, if the testbed's file asks for it.
 
-Figures have the names of the exported dataset (`exporting`). What it has as a rate or a sum over the cell is a counter
-here: `rate(tpcsweep_source_cpu_seconds_total[10s])` is what will be `tpcsweep_source_cpu_cores`.
+Metrics have the names of the exported dataset (`exporting`). Rates and sums over a cell are counters:
+`rate(tpcsweep_source_cpu_seconds_total[10s])` will be `tpcsweep_source_cpu_cores`.
 """
 
 from __future__ import annotations
@@ -23,58 +23,43 @@ PATIENCE = 5.0
 """Seconds that a scraper may take for its request; the next one waits."""
 
 
-class Figure(NamedTuple):
-    """A figure of every origin of a side, or of the client."""
+class Metric(NamedTuple):
+    """A metric of every origin of a side, or of the client."""
 
-    kind: str
     called: str
     unit: str
     field: str
     """Of `Sample`."""
     of: str
-    """What the names of those begin with that have it."""
+    """Begins the names of the origins that have it."""
     meaning: str
+    kind: str = "counter"
     scale: float = 1.0
-    """What the field is multiplied by to be in the unit."""
+    """Turns the field into the unit."""
 
 
-FIGURES = (
-    Figure(
-        "counter", "goodput", "bytes", "payload", "dst", "payload that has arrived in the destination's files"
-    ),
-    Figure(
-        "counter", "wire", "bytes", "received", "dst", "bytes that the destination's interface has received"
-    ),
-    Figure(
-        "counter", "sent", "bytes", "data_sent", "src", "data sent by data connections, sent again included"
-    ),
-    Figure("counter", "resent", "bytes", "data_resent", "src", "data sent again by data connections"),
-    Figure("counter", "retransmits", "", "retransmits", "src", "TCP segments sent again by the source"),
-    Figure("gauge", "connections", "", "connections", "src", "data connections that are open"),
-    Figure("gauge", "rtt_loaded", "seconds", "rtt", "src", "smoothed RTT, mean over data connections", 1e-3),
+METRICS = (
+    Metric("goodput", "bytes", "payload", "dst", "payload that has arrived in the destination's files"),
+    Metric("wire", "bytes", "received", "dst", "bytes that the destination's interface has received"),
+    Metric("sent", "bytes", "data_sent", "src", "data sent by data connections, sent again included"),
+    Metric("resent", "bytes", "data_resent", "src", "data sent again by data connections"),
+    Metric("retransmits", "", "retransmits", "src", "TCP segments sent again by the source"),
+    Metric("connections", "", "connections", "src", "data connections that are open", "gauge"),
+    Metric("rtt_loaded", "seconds", "rtt", "src", "smoothed RTT, mean over data connections", "gauge", 1e-3),
     *(
-        figure
+        Metric(f"{side}_{called}", unit, field, of, meaning)
         for side, of in (("source", "src"), ("destination", "dst"), ("client", "client"))
-        for figure in (
-            Figure("counter", f"{side}_cpu", "seconds", "cpu", of, "CPU time used"),
-            Figure(
-                "counter", f"{side}_periods", "", "periods", of, "scheduling periods with something to run"
-            ),
-            Figure(
-                "counter",
-                f"{side}_throttled_periods",
-                "",
-                "throttled",
-                of,
-                "those in which the quota ran out",
-            ),
+        for called, unit, field, meaning in (
+            ("cpu", "seconds", "cpu", "CPU time used"),
+            ("periods", "", "periods", "scheduling periods with something to run"),
+            ("throttled_periods", "", "throttled", "those in which the quota ran out"),
         )
     ),
 )
 
 
 class Running:
-    """What the hub has heard of the cell that is measured; read by another thread than the one that writes."""
+    """The state of the cell that is measured; one thread writes it, and another one reads it."""
 
     def __init__(self) -> None:
         self._whose: dict[str, str] = {}
@@ -84,11 +69,11 @@ class Running:
         self._well = self._failed = 0
 
     def begin(self, whose: dict[str, str], cell: dict[str, str]) -> None:
-        """A cell begins: the labels of everything, and what is said of the cell alone."""
+        """Begin a cell; `whose` labels everything, and `cell` has the labels of the cell alone."""
         self._whose, self._cell = whose, cell
 
     def hear(self, message: Mapping[str, Any]) -> None:
-        """Take what the job is told unasked."""
+        """Take in a message to the job."""
         if "sample" in message:
             self._samples[message["of"]] = Sample(*message["sample"])
         elif "client" in message:
@@ -108,12 +93,12 @@ class Running:
                 self._active = 0
 
     def lines(self) -> Iterator[str]:
-        """Give them all as OpenMetrics text; nothing before the first cell."""
+        """Return OpenMetrics text, which has no metrics before the first cell."""
         if self._whose:
             yield from self._about()
             samples = dict(self._samples)
-            for figure in FIGURES:
-                yield from self._figure(figure, samples)
+            for metric in METRICS:
+                yield from self._metric(metric, samples)
         yield END
 
     def _about(self) -> Iterator[str]:
@@ -128,18 +113,18 @@ class Running:
             yield from head(name(called), "counter", "", f"transfers that ended {how}")
             yield f"{name(called)}_total{whose} {count}"
 
-    def _figure(self, figure: Figure, samples: Mapping[str, Sample]) -> Iterator[str]:
-        metric = name(figure.called, figure.unit)
-        yield from head(metric, figure.kind, figure.unit, figure.meaning)
+    def _metric(self, metric: Metric, samples: Mapping[str, Sample]) -> Iterator[str]:
+        called = name(metric.called, metric.unit)
+        suffix = "_total" if metric.kind == "counter" else ""
+        yield from head(called, metric.kind, metric.unit, metric.meaning)
         for origin, sample in sorted(samples.items()):
-            value = getattr(sample, figure.field)
-            if origin.startswith(figure.of) and value is not None:
-                suffix = "_total" if figure.kind == "counter" else ""
-                yield f"{metric}{suffix}{labels({**self._whose, 'origin': origin})} {value * figure.scale:.15g}"
+            value = getattr(sample, metric.field)
+            if origin.startswith(metric.of) and value is not None:
+                yield f"{called}{suffix}{labels({**self._whose, 'origin': origin})} {value * metric.scale:.15g}"
 
 
 def serve(running: Running, port: int = METRICS_PORT) -> socketserver.TCPServer:
-    """Answer scrapers from now on, in a thread of its own; those that come at the same time one after the other."""
+    """Answer scrapers from now on, one after the other, in a thread of its own."""
 
     class Handler(BaseHTTPRequestHandler):
         timeout = PATIENCE
@@ -167,10 +152,10 @@ def serve(running: Running, port: int = METRICS_PORT) -> socketserver.TCPServer:
 
 
 class _Server(socketserver.TCPServer):
-    """Not `HTTPServer`, which looks for this machine's name when it begins."""
+    """Unlike `HTTPServer` it does not look up this machine's name when it begins."""
 
     address_family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
     allow_reuse_address = True
 
     def handle_error(self, *_: object) -> None:
-        """A scraper that has gone is nobody's concern."""
+        """Ignore that a scraper has gone."""

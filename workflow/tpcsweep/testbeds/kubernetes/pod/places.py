@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where things are in the pods, and what their messages look like."""
+"""Files and ports in the pods, and the samples that agents send."""
 
 from __future__ import annotations
 
@@ -9,57 +9,44 @@ from typing import NamedTuple
 from tpcsweep.xrootd.servers import USUAL, Ports
 
 PACKAGE = Path("/etc/tpcsweep/package/tpcsweep.zip")
-"""What Python imports this package from, whatever the image has: the archive of a ConfigMap."""
+"""The archive from which Python imports this package, whatever the image has: of a ConfigMap."""
 CREDENTIALS = Path("/etc/tpcsweep/credentials")
 """The deployment's Secret: files of `tpcsweep.xrootd.credentials`."""
 CONFIGURATION = Path("/etc/tpcsweep/configuration")
 """The deployment's ConfigMap: a configuration file for each server, and COMPLETE."""
 COMPLETE = "complete"
-"""A key that both have. They are filled when the pods' addresses are known, and appear in the pods then."""
+"""A key of both. They are filled, and appear in the pods, when the pods' addresses are known."""
 STATE = Path("/run/tpcsweep")
 """Shared by the containers of a pod, in memory, and gone with it."""
 PRIVATE = STATE / "credentials"
-"""The credentials as servers and tools want them."""
+"""The credentials as servers and tools need them."""
 CONTAINED = STATE / "contained"
 """The socket of the container whose CPU is measured."""
 HUB = STATE / "hub"
 ENDED = STATE / "ended"
-"""Says that the hub has ended, and that the pod is to end."""
+"""Exists when the hub has ended and the pod must end."""
 FILES = Path("/srv/tpcsweep")
 """The folder of an origin's files, in memory."""
 
 
-class Beside(NamedTuple):
-    """Ports of the agent beside a server."""
-
-    agent: int = 8443
-    probe: int = 8444
-    """Takes connections while a path is looked at, and swallows what they bring: see `probes`."""
-
-
 def block(first: int | None) -> Ports:
-    """Ports of a server: from a first one on, on its node's network, or the usual ones in a network of its own."""
-    return USUAL if first is None else Ports(first, first + 1, first + 2)
-
-
-def beside(ports: Ports) -> Beside:
-    """Those of the agent beside a server with these ports: the usual ones, or the next two."""
-    return Beside() if ports == USUAL else Beside(ports.monitor + 1, ports.monitor + 2)
+    """Return the ports from a first one on, for its node's network, or the usual ones, for a network of its own."""
+    return USUAL if first is None else Ports(*range(first, first + 5))
 
 
 METRICS_PORT = 8445
 METRICS_PATH = "/metrics"
-"""Of the client pod, where the testbed's file asks for it: see `metrics`."""
+"""Of the client pod; see `metrics`."""
 
 SLASH = "--"
-"""What stands in the Secret for the slash in the name of a file that is in a folder."""
+"""Replaces the slash in the names of the Secret's files."""
 
 
 class Sample(NamedTuple):
-    """One look of one agent at its pod. Counters only grow."""
+    """One sample of one agent. Counters only grow."""
 
     time: float
-    """Seconds of CLOCK_MONOTONIC of the agent; the hub turns them into its own."""
+    """Seconds of the agent's CLOCK_MONOTONIC; the hub turns them into its own."""
     received: int
     """Bytes that the interface on the path received, and sent."""
     sent: int

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,97 +21,82 @@ from tpcsweep.measure.files import add_source
 from tpcsweep.testbeds.kubernetes.pod import contained
 from tpcsweep.testbeds.kubernetes.pod.places import CONFIGURATION, STATE
 from tpcsweep.testbeds.kubernetes.pod.watched import FOLDER
+from tpcsweep.testbeds.node import starting
 from tpcsweep.xrootd.releases import ReleaseError, in_image
-from tpcsweep.xrootd.servers import CMSD_LOGGED_IN, require
+from tpcsweep.xrootd.servers import CMSD_LOGGED_IN, LOOPBACK, require
 
 LOGIN_SECONDS = 30.0
 
 
-class Servers:
-    """The programs of one server."""
+class ServerPrograms:
+    """The XRootD programs of one server."""
 
-    def __init__(self, name: str, role: str, release: str, port: int, programs: list[str]) -> None:
+    def __init__(self, name: str, role: str, release: str, port: int, programs: Sequence[str]) -> None:
+        """`port` is its cmsd's."""
+        self.role = role
+        self.programs = programs
         self._name = name
-        self._manager = role == "manager"
         self._release = release
         self._port = port
-        """Its cmsd's."""
-        self._programs = programs
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._expected: set[int] = set()
         """Processes that were told to end."""
+        self._logged_in = False
 
     def release(self) -> dict[str, Any]:
-        """What runs here, by what its program says.
-
-        Raises:
-            ReleaseError: The image has none of that name, or it cannot do what servers are asked for.
-        """
+        """Describe the release; raises ReleaseError if the image lacks it, or if it is too old."""
         release = in_image(self._release)
         require(release)
         return release.describe()
 
     def start(self) -> None:
-        """Start all, cmsd first: an xrootd that finds no cmsd looks for it again ten seconds later."""
-        if "cmsd" in self._programs:
-            ready = threading.Event()
-            process = self._run("cmsd", stderr=subprocess.PIPE)
-            threading.Thread(target=_pass_on, args=(process, ready), daemon=True).start()
-            waited = _accepts(self._port) if self._manager else ready.wait(LOGIN_SECONDS)
-            if not waited:
-                raise RuntimeError(f"its cmsd was not ready after {LOGIN_SECONDS:g} s")
-        self._run("xrootd")
+        starting.start([self], ServerPrograms._run, ServerPrograms._wait_for_cmsd)
 
     def stop(self) -> None:
-        """End xrootd, with every connection and request that it has; cmsd runs on, so that `resume` takes 0.2 s."""
+        """End xrootd with all its connections and requests; cmsd runs on, so that `resume` takes 0.2 s."""
         process = self._running["xrootd"]
         self._expected.add(process.pid)
         process.kill()
         process.wait()
 
     def resume(self) -> None:
-        """Start xrootd again after `stop`."""
         self._run("xrootd")
 
-    def _run(self, program: str, stderr: int | None = None) -> subprocess.Popen[bytes]:
+    def _run(self, program: str) -> None:
         command = [*in_image(self._release).command(program), "-c", str(CONFIGURATION / f"{self._name}.cfg")]
+        stderr = subprocess.PIPE if program == "cmsd" else None
         process = subprocess.Popen(command, cwd=STATE, stdin=subprocess.DEVNULL, stderr=stderr)
         self._running[program] = process
         threading.Thread(target=self._watch, args=(program, process), daemon=True).start()
-        return process
+
+    def _wait_for_cmsd(self) -> None:
+        give_up = time.monotonic() + LOGIN_SECONDS
+        while not self._cmsd_is_ready():
+            if time.monotonic() > give_up:
+                raise RuntimeError(f"its cmsd was not ready after {LOGIN_SECONDS:g} s")
+            time.sleep(contained.POLL)
+
+    def _cmsd_is_ready(self) -> bool:
+        if self.role == "manager":
+            return starting.accepts(socket.socket(), LOOPBACK, self._port)
+        return self._logged_in
 
     def _watch(self, program: str, process: subprocess.Popen[bytes]) -> None:
+        """Pass on what a cmsd logs, until its end; a program that ends by itself ends the container."""
+        for line in process.stderr or ():
+            sys.stderr.buffer.write(line)
+            sys.stderr.buffer.flush()
+            self._logged_in |= CMSD_LOGGED_IN.encode() in line
         code = process.wait()
         if process.pid not in self._expected:
             contained.fail(f"{program} ended with exit code {code}")
-
-
-def _accepts(port: int) -> bool:
-    """Whether the cmsd of a redirector accepts connections in time."""
-    give_up = time.monotonic() + LOGIN_SECONDS
-    while time.monotonic() < give_up:
-        with socket.socket() as plain:
-            if plain.connect_ex(("127.0.0.1", port)) == 0:
-                return True
-        time.sleep(contained.POLL)
-    return False
-
-
-def _pass_on(process: subprocess.Popen[bytes], ready: threading.Event) -> None:
-    """Into the container's log, until its own end."""
-    assert process.stderr
-    for line in process.stderr:
-        sys.stderr.buffer.write(line)
-        sys.stderr.buffer.flush()
-        if CMSD_LOGGED_IN.encode() in line:
-            ready.set()
 
 
 def main(name: str, role: str, release: str, port: int, programs: list[str]) -> None:
     """Run until the agent is gone."""
     contained.end_on_term()
     contained.credentials()
-    servers = Servers(name, role, release, port, programs)
+    servers = ServerPrograms(name, role, release, port, programs)
     [connection] = contained.taken()
     verbs: dict[str, Callable[..., object]] = {
         "release": servers.release,

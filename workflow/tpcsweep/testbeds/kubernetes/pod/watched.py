@@ -13,86 +13,71 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from tpcsweep.linux.cgroups import parse_periods, parse_usage
-from tpcsweep.linux.counters import CounterFile, retransmits
+from tpcsweep.linux.counters import CounterFile
 from tpcsweep.linux.namespaces import parse_net_dev
-from tpcsweep.linux.sockets import Connection, Followed, SocketDiagnostics, means, tcp_sockets
+from tpcsweep.linux.sockets import Followed, means
 from tpcsweep.measure.files import DestinationFiles, FirstBytes
-from tpcsweep.measure.machine import Machine, Threads, numbered
+from tpcsweep.measure.machine import Machine, numbered
 from tpcsweep.testbeds.kubernetes.pod.places import CONTAINED, FILES, Sample
+from tpcsweep.testbeds.node.counters import OriginCounters, Programs
 from tpcsweep.xrootd.servers import EXPORT
 
 FOLDER = FILES / EXPORT.strip("/")
 POLL = 0.05
 
 
-class Contained:
-    """The container whose CPU is measured: its counters, and connections to it."""
+class Contained(Programs):
+    """The programs in the container whose CPU is measured, and connections to the container."""
 
     def __init__(self, connections: int = 1) -> None:
-        """Wait for it. The first connection is the one that the counters came over."""
+        """Wait for the container. The counters come over the first connection."""
         self.connections = [_connected() for _ in range(connections)]
         unit, files, *_ = socket.recv_fds(self.connections[0], 64, 3)  # what `contained.taken` sends
-        self._unit = float(unit)
-        self._usage, self._stat, self._proc = files
-        self._threads = Threads(self._proc, lambda: numbered(self._proc))
-
-    def cpu(self) -> float:
-        return parse_usage(os.pread(self._usage, 4096, 0)) * self._unit
-
-    def periods(self) -> tuple[int, int]:
-        """Scheduling periods so far with something to run, and those in which the quota ran out."""
-        return parse_periods(os.pread(self._stat, 4096, 0).decode())
-
-    def threads(self) -> tuple[float | None, float]:
-        """Cores that the busiest thread used, None before there were two looks, and threads that wait for a disk."""
-        cores, waiting = self._threads.look()
-        return None if math.isnan(cores) else cores, waiting
-
-    def tcp_sockets(self) -> set[int]:
-        """Return the inode numbers of the TCP sockets that its processes hold. Raises PermissionError."""
-        return tcp_sockets(f"/proc/self/fd/{self._proc}", numbered(self._proc))
+        usage, stat, proc = files
+        super().__init__(
+            cpu=lambda: parse_usage(os.pread(usage, 4096, 0)) * float(unit),
+            periods=lambda: parse_periods(os.pread(stat, 4096, 0).decode()),
+            proc=proc,
+            pids=lambda: numbered(proc),
+        )
 
     def readings(self, machine: Machine) -> dict[str, Any]:
-        """What every sample has, by the names of its fields: this container's CPU, and its machine's condition."""
-        thread, waiting = self.threads()
+        """Return the fields that every sample has: the container's CPU, and its machine's condition."""
+        cores, waiting = self.threads()
         condition = machine.look()._asdict()
-        of_sample = {name: value for name, value in condition.items() if name in Sample._fields}
         periods, throttled = self.periods()
         return {
-            "thread": thread,
+            **{name: value for name, value in condition.items() if name in Sample._fields},
+            "thread": None if math.isnan(cores) else cores,
             "waiting": waiting,
-            **of_sample,
             "cpu": self.cpu(),
             "periods": periods,
             "throttled": throttled,
         }
 
 
-class Watched:
-    """Everything of a pod that is sampled, opened once."""
+class Watched(OriginCounters):
+    """Everything of an origin's pod that is sampled, opened once."""
 
     def __init__(
         self, contained: Contained, port: int, interfaces: Collection[str], peers: Collection[str]
     ) -> None:
         """`port` is the server's own, and `peers` are the addresses of the other side's origins."""
+        super().__init__(contained, port, peers)
         self._contained = contained
-        self._port = port
         self._interfaces = interfaces
-        self._peers = frozenset(peers)
         self._machine = Machine()
         self._net = CounterFile("/proc/net/dev")
-        self._snmp = CounterFile("/proc/net/snmp")
-        self._sockets = SocketDiagnostics()
         self._flows = Followed()
         self.files = DestinationFiles(FOLDER, _first_bytes())
 
     def sample(self) -> Sample:
-        """All counters, now. Files first, then the interface: what has arrived has then crossed it."""
+        """Read all counters. Files come first, then the interface: what has arrived has then crossed it."""
         payload = self.files.arrived()
         counted = parse_net_dev(self._net.read().decode())
         net = [counted[interface] for interface in self._interfaces]
         now = time.monotonic()
-        data = self._connections()
+        data = self.connections()
         flows = self._flows.look(data)
         rtt, cwnd = means(data) if data else (None, None)
         return Sample(
@@ -101,7 +86,7 @@ class Watched:
             sent=sum(each["tx_bytes"] for each in net),
             **self._contained.readings(self._machine),
             payload=payload,
-            retransmits=retransmits(self._snmp.read()),
+            retransmits=self.retransmits(),
             **{f"data_{name}": value for name, value in flows.items()},
             rtt=rtt,
             cwnd=cwnd,
@@ -114,13 +99,9 @@ class Watched:
         Nodes whose security modules hide a container's open files from the others of its pod leave that unknown.
         """
         try:
-            held = self._contained.tcp_sockets()
+            return self.unfinished() > 0
         except PermissionError:
             return True
-        return bool(self._connections()) or self._sockets.unfinished(self._port, held) > 0
-
-    def _connections(self) -> list[Connection]:
-        return [connection for connection in self._sockets.connections() if connection.remote in self._peers]
 
 
 async def repeat(look: Callable[[], None], interval: float) -> None:
@@ -136,7 +117,7 @@ async def repeat(look: Callable[[], None], interval: float) -> None:
 
 
 def _first_bytes() -> FirstBytes | None:
-    """None where the node has no watch left, which others may have used up; transfers then have no first byte."""
+    """Return None if the node has no watch left; transfers then have no first byte."""
     try:
         return FirstBytes(FOLDER)
     except OSError as error:

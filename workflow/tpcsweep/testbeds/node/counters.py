@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counters of one node: CPU, throttling, threads and sockets of its programs, and its connections across the path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from tpcsweep.linux.counters import CounterFile, retransmits
+from tpcsweep.linux.sockets import Connection, SocketDiagnostics, tcp_sockets
+from tpcsweep.measure.machine import Threads
+
+Periods = tuple[int, int]
+"""Scheduling periods with something to run, and those of them in which the quota ran out."""
+
+
+class Programs:
+    """The programs of one server, or the client and its tools."""
+
+    def __init__(
+        self,
+        cpu: Callable[[], float],
+        periods: Callable[[], Periods],
+        proc: int,
+        pids: Callable[[], Iterable[int]],
+    ) -> None:
+        """Watch the processes that `pids` returns, by the open /proc `proc`, which stays the caller's."""
+        self.cpu = cpu
+        """Returns their CPU time in s."""
+        self.periods = periods
+        self.threads = Threads(proc, pids).look
+        self._proc = f"/proc/self/fd/{proc}"
+        self._pids = pids
+
+    def tcp_sockets(self) -> set[int]:
+        """Return the inode numbers of their TCP sockets; raises PermissionError."""
+        return tcp_sockets(self._proc, self._pids())
+
+
+class OriginCounters:
+    """The connections of one origin. Must be made in the origin's network."""
+
+    def __init__(self, programs: Programs, port: int, peers: Collection[str]) -> None:
+        """`port` is the server's own, and `peers` are the addresses of the other side's origins."""
+        self.programs = programs
+        self._port = port
+        self._peers = frozenset(peers)
+        self._snmp = CounterFile("/proc/thread-self/net/snmp")
+        self._sockets = SocketDiagnostics()
+
+    def connections(self) -> list[Connection]:
+        """Return the connections across the path."""
+        return [connection for connection in self._sockets.connections() if connection.remote in self._peers]
+
+    def retransmits(self) -> int:
+        return retransmits(self._snmp.read())
+
+    def unfinished(self) -> int:
+        """Count the connections that the server, or the server of a tool, has yet to accept, serve or close.
+
+        Raises PermissionError if the node hides the programs' open files.
+        """
+        held = self.programs.tcp_sockets()
+        return self._sockets.unfinished(self._port, held) + len(self.connections())
+
+    def close(self) -> None:
+        self._snmp.close()
+        self._sockets.close()
+
+
+def throttling(periods: Mapping[str, Iterable[Periods]]) -> dict[str, int]:
+    """Sum up the scheduling periods of `source`, `destination` and `client`, and the throttled ones."""
+    totals: dict[str, int] = {}
+    for name, each in periods.items():
+        counted, throttled = zip(*each, strict=True)
+        totals |= {f"{name}_periods": sum(counted), f"{name}_throttled": sum(throttled)}
+    return totals

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The order in which servers start, and the probes that show that they are ready.
+
+cmsd starts before xrootd and redirectors start before origins: an xrootd that finds no cmsd, and a cmsd that finds no
+redirector, try again only ten seconds later.
+"""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from tpcsweep.xrootd.servers import EXPORT, READY_FILE
+
+PROBE_SECONDS = 2.0
+"""A server has so long to answer a probe."""
+
+
+class ReadinessProbe(NamedTuple):
+    """Something that a side must show before it is used."""
+
+    place: str
+    """Address and port of the server that is asked."""
+    awaited: str
+    ready: Callable[[], bool]
+
+
+def start(servers: Sequence[Any], run: Callable[[Any, str], object], wait: Callable[[Any], object]) -> None:
+    """Start the `programs` of servers, each with a `role`, by `run`.
+
+    `wait` returns when a server's cmsd is ready for its xrootd.
+    """
+    for role in ("manager", "server"):
+        chosen = [server for server in servers if server.role == role]
+        for server in chosen:
+            run(server, server.programs[0])
+        for server in (server for server in chosen if "cmsd" in server.programs):
+            wait(server)
+            run(server, "xrootd")
+
+
+def accepts(plain: socket.socket, address: str, port: int) -> bool:
+    """Return whether a connection to an address and port succeeds; closes the socket."""
+    with plain:
+        plain.settimeout(1)
+        return plain.connect_ex((address, port)) == 0
+
+
+def probes(
+    redirector: str | None, origins: Iterable[str], get: Callable[[str], tuple[int, str]]
+) -> Iterator[ReadinessProbe]:
+    """Return the probes of a side: each origin delivers, and the redirector redirects to each of its origins.
+
+    All are given by address and port, which `get` asks for the ready file.
+    """
+    missing = set(origins)
+
+    def delivers(place: str) -> Callable[[], bool]:
+        return lambda: get(place)[0] == http.client.OK
+
+    def complete() -> bool:
+        missing.discard(get(redirector or "")[1])
+        return not missing
+
+    yield from [ReadinessProbe(origin, "an answer to GET", delivers(origin)) for origin in origins]
+    if redirector:
+        yield ReadinessProbe(redirector, "a redirection to each of its origins", complete)
+
+
+def user_context(credentials: Path) -> ssl.SSLContext:
+    """Return the TLS context of the deployment's user, from the folder of the deployment's credentials."""
+    tls = ssl.create_default_context(cafile=str(credentials / "ca.pem"))
+    tls.load_cert_chain(credentials / "user.pem", credentials / "user.key")
+    return tls
+
+
+def get(place: str, tls: ssl.SSLContext, plain: socket.socket) -> tuple[int, str]:
+    """Get the ready file from an address and port over an unconnected socket, which is closed.
+
+    Returns the status, or 0 without an answer, and address and port in the Location of a redirection. Raises
+    SSLCertVerificationError for a wrong certificate, which waiting does not heal.
+    """
+    plain.settimeout(PROBE_SECONDS)
+    address, _, port = place.partition(":")
+    connection = http.client.HTTPSConnection(address, int(port))
+    try:
+        plain.connect((address, int(port)))
+        connection.sock = tls.wrap_socket(plain, server_hostname=address)
+        connection.request("GET", f"{EXPORT}/{READY_FILE}")
+        answer = connection.getresponse()
+        return answer.status, urlsplit(answer.getheader("Location", "")).netloc
+    except ssl.SSLCertVerificationError:
+        raise
+    except (OSError, http.client.HTTPException):
+        return 0, ""  # not yet
+    finally:
+        connection.close()
+        plain.close()
