@@ -414,7 +414,8 @@ def _on_base(file: _File, root: Path, above: tuple[str, ...] = ()) -> dict[str, 
         raise refused("base", repr(base), "a testbed of kind simulation", file.shown)
 
     joined = {**below, **content}
-    for key, empty in (("parameters", {}), ("assumptions", {}), ("inputs", [])):
+    empties: dict[str, Any] = {"parameters": {}, "assumptions": {}, "inputs": []}
+    for key, empty in empties.items():
         ours, theirs = below.get(key) or empty, content.get(key) or empty
         if isinstance(ours, dict) and isinstance(theirs, dict):
             joined[key] = ours | theirs
