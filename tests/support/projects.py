@@ -11,8 +11,6 @@ import pytest
 from tpcsweep.configuration.loading import Configuration, ConfigurationError, load
 from tpcsweep.testbeds.netns.limits import NetnsMachine, check
 
-SECONDS = 30.0
-"""CPU time within which a file is refused, s, on any machine: what is not bounded takes hours."""
 MACHINE = NetnsMachine(
     cpus=2,
     memory=16 * 2**30,

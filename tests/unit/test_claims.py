@@ -18,7 +18,7 @@ from tpcsweep.claims import CLAIMS, COLUMNS, Outcome, Verdict, evidence, judge, 
 from tpcsweep.claims.base import judge_claim
 from tpcsweep.claims.cells import UNTRUSTED, WIDEN, cells_of
 from tpcsweep.claims.terena2005 import RECOVERIES
-from tpcsweep.configuration.claim_names import ClaimName
+from tpcsweep.configuration.testbeds import ClaimName
 from tpcsweep.dataset.labels import MASKS, about_flags
 from tpcsweep.tcp import recovery_time
 

@@ -124,7 +124,7 @@ def test_a_claim_has_a_verdict(tmp_path: Path) -> None:
         import sys, typing
         import xarray as xr
         from tpcsweep.claims import judge
-        from tpcsweep.configuration.claim_names import ClaimName
+        from tpcsweep.configuration.testbeds import ClaimName
 
         verdicts = {verdict.claim.name: verdict for verdict in judge(xr.load_dataset(sys.argv[1]))}
         assert list(verdicts) == list(typing.get_args(ClaimName))
@@ -200,7 +200,9 @@ def test_a_testbed_measures_cells_and_refuses_what_it_cannot(tmp_path: Path) -> 
             return load(asked, Path())
 
         (problem,) = check(configured(rtt="5 ms", streams=1))
-        assert "no path between the sockets" in str(problem), problem
+        assert "rtt: given 5 ms, allowed: 0 ms: testbeds of kind sockets do not support" in str(problem), problem
+        (problem,) = check(configured(streams=200))
+        assert "each is a thread" in str(problem), problem
         configuration = configured(streams=[1, 2])
         assert check(configuration) == []
         results.hold(configuration.folder)

@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 import yaml
 from rich.console import Console
-from tpcsweep.configuration import overview
+from tpcsweep.cli.grid import summary, table
 from tpcsweep.configuration.checks import check, require
 from tpcsweep.configuration.kubernetes import Kubernetes
-from tpcsweep.configuration.loading import Configuration, ConfigurationError, load, wanted
+from tpcsweep.configuration.loading import KINDS, Configuration, ConfigurationError, load, wanted
 from tpcsweep.configuration.parameters import Parameters
-from tpcsweep.configuration.testbeds import KINDS
 from tpcsweep.tools import TOOLS
 
 ROOT = Path(__file__).parents[2]
@@ -162,12 +161,12 @@ def test_the_overview_counts_with_the_times_of_pods(loaded: Loaded) -> None:
         {"rtt": [0, 20], "streams": [1, 2]}, measurement={"min_time": 4, "max_time": 9}, retry_share=0
     )
     low = 2 * Kubernetes.deploy_seconds + 4 * (Kubernetes.cell_seconds + 4)
-    assert overview.summary(configuration) == (
+    assert summary(configuration) == (
         f"one on cluster: 4 cells in 2 deployments (2 rtt × 2 streams, 1 repetition), about {low:.0f} s to 80 s"
     )
     console = Console(width=140)
     with console.capture() as capture:
-        console.print(overview.table(configuration))
+        console.print(table(configuration))
     assert "0 ms, 20 ms" in capture.get()
 
 

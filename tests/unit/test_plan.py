@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tpcsweep import dataset, figures
 from tpcsweep.configuration.problems import ConfigurationError
-from tpcsweep.configuration.question import KNOBS
 from tpcsweep.figures.plan import plan as draw
 from tpcsweep.models import MODELS, Fit, Observations, fit, observe
 from tpcsweep.models.learned import LEARNED
@@ -28,6 +27,7 @@ from tpcsweep.models.saved import FORMAT, Saved
 from tpcsweep.planning.candidates import candidates, ladder
 from tpcsweep.planning.overview import table
 from tpcsweep.planning.plan import Plan, chosen, plan
+from tpcsweep.planning.question import KNOBS
 from tpcsweep.planning.recommendations import COLUMNS, as_csv, as_dict, recommend
 
 from tests.support import synthetic

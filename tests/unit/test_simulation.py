@@ -342,16 +342,19 @@ def sweep(folder: Path, **parameters: Any) -> Configuration:
 @pytest.mark.parametrize(
     ("parameters", "said"),
     [
-        ({"loss": 0.01}, "lost packets are not modelled"),
+        (
+            {"loss": 0.01},
+            "parameters.loss: given 1 %, allowed: 0 %: testbeds of kind simulation do not support",
+        ),
         (
             {"layer": "disk_to_disk"},
             "disk_read_rate and disk_write_rate (null in config/testbeds/simulation.yaml)",
         ),
-        ({"congestion_control": "bbr"}, "others are not modelled"),
+        ({"congestion_control": "bbr"}, "given bbr, allowed: cubic: testbeds of kind"),
         ({"tool": "iperf3", "layer": "network", "copy_mode": "push"}, "gfal-copy or curl or gfal2 or native"),
         ({"layer": "memory_to_disk"}, "numbers for disk_write_rate (null"),
         ({"tool": ["curl", "gfal-copy"]}, "does not tell them apart"),
-        ({"tcp_streams": 4, "tool": "curl"}, "several connections"),
+        ({"tcp_streams": 4, "tool": "curl"}, "given 4, allowed: 1: testbeds of kind"),
         ({"cores": 500}, "host_cores in config/testbeds/simulation.yaml"),
         ({"file_size": "4 TB"}, "memory in config/testbeds/simulation.yaml"),
     ],

@@ -200,12 +200,12 @@ def test_davix_flows_are_drawn_with_their_table_and_the_word(tmp_path: Path) -> 
         (
             "simulation-usatlas2007",
             {"tool": "globus-url-copy", "copy_mode": "push", "tcp_streams": 4},
-            "several connections in one transfer are not modelled",
+            "tcp_streams: given 4, allowed: 1: testbeds of kind simulation",
         ),
         (
             "simulation-usatlas2007",
             {"tool": "globus-url-copy", "copy_mode": "push", "loss": 0.01},
-            "lost packets",
+            "loss: given 1 %, allowed: 0 %: testbeds of kind simulation",
         ),
     ],
 )

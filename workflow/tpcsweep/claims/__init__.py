@@ -2,7 +2,7 @@
 """Published claims as predicates on a dataset: each holds, does not hold, is not decided, or not testable.
 
 `docs/claims.md` says how each is read. A claim is one in `CLAIMS` of the file of its publication, and one line in
-`configuration/claim_names.py`.
+`configuration/testbeds.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import xarray as xr
 
 from tpcsweep.claims.base import Claim, Outcome, Verdict, judge_claim
 from tpcsweep.claims.cells import cells_of
-from tpcsweep.configuration.claim_names import ClaimName
+from tpcsweep.configuration.testbeds import ClaimName
 from tpcsweep.dataset.spreadsheets import write_csv
 
 __all__ = [

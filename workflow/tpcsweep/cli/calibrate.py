@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tpcsweep.cli.common import as_json, dataset_of, print_json, reported
+from tpcsweep.cli.common import as_json, dataset_of, print_json, reported, show
 
 if TYPE_CHECKING:
     from tpcsweep.models.fit import Fit
@@ -53,8 +53,6 @@ def command(source: Path, output: Path | None, as_json: bool) -> None:
 def _show(fitted: Fit) -> None:
     """Print a row for each parameter."""
     from rich.table import Table
-
-    from tpcsweep.configuration.overview import show
 
     table = Table("parameter", "value", "95 % interval", "unit", "note")
     for parameter in fitted.model.parameters:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from tpcsweep.cli.common import as_json, completed, dataset_of, print_json, reported
+from tpcsweep.cli.common import as_json, completed, dataset_of, print_json, reported, show
 
 
 @click.command()
@@ -32,6 +32,5 @@ def command(results: Path, every: bool, as_json: bool) -> None:
         print_json([verdict.to_dict() for verdict in verdicts])
         return
     from tpcsweep.claims.overview import table
-    from tpcsweep.configuration.overview import show
 
     show(table(verdicts, every))

@@ -14,6 +14,8 @@ import click
 from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from tpcsweep.configuration.loading import Configuration
 
 CONFIG = Path("config/config.yaml")
@@ -127,3 +129,12 @@ click.ClickException.exit_code = 2
 def print_json(content: Any) -> None:
     """Print plain values."""
     sys.stdout.write(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+
+def show(content: RenderableType) -> None:
+    """Print a table, as wide as the terminal."""
+    from rich.console import Console
+
+    console = Console()
+    console = console if console.is_terminal else Console(width=120)
+    console.print(content)

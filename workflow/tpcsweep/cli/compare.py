@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tpcsweep.cli.common import as_json, print_json, reported
+from tpcsweep.cli.common import as_json, print_json, reported, show
 
 if TYPE_CHECKING:
     from tpcsweep.comparing.comparison import Comparison
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 def _share(context: click.Context, param: click.Parameter, value: str | None) -> Any:
     from tpcsweep.cli.quantities import Amount
-    from tpcsweep.configuration import bounds
+    from tpcsweep.configuration import units
 
-    return None if value is None else Amount(bounds.RATIO).convert(value, param, context)
+    return None if value is None else Amount(units.RATIO).convert(value, param, context)
 
 
 @click.command()
@@ -61,7 +61,6 @@ def command(base: str, new: str, fail_below: float | None, output: Path | None, 
         print_json(content)
     else:
         from tpcsweep.comparing.overview import table
-        from tpcsweep.configuration.overview import show
 
         show(table(found))
         if output is not None:

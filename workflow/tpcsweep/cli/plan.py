@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tpcsweep.cli.common import as_json, completed, dataset_of, print_json, reported
+from tpcsweep.cli.common import as_json, completed, dataset_of, print_json, reported, show
 
 if TYPE_CHECKING:
     from tpcsweep.planning.answering import Answer
@@ -29,12 +29,12 @@ class Question(click.Command):
 @cache
 def _options() -> list[click.Option]:
     from tpcsweep.cli.quantities import Amount, parameter_options
-    from tpcsweep.configuration import bounds
-    from tpcsweep.configuration.question import KNOBS
+    from tpcsweep.configuration import units
+    from tpcsweep.planning.question import KNOBS
 
     sure = "How surely one measurement reaches the target; 95% by default."
     return [
-        click.Option(["--probability"], type=Amount(bounds.PROBABILITY), metavar="SHARE", help=sure),
+        click.Option(["--probability"], type=Amount(units.PROBABILITY), metavar="SHARE", help=sure),
         *parameter_options(several=KNOBS),
     ]
 
@@ -94,7 +94,7 @@ def command(
 def _arguments(words: tuple[str, ...], recommend: bool) -> tuple[float | None, Path]:
     """Return the target in Gbit/s, if any, and the path of the results. The target may be two words: 0.8 Gbit/s."""
     from tpcsweep.cli.quantities import BARE, Amount
-    from tpcsweep.configuration import bounds
+    from tpcsweep.configuration import units
     from tpcsweep.configuration.units import RATE
 
     if len(words) > 1 and BARE.fullmatch(words[0]) and RATE.size(words[1]):
@@ -104,7 +104,7 @@ def _arguments(words: tuple[str, ...], recommend: bool) -> tuple[float | None, P
     target = None
     if words:
         try:
-            target = Amount(bounds.TARGET).convert(words[0], None, None)
+            target = Amount(units.TARGET).convert(words[0], None, None)
         except click.BadParameter as error:
             error.param_hint = "TARGET"
             raise
@@ -156,7 +156,6 @@ def _write(answer: Answer, folder: Path, dataset: Path, models: Path) -> None:
 
 
 def _show(answer: Answer, recommend: bool) -> None:
-    from tpcsweep.configuration.overview import show
     from tpcsweep.planning.overview import recommended, table
 
     if answer.plan is not None:

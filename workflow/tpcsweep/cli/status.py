@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import click
 
-from tpcsweep.cli.common import as_json, load_study, print_json, study_options
+from tpcsweep.cli.common import as_json, load_study, print_json, show, study_options
 
 
 @click.command()
@@ -30,6 +30,5 @@ def command(flag: str | None, as_json: bool, **options: str | None) -> None:
     if as_json:
         print_json({"study": study.folder.name, **counts.to_dict()})
         return
-    from tpcsweep.configuration.overview import show
 
     show(status.table(study, counts))

@@ -13,19 +13,19 @@ _CHECKSUM = "checksum"
 
 
 class DamagedError(ValueError):
-    """A text that is no whole cell's file; the message says in what way."""
+    """A text that is no whole cell's file; the message names the damage."""
 
 
 def text_of(content: Mapping[str, Any]) -> bytes:
-    """Give the text of a cell's file: what it says, in this order, then the checksum."""
+    """Return the text of a cell's file: its content in this order, then the checksum."""
     return orjson.dumps({**content, _CHECKSUM: _checksum(content)})
 
 
 def content_of(text: bytes) -> dict[str, Any]:
-    """Give what a cell's file says, without the checksum. One that has none, as earlier files, is taken as it is.
+    """Return the content of a cell's file, without the checksum. Earlier files have no checksum and are not verified.
 
     Raises:
-        DamagedError: for what is not JSON, has no specification, or was changed after it had been written.
+        DamagedError: for a text that is not JSON, has no specification, or was changed after it was written.
     """
     try:
         content = orjson.loads(text)
@@ -40,5 +40,5 @@ def content_of(text: bytes) -> dict[str, Any]:
 
 
 def _checksum(content: Mapping[str, Any]) -> str:
-    """SHA-256 of what a file says, however its JSON is laid out."""
+    """SHA-256 of a file's content, independent of the layout of its JSON."""
     return hashlib.sha256(orjson.dumps(content)).hexdigest()

@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether a testbed can do what a sweep asks, settled before anything is deployed.
 
-What holds on every testbed is here; what one kind of testbed alone knows is in its module `limits`.
+Rules of every testbed are here; those of one kind of testbed are in its module `limits`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from itertools import islice
 from typing import NamedTuple
 
 from tpcsweep.configuration.loading import Configuration
-from tpcsweep.configuration.parameters import DEPLOYMENT, Value, chosen, show_value
-from tpcsweep.configuration.problems import MOST, Problem, raise_any, suggest
+from tpcsweep.configuration.parameters import DEPLOYMENT, Parameters, Value, chosen, show_value
+from tpcsweep.configuration.problems import Problem, raise_any, suggest
 from tpcsweep.configuration.sweep import Cell, Grid, Sweep
 from tpcsweep.configuration.testbeds import Netns
 from tpcsweep.configuration.units import SIZE, show
@@ -28,11 +27,23 @@ def require(configuration: Configuration) -> None:
 
 
 def check(configuration: Configuration) -> list[Problem]:
-    """List everything that the sweep asks for and the testbed cannot do, by the `limits` of its kind."""
+    """List everything that the sweep asks for and the testbed cannot do: unsupported parameters, then its `limits`."""
     # By name, as a testbed's modules import this one, and a run needs those of one kind alone.
     limits = import_module(f"tpcsweep.testbeds.{configuration.testbed.kind}.limits")
     problems: list[Problem] = limits.check(configuration)
-    return problems
+    return [*broken(_unsupported(configuration), configuration), *problems]
+
+
+def _unsupported(configuration: Configuration) -> list[Rule]:
+    """A parameter without effect on a testbed has its default there."""
+    testbed = configuration.testbed
+    known = Parameters().model_copy(update=testbed.defaults(chosen(configuration.sweep.parameters)))
+
+    def rule(name: str, default: Value) -> Rule:
+        why = f"{show_value(name, default)}: testbeds of kind {testbed.kind} do not support other values"
+        return Rule((name,), lambda value: None if value == default else why)
+
+    return [rule(name, value) for name, value in known if name not in testbed.supports.split()]
 
 
 def extras(configuration: Configuration) -> list[str]:
@@ -50,15 +61,15 @@ def extras(configuration: Configuration) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What some parameters of a cell must satisfy together; the first of them is the one to change."""
+    """A condition on some parameters of a cell together; the first of them is the one to change."""
 
     names: tuple[str, ...]
     allowed: Callable[..., str | None]
-    """Given the values in the order of the names: None where they are fine, else what is allowed."""
+    """Returns None for values in the order of the names that are fine, otherwise the allowed ones."""
 
 
 def everywhere(memory: int, memory_of: str) -> list[Rule]:
-    """Give the rules of every testbed. The files of a cell must fit into so much memory, B, of `memory_of`."""
+    """Return the rules of every testbed. The files of a cell must fit into `memory`, B, which `memory_of` describes."""
 
     def tool(value: str) -> str | None:
         return None if value in TOOLS else suggest(value, TOOLS)
@@ -82,14 +93,14 @@ def everywhere(memory: int, memory_of: str) -> list[Rule]:
 
 
 class Files(NamedTuple):
-    """How many files of a cell there are at a time."""
+    """The number of files of a cell that exist at a time."""
 
     memory: int
     disk: int
 
 
 def files_of(layer: str, streams: int, content: str) -> Files:
-    """Count those of both sides together, without sparse ones, which take no room."""
+    """Count the files of both sides together, without sparse ones, which need no room."""
     # Each stream keeps one file at the destination; two more are being written or deleted meanwhile.
     arriving, source = streams + 2, int(content == "random")
     if layer == "memory_to_memory":
@@ -101,30 +112,27 @@ def files_of(layer: str, streams: int, content: str) -> Files:
 
 
 def _of_tools() -> list[Rule]:
+    """What the tool of a cell can do. Each function returns the allowed values for a value that is not."""
+
     def tcp_streams(count: int, tool: Tool, copy_mode: str) -> str | None:
         most, why = tool.connections(copy_mode)
-        if count <= most:
-            return None
-        return f"{most if most == 1 else f'at most {most}'}: {why}"
+        return None if count <= most else f"{most if most == 1 else f'at most {most}'}: {why}"
 
     def copy_mode(value: str, tool: Tool) -> str | None:
-        if value in tool.copy_modes:
-            return None
         side = {"pull": "destination", "push": "source"}
-        return " or ".join(
-            f"{mode}: the {side[mode]} opens {tool.name}'s connections" for mode in tool.copy_modes
-        )
+        able = (f"{mode}: the {side[mode]} opens {tool.name}'s connections" for mode in tool.copy_modes)
+        return None if value in tool.copy_modes else " or ".join(able)
 
     def layer(value: str, tool: Tool) -> str | None:
-        if value in tool.layers:
-            return None
         able = " or ".join(name for name, other in TOOLS.items() if value in other.layers)
-        return f"{' or '.join(tool.layers)} with {tool.name}; {value} needs the tool {able}"
+        allowed = f"{' or '.join(tool.layers)} with {tool.name}; {value} needs the tool {able}"
+        return None if value in tool.layers else allowed
 
     def origins(count: int, tool: Tool) -> str | None:
-        if count == 1 or tool.place == "client":
-            return None
-        return f"1: {tool.name} runs at the {tool.place}, in the network and under the CPU quota of its one origin"
+        place = (
+            f"{tool.name} runs at the {tool.place}, in the network and under the CPU quota of its one origin"
+        )
+        return None if count == 1 or tool.place == "client" else f"1: {place}"
 
     def encryption(value: str, tool: Tool, authorization: str) -> str | None:
         if value not in ("usual", *tool.encryptions):
@@ -136,23 +144,21 @@ def _of_tools() -> list[Rule]:
 
     def authorization(value: str, tool: Tool) -> str | None:
         able = ("usual", *tool.authorizations)
-        if value in able:
-            return None
         why = "shows no macaroon" if value == "macaroons" else "does not copy without credentials"
-        return f"{' or '.join(able)}: {tool.name} {why}"
+        return None if value in able else f"{' or '.join(able)}: {tool.name} {why}"
 
     def by_redirector(value: str, tool: Tool, endpoint: str, origins: int) -> str | None:
         direct = value != "none" or tool.protocol != "https" or endpoint == "direct" or origins == 1
         return None if direct else "usual or tls, or endpoint direct: redirectors send everybody on by https"
 
     def endpoint(value: str, tool: Tool, origins: int) -> str | None:
-        if value == "direct" or origins == 1 or tool.protocol in ("https", "root"):
-            return None
-        return f"direct: only XRootD has redirectors, and {tool.name} speaks {tool.protocol}"
+        redirected = value == "direct" or origins == 1 or tool.protocol in ("https", "root")
+        why = f"only XRootD has redirectors, and {tool.name} speaks {tool.protocol}"
+        return None if redirected else f"direct: {why}"
 
     def rule(parameter: str, of_tool: Callable[..., str | None], *names: str) -> Rule:
         def allowed(value: Value, name: str, *others: Value) -> str | None:
-            # A tool that is unknown is told by another rule.
+            # Another rule refuses an unknown tool.
             return of_tool(value, TOOLS[name], *others) if name in TOOLS else None
 
         return Rule((parameter, "tool", *names), allowed)
@@ -170,11 +176,8 @@ def _of_tools() -> list[Rule]:
 
 
 def broken(rules: Sequence[Rule], configuration: Configuration) -> list[Problem]:
-    """List what the cells of a configuration break of the rules, each combination of values once; of many some."""
-    return list(islice(_broken(rules, configuration), MOST + 1))
-
-
-def _broken(rules: Sequence[Rule], configuration: Configuration) -> Iterator[Problem]:
+    """List the rules that cells of a configuration break, each combination of values once."""
+    problems = []
     for rule in rules:
         name, *names = rule.names
         for value, *values in _combinations(configuration.grid, rule.names):
@@ -183,11 +186,12 @@ def _broken(rules: Sequence[Rule], configuration: Configuration) -> Iterator[Pro
                 others = ", ".join(f"{n} {show_value(n, v)}" for n, v in zip(names, values, strict=True))
                 given = show_value(name, value) + (f" with {others}" if others else "")
                 place = _place(configuration.sweep, name, value)
-                yield Problem(place, given, allowed, configuration.sweep_file)
+                problems.append(Problem(place, given, allowed, configuration.sweep_file))
+    return problems
 
 
 def rounded(size: int) -> str:
-    """Give a size that was found rather than written, rounded down to MiB where it has some."""
+    """Return a size that was found rather than written, rounded down to MiB if it is larger than one."""
     return show(size - size % 2**20 if size > 2**20 else size, SIZE)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who measured, and what others may do with it: what a file in the Citation File Format (CITATION.cff) says of that."""
+"""Authors and licence of measurements, from a file in the Citation File Format (CITATION.cff)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from tpcsweep.configuration.parameters import Text
 from tpcsweep.configuration.problems import ConfigurationError, fault, from_pydantic, within
 
 FILE = Path("config/CITATION.cff")
-"""Of the datasets that are made with the configuration beside it; that in the root of a checkout is of the software."""
+"""The citation of datasets that are made with the configuration beside it. The file in the root of a checkout is that
+of the software."""
 
 
 def _written(name: str) -> str:
@@ -21,7 +22,7 @@ def _written(name: str) -> str:
 
 
 class _Part(BaseModel):
-    """A part of the format that is read; the format's other keys are for others."""
+    """A part of the format; its other keys are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=_written)
 
@@ -46,12 +47,11 @@ class Author(_Part):
 
     @property
     def person(self) -> bool:
-        """Whether it is a person."""
         return self.name is None
 
     @property
     def called(self) -> str:
-        """The name as it is said."""
+        """The full name."""
         parts = (self.given_names, self.name_particle, self.family_names)
         return self.name or " ".join(part for part in parts if part)
 
@@ -68,7 +68,7 @@ class Citation(_Part):
 
     @property
     def attributes(self) -> dict[str, str]:
-        """What a dataset's attributes say of it, by the names of ACDD 1.3."""
+        """The attributes of a dataset, by the names of ACDD 1.3."""
         columns: dict[str, list[str | None]] = {
             "creator_name": [author.called for author in self.authors],
             "creator_type": ["person" if author.person else "institution" for author in self.authors],
@@ -83,10 +83,10 @@ class Citation(_Part):
 
 
 def read(path: Path, shown: str) -> Citation:
-    """Read authors and licence from a file, which errors call by the name that is shown.
+    """Read authors and licence from a file. Errors call it by the name `shown`.
 
     Raises:
-        ConfigurationError: for what is no YAML, and for a title, authors or a licence that it lacks or that are none.
+        ConfigurationError: for a file that is no YAML, and for a missing or wrong title, authors or licence.
     """
     content = yaml_file.read(path, shown)
     try:

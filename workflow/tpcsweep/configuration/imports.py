@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
+from pydantic import Field, model_validator
 
-from tpcsweep.configuration import bounds, condition, units
+from tpcsweep.configuration import units
 from tpcsweep.configuration.parameters import AnyText, Parameters, Strict, Text, Value, quantity
-from tpcsweep.configuration.problems import Fault, fault, refuse
-from tpcsweep.configuration.units import FRACTION, LARGEST, Dimension, UnitError, parse
+from tpcsweep.configuration.problems import Fault, refuse
+from tpcsweep.configuration.units import FRACTION, Dimension, UnitError, parse
 from tpcsweep.variables import ORIGIN_SAMPLES, SAMPLES, SUMMARY
 
 _DIMENSIONS = {
@@ -30,32 +30,6 @@ _DATASET = (
 _GROUPS = "time origin transfer stream start end ok"
 _TAKEN = {*SUMMARY, *SAMPLES, *ORIGIN_SAMPLES, *_DATASET.split(), *_GROUPS.split()}
 _BOUNDS = ("throughput_low", "throughput_high")
-
-
-def _plain(value: str | float) -> str | float:
-    if isinstance(value, str) or -LARGEST <= value <= LARGEST:
-        return value
-    raise fault(f"text, or a number from -{LARGEST} to {LARGEST}")
-
-
-Plain = Annotated[
-    str | int | float,
-    AfterValidator(_plain),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "string"},
-                {
-                    "type": "number",
-                    "minimum": -LARGEST,
-                    "maximum": LARGEST,
-                    "$comment": "as datasets hold them",
-                },
-            ]
-        }
-    ),
-]
-"""A word or a number, of what need not be a parameter of ours."""
 
 
 class Column(Strict):
@@ -75,7 +49,7 @@ class Axis(Column):
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """What `group` was given, as a tuple."""
+        """The content of `group` as a tuple."""
         return (self.group,) if isinstance(self.group, str) else self.group
 
 
@@ -93,10 +67,10 @@ class Import(Strict):
     )
     axes: dict[str, Axis] = Field(default_factory=dict, description="columns of which axes are made")
     variables: dict[str, Column] = Field(description="columns of which variables are made, throughput needed")
-    fixed: dict[str, Plain] = Field(
+    fixed: dict[str, str | int | float] = Field(
         default_factory=dict, description="parameters that are the same for all rows"
     )
-    confidence: Annotated[float | None, replace(bounds.CONFIDENCE, null="no interval")] = Field(
+    confidence: Annotated[float | None, replace(units.CONFIDENCE, null="no interval")] = Field(
         default=None, description="confidence of throughput_low and throughput_high"
     )
 
@@ -106,7 +80,7 @@ class Import(Strict):
         return self
 
     def tolerance(self, axis: str) -> tuple[float, float]:
-        """Say how far values of an axis may be apart to become one: as a share, and in base units."""
+        """Return the distance at which values of an axis become one: as a share, and in base units."""
         dimension = axis_dimension(axis)
         share = distance = 0.0
         for text in self.axes[axis].groups:
@@ -117,7 +91,7 @@ class Import(Strict):
         return share, distance
 
     def fixed_values(self) -> dict[str, Value]:
-        """Give the fixed parameters in base units, in the order of `Parameters`, then others."""
+        """Return the fixed parameters in base units, in the order of `Parameters`, then others."""
         order = {name: place for place, name in enumerate(Parameters.model_fields)}
         names = sorted(self.fixed, key=lambda name: order.get(name, len(order)))
         return {name: _fixed(name, self.fixed[name]) for name in names}
@@ -132,11 +106,6 @@ class Import(Strict):
                 yield ("variables", name), "an unknown variable", f"one of {', '.join(SUMMARY)}"
             else:
                 yield from _unit_faults(("variables", name, "unit"), column.unit, variable_dimension(name))
-        if self.where is not None:
-            try:
-                condition.read(self.where)
-            except condition.ConditionError as error:
-                yield ("where",), f"{self.where[:200]!r} ({error})", condition.ALLOWED
         if "throughput" not in self.variables:
             yield ("variables", "throughput"), "nothing", "this key is needed"
         bounds = [name in self.variables for name in _BOUNDS]
@@ -155,18 +124,18 @@ class Import(Strict):
 
 
 def axis_dimension(name: str) -> Dimension | None:
-    """Give the dimension of an axis; None for words, and for what is no parameter."""
+    """Return the dimension of an axis; None for words and for names that are no parameter."""
     known = quantity(name)
     return known.dimension if known else None
 
 
 def variable_dimension(name: str) -> Dimension:
-    """Give the dimension of a variable of the dataset."""
+    """Return the dimension of a variable of the dataset."""
     return _DIMENSIONS[SUMMARY[name].units]
 
 
 def _fixed(name: str, value: str | float) -> Value:
-    """A fixed value in base units. What a testbed of ours cannot do may have been done elsewhere: no bounds."""
+    """A fixed value in base units, without bounds: others may have done what our testbeds cannot do."""
     dimension = axis_dimension(name)
     if dimension is not None:
         return parse(value, dimension)
@@ -181,10 +150,13 @@ def _name_faults(key: str, name: str) -> Iterator[Fault]:
 
 def _unit_faults(place: tuple[str, ...], unit: str, dimension: Dimension | None) -> Iterator[Fault]:
     known = list(dimension.units) if dimension else []
-    if (dimension and dimension.size(unit)) or not (unit or (dimension and dimension.base in known)):
-        return
-    none = [] if dimension and dimension.base in known else ["none"]
-    yield place, repr(unit) if unit else "nothing", f"one of {', '.join([*none, *known])}"
+    needed = dimension is not None and dimension.base in known
+    if (unit and not (dimension and dimension.size(unit))) or (not unit and needed):
+        yield (
+            place,
+            repr(unit) if unit else "nothing",
+            f"one of {', '.join([*([] if needed else ['none']), *known])}",
+        )
 
 
 def _group_faults(name: str, group: tuple[str, ...]) -> Iterator[Fault]:

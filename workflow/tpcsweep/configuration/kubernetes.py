@@ -14,11 +14,11 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from tpcsweep.configuration import bounds
+from tpcsweep.configuration import units
 from tpcsweep.configuration.parameters import AnyText, DeploymentParameters, Strict, Value, Word, tag
 from tpcsweep.configuration.placements import Placement, Side, faults, needless, over, servers_of
 from tpcsweep.configuration.problems import LIST_TAG, VALUE_TAG, Fault, fault, refuse
-from tpcsweep.configuration.settings import Given, PathRule, Settings
+from tpcsweep.configuration.testbeds import Given, PathRule, Settings
 from tpcsweep.configuration.units import RATE, RTT, show
 from tpcsweep.paths.plan import LARGEST
 
@@ -49,13 +49,13 @@ def _list(values: Iterable[str]) -> str:
 class Pair(Strict):
     """A path: where the source is, where the destination is, and the RTT between them."""
 
-    rtt: Annotated[float | None, replace(bounds.ROUND_TRIP, null="whatever is asked for")] = Field(
+    rtt: Annotated[float | None, replace(units.ROUND_TRIP, null="whatever is asked for")] = Field(
         default=None, description="RTT of the path; left out with netem, which makes any"
     )
-    bandwidth: Annotated[float | None, replace(bounds.BANDWIDTH, null="the testbed's")] = Field(
+    bandwidth: Annotated[float | None, replace(units.BANDWIDTH, null="the testbed's")] = Field(
         default=None, description="bandwidth of the path; null: the testbed's"
     )
-    mtu: Annotated[int | None, replace(bounds.MTU, null="the testbed's")] = Field(
+    mtu: Annotated[int | None, replace(units.MTU, null="the testbed's")] = Field(
         default=None, description="MTU of the path; null: the testbed's"
     )
     source: Side = Field(default_factory=Side, description="pods of the source side")
@@ -183,6 +183,10 @@ def _addresses(side: Side) -> Iterator[tuple[tuple[str | int, ...], str]]:
 class Kubernetes(Settings):
     """Pods of a Kubernetes cluster."""
 
+    supports: ClassVar[str] = (
+        "xrootd origins cores rtt bandwidth loss queue_limit mtu tcp_buffer congestion_control layer "
+        "authorization tool copy_mode encryption endpoint tcp_streams file_size source_content streams"
+    )
     deploy_seconds: ClassVar[float] = 20.0
 
     kind: Literal["kubernetes"] = Field(description="pods of a Kubernetes cluster")
@@ -209,24 +213,24 @@ class Kubernetes(Settings):
         default=(), description="releases of XRootD that the image has beside its system's"
     )
     paths: Paths = Field(description="the paths between source and destination")
-    parallel_deployments: Annotated[int, bounds.PARALLEL] = Field(
+    parallel_deployments: Annotated[int, units.PARALLEL] = Field(
         default=1,
         description="deployments that run side by side: the number of pairs that share neither a node nor a link",
     )
-    bandwidth: Annotated[float, bounds.BANDWIDTH] = Field(
+    bandwidth: Annotated[float, units.BANDWIDTH] = Field(
         description="bandwidth of the paths; with netem the largest that may be asked for"
     )
-    mtu: Annotated[int, bounds.MTU] = Field(default=1500, description="MTU of the paths")
+    mtu: Annotated[int, units.MTU] = Field(default=1500, description="MTU of the paths")
     path: PathRule = "measure"
     congestion_controls: tuple[Word, ...] = Field(
         default=("cubic",),
         min_length=1,
         description="what nodes use by themselves, then others that pods may set by sysctl",
     )
-    tcp_buffer: Annotated[int | None, replace(bounds.TCP_BUFFER, null="pods set their own")] = Field(
+    tcp_buffer: Annotated[int | None, replace(units.TCP_BUFFER, null="pods set their own")] = Field(
         default=None, description="largest TCP buffers of the nodes, where pods cannot set their own"
     )
-    memory: Annotated[int, bounds.MEMORY] = Field(
+    memory: Annotated[int, units.MEMORY] = Field(
         default=4 * 2**30, description="memory for files of each origin"
     )
     qos: Literal["guaranteed", "near", "burstable"] = Field(
@@ -240,10 +244,10 @@ class Kubernetes(Settings):
         description="pods use the network of their nodes; each server has ports of its own there",
     )
     client: Placement = Field(default_factory=Placement, description="the client pod")
-    client_cores: Annotated[float, bounds.CLIENT_CORES] = Field(
+    client_cores: Annotated[float, units.CLIENT_CORES] = Field(
         default=2.0, description="CPU cores of the client pod, unless its resources say otherwise"
     )
-    client_memory: Annotated[int, bounds.CLIENT_MEMORY] = Field(
+    client_memory: Annotated[int, units.CLIENT_MEMORY] = Field(
         default=2 * 2**30, description="memory of the client pod, unless its resources say otherwise"
     )
     source: Side = Field(
@@ -257,15 +261,15 @@ class Kubernetes(Settings):
         strict=True,
         description="everybody may ask the client pod for metrics of the cell that runs (Prometheus)",
     )
-    start_time: Annotated[float, bounds.START_TIME] = Field(
+    start_time: Annotated[float, units.START_TIME] = Field(
         default=300.0, description="longest time from creating pods to their running, pulling images included"
     )
-    orphan_time: Annotated[float, bounds.ORPHAN_TIME] = Field(
+    orphan_time: Annotated[float, units.ORPHAN_TIME] = Field(
         default=120.0,
         description="time after which the cluster removes what nobody comes for any more; out of reach for half of it, "
         "a deployment counts as broken",
     )
-    time_limit: Annotated[float | None, replace(bounds.TIME_LIMIT, null="none")] = Field(
+    time_limit: Annotated[float | None, replace(units.TIME_LIMIT, null="none")] = Field(
         default=None,
         description="longest time that pods may run; cells that do not fit are measured in another deployment",
     )

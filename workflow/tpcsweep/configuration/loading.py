@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import operator
 import re
 import shlex
 from collections import Counter
@@ -19,6 +18,7 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError, WithJso
 from tpcsweep.configuration import citation, yaml_file
 from tpcsweep.configuration.citation import Citation
 from tpcsweep.configuration.imports import Import
+from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.parameters import CONDITIONS, WORD, AnyText, Strict, Text, chosen
 from tpcsweep.configuration.problems import (
     ConfigurationError,
@@ -31,14 +31,22 @@ from tpcsweep.configuration.problems import (
     suggest,
     within,
 )
-from tpcsweep.configuration.scale import Factor
 from tpcsweep.configuration.scaling import scaled
 from tpcsweep.configuration.sides import DATASET, STORE, SUFFIX
-from tpcsweep.configuration.sweep import Cell, Grid, Sweep, expand
-from tpcsweep.configuration.testbeds import KINDS, Testbed
+from tpcsweep.configuration.sweep import Cell, Factor, Grid, Sweep, expand
+from tpcsweep.configuration.testbeds import Netns, Simulation
 from tpcsweep.files import is_file
 
 __all__ = ["Configuration", "ConfigurationError", "Imported", "WorkflowSettings", "load", "studies", "wanted"]
+
+Testbed = Netns | Kubernetes | Simulation
+
+KINDS: dict[str, type[Netns] | type[Kubernetes] | type[Simulation]] = {
+    "netns": Netns,
+    "kubernetes": Kubernetes,
+    "simulation": Simulation,
+}
+"""The kinds of testbeds, by the name that `kind` gives them."""
 
 SHIPPED = Path(__file__).resolve().parents[3]
 """The checkout, which contains the rules, and the sweeps and testbeds that ship."""
@@ -49,13 +57,9 @@ FORMAT = 1
 CONFIG_FILE = "config/config.yaml or --config"
 """The workflow's configuration, in errors: Snakemake does not tell where a value came from."""
 
-LONGEST_NAME = 200
-"""Bytes of a name that is made of user input; a file system accepts 255."""
-
 _FOLDERS = {"sweep": ("sweeps", "published"), "testbed": ("testbeds",), "import": ("imports",)}
 """The folders of config/ that are searched for each kind of file, the first one first."""
-_PLACES = {"import": ""}
-"""The place where a name was given, in errors, if that is not CONFIG_FILE."""
+_A_WORD = "letters, digits, '.', '_' and '-'"
 _LISTED = 8  # files that an error lists
 
 Part = TypeVar("Part")
@@ -245,16 +249,13 @@ def load_dataset(dataset: str, results: Path, root: Path, place: str = CONFIG_FI
     """
     path = root / dataset
     if not (path.is_dir() if dataset.endswith(STORE) else dataset.endswith(SUFFIX) and is_file(path)):
-        known = (
-            [*path.parent.glob(f"*{SUFFIX}"), *path.parent.glob(f"*{STORE}")] if path.parent.is_dir() else []
-        )
-        near = ", ".join(sorted(file.name for file in known)[:_LISTED]) or "none"
+        known = sorted(file.name for end in (SUFFIX, STORE) for file in path.parent.glob(f"*{end}"))
+        near = ", ".join(known[:_LISTED]) or "none"
         allowed = f"the path of a dataset that exists; {path.parent} contains {near}"
         raise refused("dataset", quoted(dataset), allowed, place)
     name = path.stem if path.stem != Path(DATASET).stem else path.resolve().parent.name
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._@-]*", name) or len(name) > LONGEST_NAME:
-        allowed = f"a file name of at most {LONGEST_NAME} letters, digits, '.', '_' and '-'"
-        raise refused("dataset", quoted(dataset), allowed, place)
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._@-]*", name):
+        raise refused("dataset", quoted(dataset), f"a file name of {_A_WORD}", place)
     return Imported(name, Path(dataset), results / name)
 
 
@@ -316,10 +317,10 @@ def files_of(configuration: Configuration, root: Path) -> dict[str, list[Path]]:
 
 
 def wanted(configuration: Configuration, cell: Cell) -> dict[str, Any]:
-    """Give the specification that a cell's file must embed: where it differs, the cell is stale.
+    """Return the specification that a cell's file must embed. A cell with another one is stale.
 
-    It holds what a measurement depends on and nothing of the grid's shape, so that a new value on an axis
-    leaves the cells that there are alone. It is the same after a round trip through JSON.
+    The specification contains only what affects the measurement, so adding a value to an axis does not invalidate
+    existing cells. It survives a round trip through JSON.
     """
     conditions = configuration.testbed.conditions(cell.parameters)
     return {
@@ -347,7 +348,7 @@ def _known(key: str, root: Path) -> list[Path]:
 
 def _read(key: str, name: str, root: Path) -> _File:
     """Read the file that a name or a path means. Its stem names results, and so must be a word."""
-    known, place = _known(key, root), _PLACES.get(key, CONFIG_FILE)
+    known, place = _known(key, root), "" if key == "import" else CONFIG_FILE
     if name.endswith(".yaml"):
         path = _ours_or_shipped(root, Path(name), is_file)
     else:
@@ -356,18 +357,12 @@ def _read(key: str, name: str, root: Path) -> _File:
     if not is_file(path):
         names = sorted(file.stem for folder in known for file in folder.glob("*.yaml"))
         known_names = f"{suggest(name, names)}, or " if names else ""
-        allowed = f"{known_names}the path of a file that ends in .yaml"
-        raise refused(key, quoted(name), allowed, place)
-    if not re.fullmatch(WORD, path.stem) or len(path.stem) > LONGEST_NAME // 2:
-        allowed = f"a file name of at most {LONGEST_NAME // 2} letters, digits, '.', '_' and '-'"
-        raise refused(key, quoted(name), allowed, place)
-    shown = next(
-        (str(path.relative_to(here)) for here in (root, SHIPPED) if path.is_relative_to(here)), str(path)
-    )
-    try:
-        return _File(path.stem, shown, yaml_file.read(path, shown))
-    except OSError as error:
-        raise refused(key, f"{name!r} ({error.strerror})", "a file that can be read", place) from error
+        raise refused(key, quoted(name), f"{known_names}the path of a file that ends in .yaml", place)
+    if not re.fullmatch(WORD, path.stem):
+        raise refused(key, quoted(name), f"a file name of {_A_WORD}", place)
+    roots = (here for here in (root, SHIPPED) if path.is_relative_to(here))
+    shown = str(next((path.relative_to(here) for here in roots), path))
+    return _File(path.stem, shown, yaml_file.read(path, shown))
 
 
 def _ours_or_shipped(root: Path, path: Path, is_there: Callable[[Path], bool] = Path.is_dir) -> Path:
@@ -418,22 +413,15 @@ def _on_base(file: _File, root: Path, above: tuple[str, ...] = ()) -> dict[str, 
     if below.get("kind") != "simulation":
         raise refused("base", repr(base), "a testbed of kind simulation", file.shown)
 
-    def over(key: str, kind: type, join: Callable[[Any, Any], Any]) -> Any:
-        """Both values, joined; or the one that is of another kind, which is refused later."""
-        values = [kind() if (value := part.get(key)) is None else value for part in (below, content)]
-        wrong = [value for value in values if not isinstance(value, kind)]
-        return wrong[0] if wrong else join(*values)
-
-    def both(ours: list[Any], theirs: list[Any]) -> list[Any]:
-        return [*ours, *(claim for claim in theirs if claim not in ours)]
-
-    return {
-        **below,
-        **content,
-        "parameters": over("parameters", dict, operator.or_),
-        "inputs": over("inputs", list, both),
-        "assumptions": over("assumptions", dict, operator.or_),
-    }
+    joined = {**below, **content}
+    empties: dict[str, Any] = {"parameters": {}, "assumptions": {}, "inputs": []}
+    for key, empty in empties.items():
+        ours, theirs = below.get(key) or empty, content.get(key) or empty
+        if isinstance(ours, dict) and isinstance(theirs, dict):
+            joined[key] = ours | theirs
+        elif isinstance(ours, list) and isinstance(theirs, list):
+            joined[key] = [*ours, *(claim for claim in theirs if claim not in ours)]
+    return joined
 
 
 def _citation(root: Path) -> Citation | None:

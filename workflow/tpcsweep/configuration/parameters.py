@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parameters of a cell: what each means, its unit, default and bounds.
+"""The parameters of a cell: meaning, unit, default and bounds of each.
 
-The order of the fields is the order of the axes in paths and datasets: what changes the deployment is first.
+The order of the fields is the order of the axes in paths and datasets: parameters of the deployment are first.
 """
 
 from __future__ import annotations
@@ -22,23 +22,26 @@ from pydantic import (
     create_model,
 )
 
-from tpcsweep.configuration import bounds
+from tpcsweep.configuration import units
 from tpcsweep.configuration.problems import LIST_TAG, VALUE_TAG, fault
 from tpcsweep.configuration.units import COUNT, Quantity, show
 from tpcsweep.xrootd.releases import SYSTEM
 
 Value = str | int | float | None
-"""What a parameter holds, in base units."""
+"""The value of a parameter, in base units."""
 
 WORD = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
-"""What a word is made of: words become parts of file names."""
+"""The pattern of words, which become parts of file names."""
 Word = Annotated[str, StringConstraints(strict=True, pattern=WORD, max_length=64)]
 AnyText = Annotated[str, Field(strict=True)]
 Text = Annotated[str, Field(strict=True, min_length=1)]
 
+MOST_VALUES = 1000
+"""Values of an axis, and entries of `exclude` and `include`: each is compared with each."""
+
 
 class Strict(BaseModel):
-    """A model that is never changed and refuses keys that it does not know."""
+    """An immutable model that refuses unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -50,27 +53,27 @@ class DeploymentParameters(Strict):
         default=SYSTEM,
         description="release of XRootD that the servers are: system, a version, or a testbed's own",
     )
-    origins: Annotated[int, bounds.ORIGINS] = Field(
+    origins: Annotated[int, units.ORIGINS] = Field(
         default=1, description="XRootD origins of each side; more than one has a redirector"
     )
-    cores: Annotated[float | None, replace(bounds.QUOTA, null="no quota")] = Field(
+    cores: Annotated[float | None, replace(units.QUOTA, null="no quota")] = Field(
         default=None, description="CPU cores of each side, in total over its origins; null: no quota"
     )
-    rtt: Annotated[float, bounds.ROUND_TRIP] = Field(
+    rtt: Annotated[float, units.ROUND_TRIP] = Field(
         default=0.0, description="round-trip time that the path adds; 0: none"
     )
-    bandwidth: Annotated[float, bounds.BANDWIDTH] = Field(
+    bandwidth: Annotated[float, units.BANDWIDTH] = Field(
         default=1.0, description="bandwidth of the path, in each direction"
     )
-    loss: Annotated[float, bounds.LOSS] = Field(
+    loss: Annotated[float, units.LOSS] = Field(
         default=0.0, description="share of packets that the path loses, in each direction"
     )
-    queue_limit: Annotated[int | None, replace(bounds.QUEUE_LIMIT, null="sized to the path")] = Field(
+    queue_limit: Annotated[int | None, replace(units.QUEUE_LIMIT, null="sized to the path")] = Field(
         default=None,
         description="packets that may be under way in each direction, as netem's limit; null: sized to the path",
     )
-    mtu: Annotated[int, bounds.MTU] = Field(default=9000, description="largest packet of the path")
-    tcp_buffer: Annotated[int, bounds.TCP_BUFFER] = Field(
+    mtu: Annotated[int, units.MTU] = Field(default=9000, description="largest packet of the path")
+    tcp_buffer: Annotated[int, units.TCP_BUFFER] = Field(
         default=64 * 2**20, description="largest TCP buffer of a connection, each for sending and receiving"
     )
     congestion_control: Word = Field(default="cubic", description="TCP congestion control of the servers")
@@ -97,14 +100,14 @@ class Parameters(DeploymentParameters):
         default="redirector",
         description="whom clients ask: the redirector of a side, or its origins in turn; one origin has none",
     )
-    tcp_streams: Annotated[int, bounds.TCP_STREAMS] = Field(
+    tcp_streams: Annotated[int, units.TCP_STREAMS] = Field(
         default=1, description="TCP connections inside one transfer, as many as the tool can have"
     )
-    file_size: Annotated[int, bounds.FILE_SIZE] = Field(default=256 * 2**20, description="size of each file")
+    file_size: Annotated[int, units.FILE_SIZE] = Field(default=256 * 2**20, description="size of each file")
     source_content: Literal["sparse", "random"] = Field(
         default="sparse", description="content of the source files: holes, or random bytes kept in memory"
     )
-    streams: Annotated[int, bounds.STREAMS] = Field(
+    streams: Annotated[int, units.STREAMS] = Field(
         default=1, description="concurrent single-file transfers, kept active"
     )
 
@@ -112,28 +115,28 @@ class Parameters(DeploymentParameters):
 DEPLOYMENT = tuple(DeploymentParameters.model_fields)
 """Names of the parameters that change the deployment, in order."""
 CELL = tuple(name for name in Parameters.model_fields if name not in DEPLOYMENT)
-"""Names of the others, in order."""
+"""Names of the other parameters, in order."""
 
 BEFORE: Mapping[str, Value] = {"xrootd": SYSTEM, "authorization": "usual", "encryption": "usual"}
-"""What cells had that were measured before a parameter was known: their specifications do not name it."""
+"""The values of newer parameters in cells that are older than the parameter, and whose files do not name it."""
 
 CONDITIONS = "conditions"
-"""The key of a specification that has what follows on a testbed from a cell's parameters; most have none."""
+"""The key of a specification for consequences of a cell's parameters on its testbed; most cells have none."""
 
 
 def complete(specification: Mapping[str, Any]) -> dict[str, Any]:
-    """Give a cell's specification with what it does not name, as it is older than some parameter."""
+    """Return a cell's specification with the parameters that are newer than the cell's file."""
     return {**specification, "parameters": {**BEFORE, **specification.get("parameters", {})}}
 
 
 def quantity(name: str) -> Quantity | None:
-    """Give dimension and bounds of a parameter; None for one that is a word, and for what is no parameter."""
+    """Return the dimension and bounds of a parameter; None for words and for names that are no parameter."""
     field = Parameters.model_fields.get(name)
     return next((item for item in field.metadata if isinstance(item, Quantity)), None) if field else None
 
 
 def show_value(name: str, value: Value) -> str:
-    """Give a parameter's value for people; `repetition` is shown too."""
+    """Return a value of a parameter, or of `repetition`, for people."""
     if value is None or isinstance(value, str):
         return "null" if value is None else value
     known = quantity(name)
@@ -148,25 +151,22 @@ def _unique(values: list[Hashable]) -> tuple[Hashable, ...]:
 
 
 def tag(value: object) -> str:
-    """Say which of a union of one value and a list something is."""
+    """Return the tag of a value in a union of one value and a list."""
     return LIST_TAG if isinstance(value, list | tuple) else VALUE_TAG
 
 
 def _selection(name: str, doc: str, *, defaults: bool) -> type[Strict]:
-    """A model in which every parameter may be left out, be one value, or be a list of values."""
+    """A model in which every parameter is optional, and is one value or a list of values."""
     fields: dict[str, Any] = {}
     hints = get_type_hints(Parameters, include_extras=True)
     for parameter, info in Parameters.model_fields.items():
         single: Any = hints[parameter]
-        several = Annotated[
-            list[single],
-            Field(min_length=1, max_length=bounds.VALUES, json_schema_extra={"uniqueItems": True}),
-            AfterValidator(_unique),
-        ]
+        listed = Field(min_length=1, max_length=MOST_VALUES, json_schema_extra={"uniqueItems": True})
+        several = Annotated[list[single], listed, AfterValidator(_unique)]
         either = Annotated[
             Annotated[single, Tag(VALUE_TAG)] | Annotated[several, Tag(LIST_TAG)], Discriminator(tag)
         ]
-        # A factory keeps the default out of the schema where leaving a parameter out means any value.
+        # A factory keeps the default out of the schema where a missing parameter means any value.
         default = {"default": info.default} if defaults else {"default_factory": lambda: None}
         fields[parameter] = (either, Field(description=info.description, **default))
     return create_model(name, __base__=Strict, __doc__=doc, **fields)
@@ -177,7 +177,6 @@ Selection = _selection("Selection", "Values of some parameters, by which cells a
 
 
 def chosen(selection: Strict) -> dict[str, Value | tuple[Value, ...]]:
-    """Give what a `Given` or `Selection` was given, in the order of the fields; lists are tuples."""
-    # Of a `Question`, which has more keys, the parameters alone.
-    names = Parameters.model_fields
+    """Return the parameters that a `Given` or `Selection` sets, in the order of the fields; lists are tuples."""
+    names = Parameters.model_fields  # a `Question` has more fields
     return {name: getattr(selection, name) for name in names if name in selection.model_fields_set}

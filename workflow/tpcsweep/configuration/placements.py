@@ -12,7 +12,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 
 from pydantic import AfterValidator, Field
 
-from tpcsweep.configuration import bounds
+from tpcsweep.configuration import units
 from tpcsweep.configuration.parameters import AnyText, Strict
 from tpcsweep.configuration.problems import Fault, fault, key
 from tpcsweep.configuration.resources import CPU, MEMORY, OWN, Resources, amount_of
@@ -95,7 +95,7 @@ class Origin(Strict):
         description="what it is asked for by: with host_network an address of its node, with networks one with prefix "
         "length; null: its pod's",
     )
-    port: Annotated[int | None, replace(bounds.FIRST_PORT, null="one that is free")] = Field(
+    port: Annotated[int | None, replace(units.FIRST_PORT, null="one that is free")] = Field(
         default=None,
         description="with host_network: XRootD's port, the first of five in a row; null: one that is free",
     )
@@ -122,7 +122,7 @@ class Redirector(Origin):
 class Side(Placement):
     """The servers of one side of a pair."""
 
-    memory: Annotated[int | None, replace(bounds.MEMORY, null="the testbed's")] = Field(
+    memory: Annotated[int | None, replace(units.MEMORY, null="the testbed's")] = Field(
         default=None, description="memory for files of each origin; null: the testbed's"
     )
     origins: tuple[Origin, ...] = Field(

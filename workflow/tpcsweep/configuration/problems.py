@@ -8,7 +8,6 @@ import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -25,22 +24,19 @@ _ALLOWED = {
     "too_short": "a list of at least one value",
     "too_long": "a list of at most {max_length} values",
 }
-"""What is allowed where pydantic's own message does not say it, by the type of its error."""
+"""The allowed values that pydantic's own message does not name, by the type of its error."""
 
 VALUE_TAG = "<value>"
 LIST_TAG = "<list>"
 """Tags of a union of one value or a list, which pydantic puts into the places of errors."""
 
-MOST = 50
-"""Problems that are said one by one: people mend the first, and a file of mistakes takes no longer to refuse."""
-
+_MOST = 50  # problems that an error lists
 _REPR = reprlib.Repr()
-_REPR.maxlevel = 3
+_REPR.maxlevel, _REPR.maxstring, _REPR.maxother, _REPR.maxlong = 3, 500, 500, 500
 _REPR.maxdict = _REPR.maxlist = _REPR.maxtuple = 10
-_REPR.maxstring = _REPR.maxlong = _REPR.maxother = 500
 
 Fault = tuple[tuple[str | int, ...], str, str]
-"""Something wrong in a model: where, what was given, and what is allowed."""
+"""A mistake in a model: its place, the given value, and the allowed ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +54,16 @@ class Problem:
 
 
 class ConfigurationError(ValueError):
-    """Wrong input, found before anything is deployed. Its text has one line for each problem, up to MOST."""
+    """Wrong input, found before anything is deployed. Its text has a line for each problem."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
-        more = ["and more like these"] if len(problems) > MOST else []
-        super().__init__("\n".join([*map(str, problems[:MOST]), *more]))
+        more = ["and more like these"] if len(problems) > _MOST else []
+        super().__init__("\n".join([*map(str, problems[:_MOST]), *more]))
 
 
 def quoted(value: object) -> str:
-    """Give what was given for people: as Python writes it, but short, however much it holds."""
+    """Return a given value for people: as Python writes it, but short."""
     return _REPR.repr(value)
 
 
@@ -84,7 +80,7 @@ def raise_any(problems: Iterable[Problem]) -> None:
 
 @contextmanager
 def within(file: str) -> Iterator[None]:
-    """Say of the problems that are raised meanwhile that they are in a file."""
+    """Name a file in all problems that are raised meanwhile."""
     try:
         yield
     except ConfigurationError as error:
@@ -92,33 +88,22 @@ def within(file: str) -> Iterator[None]:
 
 
 def key(place: Iterable[str | int]) -> str:
-    """Give a place in nested mappings and lists, as people write it: parameters.rtt[1]."""
-    text = ""
-    for part in place:
-        if isinstance(part, int):
-            text += f"[{part}]"
-        elif part not in (VALUE_TAG, LIST_TAG):
-            name = part if len(part) <= 100 else f"{part[:100]}…"
-            text += f".{name}" if text else name
-    return text
+    """Return a place in nested mappings and lists, as people write it: parameters.rtt[1]."""
+    names = (part for part in place if part not in (VALUE_TAG, LIST_TAG))
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in names).removeprefix(".")
 
 
 def suggest(given: str, known: Iterable[str], most: int | None = None) -> str:
-    """List the known words, or so many of them at most, led by the one that was probably meant."""
+    """List the known words, or at most so many of them, led by the one that was probably meant."""
     known = list(known)
-    left = 0 if most is None else len(known) - most
-    more = f" and {left} more" if left > 0 else ""
-    return f"{hint(given, known)}one of {', '.join(known[:most])}{more}"
-
-
-def hint(given: str, known: Iterable[str]) -> str:
-    """Ask for the known word that was probably meant; no text where none is near."""
-    close = difflib.get_close_matches(given, list(known), n=1)
-    return f"{close[0]}? " if close else ""
+    close = difflib.get_close_matches(given, known, n=1)
+    meant = f"{close[0]}? " if close else ""
+    more = f" and {len(known) - most} more" if most is not None and len(known) > most else ""
+    return f"{meant}one of {', '.join(known[:most])}{more}"
 
 
 def fault(allowed: str, given: str | None = None) -> PydanticCustomError:
-    """Make the error of a validator; what was given is the value that is validated, unless it says otherwise."""
+    """Make the error of a validator. Without `given` the error names the validated value."""
     context = {"allowed": allowed} if given is None else {"allowed": allowed, "given": given}
     return PydanticCustomError("settings", "{allowed}", context)
 
@@ -134,20 +119,23 @@ def refuse(model: type[BaseModel], faults: Iterable[Fault]) -> None:
 
 
 def from_pydantic(error: ValidationError, model: type[BaseModel]) -> list[Problem]:
-    """Give the problems that pydantic found while it validated a model: of many one more than are said."""
+    """Return the problems that pydantic found while it validated a model."""
     schema = model.model_json_schema()
     details = error.errors(include_url=False)
     # A list counts only its valid items, and so is too short for its wrong ones too.
     around = {detail["loc"][:depth] for detail in details for depth in range(len(detail["loc"]))}
-    said = (detail for detail in details if not (detail["type"] == "too_short" and detail["loc"] in around))
-    return [_problem(detail, schema) for detail in islice(said, MOST + 1)]
+    return [
+        _problem(detail, schema)
+        for detail in details
+        if detail["type"] != "too_short" or detail["loc"] not in around
+    ]
 
 
 def _problem(detail: Mapping[str, Any], schema: Mapping[str, Any]) -> Problem:
     kind, place, context = detail["type"], detail["loc"], detail.get("ctx", {})
     if kind == "extra_forbidden":
         inside = [part for part in place[:-1] if part not in (VALUE_TAG, LIST_TAG)]
-        known = _keys(schema, inside, schema.get("$defs", {})) or []
+        known = _keys(schema, inside, schema.get("$defs", {}))
         return Problem(key(place), "an unknown key", suggest(str(place[-1]), known))
     if kind == "missing":
         return Problem(key(place), "nothing", "this key is needed")
@@ -156,23 +144,16 @@ def _problem(detail: Mapping[str, Any], schema: Mapping[str, Any]) -> Problem:
     return Problem(key(place), context.get("given", quoted(detail["input"])), allowed)
 
 
-def _keys(
-    schema: Mapping[str, Any], place: Sequence[str | int], definitions: Mapping[str, Any]
-) -> list[str] | None:
-    """The keys that a JSON schema knows at a place, None where it knows of no mapping there."""
+def _keys(schema: Mapping[str, Any], place: Sequence[str | int], definitions: Mapping[str, Any]) -> list[str]:
+    """The keys that a JSON schema knows at a place."""
     if "$ref" in schema:
         return _keys(definitions[schema["$ref"].rpartition("/")[2]], place, definitions)
     if alternatives := schema.get("anyOf") or schema.get("oneOf"):  # a model or null; one value or a list
-        found = (_keys(alternative, place, definitions) for alternative in alternatives)
-        return next((names for names in found if names is not None), None)
+        return next(filter(None, (_keys(one, place, definitions) for one in alternatives)), [])
     if not place:
-        return list(schema["properties"]) if "properties" in schema else None
+        return list(schema.get("properties", ()))
     head, *rest = place
-    properties = schema.get("properties", {})
-    # What names its own keys, such as the axes of an import, says what is behind any of them.
-    inner = (
-        schema.get("items")
-        if isinstance(head, int)
-        else properties.get(head, schema.get("additionalProperties"))
-    )
-    return _keys(inner, rest, definitions) if isinstance(inner, Mapping) else None
+    # A mapping with names of its own, such as the axes of an import, has one schema for all its values.
+    named = schema.get("properties", {}).get(head, schema.get("additionalProperties"))
+    inner = schema.get("items") if isinstance(head, int) else named
+    return _keys(inner, rest, definitions) if isinstance(inner, Mapping) else []

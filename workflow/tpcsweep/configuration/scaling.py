@@ -12,10 +12,9 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-from tpcsweep.configuration.parameters import Parameters, Value, chosen, show_value
+from tpcsweep.configuration.parameters import Value, chosen, show_value
 from tpcsweep.configuration.problems import ConfigurationError, Problem
-from tpcsweep.configuration.scale import Scale
-from tpcsweep.configuration.sweep import Sweep
+from tpcsweep.configuration.sweep import Scale, Sweep
 
 RATES = ("bandwidth", "cores")
 SIZES = ("file_size", "tcp_buffer")
@@ -33,10 +32,10 @@ ON_SITE = 1.0
 
 
 def scaled(sweep: Sweep, scale: str, kind: str) -> Sweep:
-    """Scale a sweep for a testbed of a kind. The `scale` of the new sweep has the factor, and what differs otherwise.
+    """Scale a sweep for a testbed of a kind. The `scale` of the new sweep has the factor and all other differences.
 
     Raises:
-        ConfigurationError: for what cannot be scaled by so much, with why.
+        ConfigurationError: for values that cannot be scaled by so much, with the reason.
     """
     by = Scale(by=scale).factor
     parameters = chosen(sweep.parameters)
@@ -54,7 +53,8 @@ def scaled(sweep: Sweep, scale: str, kind: str) -> Sweep:
         if kind == "netns":
             _streams(values, notes)
         _on_site(values, notes)
-    content = written(sweep)
+    # Lists became tuples when they were validated, of which pydantic warns.
+    content = sweep.model_dump(mode="json", exclude_unset=True, warnings=False)
     content["parameters"] = {
         name: several if isinstance(parameters[name], tuple) else several[0]
         for name, several in values.items()
@@ -66,22 +66,6 @@ def scaled(sweep: Sweep, scale: str, kind: str) -> Sweep:
         notes.append(f"no origin with less than {FEWEST_CORES:g} cores")
     content["scale"] = {"by": scale, "notes": notes}
     return Sweep.model_validate(content)
-
-
-def written(sweep: Sweep) -> dict[str, Any]:
-    """What a sweep's file says, in base units."""
-    content = sweep.model_dump(mode="json", exclude_unset=True, exclude={"parameters", "exclude", "include"})
-    for key, entries in (("exclude", sweep.exclude), ("include", sweep.include)):
-        if entries:
-            content[key] = [_plain(entry) for entry in entries]
-    content["parameters"] = _plain(sweep.parameters)
-    return content
-
-
-def _plain(parameters: Parameters) -> dict[str, Any]:
-    return {
-        name: list(value) if isinstance(value, tuple) else value for name, value in chosen(parameters).items()
-    }
 
 
 def _unscalable(sweep: Sweep, values: dict[str, list[Value]]) -> Iterator[Problem]:
@@ -110,7 +94,7 @@ def _too_small(values: dict[str, list[Value]], by: Fraction) -> Iterator[Problem
 
 
 def _queue(values: dict[str, list[Value]], by: Fraction, notes: list[str]) -> None:
-    """A queue's limit is scaled where enough packets are left, else left out."""
+    """Scale a queue's limit where enough packets are left; otherwise drop it."""
     limits = values.get("queue_limit", [])
     if all(limit is None for limit in limits):
         return

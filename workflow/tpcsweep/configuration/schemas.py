@@ -10,9 +10,8 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter
 
 from tpcsweep.configuration.imports import Import
-from tpcsweep.configuration.loading import WorkflowSettings
+from tpcsweep.configuration.loading import Testbed, WorkflowSettings
 from tpcsweep.configuration.sweep import Sweep
-from tpcsweep.configuration.testbeds import Testbed
 
 FOLDER = Path(__file__).parents[2] / "schemas"
 

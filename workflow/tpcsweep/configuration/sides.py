@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import re
 from collections.abc import Mapping
@@ -58,7 +57,7 @@ def side(key: str, text: str) -> Side:
     """Read the text that names a side: see `find_dataset`, then axis=value after a colon.
 
     Raises:
-        ConfigurationError: for a dataset that does not exist, and for values that are not of their parameter.
+        ConfigurationError: for a missing dataset and for values that their parameter cannot have.
     """
     where, _, choice = text.partition(":")
     dataset = find_dataset(where, key)
@@ -73,30 +72,28 @@ def side(key: str, text: str) -> Side:
 
 def _datasets(path: Path) -> str:
     """The datasets that a user may have meant."""
-    known: list[str] = []
-    with contextlib.suppress(OSError, ValueError):  # for a name that no folder can have
-        folder = path.parent
-        known += (str(file.parent) for file in sorted(folder.glob(f"*/{DATASET}")))
-        known += map(str, sorted(folder.glob(f"*{SUFFIX}")))
-        if folder != RESULTS:
-            known += (file.parent.name for file in sorted(RESULTS.glob(f"*/{DATASET}")))
+    folder = path.parent
+    known = [str(file.parent) for file in sorted(folder.glob(f"*/{DATASET}"))]
+    known += map(str, sorted(folder.glob(f"*{SUFFIX}")))
+    if folder != RESULTS:
+        known += (file.parent.name for file in sorted(RESULTS.glob(f"*/{DATASET}")))
     allowed = f"a results folder with a {DATASET}, or the path of a dataset"
     return f"{allowed}: {suggest(str(path), known, _LISTED)}" if known else allowed
 
 
 def shown(name: str, value: Value) -> str:
-    """Give a coordinate's value for people, with its unit."""
+    """Return a coordinate's value for people, with its unit."""
     return "null" if isinstance(value, float) and math.isinf(value) else show_value(name, value)
 
 
 def _value(key: str, name: str, text: str) -> Value:
     known = quantity(name)
     if known is None:
-        return int(text) if name == "repetition" and re.fullmatch(r"[0-9]{1,9}", text) else text
+        return int(text) if name == "repetition" and re.fullmatch("[0-9]+", text) else text
     if text == "null" and known.null:
         return math.inf
     value: str | float = text
-    if re.fullmatch(r"[0-9]{1,99}(?:\.[0-9]{1,99})?", text):  # a bare number: `parse` wants a unit of text
+    if re.fullmatch(r"[0-9]+(?:\.[0-9]+)?", text):  # `parse` wants a unit of text
         value = int(text) if known.dimension.whole and "." not in text else float(text)
     try:
         return parse(value, known.dimension)

@@ -6,27 +6,20 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 from types import MappingProxyType
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from tpcsweep.configuration.bounds import (
-    CELLS,
-    CONFIDENCE,
-    FILES,
-    INTERVAL,
-    PRECISION,
-    SEED,
-    SHARE,
-    TIME,
-    VALUES,
-)
+from tpcsweep.configuration import units
 from tpcsweep.configuration.parameters import (
     DEPLOYMENT,
+    MOST_VALUES,
     AnyText,
     Given,
     Parameters,
@@ -38,11 +31,10 @@ from tpcsweep.configuration.parameters import (
     show_value,
 )
 from tpcsweep.configuration.problems import Problem, fault, raise_any, refuse
-from tpcsweep.configuration.scale import Scale
 from tpcsweep.configuration.units import DURATION, canonical, show
 
 ONLY_DEPLOYMENT = "deployment=only"
-"""The path of the deployment where no axis changes it: a path must not be empty."""
+"""The path of the deployment of a sweep whose axes leave it unchanged: a path must not be empty."""
 
 REPETITION = "repetition"
 
@@ -58,24 +50,26 @@ class Measurement(Strict):
         description="when a cell ends: when its throughput is steady and known well enough, after a fixed time, or "
         "when each stream has transferred a number of files",
     )
-    interval: Annotated[float, INTERVAL] = Field(default=0.1, description="time between samples")
-    min_time: Annotated[float, TIME] = Field(
+    interval: Annotated[float, units.INTERVAL] = Field(default=0.1, description="time between samples")
+    min_time: Annotated[float, units.TIME] = Field(
         default=4.0, description="shortest time that a cell is measured until steady"
     )
-    max_time: Annotated[float, TIME] = Field(
+    max_time: Annotated[float, units.TIME] = Field(
         default=20.0,
         description="longest time that a cell is measured until steady or until its files are there",
     )
-    seconds: Annotated[float | None, replace(TIME, null="another rule")] = Field(
+    seconds: Annotated[float | None, replace(units.TIME, null="another rule")] = Field(
         default=None, description="how long a cell is measured with until: seconds"
     )
-    files: Annotated[int | None, replace(FILES, null="another rule")] = Field(
+    files: Annotated[int | None, replace(units.FILES, null="another rule")] = Field(
         default=None, description="how many files each stream transfers with until: files"
     )
-    precision: Annotated[float, PRECISION] = Field(
+    precision: Annotated[float, units.PRECISION] = Field(
         default=0.05, description="half-width of the confidence interval over the mean at which a cell ends"
     )
-    confidence: Annotated[float, CONFIDENCE] = Field(default=0.95, description="confidence of the interval")
+    confidence: Annotated[float, units.CONFIDENCE] = Field(
+        default=0.95, description="confidence of the interval"
+    )
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -112,48 +106,71 @@ _USED = {
 
 
 class Curves(Strict):
-    """Throughput over one axis, a curve for each value of another."""
+    """The axes of a figure of curves."""
 
-    x: Word = Field(description="the axis that throughput is drawn over")
-    curve: Word = Field(description="the axis that has a curve for each of its values")
-
-
-class Releases(Strict):
-    """What values of an axis differ in: throughput, CPU, time to first byte, and what broke."""
-
-    x: Word = Field(description="the axis that all is drawn over and counted by, such as xrootd")
+    x: Word = Field(description="the axis that everything is drawn over")
     curve: Word = Field(description="the axis that has a curve for each of its values")
 
 
 class Notebooks(Strict):
     """The notebooks of a sweep's report, each with the axes that it shows."""
 
-    # A notebook `notebooks/NAME.ipynb` takes a dataset and a folder of figures, and for each field of its model here
-    # the axis that is to have that place; it writes the figure NAME, and the table NAME.csv beside it.
+    # The notebook `notebooks/NAME.ipynb` receives a dataset, a folder for figures, and an axis for each key of its
+    # model. It writes the figure NAME, and the table NAME.csv beside it.
     curves: Curves | None = Field(
         default=None, description="throughput over one axis, a curve for each value of another"
     )
-    releases: Releases | None = Field(
+    releases: Curves | None = Field(
         default=None,
         description="throughput, CPU, time to first byte and failures over one axis, and a census of crashes",
     )
 
     @property
     def places(self) -> dict[str, dict[str, str]]:
-        """For each notebook that is asked for, which axis has which place."""
+        """The axes of each notebook, by their keys."""
         return self.model_dump(exclude_none=True)
 
     def problems(self, axes: Iterable[str]) -> Iterator[Problem]:
-        """Give places that are given to what is none of the axes, or to one twice."""
-        known = list(axes)
+        """Yield the names that are no axes of the sweep, or are used twice in a notebook."""
         for name, places in self.places.items():
-            free = list(known)
+            free = list(axes)
             for place, axis in places.items():
                 if axis in free:
                     free.remove(axis)
                     continue
                 allowed = f"an axis: one of {', '.join(free)}" if free else "another axis, and there is none"
                 yield Problem(f"notebooks.{name}.{place}", axis, allowed)
+
+
+_ONE_OVER = r"1/[1-9][0-9]{0,6}"
+
+
+def _factor(text: object) -> object:
+    if not isinstance(text, str) or not re.fullmatch(_ONE_OVER, text):
+        raise fault("one over a whole number, such as 1/200", repr(text))
+    return text
+
+
+Factor = Annotated[str, BeforeValidator(_factor), Field(json_schema_extra={"pattern": f"^{_ONE_OVER}$"})]
+"""A factor for bandwidths, cores, files and buffers: 1/200."""
+
+
+class Scale(Strict):
+    """The scale of a sweep; `configuration.scaling` writes it."""
+
+    by: Factor = Field(description="what bandwidths, cores, files and buffers were multiplied by")
+    notes: tuple[str, ...] = Field(
+        default=(), description="what the sweep has not, or has otherwise than by the factor"
+    )
+
+    @property
+    def factor(self) -> Fraction:
+        return Fraction(self.by)
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """The scale in the attributes of a dataset."""
+        return {"scale": self.by, **({"scale_notes": "; ".join(self.notes)} if self.notes else {})}
 
 
 class Sweep(Strict):
@@ -165,29 +182,29 @@ class Sweep(Strict):
     )
     exclude: tuple[Selection, ...] = Field(  # type: ignore[valid-type]
         default=(),
-        max_length=VALUES,
+        max_length=MOST_VALUES,
         description="cells to leave out: those with one of the given values in every given key",
     )
     include: tuple[Selection, ...] = Field(  # type: ignore[valid-type]
         default=(),
-        max_length=VALUES,
+        max_length=MOST_VALUES,
         description="cells to add: given values of some axes, with all values of the other axes",
     )
-    repetitions: Annotated[int, CELLS] = Field(default=1, description="how often each cell is measured")
+    repetitions: Annotated[int, units.CELLS] = Field(default=1, description="how often each cell is measured")
     repeat: Literal["cells", "deployments"] = Field(
         default="cells",
         description="what is repeated: cells, in one deployment, or deployments with all their cells, so that "
         "repetitions differ in whatever deployments differ in, such as their nodes",
     )
-    seed: Annotated[int, SEED] = Field(
+    seed: Annotated[int, units.SEED] = Field(
         default=0,
         description="shuffles the order of deployments and of the cells in each, and the pairs that deployments go to",
     )
-    max_cells: Annotated[int, CELLS] = Field(
+    max_cells: Annotated[int, units.CELLS] = Field(
         default=10_000, description="more cells than this, before exclude, are taken for an accident"
     )
     measurement: Measurement = Field(default_factory=Measurement, description="how a cell is measured")
-    retry_share: Annotated[float, SHARE] = Field(
+    retry_share: Annotated[float, units.SHARE] = Field(
         default=0.2,
         description="largest share of a deployment's cells that are measured again in it: failed ones, and those where "
         "the machine was disturbed or saturated; 0: none",
@@ -220,18 +237,18 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One point of the grid with its repetition. Points and defaults are shared, so that cells are cheap."""
+    """One point of the grid with its repetition. Cells share points and defaults, and so are cheap."""
 
     defaults: Parameters = field(hash=False, repr=False)
     deployment: Point
     setting: Point
     repetition: int
     cell_path: str
-    """What names the cell in its deployment: copy_mode=pull/streams=4/repetition=1."""
+    """The cell's name in its deployment: copy_mode=pull/streams=4/repetition=1."""
 
     @property
     def path(self) -> str:
-        """What names the cell in its sweep, without a suffix."""
+        """The cell's name in its sweep, without a suffix."""
         return f"{self.deployment.path}/{self.cell_path}"
 
     @property
@@ -240,7 +257,7 @@ class Cell:
         return {**self.deployment.values, **self.setting.values, REPETITION: self.repetition}
 
     def value(self, name: str) -> Value:
-        """One parameter in its base unit."""
+        """Return a parameter in its base unit."""
         for point in (self.deployment, self.setting):
             if name in point.values:
                 return point.values[name]
@@ -264,7 +281,7 @@ def by_deployment(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Deployments that hold the same cells; the workflow makes one rule of them."""
+    """Deployments with the same cells. The workflow makes one rule of them."""
 
     deployments: tuple[str, ...]
     cells: tuple[str, ...]
@@ -287,7 +304,7 @@ class Grid:
 
     @cached_property
     def deployments(self) -> Mapping[str, tuple[Cell, ...]]:
-        """The cells of each deployment, in the order in which they are to be measured."""
+        """The cells of each deployment, in the order in which they are measured."""
         return {
             path: tuple(sorted(cells, key=lambda cell: self._shuffled(path, cell.cell_path)))
             for path, cells in self._held.items()
@@ -301,10 +318,10 @@ class Grid:
 
     @cached_property
     def turns(self) -> Mapping[str, int]:
-        """A number for each deployment, from 0 on, in another shuffled order; repetitions of one are neighbours in it.
+        """A number for each deployment, from 0 on, in another shuffled order, where repetitions are neighbours.
 
-        Where deployments have several places to choose from, the one of this number, counted around, comes first: then
-        all places are chosen alike, and repetitions of a setting choose different ones.
+        A deployment with a choice of places tries the one of its number first, counted around. So all places are used
+        alike, and repetitions of a setting use different ones.
         """
 
         def key(path: str) -> tuple[bytes, int]:
@@ -314,12 +331,12 @@ class Grid:
         return {path: turn for turn, path in enumerate(sorted(self._held, key=key))}
 
     def _shuffled(self, *names: str) -> bytes:
-        """A key to sort by. A name's key is its own, so that a new value leaves the order of the others alone."""
+        """A sort key that depends on the name alone, so that a new value keeps the order of the others."""
         return hashlib.sha256("\n".join((str(self.sweep.seed), *names)).encode()).digest()
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
-        """The deployments, grouped by the cells that they hold."""
+        """The deployments, grouped by their cells."""
         alike: dict[tuple[str, ...], list[str]] = {}
         for path, cells in self._held.items():
             alike.setdefault(tuple(cell.cell_path for cell in cells), []).append(path)
@@ -328,17 +345,11 @@ class Grid:
     @property
     def excluded(self) -> list[int]:
         """Places of the flattened grid without a cell."""
-        sizes = [len(values) for values in self.axes.values()]
-        if math.prod(sizes) == len(self.cells):
+        if math.prod(map(len, self.axes.values())) == len(self.cells):
             return []
-        places = [{value: at for at, value in enumerate(values)} for values in self.axes.values()]
-        held = set()
-        for cell in self.cells:
-            at = 0
-            for name, size, place in zip(self.axes, sizes, places, strict=True):
-                at = at * size + place[cell.axes[name]]
-            held.add(at)
-        return [at for at in range(math.prod(sizes)) if at not in held]
+        held = {tuple(cell.axes.values()) for cell in self.cells}
+        points = itertools.product(*self.axes.values())
+        return [place for place, point in enumerate(points) if point not in held]
 
     @cached_property
     def by_path(self) -> Mapping[str, Cell]:
@@ -346,13 +357,13 @@ class Grid:
 
 
 def expand(sweep: Sweep, defaults: Mapping[str, Value] = MappingProxyType({})) -> Grid:
-    """Make the grid of a sweep: the product of its axes, less what is excluded, plus what is included.
+    """Make the grid of a sweep: the product of its axes, less the excluded points, plus the included ones.
 
     Parameters that the sweep leaves out have the values of `defaults`, or those of `Parameters`.
 
     Raises:
         ConfigurationError: for too many cells or none, an exclude that matches nothing, an include that adds
-            nothing or names what is not an axis, and a notebook that is to show what is not an axis.
+            nothing or names a parameter that is no axis, and a notebook that shows one.
     """
     given = chosen(sweep.parameters)
     axes = {name: values for name, values in given.items() if isinstance(values, tuple)}
@@ -378,18 +389,22 @@ def expand(sweep: Sweep, defaults: Mapping[str, Value] = MappingProxyType({})) -
     raise_any(problems)
 
     merged = _merged(axes, includes)
-    ordered: Iterable[tuple[Value, ...]] = points
     if includes:
         places = [{value: place for place, value in enumerate(values)} for values in merged.values()]
-        ordered = sorted(points, key=lambda point: [at[v] for at, v in zip(places, point, strict=True)])
-    cells = tuple(_cells(ordered, tuple(axes), others, sweep))
+        order = sorted(points, key=lambda point: [at[v] for at, v in zip(places, point, strict=True)])
+        points = dict.fromkeys(order)
+    cells = tuple(_cells(points, tuple(axes), others, sweep))
     return Grid(sweep, MappingProxyType(merged | {REPETITION: tuple(range(1, sweep.repetitions + 1))}), cells)
 
 
 def expected_seconds(grid: Grid, deploy_seconds: float, cell_seconds: float = 0.0) -> tuple[float, float]:
-    """Give the shortest and longest duration of a sweep, s, by what deployments and cells take beside measuring, s.
+    """Return the shortest and longest duration of a sweep, s.
 
-    In the longest, as many cells as may be are measured again.
+    Args:
+        grid: The grid of the sweep.
+        deploy_seconds: The time that a deployment needs beside its cells, s.
+        cell_seconds: The time that a cell needs beside its measuring, s. The longest duration measures as many cells
+            again as allowed.
     """
     cells = len(grid.cells)
     base = len(grid.deployments) * deploy_seconds + cells * cell_seconds
@@ -408,7 +423,7 @@ def _text(entry: Values) -> str:
 
 
 def _listed(name: str, values: Sequence[Value]) -> str:
-    """Values for people, who look through no more than some."""
+    """Values for people, of many the first ones."""
     shown = [show_value(name, value) for value in values[:20]]
     return ", ".join([*shown, "…"] if len(values) > len(shown) else shown)
 
@@ -423,13 +438,13 @@ def _unknown_axes(includes: Sequence[Values], axes: Values) -> Iterator[Problem]
 
 def _never_matching(excludes: Sequence[Values], axes: Values, defaults: Parameters) -> Iterator[Problem]:
     """Values of excludes that no cell has: a typo would otherwise go unseen."""
-    held = {name: frozenset(values) for name, values in axes.items()}
     for index, entry in enumerate(excludes):
         for name, values in entry.items():
-            only = (getattr(defaults, name),)
-            if wrong := tuple(value for value in values if value not in held.get(name, only)):
-                known = _listed(name, axes.get(name, only))
-                yield Problem(f"exclude[{index}].{name}", _text({name: wrong}), f"one of {known}")
+            held = axes.get(name, (getattr(defaults, name),))
+            if wrong := tuple(value for value in values if value not in held):
+                yield Problem(
+                    f"exclude[{index}].{name}", _text({name: wrong}), f"one of {_listed(name, held)}"
+                )
 
 
 def _too_many(sweep: Sweep, axes: Values, includes: Sequence[Values]) -> Iterator[Problem]:
@@ -474,26 +489,25 @@ def _cells(
 ) -> Iterator[Cell]:
     split = sum(name in DEPLOYMENT for name in names)
     deployments: dict[tuple[Value, ...], list[Point]] = {}
-    settings: dict[tuple[Value, ...], tuple[Point, list[str]]] = {}
+    settings: dict[tuple[Value, ...], Point] = {}
     for values in points:
         ours, theirs = values[:split], values[split:]
         if ours not in deployments:
             deployments[ours] = _repeated(_point(names[:split], ours), sweep)
         if theirs not in settings:
-            setting = _point(names[split:], theirs)
-            prefix = f"{setting.path}/" if setting.path else ""
-            settings[theirs] = setting, [f"{prefix}{REPETITION}={n}" for n in range(1, sweep.repetitions + 1)]
-        setting, paths = settings[theirs]
-        for repetition, (deployment, path) in enumerate(zip(deployments[ours], paths, strict=True), start=1):
+            settings[theirs] = _point(names[split:], theirs)
+        setting = settings[theirs]
+        for repetition, deployment in enumerate(deployments[ours], start=1):
+            path = "/".join(filter(None, (setting.path, f"{REPETITION}={repetition}")))
             yield Cell(defaults, deployment, setting, repetition, path)
 
 
 def _repeated(deployment: Point, sweep: Sweep) -> list[Point]:
     """The deployment of each repetition: always the same, or each one of its own."""
-    prefix = f"{deployment.path}/" if deployment.path else ""
     if sweep.repeat == "cells":
         return [replace(deployment, path=deployment.path or ONLY_DEPLOYMENT)] * sweep.repetitions
-    return [replace(deployment, path=f"{prefix}deployment={n}") for n in range(1, sweep.repetitions + 1)]
+    numbers = (f"deployment={n}" for n in range(1, sweep.repetitions + 1))
+    return [replace(deployment, path="/".join(filter(None, (deployment.path, n)))) for n in numbers]
 
 
 def _point(names: Sequence[str], values: Sequence[Value]) -> Point:
@@ -513,7 +527,7 @@ def paths_of(axes: Mapping[str, Value], repeat: str) -> tuple[str, str]:
 
 
 def path_text(value: Value) -> str:
-    """Give a value as paths of cells have it: 50, 0.5, none, pull."""
+    """Return a value in the paths of cells: 50, 0.5, none, pull."""
     if value is None:
         return "none"
     return value if isinstance(value, str) else canonical(value)

@@ -1,38 +1,129 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of each kind of testbed: what config/testbeds/*.yaml may say."""
+"""The settings of testbeds: what config/testbeds/*.yaml may say. Those of kind kubernetes are in `kubernetes`."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path as FilePath
 from types import MappingProxyType
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from tpcsweep.configuration import bounds
-from tpcsweep.configuration.claim_names import ClaimName
-from tpcsweep.configuration.kubernetes import Kubernetes
+from tpcsweep.configuration import units
 from tpcsweep.configuration.parameters import AnyText, DeploymentParameters, Strict, Text, Value, Word
 from tpcsweep.configuration.physics import Physics
-from tpcsweep.configuration.problems import Fault, fault, refuse
-from tpcsweep.configuration.settings import Given, PathRule, Settings
+from tpcsweep.configuration.problems import Fault, refuse
 from tpcsweep.linux.quotas import FEWEST_CORES, PERIOD, quota
 from tpcsweep.xrootd.releases import RECOMMENDED, SYSTEM
 
 DISK = "/var/lib/tpcsweep"
 """Where the netns testbed has files on a disk, unless its file says otherwise."""
 
+Given = Mapping[str, Value | tuple[Value, ...]]
+"""The parameters that a sweep sets: values, and tuples for axes."""
+PathRule = Annotated[
+    Literal["measure", "strict"],
+    Field(
+        description="a path whose rate alone is below what was asked is measured on and its cells are flagged "
+        "(measure), or it is refused (strict)"
+    ),
+]
 
-def _folder(text: str) -> str:
-    if len(text.encode()) > 1000 or any(len(name.encode()) > 255 for name in text.split("/")):
-        raise fault("a path of at most 1000 bytes, with names of at most 255, as Linux has them")
-    return text
+ClaimName = Literal[
+    "chep2023.saturate",
+    "chep2023.little_fluctuation",
+    "chep2023.streams_required",
+    "chep2023.streams_peak",
+    "chep2023.origins_help",
+    "chep2023.rtt_fivefold",
+    "chep2023.rtt_not_linear",
+    "chep2023.rtt120_cap",
+    "chep2023.streams_stop_helping",
+    "chep2023.terabit",
+    "chep2023.redirector_free",
+    "chep2023.gfal_vs_curl",
+    "chep2023.tc_residue",
+    "chep2024.small_rtt_peak",
+    "chep2024.one_origin",
+    "chep2024.two_origins",
+    "chep2024.four_origins",
+    "chep2024.near_limit",
+    "chep2024.server_cap",
+    "chep2024.instance_cores",
+    "chep2024.origins_help",
+    "chep2024.saturated_flat",
+    "chep2024.short_rtt_cores",
+    "chep2024.rtts_distinct",
+    "chep2024.tc_trend",
+    "chep2024.short_rtt_contradiction",
+    "nrp2021.xrootd_vs_gridftp",
+    "usatlas2007.more_streams",
+    "usatlas2007.tuned_buffers",
+    "usatlas2007.disk_bound",
+    "usatlas2007.disk_buffers",
+    "usatlas2007.twelve_streams",
+    "usatlas2007.tuned_stream",
+    "usatlas2007.bottleneck_buffers",
+    "usatlas2007.one_rate",
+    "cambridge.scales",
+    "cambridge.two_sources",
+    "cambridge.slow_starts",
+    "cambridge.straggler",
+    "cambridge.retransmits",
+    "terena2005.loss",
+    "terena2005.recovery",
+    "terena2005.mtu_fairness",
+    "terena2005.variants",
+    "terena2005.disk",
+    "terena2005.climb",
+    "terena2005.records",
+]
+"""The identifiers of all published claims, `publication.claim`; `claims` has the claims themselves."""
 
 
-Folder = Annotated[AnyText, Field(pattern="^/"), AfterValidator(_folder)]
+class Settings(Strict):
+    """The settings of a testbed, of any kind."""
+
+    simulated: ClassVar[bool] = False
+    """Whether cells are computed: at once, side by side, and never to be mixed with measured ones."""
+    supports: ClassVar[str]
+    """Names of the parameters that have an effect, with spaces. Those without one must have their default."""
+    deploy_seconds: ClassVar[float]
+    """Time to start a deployment, verify its path and tear it down, for the expected duration."""
+    cell_seconds: ClassVar[float] = 1.0
+    """Time that a cell needs beside its measuring."""
+
+    @property
+    def has_alternatives(self) -> bool:
+        """Whether some deployments may be measured on one hardware or another."""
+        return False
+
+    @property
+    def places(self) -> int:
+        """The number of deployments that may run side by side without disturbing each other."""
+        return 1
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """The part of the testbed, beside its name, that a cell's specification contains."""
+        return {}
+
+    def conditions(self, _wanted: DeploymentParameters) -> dict[str, Value]:
+        """Return unusual conditions under which cells with these parameters are measured; a change makes them stale.
+
+        Usual conditions are not named, so that cells keep their specification when a condition is introduced.
+        """
+        return {}
+
+    def defaults(self, _given: Given = MappingProxyType({})) -> dict[str, Value]:
+        """Return this testbed's defaults of parameters, given those that a sweep sets."""
+        return {}
+
+
+Folder = Annotated[AnyText, Field(pattern="^/")]
 """An absolute path."""
 
 
@@ -57,20 +148,24 @@ class OwnRelease(Strict):
 class Netns(Settings):
     """Network namespaces on this machine."""
 
+    supports: ClassVar[str] = (
+        "xrootd origins cores rtt bandwidth loss queue_limit mtu tcp_buffer congestion_control layer "
+        "authorization tool copy_mode encryption endpoint tcp_streams file_size source_content streams"
+    )
     deploy_seconds: ClassVar[float] = 6.0
 
     kind: Literal["netns"] = Field(description="network namespaces on this machine")
-    cpus: Annotated[int | None, replace(bounds.CPUS, null="all")] = Field(
+    cpus: Annotated[int | None, replace(units.CPUS, null="all")] = Field(
         default=None,
         description="CPUs that both sides together may be given; null: all that this process may use",
     )
-    max_bandwidth: Annotated[float, bounds.EMULATED] = Field(
+    max_bandwidth: Annotated[float, units.EMULATED] = Field(
         default=5.0, description="bandwidth that a path can carry on this machine"
     )
-    max_rtt: Annotated[float, bounds.ROUND_TRIP] = Field(
+    max_rtt: Annotated[float, units.ROUND_TRIP] = Field(
         default=500.0, description="largest RTT that a path can make"
     )
-    memory: Annotated[int | None, replace(bounds.MEMORY, null="half of what is available")] = Field(
+    memory: Annotated[int | None, replace(units.MEMORY, null="half of what is available")] = Field(
         default=None, description="memory for files; null: half of what is available"
     )
     disk: Folder = Field(
@@ -113,6 +208,10 @@ class Simulation(Settings):
     """A model of servers and path, computed: nothing is deployed and nothing is measured."""
 
     simulated: ClassVar[bool] = True
+    supports: ClassVar[str] = (
+        "origins cores rtt bandwidth queue_limit mtu tcp_buffer layer authorization tool copy_mode "
+        "encryption endpoint file_size source_content streams"
+    )
     deploy_seconds: ClassVar[float] = 3.0
     cell_seconds: ClassVar[float] = 0.1
 
@@ -140,13 +239,13 @@ class Simulation(Settings):
         default="usual",
         description="how the data go that the parameters are of; none: in the clear, and nobody shows credentials",
     )
-    memory: Annotated[int, bounds.MEMORY] = Field(
+    memory: Annotated[int, units.MEMORY] = Field(
         default=4 * 10**12, description="memory for files, of both sides together"
     )
     queues: Literal["origin", "path"] = Field(
         default="origin", description="what has a queue with queue_limit of its own: each origin, or the path"
     )
-    draws: Annotated[int, bounds.DRAWS] = Field(
+    draws: Annotated[int, units.DRAWS] = Field(
         default=200, description="random parameter sets behind each interval"
     )
     parameters: Physics = Field(description="what servers, set-up and path are like")
@@ -156,13 +255,3 @@ class Simulation(Settings):
         """What stands for everything that cells are computed from: another one makes them stale."""
         text = self.model_dump_json(exclude={"base", "memory", "tools", "encryption"})
         return {"digest": hashlib.sha256(text.encode()).hexdigest()[:16]}
-
-
-Testbed = Netns | Kubernetes | Simulation
-
-KINDS: dict[str, type[Netns] | type[Kubernetes] | type[Simulation]] = {
-    "netns": Netns,
-    "kubernetes": Kubernetes,
-    "simulation": Simulation,
-}
-"""The kinds of testbeds, by the name that `kind` gives them."""

@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantities with units: "64 MiB", "50 ms", "2 Gbit/s", "5 %".
+"""Quantities with units, such as "64 MiB", "50 ms", "2 Gbit/s" and "5 %", and the bounds of those in files.
 
 Every dimension has one base unit, in which values are kept and bare numbers are read. Units are written as
 the field writes them, in any spelling that means one thing: "Gbps", "Gb/s" and "gbit" are Gbit/s, and "GBps" is GB/s.
-What could be bits or bytes, 1000 or 1024, is refused and never guessed: tc reads "gbps" as bytes and vendors as bits,
-"Mb" is no size, and "KB" is 1000 bytes to some and 1024 to others.
+Spellings that could be bits or bytes, 1000 or 1024, are refused and never guessed: tc reads "gbps" as bytes and vendors
+as bits, "Mb" is no size, and "KB" is 1000 bytes to some and 1024 to others.
 """
 
 from __future__ import annotations
 
 import math
-import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -21,17 +20,16 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from tpcsweep.configuration.problems import fault, quoted
+from tpcsweep.paths import plan
 
 Number = int | float
 
 LARGEST = 2**63 - 1
-"""The largest whole number: what files of cells and datasets can hold."""
-_LONGEST = 1000
-"""Characters of the longest text that is read as a number; the longest that means anything has some 350."""
+"""The largest whole number that files of cells and datasets can hold."""
 
 
 class UnitError(ValueError):
-    """A value that is no quantity of the dimension; its text says what was given and what is allowed."""
+    """A value that is no quantity of the dimension. The text names the value and the allowed ones."""
 
     def __init__(self, value: object, allowed: str) -> None:
         self.given, self.allowed = quoted(value), allowed
@@ -43,9 +41,9 @@ class Dimension:
     """A kind of quantity and the units that it is written in; each is equal to itself alone."""
 
     name: str
-    base: str
+    base: str = ""
     """The unit of bare numbers and of kept values; empty for plain numbers."""
-    units: dict[str, Decimal]
+    units: Mapping[str, Decimal] = field(default_factory=dict)
     """Size of each unit in base units. Decimal, so that "0.1 s" is exactly 100 ms."""
     spellings: Mapping[str, str] = field(default_factory=dict)
     """Other ways to write a unit, each with the unit that it means."""
@@ -57,7 +55,7 @@ class Dimension:
     whole: bool = False
 
     def describe(self) -> str:
-        """Say what may be written, without bounds."""
+        """Describe the allowed values, without bounds."""
         if not self.units:
             return self.name
         number = f"a number of {self.base}" if self.base else "a plain number"
@@ -65,7 +63,7 @@ class Dimension:
         return f'{self.name} such as "{self.example}" ({", ".join(self.units)}{also}), or {number}'
 
     def size(self, unit: str) -> Decimal | None:
-        """Give the size of a unit in base units, however it is spelled; None of what is no unit of the dimension."""
+        """Return the size of a unit in base units, however it is spelled; None for an unknown unit."""
         return self.units.get(self.spellings.get(unit, unit))
 
 
@@ -76,29 +74,20 @@ def _table(**units: str) -> dict[str, Decimal]:
 _BYTES = _table(B="1", kB="1e3", MB="1e6", GB="1e9", TB="1e12")
 _BYTES |= {f"{prefix}iB": Decimal(1024**power) for power, prefix in enumerate("KMGT", start=1)}
 _SECONDS = _table(ns="1e-9", us="1e-6", ms="1e-3", s="1", min="60", h="3600")
-_BITS = {"bit": 1, "kbit": 10**3, "Mbit": 10**6, "Gbit": 10**9, "Tbit": 10**12}
-_BITS |= {f"{prefix}ibit": 1024**power for power, prefix in enumerate("KMGT", start=1)}
-
-
-def _spellings_of_rates() -> Iterator[tuple[str, str]]:
-    """Other spellings of rates, each with the unit that it means."""
-    for unit in _BITS:
-        # With "bit" in full the case of its prefix says nothing: tc writes "mbit", and nobody means a thousandth.
-        for text in (unit, unit.lower()):
-            yield text, f"{unit}/s"
-            if f"{text}/s" != f"{unit}/s":
-                yield f"{text}/s", f"{unit}/s"
-    # "b" and "B" are told apart by case alone, so the prefix has to have its own too: who writes "gb/s" heeds none.
-    for prefix in "kMGT":
-        yield f"{prefix}b/s", f"{prefix}bit/s"
-        yield f"{prefix}bps", f"{prefix}bit/s"
-    for unit in _BYTES:
-        if unit != "B":  # "Bps" is one slip away from "bps", which is bytes to tc and bits to others
-            yield f"{unit}ps", f"{unit}/s"
-
-
-_SPELLINGS_OF_TIMES = {"µs": "us", "μs": "us", "usec": "us", "msec": "ms", "sec": "s"}
-"""The micro sign (U+00B5) and the Greek letter (U+03BC) look alike, and keyboards have either."""
+_BITS = _table(bit="1", kbit="1e3", Mbit="1e6", Gbit="1e9", Tbit="1e12")
+_BITS |= {f"{prefix}ibit": Decimal(1024**power) for power, prefix in enumerate("KMGT", start=1)}
+# With "bit" in full the case of its prefix says nothing: tc writes "mbit", and nobody means a thousandth.
+_RATES = {
+    text: f"{unit}/s"
+    for unit in _BITS
+    for text in (unit, unit.lower(), f"{unit.lower()}/s")
+    if text != f"{unit}/s"
+}
+# Case alone tells "b" from "B", so its prefix needs the right case too: anyone who writes "gb/s" ignores case.
+_RATES |= {f"{prefix}b{per}": f"{prefix}bit/s" for prefix in "kMGT" for per in ("/s", "ps")}
+# "Bps" is one slip away from "bps", which is bytes to tc and bits to others.
+_RATES |= {f"{unit}ps": f"{unit}/s" for unit in _BYTES if unit != "B"}
+_GBIT = Decimal(10**9)
 
 SIZE = Dimension(
     "a size",
@@ -110,59 +99,47 @@ SIZE = Dimension(
     spellings={"byte": "B", "bytes": "B"},
     also="bytes",
 )
-RTT = Dimension(
-    "a time",
-    "ms",
-    {unit: size * 1000 for unit, size in _SECONDS.items()},
-    shown=("ms",),
-    example="50 ms",
-    spellings=_SPELLINGS_OF_TIMES,
-    also="µs, usec, msec, sec",
-)
-DURATION = Dimension(
-    "a time",
-    "s",
-    _SECONDS,
-    shown=("s", "min", "h"),
-    example="10 s",
-    spellings=_SPELLINGS_OF_TIMES,
-    also="µs, usec, msec, sec",
-)
+# The micro sign (U+00B5) and the Greek letter (U+03BC) look alike, and keyboards have either.
+_TIMES: dict[str, Any] = {
+    "spellings": {"µs": "us", "μs": "us", "usec": "us", "msec": "ms", "sec": "s"},
+    "also": "µs, usec, msec, sec",
+}
+_MILLISECONDS = {unit: size * 1000 for unit, size in _SECONDS.items()}
+RTT = Dimension("a time", "ms", _MILLISECONDS, shown=("ms",), example="50 ms", **_TIMES)
+DURATION = Dimension("a time", "s", _SECONDS, shown=("s", "min", "h"), example="10 s", **_TIMES)
 RATE = Dimension(
     "a rate",
     "Gbit/s",
-    {f"{unit}/s": Decimal(size) / 10**9 for unit, size in _BITS.items()}
-    | {f"{unit}/s": 8 * size / 10**9 for unit, size in _BYTES.items()},
+    {f"{unit}/s": size / _GBIT for unit, size in _BITS.items()}
+    | {f"{unit}/s": 8 * size / _GBIT for unit, size in _BYTES.items()},
     shown=("bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"),
     example="2 Gbit/s",
-    spellings=dict(_spellings_of_rates()),
+    spellings=_RATES,
     also="Gbps, Gb/s and gbit for Gbit/s, GBps for GB/s, and so on",
 )
-FRACTION = Dimension("a fraction", "", {"%": Decimal("0.01")}, shown=("%",), example="1 %")
-COUNT = Dimension("a whole number", "", {}, whole=True)
-CORES = Dimension("a number of cores", "", {})
-NUMBER = Dimension("a number", "", {})
+FRACTION = Dimension("a fraction", units={"%": Decimal("0.01")}, shown=("%",), example="1 %")
+COUNT = Dimension("a whole number", whole=True)
+CORES = Dimension("a number of cores")
+NUMBER = Dimension("a number")
 
 _NUMBER = r"[0-9]+(?:\.[0-9]+)?"
 _TEXT = re.compile(rf"(?P<number>{_NUMBER})\s*(?P<unit>\S*)")
 
 
 def parse(value: object, dimension: Dimension) -> Number:
-    """Give a value in the dimension's base unit: an int where the dimension is whole, else a float.
+    """Return a value in the dimension's base unit: an int where the dimension is whole, else a float.
 
     Text needs a unit: YAML hands over numbers that it did not recognize, such as 1e3, as text.
 
     Raises:
-        UnitError: for a unit that is unknown or of another dimension, no unit, a bool, what is not finite, a
-            negative value, a part of a byte, or more than LARGEST of what is whole.
+        UnitError: for a unit that is missing, unknown or of another dimension, a bool, and a number that is negative,
+            not finite, or, where the dimension is whole, a fraction or more than LARGEST.
     """
     exact = _exact(value, dimension)
     if exact is not None and exact >= 0:
-        if not dimension.whole:
-            number = float(exact)
-            if math.isfinite(number):
-                return number
-        elif exact <= LARGEST and exact == exact.to_integral_value():
+        if not dimension.whole and math.isfinite(number := float(exact)):
+            return number
+        if dimension.whole and exact <= LARGEST and exact == exact.to_integral_value():
             return int(exact)
     raise UnitError(value, dimension.describe())
 
@@ -175,13 +152,13 @@ def _exact(value: object, dimension: Dimension) -> Decimal | None:
         return Decimal(value)
     if isinstance(value, float):
         return Decimal(repr(float(value))) if math.isfinite(value) else None
-    match = _TEXT.fullmatch(value.strip()) if isinstance(value, str) and len(value) <= _LONGEST else None
+    match = _TEXT.fullmatch(value.strip()) if isinstance(value, str) else None
     size = match and dimension.size(match["unit"])
     return Decimal(match["number"]) * size if match and size else None
 
 
 def show(value: Number, dimension: Dimension) -> str:
-    """Give a value for people, in the unit that takes the fewest digits; `parse` gives back the same value."""
+    """Return a value for people, in the unit that needs the fewest digits; `parse` reads the same value back."""
     exact = Decimal(repr(value))
     if not dimension.shown:
         return _plain(exact)
@@ -199,7 +176,7 @@ def show(value: Number, dimension: Dimension) -> str:
 
 
 def canonical(value: Number) -> str:
-    """Give the one text of a number in file names: 50 and 50.0 are both "50", other floats their shortest form."""
+    """Return the one text of a number in file names: 50 and 50.0 are both "50", other floats their shortest form."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return str(int(value))
     return repr(value)
@@ -209,56 +186,43 @@ def _plain(number: Decimal) -> str:
     return f"{number.normalize():f}"
 
 
-_BOUNDS: dict[str, tuple[str, Callable[[Number, Number], bool]]] = {
-    "at_least": ("minimum", operator.ge),
-    "above": ("exclusiveMinimum", operator.gt),
-    "at_most": ("maximum", operator.le),
-    "below": ("exclusiveMaximum", operator.lt),
-}
-"""Of each bound of a quantity the keyword of JSON schemas, and what a value must satisfy."""
-
-
 @dataclass(frozen=True, slots=True)
 class Quantity:
     """The annotation of a pydantic field that holds a quantity: its dimension and bounds in base units.
 
-    One validator says all that is allowed, so that every error of the field reads the same.
+    Every error of the field lists all that is allowed.
     """
 
     dimension: Dimension
-    at_least: Number | None = None
-    above: Number | None = None
+    at_least: Number = 0
     at_most: Number | None = None
-    below: Number | None = None
-    null: str = ""
-    """What null means; empty where null is refused."""
     why: str = ""
-    """Why it is bounded so."""
-
-    def _bounds(self) -> dict[str, Number]:
-        return {name: bound for name in _BOUNDS if (bound := getattr(self, name)) is not None}
+    """The reason for the bounds; with two parts, the first is that of the lower bound."""
+    null: str = ""
+    """The meaning of null; empty where null is refused."""
 
     def allowed(self) -> str:
-        """Say what may be written in the field, with its bounds and their reason."""
-        shown = [
-            f"{name.replace('_', ' ')} {show(bound, self.dimension) if bound else 0}"
-            for name, bound in self._bounds().items()
-        ]
-        null = [f"or null for {self.null}"] if self.null else []
-        allowed = ", ".join([self.dimension.describe(), *shown, *null])
-        return f"{allowed} ({self.why})" if self.why else allowed
+        """Describe the allowed values, with the bounds and their reason."""
+        parts = [self.dimension.describe()]
+        if self.at_most is not None:
+            parts += [
+                f"at {end} {show(bound, self.dimension) if bound else 0}"
+                for end, bound in (("least", self.at_least), ("most", self.at_most))
+            ]
+        parts += [f"or null for {self.null}"] if self.null else []
+        return ", ".join(parts) + (f" ({self.why})" if self.why else "")
 
     def read(self, value: object) -> Number | None:
-        """Give the value in base units; raises PydanticCustomError with what is allowed."""
+        """Return the value in base units; raises PydanticCustomError with the allowed ones."""
         if value is None and self.null:
             return None
         try:
             number = parse(value, self.dimension)
         except UnitError:
             raise fault(self.allowed()) from None
-        if all(_BOUNDS[name][1](number, bound) for name, bound in self._bounds().items()):
-            return number
-        raise fault(self.allowed())
+        if number < self.at_least or (self.at_most is not None and number > self.at_most):
+            raise fault(self.allowed())
+        return number
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(self.read)
@@ -266,11 +230,9 @@ class Quantity:
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        bounds = self._bounds()
-        if "at_least" not in bounds and "above" not in bounds:
-            bounds = {"at_least": 0, **bounds}
         number: dict[str, Any] = {"type": "integer" if self.dimension.whole else "number"}
-        number |= {_BOUNDS[name][0]: bound for name, bound in bounds.items()}
+        number["minimum"] = self.at_least
+        number |= {} if self.at_most is None else {"maximum": self.at_most}
         choices = [number | ({"$comment": self.why} if self.why else {})]
         if units := "|".join([*self.dimension.units, *self.dimension.spellings]):
             text = {"type": "string", "pattern": rf"^\s*{_NUMBER}\s*({units})\s*$"}
@@ -278,3 +240,59 @@ class Quantity:
         if self.null:
             choices.append({"type": "null"})
         return choices[0] if len(choices) == 1 else {"anyOf": choices}
+
+
+# The bounds of numbers in files keep out values that are meaningless everywhere, such as a wrong unit makes them.
+# Testbeds are stricter: `checks`, and `limits` of each kind.
+_HOUR = 3600.0
+
+# The parameters of a cell.
+ORIGINS = Quantity(COUNT, 1, 1024, "16 servers on each of 64 hosts")
+QUOTA = Quantity(CORES, 0.001, 100_000, "a millisecond in each second; more than 64 hosts have")
+ROUND_TRIP = Quantity(RTT, 0, plan.LONGEST_RTT, "by a geostationary satellite it is 600 ms")
+BANDWIDTH = Quantity(
+    *(RATE, plan.SMALLEST_BANDWIDTH, 10_000),
+    why="below, a packet takes longer than most paths are; above, no interface comes near",
+)
+LOSS = Quantity(FRACTION, 0, plan.LARGEST_LOSS, "with more, a path cannot be told from one that is down")
+QUEUE_LIMIT = Quantity(COUNT, 1, plan.MOST_PACKETS, "what netem's limit can say")
+MTU = Quantity(SIZE, 1280, plan.LARGEST_MTU, "the least of IPv6; the most of a virtual link")
+TCP_BUFFER = Quantity(SIZE, 4096, 2**31 - 1, "a page; what net.ipv4.tcp_rmem can say")
+TCP_STREAMS = Quantity(COUNT, 1, 100, "XRootD's limit")
+FILE_SIZE = Quantity(SIZE, 1, 2**44, "the largest file of ext4")
+STREAMS = Quantity(COUNT, 1, 10_000, "each is a process beside the servers")
+
+# How cells are measured, and how many.
+INTERVAL = Quantity(DURATION, 0.001, _HOUR, "a look at all counters takes milliseconds")
+TIME = Quantity(DURATION, 0.01, 720 * _HOUR, "a few samples; a month")
+FILES = Quantity(COUNT, 1, 10**6, "each is listed in the cell's file")
+PRECISION = Quantity(FRACTION, 1e-5, 1, "no machine repeats itself better; as wide as the mean")
+CONFIDENCE = Quantity(FRACTION, 0.5, 0.9999, "what some dozens of samples can tell")
+CELLS = Quantity(COUNT, 1, 10**6, "each is a file, and takes seconds")
+SEED = Quantity(COUNT, 0, 2**32 - 1, "what generators of random numbers take")
+SHARE = Quantity(FRACTION, 0, 1, "none to all")
+
+# Testbeds.
+PARALLEL = Quantity(COUNT, 1, 1000, "each is a job on the machine that runs Snakemake")
+CPUS = Quantity(COUNT, 1, 8192, "the most that Linux is built for")
+EMULATED = Quantity(RATE, plan.SMALLEST_BANDWIDTH, plan.LARGEST, "what emulators of paths are asked for")
+MEMORY = Quantity(SIZE, 2**20, 2**60, "a small file; what sizes of 64 bits can say")
+CLIENT_CORES = Quantity(CORES, 0.01, 1024, "what cgroups can give; more than a host has")
+CLIENT_MEMORY = Quantity(SIZE, 2**28, 2**44, "the client alone; more than a host has")
+FIRST_PORT = Quantity(
+    *(COUNT, 1024, 32_763),
+    why="pods are not root; from 32768 on are the ports of connections that a node opens itself",
+)
+START_TIME = Quantity(
+    DURATION, 1, 24 * _HOUR, "a pod takes seconds; who waits for longer looks for a mistake"
+)
+ORPHAN_TIME = Quantity(DURATION, 10, 24 * _HOUR, "a slow API; what blocks a cluster's nodes")
+TIME_LIMIT = Quantity(
+    DURATION, 300, 720 * _HOUR, "a deployment comes up and measures a cell; no cluster's limit"
+)
+DRAWS = Quantity(COUNT, 20, 10_000, "an interval; minutes of computing")
+
+# Questions to fitted models.
+TARGET = Quantity(RATE, plan.SMALLEST_BANDWIDTH, 10_000, "as of a path")
+PROBABILITY = Quantity(FRACTION, 0.01, 0.99, "nobody has seen the tails of a few hundred cells")
+RATIO = Quantity(FRACTION, 0.01, 1, "a hundredth of base; base itself")

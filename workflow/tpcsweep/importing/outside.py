@@ -18,7 +18,6 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
-from tpcsweep.configuration import condition
 from tpcsweep.configuration.imports import Column, Import, axis_dimension, variable_dimension
 from tpcsweep.configuration.parameters import Value
 from tpcsweep.configuration.problems import ConfigurationError, Problem, raise_any, refused, suggest
@@ -28,7 +27,7 @@ from tpcsweep.dataset import IMPORTED, Folded, tabulate
 from tpcsweep.dataset.labels import found_by
 from tpcsweep.dataset.spreadsheets import as_written
 from tpcsweep.extras import require
-from tpcsweep.importing.rows import meeting
+from tpcsweep.importing.rows import ALLOWED, ConditionError, meeting
 
 MOST_CELLS = 10**6
 """A larger grid is taken for an accident: axes of values that hardly ever repeat."""
@@ -40,8 +39,8 @@ def bring(settings: Import, file: Path, name: str) -> Folded:
     Rows with the same values on all axes are repetitions of one cell, numbered in the order of the file.
 
     Raises:
-        ConfigurationError: for a file that cannot be read as a table, a column that it does not have, a condition
-            that compares text with numbers or that no row meets, a value that is no quantity of its axis or
+        ConfigurationError: for a file that cannot be read as a table, a column that it does not have, a wrong
+            condition or one that no row meets, a value that is no quantity of its axis or
             variable (with line or row, column, what it is and what is allowed), and a grid of more than MOST_CELLS
             cells.
     """
@@ -163,17 +162,10 @@ def _chosen(table: pd.DataFrame, where: str | None, file: Path) -> pd.DataFrame:
     """The rows that meet the condition."""
     chosen = table
     if where is not None:
-        asked = condition.read(where)
-        raise_any(
-            Problem("where", repr(name), suggest(name, map(str, table.columns)), str(file))
-            for name in asked.columns
-            if name not in table.columns
-        )
         try:
-            chosen = table[meeting(table, asked)]
-        except condition.ConditionError as error:
-            allowed = "numbers with columns of numbers, texts in quotes with columns of text"
-            raise refused("where", f"{where!r} ({error})", allowed, str(file)) from error
+            chosen = table[meeting(table, where)]
+        except ConditionError as error:
+            raise refused("where", f"{where!r} ({error})", ALLOWED, str(file)) from error
     if chosen.empty:
         lack = f"{where!r}, which none of {len(table)} rows meets" if where else "a table without rows"
         raise refused("where" if where else "", lack, "at least one row", str(file))

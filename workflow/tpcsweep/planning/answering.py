@@ -12,11 +12,11 @@ import pandas as pd  # type: ignore[import-untyped]
 import xarray as xr
 
 from tpcsweep.configuration.problems import ConfigurationError
-from tpcsweep.configuration.question import Question
 from tpcsweep.extras import MissingExtraError
 from tpcsweep.models import MODELS, observe, saved
 from tpcsweep.models.observations import NothingMeasuredError
 from tpcsweep.planning.plan import Plan, asked, chosen, plan
+from tpcsweep.planning.question import Question
 from tpcsweep.planning.recommendations import as_dict, measured_rtts, recommend
 
 EXPECTED = (ConfigurationError, saved.SavedError, NothingMeasuredError, MissingExtraError)

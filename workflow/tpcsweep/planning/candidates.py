@@ -12,9 +12,9 @@ import pandas as pd  # type: ignore[import-untyped]
 
 from tpcsweep.configuration.parameters import Parameters, Value, show_value
 from tpcsweep.configuration.problems import ConfigurationError, Problem
-from tpcsweep.configuration.question import KNOBS, Given
 from tpcsweep.models.base import UNSAID
 from tpcsweep.models.places import Domain, Predictor
+from tpcsweep.planning.question import KNOBS, Given
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

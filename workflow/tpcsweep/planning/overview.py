@@ -10,10 +10,10 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from tpcsweep.configuration.question import KNOBS
 from tpcsweep.configuration.units import FRACTION, RATE, RTT, show
 from tpcsweep.planning.answering import Answer
 from tpcsweep.planning.plan import BEYOND, FRONT, Plan
+from tpcsweep.planning.question import KNOBS
 
 _EXTRAPOLATED = "* extrapolated: beyond the data"
 

@@ -17,12 +17,12 @@ from pydantic import ValidationError
 
 from tpcsweep.configuration.parameters import show_value
 from tpcsweep.configuration.problems import ConfigurationError, Problem, from_pydantic
-from tpcsweep.configuration.question import KNOBS, PROBABILITY, Given, Question
 from tpcsweep.models import Fit, Observations, Predictor, fit
 from tpcsweep.models.base import plain
 from tpcsweep.models.places import Domain
 from tpcsweep.models.saved import Saved
 from tpcsweep.planning.candidates import DRAWS, FIGURES, candidates, evaluate, model_input, span
+from tpcsweep.planning.question import KNOBS, PROBABILITY, Given, Question
 
 BEYOND = 4.0
 """How far beyond the data a target is looked for that cannot be reached inside: so many times the largest value."""

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
-from tpcsweep.configuration.question import PROBABILITY
 from tpcsweep.models import Observations, Predictor
 from tpcsweep.models.base import UNSAID, plain
 from tpcsweep.planning.candidates import candidates, evaluate
 from tpcsweep.planning.plan import Plan, asked
+from tpcsweep.planning.question import PROBABILITY
 from tpcsweep.variables import Variable
 
 FORMAT = 1

@@ -19,7 +19,6 @@ from tpcsweep.testbeds.rules import at_most, one_of
 from tpcsweep.testbeds.simulation.model import DISKS, cells_of, central, solve
 from tpcsweep.testbeds.simulation.plan import MOST
 from tpcsweep.tools import TOOLS
-from tpcsweep.xrootd.releases import SYSTEM
 
 MOST_TRANSFERS = 1e5
 """In a cell whose end is given, of those streams that are simulated: half a minute of CPU time (plan.CPU_SECONDS)."""
@@ -92,8 +91,6 @@ def _rules(testbed: Simulation, file: str) -> list[Rule]:
     tools = f"{' or '.join(testbed.tools)}: the set-up and cost of others are not those of {file} (tools)"
     return [
         at_most("cores", most, CORES, f" (host_cores in {file})"),
-        one_of("loss", [0], "0: lost packets are not modelled"),
-        one_of("congestion_control", ["cubic"], "cubic: others are not modelled"),
         Rule(("layer",), layer),
         Rule(("tool",), lambda value: None if value in testbed.tools or value not in TOOLS else tools),
         one_of(
@@ -106,6 +103,4 @@ def _rules(testbed: Simulation, file: str) -> list[Rule]:
             [authorization],
             f"{authorization}: what other authorization costs is not what {file} says (encryption)",
         ),
-        one_of("xrootd", [SYSTEM], "system: one release is modelled, and it is not told from others"),
-        one_of("tcp_streams", [1], "1: several connections in one transfer are not modelled"),
     ]

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from tpcsweep.configuration import bounds
+from tpcsweep.configuration import units
 from tpcsweep.configuration.parameters import Selection, Value, chosen
 from tpcsweep.configuration.problems import refused
 
@@ -28,10 +28,10 @@ class Question(Selection):  # type: ignore[misc, valid-type]
     Parameters are those of sweeps. They say what to plan for, and change no sweep.
     """
 
-    target: Annotated[float | None, replace(bounds.TARGET, null="no question")] = Field(
+    target: Annotated[float | None, replace(units.TARGET, null="no question")] = Field(
         default=None, description="throughput that `tpcsweep plan` finds the cheapest setting for"
     )
-    probability: Annotated[float, bounds.PROBABILITY] = Field(
+    probability: Annotated[float, units.PROBABILITY] = Field(
         default=PROBABILITY, description="how surely one measurement is to reach the target"
     )
 
