@@ -40,7 +40,7 @@ from scipy.stats import binomtest
 from tpcsweep import tcp
 from tpcsweep.broken import BrokenError
 from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.linux import quotas
+from tpcsweep.linux import cgroups
 from tpcsweep.measure.limits import RULES
 from tpcsweep.paths import PathError
 from tpcsweep.paths.plan import SUPER_PACKET
@@ -95,7 +95,7 @@ def quota(side: str, cores: float) -> Arranged:
     def arranged(site: Site) -> Iterator[None]:
         groups = (site.client_group,) if side == "client" else site.sides[side].groups
         for group in groups:
-            group.limit(quotas.quota(cores / len(groups)))
+            group.limit(cgroups.quota(cores / len(groups)))
         try:
             yield
         finally:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.linux import quotas
+from tpcsweep.linux import cgroups
 from tpcsweep.paths.plan import queue_bytes
 from tpcsweep.testbeds.netns.site import Site
 
@@ -55,7 +55,7 @@ def quota(side: str, cores: float) -> Callable[[Site], AbstractContextManager[No
     @contextlib.contextmanager
     def arranged(site: Site) -> Iterator[None]:
         group = site.client_group if side == "client" else site.sides[side].groups[0]
-        group.limit(quotas.quota(cores))
+        group.limit(cgroups.quota(cores))
         try:
             yield
         finally:

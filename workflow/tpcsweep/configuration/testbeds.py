@@ -19,7 +19,7 @@ from tpcsweep.configuration.parameters import AnyText, DeploymentParameters, Str
 from tpcsweep.configuration.physics import Physics
 from tpcsweep.configuration.problems import Fault, fault, refuse
 from tpcsweep.configuration.settings import Given, PathRule, Settings
-from tpcsweep.linux.quotas import FEWEST_CORES, PERIOD, quota
+from tpcsweep.linux.cgroups import FEWEST_CORES, PERIOD, quota
 from tpcsweep.xrootd.releases import RECOMMENDED, SYSTEM
 
 DISK = "/var/lib/tpcsweep"
