@@ -40,7 +40,7 @@ from scipy.stats import binomtest
 from tpcsweep import tcp
 from tpcsweep.broken import BrokenError
 from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.linux import quotas
+from tpcsweep.linux import cgroups
 from tpcsweep.linux.cgroups import Cgroup
 from tpcsweep.measure.limits import RULES
 from tpcsweep.paths import PathError
@@ -96,7 +96,7 @@ def quota(side: str, cores: float) -> Arranged:
     def arranged(site: NetnsSite) -> Iterator[None]:
         groups = groups_of(site, side)
         for group in groups:
-            group.limit(quotas.quota(cores / len(groups)))
+            group.limit(cgroups.quota(cores / len(groups)))
         try:
             yield
         finally:

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.linux.quotas import PERIOD, SHORTEST_QUOTA, Quota
+from tpcsweep.linux.cgroups import PERIOD, SHORTEST_QUOTA, Quota
 from tpcsweep.measure.cell import measure
 from tpcsweep.testbeds.netns.site import NetnsSite
 from tpcsweep.xrootd.releases import RECOMMENDED

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import uml
 from arithmetic import DEFAULT_LIMIT
-from tpcsweep.linux import uml
 
 AMPLE = 20_000  # packets that are more than this machine fills: no limit
 LARGE = 8 * 2**20  # bytes of TCP buffers that bind nothing here
@@ -21,6 +21,7 @@ PLENTY = 100_000  # pages of memory for TCP that bind nothing here
 SECONDS = 5
 OMITTED = 3  # seconds before the measurement, for slow start and what follows its first losses
 NEEDED = ("veth", "sch_netem", "sch_ingress", "cls_matchall", "act_police")  # kernel modules
+INSIDE = Path(__file__).with_name("inside.py")
 EACH = 3 * (SECONDS + OMITTED) + 10  # seconds that an experiment may take on a busy machine
 BOOT = 120  # seconds that the kernel and Python may take to start there
 
@@ -84,7 +85,7 @@ def measure(experiments: Sequence[Experiment] = EXPERIMENTS) -> dict[str, Any]:
         script = (
             f"{sys.executable} {uml.MODULES} {' '.join(NEEDED)} || exit 1\n"
             "uname -sr\nnproc\n"
-            f"{sys.executable} -m {__package__}.inside {asked} 2>/run/error || {{ cat /run/error; exit 1; }}\n"
+            f"{sys.executable} {INSIDE} {asked} 2>/run/error || {{ cat /run/error; exit 1; }}\n"
         )
         kernel, cpus, *lines = uml.run(script, folder, BOOT + EACH * len(experiments)).splitlines()
     return {

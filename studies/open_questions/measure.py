@@ -9,8 +9,8 @@ from pathlib import Path
 
 from experiments import measure
 from tpcsweep.files import write_json
-from tpcsweep.linux.uml import UmlError
 from tpcsweep.running.scripts import reported
+from uml import UmlError
 
 file = Path(snakemake.params.file)
 with reported(snakemake.log[0], UmlError, about="open_questions"), signals.interruptible():

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tpcsweep.linux import uml
+import uml
 
 pytestmark = pytest.mark.real
 

@@ -343,7 +343,7 @@ def test_a_second_path_between_the_same_ends_is_refused(
     with delayed(ends, commands, tmp_path) as first:
         with pytest.raises(PathError, match="without an interface tpc-path"):
             DelayLine(Path(10, 1), 0, ends[0][0], ends[1][0], commands, tmp_path, [])
-        assert first.line is not None and first.line.alive()
+        assert first.line is not None and first.line.fault() is None
         assert first.line.delay > 0  # its statistics file is untouched
 
 

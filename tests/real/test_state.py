@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tpcsweep.configuration.testbeds import Netns
-from tpcsweep.linux import quotas
+from tpcsweep.linux import cgroups
 from tpcsweep.linux.cgroups import Cgroup, hierarchy
 from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.site import NetnsSite
@@ -31,7 +31,7 @@ def group() -> Iterator[Cgroup]:
 @pytest.mark.parametrize("cores", [2.0, 0.1, 0.01, 0.0025, 0.001])
 def test_the_kernel_takes_every_quota_that_may_be_asked_for(group: Cgroup, cores: float) -> None:
     for fewer in (cores, cores / 2 if cores > 0.002 else cores):  # whatever was in force before
-        group.limit(quota := quotas.quota(fewer))
+        group.limit(quota := cgroups.quota(fewer))
         assert group.quota() == quota
 
 

@@ -21,7 +21,7 @@ from tpcsweep.testbeds.netns import state
 from tpcsweep.testbeds.netns.servers import USER
 from tpcsweep.testbeds.netns.site import NetnsSite
 from tpcsweep.tools import TOOLS, Credentials, Transfer, Worker
-from tpcsweep.tools.lines import READY, order
+from tpcsweep.tools.base import READY, order
 from tpcsweep.tools.native import Copier
 from tpcsweep.xrootd import credentials
 

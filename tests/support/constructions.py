@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tpcsweep.configuration.sweep import Measurement
-from tpcsweep.linux import quotas
+from tpcsweep.linux import cgroups
 from tpcsweep.paths.plan import queue_bytes
 from tpcsweep.testbeds.netns.site import NetnsSite
 
@@ -55,7 +55,7 @@ def quota(side: str, cores: float) -> Callable[[NetnsSite], AbstractContextManag
     @contextlib.contextmanager
     def arranged(site: NetnsSite) -> Iterator[None]:
         group = site.groups["client" if side == "client" else f"{side}1"]
-        group.limit(quotas.quota(cores))
+        group.limit(cgroups.quota(cores))
         try:
             yield
         finally:

@@ -491,7 +491,7 @@ def test_what_ends_the_rounds_ends_the_run_of_a_round_in_order(
         "except KeyboardInterrupt:\n    time.sleep(0.3); pathlib.Path(sys.argv[1] + '/tidy').touch()\n"
     )
     outer = (
-        "import sys; from tpcsweep.cli.adaptive import run; from tpcsweep.linux.signals import interruptible\n"
+        "import sys; from tpcsweep.cli.sweeps import run; from tpcsweep.linux.signals import interruptible\n"
         "with interruptible():\n    run([sys.executable, '-c', sys.argv[1], sys.argv[2]])\n"
     )
     run = subprocess.Popen([sys.executable, "-c", outer, inner, str(tmp_path)])

@@ -296,13 +296,6 @@ def test_a_history_keeps_the_run_and_fails_on_a_change(
 # all
 
 
-@pytest.mark.parametrize("command", ["page", "plan", "compare", "claims", "history"])
-def test_help_has_an_example(command: str) -> None:
-    done = tpcsweep(command, "--help")
-    assert done.exit_code == 0
-    assert f"Example: tpcsweep {command} " in done.output
-
-
 def test_a_process_in_any_folder_prints_the_answer_alone() -> None:
     start = "from tpcsweep.cli import main; main(prog_name='tpcsweep')"
     done = subprocess.run(

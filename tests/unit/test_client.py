@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 from tpcsweep.client.handle import Client, ClientError, Event, ToolRefusedError, of_process
-from tpcsweep.tools.lines import PACKAGE
+from tpcsweep.tools.base import PACKAGE
 
 from tests.support.workflow import wait_until
 
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 from tpcsweep.client import __main__ as client
 from tpcsweep.tools import Worker
-from tpcsweep.tools.gfal_copy import GfalCopy
+from tpcsweep.tools.gfal import GfalCopy
 
 class Sleeps(GfalCopy):
     def command(self, transfer, credentials, folder):
@@ -58,7 +58,7 @@ asyncio.run(client.serve(Path("/"), Path(sys.argv[3])))
 
 WORKER = """
 import os, sys, threading, time
-from tpcsweep.tools.lines import Answers, ordered
+from tpcsweep.tools.base import Answers, ordered
 
 answers = Answers()
 print("a library's noise", flush=True)

@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from rich.console import Console
-from tpcsweep.cli.grid import summary, table
+from tpcsweep.cli.sweeps import summary, table
 from tpcsweep.configuration import checks, units
 from tpcsweep.configuration.checks import require
 from tpcsweep.configuration.imports import Axis, Import

@@ -117,6 +117,32 @@ def test_a_model_is_fitted_to_data_that_it_made(tmp_path: Path) -> None:
     )
 
 
+def test_a_command_answers_and_is_listed_with_its_help(tmp_path: Path) -> None:
+    succeeds(
+        applied(tmp_path / "project", "A command"),
+        """
+        import json, sys
+        import xarray as xr
+        from click.testing import CliRunner
+        from tpcsweep.cli import main
+
+        def said(*words):
+            done = CliRunner().invoke(main, words)
+            assert done.exit_code == 0, done.output
+            return done.stdout
+
+        assert "best" in said("--help").split()
+        assert "Example: tpcsweep best results/demo" in said("best", "--help")
+        throughput = xr.load_dataset(sys.argv[1]).throughput
+        found = json.loads(said("best", sys.argv[1], "--json"))
+        assert found.pop("throughput") == throughput.max()
+        assert throughput.sel(found) == throughput.max()
+        assert f"{throughput.max().item():.3g} Gbit/s: " in said("best", sys.argv[1])
+        """,
+        ROOT / "examples/surface.nc",
+    )
+
+
 def test_a_claim_has_a_verdict(tmp_path: Path) -> None:
     succeeds(
         applied(tmp_path / "project", "A claim"),

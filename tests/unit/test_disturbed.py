@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.linux.counters import machine
-from tpcsweep.measure import trust
-from tpcsweep.measure.machine import TRIES, WINDOW, Machine, Speed, pressure
+from tpcsweep.measure.machine import SLOWED, TAKEN, TRIES, WINDOW, Machine, Speed, disturbed, pressure
 from tpcsweep.measure.readings import mean, series
 
 from tests.support.readings import ZERO
@@ -99,13 +98,13 @@ def test_what_others_use_is_a_share_of_all_cpus_and_waiting_one_of_time() -> Non
 def test_more_of_others_or_less_speed_never_makes_a_cell_calm(
     others: float | None, steal: float | None, slowed: float | None, more: float
 ) -> None:
-    if trust.disturbed(others, steal, slowed):
-        assert trust.disturbed((others or 0) + more, steal, slowed)
-        assert trust.disturbed(others, (steal or 0) + more, slowed)
-        assert trust.disturbed(others, steal, (slowed or 0) + more)
+    if disturbed(others, steal, slowed):
+        assert disturbed((others or 0) + more, steal, slowed)
+        assert disturbed(others, (steal or 0) + more, slowed)
+        assert disturbed(others, steal, (slowed or 0) + more)
 
 
 def test_what_is_not_known_disturbs_nobody() -> None:
-    assert not trust.disturbed(None, None, None)
-    assert trust.disturbed(None, 2 * trust.TAKEN, None)
-    assert trust.disturbed(None, None, 2 * trust.SLOWED)
+    assert not disturbed(None, None, None)
+    assert disturbed(None, 2 * TAKEN, None)
+    assert disturbed(None, None, 2 * SLOWED)

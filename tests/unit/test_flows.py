@@ -16,11 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.linux.sockets import Connection, Followed, SocketDiagnostics, means
 from tpcsweep.measure import machine
-from tpcsweep.measure.machine import Busiest, Threads, numbered, parse_stat, together
+from tpcsweep.measure.machine import Busiest, Threads, numbered, together
 
 from tests.support.workflow import wait_until
-
-STAT = b"17 (a (b) c) D 1 17 17 0 -1 4194304 50 0 0 0 250 120 0 0 20 0 1 0 3 0 0\n"
 
 
 def connection(cookie: int, seconds: float, count: int, rtt: float = 1.0) -> Connection:
@@ -80,10 +78,6 @@ def test_the_kernel_tells_of_a_connection_that_waits_for_its_reader() -> None:
             assert ours.busy >= ours.rwnd_limited > 0.1
             assert ours.sent > 65536
     looks.close()
-
-
-def test_a_stat_is_read_whatever_the_name_of_the_thread() -> None:
-    assert parse_stat(STAT) == (True, 370)
 
 
 def test_the_busiest_thread_is_found_among_processes_that_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 from snakemake_logger_plugin_tpcsweep import LogHandler
 from tpcsweep.configuration.loading import Configuration, wanted
 from tpcsweep.running import folding, hooks, results
-from tpcsweep.running.notifying import notify
+from tpcsweep.running.hooks import notify
 from tpcsweep.running.status import counted
 from tpcsweep.running.studies import Studies
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from rich.console import Console
-from tpcsweep.cli.grid import summary, table
+from tpcsweep.cli.sweeps import summary, table
 from tpcsweep.configuration.checks import check, require
 from tpcsweep.configuration.kubernetes import Kubernetes
 from tpcsweep.configuration.loading import KINDS, Configuration, ConfigurationError, load, wanted

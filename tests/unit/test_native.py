@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -27,6 +28,7 @@ def chunked(*pieces: str, status: str = "201 Created") -> bytes:
     return f"HTTP/1.1 {status}\r\nTransfer-Encoding: chunked\r\n\r\n".encode() + b"".join(chunks)
 
 
+DONE = chunked("success: Created")
 Answer = Callable[[str], bytes]
 """What the server sends, of a request's first line; nothing: it closes the connection."""
 
@@ -90,26 +92,21 @@ def copies(
     secrets: Path,
     answer: Answer,
     count: int = 1,
-    tcp_streams: int = 1,
-    copy_mode: str = "pull",
-    encryption: str = "usual",
     authorization: str = "usual",
+    answers: int = 1000,
+    **asked: Any,
 ) -> tuple[list[str | None], Server]:
     """One transfer after another; how they ended, and what the server saw."""
 
     async def run() -> tuple[list[str | None], Server]:
-        async with serving(secrets, answer) as server:
+        async with serving(secrets, answer, answers) as server:
             copier = Copier(Credentials(secrets, authorization))
             ended = []
             for number in range(count):
-                transfer = Transfer(
-                    f"{server.url}/source",
-                    f"{server.url}/{number}",
-                    copy_mode,
-                    tcp_streams=tcp_streams,
-                    encryption=encryption,
-                )
-                ended.append(await copier.copy(transfer))
+                ends = f"{server.url}/source", f"{server.url}/{number}"
+                ended.append(await copier.copy(Transfer(*ends, **{"copy_mode": "pull", **asked})))
+                if answers == 1:
+                    await asyncio.wait_for(server.closed.wait(), 60)
             return ended, server
 
     return asyncio.run(run())
@@ -130,22 +127,21 @@ def test_transfers_share_macaroons_and_a_connection(secrets: Path) -> None:
 
 
 def test_push_asks_the_source_and_several_connections_are_asked_for(secrets: Path) -> None:
-    _, server = copies(secrets, lambda _: chunked("success: Created"), copy_mode="push", tcp_streams=4)
+    _, server = copies(secrets, lambda _: DONE, copy_mode="push", tcp_streams=4)
     [(first, headers)] = server.copies
     assert first == "COPY /data/source HTTP/1.1"
-    assert headers["Destination"] == f"{server.url}/0"
-    assert headers["X-Number-Of-Streams"] == "4"
+    assert (headers["Destination"], headers["X-Number-Of-Streams"]) == (f"{server.url}/0", "4")
 
 
 def test_data_in_the_clear_are_asked_for_by_http_and_the_copy_by_https(secrets: Path) -> None:
-    ended, server = copies(secrets, lambda _: chunked("success: Created"), encryption="none")
+    ended, server = copies(secrets, lambda _: DONE, encryption="none")
     assert ended == [None]  # the server speaks TLS alone
     assert server.copies[0][1]["Source"] == f"{server.url}/source".replace("https:", "http:")
     assert server.copies[0][1]["Authorization"] == "Bearer m1"
 
 
 def test_no_macaroon_is_asked_of_those_who_ask_for_none(secrets: Path) -> None:
-    ended, server = copies(secrets, lambda _: chunked("success: Created"), authorization="none")
+    ended, server = copies(secrets, lambda _: DONE, authorization="none")
     assert ended == [None]
     assert [first.split()[0] for first, _ in server.asked] == ["COPY"]
     assert "Authorization" not in server.copies[0][1]
@@ -154,7 +150,7 @@ def test_no_macaroon_is_asked_of_those_who_ask_for_none(secrets: Path) -> None:
 def test_a_redirection_is_followed_with_the_macaroon(secrets: Path) -> None:
     def answer(first: str) -> bytes:
         if "tried" in first:
-            return chunked("success: Created")
+            return DONE
         return (
             b"HTTP/1.1 307 Temporary Redirect\r\nContent-Length: 0\r\nLocation: /data/other?tried=1\r\n\r\n"
         )
@@ -173,7 +169,7 @@ def test_a_redirection_is_followed_with_the_macaroon(secrets: Path) -> None:
         (chunked(MARKER.format(5)), "the answer ends without a result: End"),
         (b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n", "HTTP 403 Forbidden"),
         (b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n", "the answer ends without a result"),
-        (b"", "the server closed the connection without an answer"),
+        (b"", "the server closed the connection before the end of an answer"),
         (b"SSH-2.0-OpenSSH\r\n\r\n", "no HTTP/1.1 answer: 'SSH-2.0-OpenSSH'"),
         (
             b"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
@@ -196,7 +192,7 @@ def test_an_answer_that_breaks_off_is_a_failure_and_the_next_transfer_another_co
     answers = [
         b"HTTP/1.1 201 Created\r\nContent-Length: 50\r\n\r\nsuccess: Cre",
         b"",
-        chunked("success: Created"),
+        DONE,
     ]
 
     def answer(_: str) -> bytes:
@@ -218,22 +214,15 @@ def test_an_answer_that_breaks_off_is_a_failure_and_the_next_transfer_another_co
 
 
 def test_a_connection_that_the_server_closed_meanwhile_is_made_again(secrets: Path) -> None:
-    async def run() -> tuple[list[str | None], int]:
-        async with serving(secrets, lambda _: chunked("success: Created"), answers=1) as server:
-            copier = Copier(Credentials(secrets))
-            transfer = Transfer(f"{server.url}/s", f"{server.url}/d", "pull")
-            first = await copier.copy(transfer)
-            await asyncio.wait_for(server.closed.wait(), 60)
-            return [first, await copier.copy(transfer)], len(server.copies)
-
-    assert asyncio.run(run()) == ([None, None], 2)
+    ended, server = copies(secrets, lambda _: DONE, count=2, answers=1)
+    assert (ended, len(server.copies)) == ([None, None], 2)
 
 
 def test_a_transfer_that_may_have_begun_is_not_sent_again(secrets: Path) -> None:
-    answers = [chunked("success: Created"), b""]
+    answers = [DONE, b""]
     ended, server = copies(secrets, lambda _: answers.pop(0), count=2)
     assert ended[0] is None
-    assert "closed the connection without an answer" in str(ended[1])
+    assert "closed the connection before the end of an answer" in str(ended[1])
     assert len(server.copies) == 2
 
 

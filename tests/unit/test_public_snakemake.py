@@ -62,7 +62,7 @@ def test_a_script_uses_nothing_of_snakemake_but_the_object_that_it_gets(file: Pa
     tree = ast.parse(file.read_text())
     assert not {module for module in _imports(tree) if module.partition(".")[0] == "snakemake"}
     # The user's own command for the end of a run is the only one that is started.
-    assert "subprocess" not in _imports(tree) or file.name == "notifying.py"
+    assert "subprocess" not in _imports(tree) or file.name == "hooks.py"
     of_others = [
         node
         for node in ast.walk(tree)

@@ -21,6 +21,7 @@ import pandas as pd
 import predictions
 import pytest
 import sources
+import uml
 import xarray as xr
 from arithmetic import ABOUT_1, Setup, rtt_exponent
 from experiments import AMPLE, EXPERIMENTS, PLENTY, Experiment
@@ -29,7 +30,6 @@ from hypothesis import strategies as st
 from tpcsweep.configuration import loading as configuration
 from tpcsweep.configuration.checks import check
 from tpcsweep.dataset.labels import MASKS, about_flags
-from tpcsweep.linux import uml
 from tpcsweep.paths.plan import SUPER_PACKET, queue_cap
 from tpcsweep.paths.plan import Path as NetworkPath
 

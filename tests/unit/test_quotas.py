@@ -9,8 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.configuration.loading import wanted
-from tpcsweep.linux.cgroups import Cgroup, CgroupError, Hierarchy
-from tpcsweep.linux.quotas import ENOUGH, FEWEST_CORES, LONGEST_PERIOD, PERIOD, SHORTEST_QUOTA, Quota, quota
+from tpcsweep.linux.cgroups import (
+    ENOUGH,
+    FEWEST_CORES,
+    LONGEST_PERIOD,
+    PERIOD,
+    SHORTEST_QUOTA,
+    Cgroup,
+    CgroupError,
+    Hierarchy,
+    Quota,
+    quota,
+)
 
 from tests.support.projects import loaded, problems
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.flags import graded
-from tpcsweep.running.retrying import CAUSES, better, chosen
+from tpcsweep.running.runner import CAUSES, better, chosen
 from tpcsweep.variables import CPU_LIMITS
 
 

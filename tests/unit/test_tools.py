@@ -84,15 +84,18 @@ def test_curl_needs_no_macaroon_of_those_who_ask_for_nothing(tmp_path: Path) -> 
     assert (tmp_path / "headers").read_text() == "Credential: none\n"
 
 
-@pytest.mark.parametrize("name", ["xrdcp", "xrdcp-direct", "globus-url-copy", "iperf3"])
+@pytest.mark.parametrize("name", ["gfal-copy", "xrdcp", "xrdcp-direct", "globus-url-copy", "iperf3"])
 def test_streams_inside_a_transfer_are_passed(name: str) -> None:
     one, four = (PROGRAMS[name].command(replace(FILE, tcp_streams=n), CREDENTIALS, HOME) for n in (1, 4))
     assert one != four
 
 
-def test_a_third_party_copy_by_xrdcp_never_goes_through_the_client() -> None:
-    command = PROGRAMS["xrdcp"].command(FILE, CREDENTIALS, HOME)
-    assert command[command.index("--tpc") + 1] == "only"
+@pytest.mark.parametrize(
+    ("name", "option", "value"), [("xrdcp", "--tpc", "only"), ("gfal-copy", "--copy-mode", "push")]
+)
+def test_a_third_party_copy_never_goes_through_the_client(name: str, option: str, value: str) -> None:
+    command = PROGRAMS[name].command(FILE, CREDENTIALS, HOME)
+    assert command[command.index(option) + 1] == value
 
 
 @pytest.mark.parametrize(("release", "told"), [((5, 5, 3), "3"), ((5, 6, 7), "4"), ((6, 2, 0), "4")])
@@ -122,24 +125,25 @@ def test_gridftp_has_a_server_at_each_side(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tool", "returncode", "output", "message"),
+    ("tool", "returncode", "output", "said"),
     [
         ("davix-put", 255, "Performing Put\n(Davix::HttpRequest) Error: 403\n", "Error: 403"),
         ("xrdcp", 54, "\nRun: [ERROR] no such file\0\n", "(the server refused): Run: [ERROR] no such file"),
-        (
-            "globus-url-copy",
-            1,
-            "\nerror: globus_ftp_client\n500 refused\n",
-            "globus_ftp_client | 500 refused",
-        ),
+        ("globus-url-copy", 1, "\nerror: globus\n500 refused\n", "error: globus | 500 refused"),
         ("iperf3", 1, "Connecting\niperf3: error - unable to connect\n", "error - unable to connect"),
+        (
+            "gfal-copy",
+            17,
+            "Copying x\ngfal-copy: File exists",
+            "(destination exists): gfal-copy: File exists",
+        ),
+        ("curl", 0, "Perf Marker\nEnd\nfailure: rejected\n", "exit code 0: failure: rejected"),
     ],
 )
-def test_failures_are_told_in_the_tools_own_words(
-    tool: str, returncode: int, output: str, message: str
-) -> None:
-    assert PROGRAMS[tool].failure(0, output) is None
-    assert str(PROGRAMS[tool].failure(returncode, output)).endswith(message)
+def test_failures_are_told_in_the_tools_own_words(tool: str, returncode: int, output: str, said: str) -> None:
+    well = "Perf Marker\nEnd\nsuccess: Created\n" if tool == "curl" else ""
+    assert PROGRAMS[tool].failure(0, well) is None
+    assert str(PROGRAMS[tool].failure(returncode, output)).endswith(said)
     assert str(PROGRAMS[tool].failure(returncode, "")).endswith("no message")
 
 
@@ -149,32 +153,6 @@ def test_both_ends_are_named_in_either_mode(tool: Tool) -> None:
         command = " ".join(tool.command(transfer, CREDENTIALS, HOME))
         assert transfer.source in command
         assert transfer.destination in command
-
-
-def test_gfal_copy_never_falls_back_to_streaming() -> None:
-    command = PROGRAMS["gfal-copy"].command(PULL, CREDENTIALS, HOME)
-    assert command[command.index("--copy-mode") + 1] == "pull"
-
-
-def test_gfal_copy_passes_streams_inside_a_transfer() -> None:
-    command = PROGRAMS["gfal-copy"].command(Transfer("s", "d", "pull", tcp_streams=4), CREDENTIALS, HOME)
-    assert command[command.index("-n") + 1] == "4"
-
-
-def test_gfal_copy_fails_by_its_exit_code() -> None:
-    tool = PROGRAMS["gfal-copy"]
-    assert tool.failure(0, "Copying … [DONE]") is None
-    assert tool.failure(17, "Copying x\ngfal-copy error: 17 (File exists)") == (
-        "exit code 17 (destination exists): gfal-copy error: 17 (File exists)"
-    )
-    assert tool.failure(5, "") == "exit code 5 (input/output error): no message"
-
-
-def test_curl_fails_by_the_body_even_with_exit_code_0() -> None:
-    tool = PROGRAMS["curl"]
-    assert tool.failure(0, "Perf Marker\nEnd\nsuccess: Created\n") is None
-    assert "failure: rejected" in str(tool.failure(0, "Perf Marker\nEnd\nfailure: rejected\n"))
-    assert tool.failure(7, "") == "exit code 7: no message"
 
 
 def test_curl_asks_the_active_end() -> None:

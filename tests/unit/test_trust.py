@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep import dataset
 from tpcsweep.dataset import tables
-from tpcsweep.measure import transfers, trust
+from tpcsweep.measure import transfers
 from tpcsweep.measure.files import Arrival, DestinationFiles, FirstBytes
 from tpcsweep.measure.readings import History, Sampler, series
 from tpcsweep.measure.transfers import Transfers, unfinished
@@ -143,7 +143,7 @@ def test_files_that_are_there_are_transfers_that_have_not_ended() -> None:
 
 @given(st.lists(st.floats(0, 1e15), min_size=1, max_size=50))
 def test_fairness_is_between_one_share_and_all(rates: list[float]) -> None:
-    found = trust.fairness(rates)
+    found = transfers.fairness(rates)
     if max(rates) == 0:
         assert math.isnan(found)
     else:
@@ -152,7 +152,7 @@ def test_fairness_is_between_one_share_and_all(rates: list[float]) -> None:
 
 @given(st.integers(1, 100), st.integers(1, 100), st.floats(1e-3, 1e12))
 def test_fairness_of_some_that_share_evenly_is_their_part(some: int, others: int, rate: float) -> None:
-    assert trust.fairness([rate] * some + [0] * others) == pytest.approx(some / (some + others))
+    assert transfers.fairness([rate] * some + [0] * others) == pytest.approx(some / (some + others))
 
 
 @given(
@@ -173,8 +173,8 @@ def test_bytes_of_streams_are_those_of_their_transfers_however_a_cell_is_divided
         "size": [row[3] for row in rows],
     }
     moved = table(**columns)
-    whole = trust.stream_bytes(moved, NONE, 5, 0, 100)
-    parts = [trust.stream_bytes(moved, NONE, 5, *span) for span in ((0, middle), (middle, 100))]
+    whole = transfers.stream_bytes(moved, NONE, 5, 0, 100)
+    parts = [transfers.stream_bytes(moved, NONE, 5, *span) for span in ((0, middle), (middle, 100))]
     assert whole.sum() == pytest.approx(sum(columns["size"]))
     assert np.allclose(whole, parts[0] + parts[1])
 
@@ -182,25 +182,25 @@ def test_bytes_of_streams_are_those_of_their_transfers_however_a_cell_is_divided
 def test_a_transfer_whose_first_byte_nobody_saw_counts_from_its_start() -> None:
     moved = table(stream=[0], start=[2], first_byte=[math.nan], end=[4], size=[100])
     rest = table(stream=[1], first_byte=[math.nan], end=[4], size=[60])
-    assert trust.stream_bytes(moved, rest, 2, 3, 4).tolist() == [50, 60]
+    assert transfers.stream_bytes(moved, rest, 2, 3, 4).tolist() == [50, 60]
 
 
 def test_monitoring_agrees_when_each_byte_is_in_both_and_a_lost_record_shows() -> None:
     moved = table(ok=[1, 1, 0], end=[1, 9, 2], size=[100, 100, 30], xrootd_size=[100, 100, math.nan])
-    assert trust.monitored_share(moved, heard=10) == 1
-    assert not trust.disagrees(1.0)
+    assert transfers.monitored_share(moved, heard=10) == 1
+    assert not transfers.disagrees(1.0)
     first_lost = moved | table(xrootd_size=[math.nan, 100, math.nan])
-    assert trust.monitored_share(first_lost, heard=10) == 0.5
-    assert trust.disagrees(0.5)
+    assert transfers.monitored_share(first_lost, heard=10) == 0.5
+    assert transfers.disagrees(0.5)
     last_late = moved | table(xrootd_size=[100, math.nan, math.nan])
-    assert trust.monitored_share(last_late, heard=10) == 1
-    assert trust.monitored_share(last_late, heard=9 + monitoring.LATE) == 0.5
+    assert transfers.monitored_share(last_late, heard=10) == 1
+    assert transfers.monitored_share(last_late, heard=9 + monitoring.LATE) == 0.5
 
 
 def test_of_tools_that_do_not_copy_by_third_party_monitoring_says_nothing() -> None:
     moved = table(ok=[1], end=[1], size=[100], xrootd_size=[math.nan])
-    assert math.isnan(trust.monitored_share(moved, heard=10))
-    assert not trust.disagrees(None)
+    assert math.isnan(transfers.monitored_share(moved, heard=10))
+    assert not transfers.disagrees(None)
 
 
 @given(st.integers(0, 500), st.integers(2, 40))

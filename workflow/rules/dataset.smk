@@ -17,7 +17,7 @@ rule dataset:
     log:
         "<results>/{study}/logs/dataset.log",
     wildcard_constraints:
-        study=STUDIES.made_pattern,
+        study=either(STUDIES.made),
     conda:
         "../../envs/tpcsweep.yaml"
     # These processes read files; the main one would not keep up with more.

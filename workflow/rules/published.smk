@@ -19,7 +19,7 @@ rule published_figure:
     log:
         "<results>/{study}/logs/published.log",
     wildcard_constraints:
-        study=STUDIES.figures_pattern,
+        study=either(STUDIES.figures),
     conda:
         "../../envs/tpcsweep.yaml"
     script:

@@ -8,7 +8,7 @@ rule simulate:
     log:
         "<results>/{study}/logs/simulate.log",
     wildcard_constraints:
-        study=STUDIES.simulated_pattern,
+        study=either(STUDIES.simulated),
     conda:
         "../../envs/tpcsweep.yaml"
     threads: 4

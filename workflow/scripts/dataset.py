@@ -7,20 +7,12 @@ signals.end_with_snakemake()
 
 from pathlib import Path
 
-from tpcsweep.configuration.loading import ConfigurationError, Imported
-from tpcsweep.dataset import DatasetError
-from tpcsweep.extras import MissingExtraError
-from tpcsweep.importing import datasets
 from tpcsweep.running import folding
-from tpcsweep.running.scripts import reported
-from tpcsweep.running.studies import ChangedError, Studies, require_unchanged
+from tpcsweep.running.scripts import reported, require_unchanged
+from tpcsweep.running.studies import Studies
 
 studies = Studies(snakemake.config)
-study, output = studies[snakemake.wildcards.study], Path(snakemake.output.dataset)
-expected = (ChangedError, DatasetError, ConfigurationError, MissingExtraError)
-with reported(snakemake.log[0], *expected, about=study.name), signals.interruptible():
+study = studies[snakemake.wildcards.study]
+with reported(snakemake.log[0], *folding.expected(), about=study.name), signals.interruptible():
     require_unchanged(studies.attributes(snakemake.wildcards), snakemake.params.attributes)
-    if isinstance(study, Imported):
-        datasets.bring(study.file, output)
-    else:
-        folding.fold(study, output, snakemake.threads)
+    folding.make(study, Path(snakemake.output.dataset), snakemake.threads)

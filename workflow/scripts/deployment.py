@@ -7,7 +7,8 @@ signals.end_with_snakemake()
 
 from pathlib import Path
 
-from tpcsweep.running.studies import ChangedError, Studies, require_unchanged, specification
+from tpcsweep.running.scripts import reported, require_unchanged
+from tpcsweep.running.studies import Studies, specification
 from tpcsweep.testbeds.netns import machine
 
 study = Studies(snakemake.config)[snakemake.params.study]
@@ -15,9 +16,8 @@ if study.testbed.kind == "netns":
     machine.enter()  # before anything starts threads
 
 from tpcsweep.running.runner import expected, run
-from tpcsweep.running.scripts import reported
 
 deployment = snakemake.wildcards.deployment
-with reported(snakemake.log[0], *expected(study), ChangedError, about=deployment):
+with reported(snakemake.log[0], *expected(study), about=deployment):
     require_unchanged(specification(study, deployment), snakemake.params.specification)
     run(study, deployment, Path(snakemake.log[0]).parent)

@@ -7,16 +7,28 @@ error in options, configuration or data; 130 interrupted.
 
 from __future__ import annotations
 
-from importlib import import_module
+from pkgutil import resolve_name
 
 import click
 
-COMMANDS = (
-    *("grid", "status", "check", "reap", "adaptive"),
-    *("page", "plan", "compare", "claims", "history", "calibrate"),
-    *("import", "export", "crate", "dataset"),
-)
-"""A command is `command` of the module of its name; `import` is in `import_`."""
+COMMANDS = {
+    "grid": "sweeps:grid",
+    "status": "sweeps:status",
+    "check": "sweeps:check",
+    "reap": "sweeps:reap",
+    "adaptive": "sweeps:adaptive",
+    "page": "analyses:page",
+    "plan": "plan:plan",
+    "compare": "analyses:compare",
+    "claims": "analyses:claims",
+    "history": "analyses:history",
+    "calibrate": "analyses:calibrate",
+    "import": "exchange:import_",
+    "export": "exchange:export",
+    "crate": "exchange:crate",
+    "dataset": "sweeps:dataset",
+}
+"""The function of each command, after its module in this package."""
 
 
 class Commands(click.Group):
@@ -28,8 +40,7 @@ class Commands(click.Group):
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        module = f"{name}_" if name == "import" else name
-        command: click.Command = import_module(f"{__name__}.{module}").command
+        command: click.Command = resolve_name(f"{__name__}.{COMMANDS[name]}")
         return command
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,13 +17,24 @@ from click.shell_completion import CompletionItem
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from tpcsweep.configuration import units
     from tpcsweep.configuration.loading import Configuration
 
+BARE = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
+"""A number without a unit."""
+LISTED = 8
+"""Units that an error lists, at most."""
 CONFIG = Path("config/config.yaml")
 DATASET = "dataset.nc"
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+results_or_file = click.argument("results", type=click.Path(path_type=Path), metavar="RESULTS|FILE.nc")
+
+
+def output_option(metavar: str, help: str, **kind: bool) -> Callable[[Function], Function]:  # noqa: A002, click's name
+    """Return the option for the file or folder that a command writes."""
+    return click.option("-o", "--output", metavar=metavar, type=click.Path(path_type=Path, **kind), help=help)
 
 
 class Named(click.types.StringParamType):
@@ -43,24 +55,58 @@ class Named(click.types.StringParamType):
         return names or [CompletionItem(incomplete, type="file")]
 
 
+SWEEP, TESTBED = Named("sweeps", "published"), Named("testbeds")
+
+
+class Amount(click.ParamType):  # type: ignore[type-arg]  # older click has no arguments
+    """A quantity as text with its unit; the value is in base units. Only plain numbers and shares need no unit."""
+
+    name = "amount"
+
+    def __init__(self, known: units.Quantity | str, *, several: bool = False) -> None:
+        """`known` has the dimension and the bounds, or is the name of one in `configuration.units`.
+
+        Several quantities have commas between them.
+        """
+        self._known, self._several = known, several
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> Any:
+        """Return the number in base units, or a list of several; None for null. Anything but text is returned."""
+        from pydantic_core import PydanticCustomError
+
+        from tpcsweep.configuration import units
+
+        if not isinstance(value, str):
+            return value
+        if self._several:
+            return [Amount(self._known).convert(part.strip(), param, context) for part in value.split(",")]
+        known: units.Quantity = getattr(units, self._known) if isinstance(self._known, str) else self._known
+        dimension = known.dimension
+        if value == "null" and known.null:
+            return None
+        bare = BARE.fullmatch(value) is not None
+        if bare and dimension.base:
+            example = f"'{value} {dimension.base}'"
+            self.fail(f"{value!r} has no unit. Use {_units(dimension)}, such as {example}.", param)
+        number = float(value) if bare else value
+        try:
+            units.parse(number, dimension)
+        except units.UnitError:
+            self.fail(f"{value!r} is not {dimension.name}. {_advice(dimension)}", param, context)
+        try:
+            return known.read(number)
+        except PydanticCustomError:
+            self.fail(f"{value!r} is out of bounds: {known.allowed()}.", param, context)
+
+
 def study_options(function: Function) -> Function:
     """Add the options that select a sweep and a testbed; their defaults are in config/config.yaml."""
-    for option in (
-        click.option("--results", metavar="FOLDER", type=click.Path(), help="Folder of results."),
-        click.option(
-            "--testbed",
-            metavar="NAME",
-            type=Named("testbeds"),
-            help="Testbed: a file in config/testbeds, or a path.",
-        ),
-        click.option(
-            "--sweep",
-            metavar="NAME",
-            type=Named("sweeps", "published"),
-            help="Sweep: a file in config/sweeps, or a path; NAME@TESTBED.",
-        ),
+    for name, metavar, kind, text in (
+        ("--results", "FOLDER", click.Path(), "Folder of results."),
+        ("--testbed", "NAME", TESTBED, "Testbed: a file in config/testbeds, or a path."),
+        ("--sweep", "NAME", SWEEP, "Sweep: a file in config/sweeps, or a path; NAME@TESTBED."),
     ):
-        function = option(function)
+        function = click.option(name, metavar=metavar, type=kind, help=text)(function)
     return function
 
 
@@ -108,9 +154,7 @@ def completed(file: Path) -> Iterator[Path]:
     from tpcsweep.configuration.problems import ConfigurationError
     from tpcsweep.importing import datasets
 
-    with contextlib.ExitStack() as stack:
-        with reported(ConfigurationError):
-            whole = stack.enter_context(datasets.completed(file))
+    with reported(ConfigurationError), datasets.completed(file) as whole:
         yield whole
 
 
@@ -127,7 +171,6 @@ click.ClickException.exit_code = 2
 
 
 def print_json(content: Any) -> None:
-    """Print plain values."""
     sys.stdout.write(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
@@ -138,3 +181,16 @@ def show(content: RenderableType) -> None:
     console = Console()
     console = console if console.is_terminal else Console(width=120)
     console.print(content)
+
+
+def _units(dimension: units.Dimension) -> str:
+    """The units that people write most, for an error."""
+    names = list(dimension.shown if len(dimension.units) > LISTED else dimension.units)
+    return " or ".join([", ".join(names[:-1]), names[-1]])
+
+
+def _advice(dimension: units.Dimension) -> str:
+    if not dimension.units:
+        return "Use a plain number."
+    bare = "" if dimension.base else "a plain number, or "
+    return f"Use {bare}a number with {_units(dimension) if dimension.base else '%'}, such as '{dimension.example}'."

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tpcsweep plan`."""
+"""The command `plan`: the cheapest setting that reaches a throughput."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tpcsweep.cli.common import as_json, completed, dataset_of, print_json, reported, show
+from tpcsweep.cli import common
 
 if TYPE_CHECKING:
     from tpcsweep.planning.answering import Answer
@@ -22,36 +22,44 @@ class Question(click.Command):
     """A command with an option for each parameter of sweeps. They are made when the command is used."""
 
     def get_params(self, context: click.Context) -> list[click.Parameter]:
-        """Return the parameters of the command, then those of sweeps."""
         return [*super().get_params(context), *_options()]
 
 
 @cache
 def _options() -> list[click.Option]:
-    from tpcsweep.cli.quantities import Amount, parameter_options
-    from tpcsweep.configuration import units
+    """Return an option for each parameter of sweeps; those that the search varies accept several values."""
+    from tpcsweep.configuration.parameters import Parameters, quantity
     from tpcsweep.planning.question import KNOBS
 
-    sure = "How surely one measurement reaches the target; 95% by default."
-    return [
-        click.Option(["--probability"], type=Amount(units.PROBABILITY), metavar="SHARE", help=sure),
-        *parameter_options(several=KNOBS),
-    ]
+    options = []
+    for name, field in Parameters.model_fields.items():
+        known, text = quantity(name), field.description or name
+        kind = common.Amount(known, several=name in KNOBS) if known else click.STRING
+        words = [f"--{name.replace('_', '-')}", name]
+        shown = "VALUE,…" if name in KNOBS else "VALUE"
+        options.append(click.Option(words, type=kind, metavar=shown, help=f"{text[0].upper()}{text[1:]}."))
+    return options
 
 
 @click.command(cls=Question, context_settings={"token_normalize_func": lambda name: name.replace("_", "-")})
 @click.argument("words", nargs=-1, metavar="[TARGET] RESULTS|FILE.nc", type=click.Path())
 @click.option(
-    "--recommend", is_flag=True, help="Tabulate the recommended streams for several RTTs and targets."
+    "--probability",
+    type=common.Amount("PROBABILITY"),
+    metavar="SHARE",
+    help="How surely one measurement reaches the target; 95% by default.",
 )
 @click.option(
-    *("-o", "--output"),
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for plan.json, the figure, recommendations.json and .csv, and the notebook plan.html.",
+    "--recommend", is_flag=True, help="Tabulate the recommended streams for several RTTs and targets."
 )
-@as_json
+@common.output_option(
+    "FOLDER",
+    "Folder for plan.json, the figure, recommendations.json and .csv, and the notebook plan.html.",
+    file_okay=False,
+)
+@common.as_json
 @click.pass_context
-def command(
+def plan(
     context: click.Context,
     /,
     words: tuple[str, ...],
@@ -72,19 +80,22 @@ def command(
              tpcsweep plan --recommend results/demo
     """  # noqa: D301 (click needs the \b)
     target, results = _arguments(words, recommend)
-    given = {name: value for name, value in asked.items() if _is_given(context, name)}
-    dataset = dataset_of(results)
-    with completed(dataset) as whole:
+    default = click.core.ParameterSource.DEFAULT
+    given = {
+        name: value for name, value in asked.items() if context.get_parameter_source(name) is not default
+    }
+    dataset = common.dataset_of(results)
+    with common.completed(dataset) as whole:
         from tpcsweep.planning import answering
 
-        with reported(*answering.EXPECTED, OSError), _models_of(dataset, whole) as models:
+        with common.reported(*answering.EXPECTED, OSError), _models_of(dataset, whole) as models:
             answer = answering.answer(
                 whole, models, {"target": target, **given}, recommend or output is not None
             )
             if output is not None:
                 _write(answer, output, whole, models)
     if as_json:
-        print_json(answer.to_dict() if recommend or answer.plan is None else answer.plan.to_dict())
+        common.print_json(answer.to_dict() if recommend or answer.plan is None else answer.plan.to_dict())
         return
     _show(answer, recommend)
     for page in () if output is None else sorted(output.glob("*.html")) or [output]:
@@ -93,18 +104,16 @@ def command(
 
 def _arguments(words: tuple[str, ...], recommend: bool) -> tuple[float | None, Path]:
     """Return the target in Gbit/s, if any, and the path of the results. The target may be two words: 0.8 Gbit/s."""
-    from tpcsweep.cli.quantities import BARE, Amount
-    from tpcsweep.configuration import units
     from tpcsweep.configuration.units import RATE
 
-    if len(words) > 1 and BARE.fullmatch(words[0]) and RATE.size(words[1]):
+    if len(words) > 1 and common.BARE.fullmatch(words[0]) and RATE.size(words[1]):
         words = (" ".join(words[:2]), *words[2:])
     if len(words) == 1 and recommend:
         return None, Path(words[0])
     target = None
     if words:
         try:
-            target = Amount(units.TARGET).convert(words[0], None, None)
+            target = common.Amount("TARGET").convert(words[0], None, None)
         except click.BadParameter as error:
             error.param_hint = "TARGET"
             raise
@@ -113,10 +122,6 @@ def _arguments(words: tuple[str, ...], recommend: bool) -> tuple[float | None, P
             "Give TARGET and RESULTS, as in tpcsweep plan 0.8Gbit/s --rtt 40ms results/demo"
         )
     return target, Path(words[1])
-
-
-def _is_given(context: click.Context, name: str) -> bool:
-    return context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
 
 
 @contextlib.contextmanager
@@ -137,7 +142,6 @@ def _models_of(dataset: Path, whole: Path) -> Iterator[Path]:
 
 
 def _write(answer: Answer, folder: Path, dataset: Path, models: Path) -> None:
-    """Write the files of an answer."""
     from tpcsweep.figures import save
     from tpcsweep.figures.plan import plan as draw
     from tpcsweep.files import write_json, write_text
@@ -159,6 +163,6 @@ def _show(answer: Answer, recommend: bool) -> None:
     from tpcsweep.planning.overview import recommended, table
 
     if answer.plan is not None:
-        show(table(answer.plan))
+        common.show(table(answer.plan))
     if recommend:
-        show(recommended(answer))
+        common.show(recommended(answer))

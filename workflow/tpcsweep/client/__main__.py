@@ -34,7 +34,7 @@ from typing import IO, Any
 
 from tpcsweep.client.handle import ToolRefusedError
 from tpcsweep.tools import TOOLS, Credentials, Program, Tool, Transfer, Worker
-from tpcsweep.tools.lines import READY, order
+from tpcsweep.tools.base import READY, order
 
 GIVE_UP_AFTER = 3
 """Failures in a row after which a stream ends: a mistake must not become a fork storm."""

@@ -23,7 +23,7 @@ SMALLEST = {"file_size": 2**20, "tcp_buffer": 2**16}
 """Bytes below which set-up, or a handful of packets, is all that would be measured."""
 FEWEST_PACKETS = 100  # packets below which a queue loses those of every burst, whatever the RTT
 FEWEST_CORES = 0.1
-"""Cores below which an origin's quota has a period of its own (`linux.quotas`), in which it is stopped for longer."""
+"""Cores below which an origin's quota has a period of its own (`linux.cgroups`), in which it is stopped for longer."""
 MOST_STREAMS = 64
 """The limit on testbeds of kind netns, where each stream is a process on the machine that measures."""
 FEWEST_STREAMS = 3  # the fewest values of streams that show the shape of a curve

@@ -16,7 +16,7 @@ from tpcsweep.configuration import units
 from tpcsweep.configuration.parameters import AnyText, DeploymentParameters, Strict, Text, Value, Word
 from tpcsweep.configuration.physics import Physics
 from tpcsweep.configuration.problems import Fault, refuse
-from tpcsweep.linux.quotas import FEWEST_CORES, PERIOD, quota
+from tpcsweep.linux.cgroups import FEWEST_CORES, PERIOD, quota
 from tpcsweep.xrootd.releases import RECOMMENDED, SYSTEM
 
 DISK = "/var/lib/tpcsweep"

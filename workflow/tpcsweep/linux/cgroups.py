@@ -2,7 +2,10 @@
 """CPU quotas and CPU accounting by cgroups, version 1 and 2; accounting alone by plain groups, where there are none.
 
 Sources: Linux kernel, Documentation/scheduler/sched-bwc.rst (v1: cpu.cfs_quota_us, cpu.cfs_period_us, cpu.stat) and
-Documentation/admin-guide/cgroup-v2.rst (cpu.max, cpu.stat).
+Documentation/admin-guide/cgroup-v2.rst (cpu.max, cpu.stat). A quota is at least 1 ms, a period 1 ms to 1 s. The rest of
+a quota is lost at the end of its period, and a group that used its quota waits for the next period: the longer the
+period, the longer the wait. CPUs take quotas in slices of 5 ms (sched_cfs_bandwidth_slice_us), so that one may have all
+of a small one.
 """
 
 from __future__ import annotations
@@ -14,18 +17,52 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from tpcsweep.linux.counters import CounterFile
-from tpcsweep.linux.processes import Process, Table, with_descendants
-from tpcsweep.linux.quotas import PERIOD, Quota, quota
+from tpcsweep.linux.counters import CounterFile, Process, Table, with_descendants
 
 REMOVE_SECONDS = 2.0
 PLAIN = Path("/run/tpcsweep-groups")
 """Where plain groups are; it is there only in namespaces of an ordinary user to whom no cgroups are delegated."""
+PERIOD = 100_000
+"""The usual period, in µs: the kernel's default, and what Kubernetes has."""
+SHORTEST_QUOTA = 1_000
+LONGEST_PERIOD = 1_000_000
+ENOUGH = 10_000
+"""What a quota should be, in µs: of a smaller one many streams get less than few, the more so the smaller it is."""
+
+FEWEST_CORES = SHORTEST_QUOTA / LONGEST_PERIOD
+"""The fewest cores that a quota can be."""
 
 
 class CgroupError(Exception):
     """The machine's cgroups cannot be used as they are."""
+
+
+class Quota(NamedTuple):
+    """CPU time in each period, both in µs."""
+
+    time: int
+    period: int
+
+    @property
+    def cores(self) -> float:
+        return self.time / self.period
+
+
+def quota(cores: float) -> Quota:
+    """Choose the quota of so many cores. It is counted in whole µs, and so within 0.05 % of them.
+
+    Its period is the usual one wherever that leaves a quota of ENOUGH, from a tenth of a core on. Below that it is as
+    long as makes it that, and at most what the kernel takes. Source: `python -m benchmarks.quotas`.
+
+    Raises:
+        ValueError: for less than FEWEST_CORES.
+    """
+    if round(cores * LONGEST_PERIOD) < SHORTEST_QUOTA:
+        raise ValueError(f"{cores:g} cores are no quota: the kernel has none of less than {FEWEST_CORES:g}")
+    period = min(max(PERIOD, round(ENOUGH / cores)), LONGEST_PERIOD)
+    return Quota(round(cores * period), period)
 
 
 @dataclass(frozen=True)
@@ -81,7 +118,7 @@ class Cgroup:
 
         Raises:
             CgroupError: if the machine's cgroups cannot be used.
-            ValueError: for fewer cores than a quota can be; see `quotas.quota`.
+            ValueError: for fewer cores than a quota can be.
         """
         if self.tree.version == 2:
             _delegate_cpu(self.tree.cpu)
@@ -97,21 +134,18 @@ class Cgroup:
         Raises:
             CgroupError: if the kernel refuses it, as where a group above has less.
         """
-        cpu = self.tree.cpu / self.name
-        if self.tree.version == 2:
-            settings = [("cpu.max", f"{allowed.time} {allowed.period}" if allowed else f"max {PERIOD}")]
-        else:
-            settings = [("cpu.cfs_quota_us", "-1")]  # whatever the quota was, any period may be set then
+        time, period = map(str, allowed or ("max", PERIOD))
+        settings = [("cpu.max", f"{time} {period}")]
+        if self.tree.version == 1:
+            settings = [("cpu.cfs_quota_us", "-1")]  # without a quota any period may be set
             if allowed:
-                settings += [
-                    ("cpu.cfs_period_us", f"{allowed.period}"),
-                    ("cpu.cfs_quota_us", f"{allowed.time}"),
-                ]
+                settings += [("cpu.cfs_period_us", period), ("cpu.cfs_quota_us", time)]
         for name, value in settings:
+            file = self.tree.cpu / self.name / name
             try:
-                (cpu / name).write_text(value)
+                file.write_text(value)
             except OSError as error:
-                raise CgroupError(f"{cpu / name} cannot be {value}: {error.strerror}") from error
+                raise CgroupError(f"{file} cannot be {value}: {error.strerror}") from error
 
     def quota(self) -> Quota | None:
         """Give the quota that is in force, by what the kernel says; None where there is none."""
@@ -121,16 +155,16 @@ class Cgroup:
         return None if allowed in ("max", "-1") else Quota(int(allowed), int(period))
 
     def entry(self) -> list[str]:
-        """Give a prefix for a command line that starts the command inside the group, so that all it does is counted."""
+        """Give a prefix for a command line that starts the command inside the group."""
         files = [str(folder / "cgroup.procs") for folder in self.folders]
         enter = " && ".join(f'echo 0 >"${i}"' for i in range(1, len(files) + 1))
         return ["sh", "-c", f'{enter} && shift {len(files)} && exec "$@"', "sh", *files]
 
     def pids(self) -> set[int]:
-        """Give the processes in the group, but those that this process cannot see and so cannot end.
+        """Give the processes in the group that this process can see, and so can end.
 
-        Version 2 says 0 of one outside of this PID namespace (pid_namespaces(7)); kill(2) takes that for the caller's
-        own process group.
+        Version 2 lists one outside of this PID namespace as 0 (pid_namespaces(7)); for kill(2) that is the caller's own
+        process group.
         """
         pids: set[int] = set()
         for folder in self.folders:
@@ -140,8 +174,8 @@ class Cgroup:
 
     def usage_file(self) -> tuple[Path, float]:
         """Give the file with the CPU time used, and its unit in seconds."""
-        folder = self.tree.accounting / self.name
-        return (folder / "cpu.stat", 1e-6) if self.tree.version == 2 else (folder / "cpuacct.usage", 1e-9)
+        name, unit = ("cpu.stat", 1e-6) if self.tree.version == 2 else ("cpuacct.usage", 1e-9)
+        return self.tree.accounting / self.name / name, unit
 
     def meter(self) -> Meter:
         """Open what tells the group's CPU time."""
@@ -173,10 +207,10 @@ class Cgroup:
 
 
 class PlainGroup(Cgroup):
-    """A folder with a list of processes: they and their descendants are in the group. It counts, and limits nothing.
+    """A folder with a list of processes: they and their descendants are in the group. It counts, and limits nothing."""
 
-    Where a quota is asked for that is refused before a deployment comes up (`delegation.refusal`).
-    """
+    table = Table()
+    """One for all groups, which are asked one after the other."""
 
     def create(self, cores: float | None = None) -> Cgroup:
         """Make the group; raises CgroupError for a quota."""
@@ -187,14 +221,12 @@ class PlainGroup(Cgroup):
         return self
 
     def quota(self) -> None:
-        """There is none."""
+        """Return None: it has no quota."""
 
     def entry(self) -> list[str]:
-        """Give a prefix for a command line that starts the command inside the group."""
         return ["sh", "-c", 'echo $$ >>"$0" && exec "$@"', str(self._folder / "cgroup.procs")]
 
     def pids(self) -> set[int]:
-        """Give the processes in the group."""
         return set(self._processes())
 
     def meter(self) -> Meter:
@@ -202,15 +234,13 @@ class PlainGroup(Cgroup):
         return Meter(lambda: sum(process.seconds for process in self._processes().values()), lambda: None)
 
     def periods(self) -> tuple[int, int]:
-        """There are none."""
         return 0, 0
 
     def remove(self) -> None:
-        """Remove the group, in which nothing runs any more."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _processes(self) -> dict[int, Process]:
-        known = _TABLE.look()
+        known = self.table.look()
         return {pid: known[pid] for pid in with_descendants(super().pids(), known)}
 
     @property
@@ -240,15 +270,10 @@ def parse_periods(text: str) -> tuple[int, int]:
 
 
 def named(tree: Hierarchy, prefix: str) -> list[Cgroup]:
-    """Give the groups at the top of the hierarchy whose names begin with a prefix."""
     names = {
         entry.name for root in {tree.cpu, tree.accounting} for entry in os.scandir(root) if entry.is_dir()
     }
     return [tree.group(name) for name in sorted(names) if name.startswith(prefix)]
-
-
-_TABLE = Table()
-"""One for all groups, which are asked one after the other."""
 
 
 def _delegate_cpu(root: Path) -> None:

@@ -8,6 +8,10 @@ process go the namespaces, and with these their mounts and networks.
 
 Only PIDs, mounts and users are another's: the network stays the machine's, as releases of XRootD may have to be fetched
 and one lock keeps sweeps of all users apart.
+
+Quotas need a cgroup of version 2 that is delegated to the user. The systemd of a user gives a scope of its own to a
+program that is begun so (SYSTEMD), and removes it with all groups in it when its last process has ended. Sources:
+systemd.resource-control(5), Delegate=; cgroup-v2.rst, Delegation.
 """
 
 from __future__ import annotations
@@ -18,15 +22,22 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-from tpcsweep.linux import cgroups, delegation
+from tpcsweep.linux import cgroups
 from tpcsweep.linux.commands import look_in_sbin
 from tpcsweep.linux.signals import ENDING
 
-NEEDED = ("user", "mount", "pid", "net")
-"""Kinds of namespaces that are made, as /proc/sys/user/max_KIND_namespaces names them, `mount` as mnt."""
+SYSCTLS = {
+    **{f"user.max_{kind}_namespaces": 10_000 for kind in ("user", "mnt", "pid", "net")},
+    "kernel.unprivileged_userns_clone": 1,  # Debian's and Arch's kernels
+    "kernel.apparmor_restrict_unprivileged_userns": 0,  # Ubuntu's
+}
+"""Settings that may forbid namespaces of users, each with a value that allows them."""
+SYSTEMD = ("systemd-run", "--user", "--scope", "--quiet", "--collect", "--property=Delegate=yes", "--")
+"""Begins a program in a group that is delegated to it; it is that program then, as no process is between."""
 RUN = Path("/run")
 OURS = ("netns", "tpcsweep")
 """Folders of RUN that are anew; the others are the machine's."""
@@ -41,16 +52,12 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Kernel(NamedTuple):
-    """What a kernel, or a container's maker, says of namespaces that users make; None where a setting is not there."""
+    """The settings of a kernel, or of a container's maker, for namespaces that users make."""
 
     has_users: bool = True
     """Whether it has user namespaces at all."""
-    limits: tuple[tuple[str, int], ...] = ()
-    """How many there may be by the sysctl's name."""
-    clone: int | None = None
-    """kernel.unprivileged_userns_clone, of Debian's and Arch's kernels."""
-    apparmor: int | None = None
-    """kernel.apparmor_restrict_unprivileged_userns, of Ubuntu's."""
+    sysctls: Mapping[str, int] = {}
+    """Those of SYSCTLS that it has."""
     seccomp: bool = False
     """Whether system calls of this process are filtered, as a container's are."""
 
@@ -66,27 +73,17 @@ def refusal() -> str:
     if not shutil.which("unshare"):
         return "unshare is missing: an administrator installs util-linux"
     kinds = ["--user", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc"]
-    tried = subprocess.run(
-        ["unshare", *kinds, "sh", "-c", _TRIAL],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = ["unshare", *kinds, "sh", "-c", _TRIAL]
+    tried = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     return explained(tried.stderr.strip(), kernel()) if tried.returncode else ""
 
 
 def kernel() -> Kernel:
-    """Read what this kernel says."""
-    names = [f"user.max_{'mnt' if kind == 'mount' else kind}_namespaces" for kind in NEEDED]
-    limits = [(name, value) for name in names if (value := _sysctl(name)) is not None]
-    status = Path("/proc/self/status").read_text()
+    files = {name: Path("/proc/sys", *name.split(".")) for name in SYSCTLS}
     return Kernel(
         has_users=Path("/proc/self/ns/user").exists(),
-        limits=tuple(limits),
-        clone=_sysctl("kernel.unprivileged_userns_clone"),
-        apparmor=_sysctl("kernel.apparmor_restrict_unprivileged_userns"),
-        seccomp="Seccomp:\t2" in status,
+        sysctls={name: int(file.read_text()) for name, file in files.items() if file.exists()},
+        seccomp="Seccomp:\t2" in Path("/proc/self/status").read_text(),
     )
 
 
@@ -95,20 +92,16 @@ def explained(said: str, settings: Kernel) -> str:
 
     Args:
         said: the words of the program that was refused.
-        settings: what may have been the reason.
+        settings: possible reasons.
     """
     why = []
     if not settings.has_users:
         why.append("the kernel has no user namespaces (CONFIG_USER_NS): take another one")
     why += [
-        f"sysctl {name} is 0: as root, sysctl -w {name}=10000" for name, most in settings.limits if most == 0
+        f"sysctl {name} is {value}: as root, sysctl -w {name}={SYSCTLS[name]}"
+        for name, value in settings.sysctls.items()
+        if bool(value) != bool(SYSCTLS[name])
     ]
-    for name, value, good in (
-        ("kernel.unprivileged_userns_clone", settings.clone, 1),
-        ("kernel.apparmor_restrict_unprivileged_userns", settings.apparmor, 0),
-    ):
-        if value is not None and value != good:
-            why.append(f"sysctl {name} is {value}: as root, sysctl -w {name}={good}")
     if settings.seccomp:
         why.append(
             "a seccomp filter is on this process, as on a container's: "
@@ -116,6 +109,35 @@ def explained(said: str, settings: Kernel) -> str:
             "or podman run --security-opt seccomp=unconfined --security-opt unmask=ALL"
         )
     return f"{'; '.join(why) or 'no setting that is known forbids it'} ({said or 'refused without a word'})"
+
+
+def quota_refusal() -> str:
+    """Why this user's programs cannot have CPU quotas, and what to do; "" where systemd delegates a group to them."""
+    if not (mount := mounted()):
+        return (
+            "the cpu controller is not in a cgroup hierarchy of version 2, the one that can be delegated: "
+            "boot with systemd.unified_cgroup_hierarchy=1"
+        )
+    if not shutil.which(SYSTEMD[0]):
+        return f"{SYSTEMD[0]} is missing, by which systemd delegates a cgroup"
+    if not (manager := _runtime() / "systemd/private").exists():
+        return (
+            f"no systemd of this user's listens on {manager}: log in (ssh, console) rather than by su, "
+            "or as root: loginctl enable-linger USER"
+        )
+    user = os.getuid()
+    if not _has_cpu(mount / f"user.slice/user-{user}.slice/user@{user}.service"):
+        return (
+            "systemd delegates no cpu controller to users: as root put [Service] and Delegate=cpu pids memory into "
+            "/etc/systemd/system/user@.service.d/delegate.conf, systemctl daemon-reload, and log in again"
+        )
+    return ""
+
+
+def mounted() -> Path | None:
+    """Give the mount point of cgroup version 2 with the cpu controller; None if there is none."""
+    rows = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+    return next((Path(row[1]) for row in rows if row[2] == "cgroup2" and _has_cpu(Path(row[1]))), None)
 
 
 def enter() -> None:
@@ -150,25 +172,45 @@ def enter() -> None:
     _mounts(group)
 
 
-def _sysctl(name: str) -> int | None:
-    try:
-        return int(Path("/proc/sys", *name.split(".")).read_text())
-    except (OSError, ValueError):
-        return None
-
-
 def _own_group() -> Path | None:
     """The cgroup in which others may be made; asks systemd for one, which begins the program once more, in there."""
-    if not (group := delegation.delegated()):
-        if _SCOPE in os.environ or delegation.refusal():
+    if not (group := _delegated()):
+        if _SCOPE in os.environ or quota_refusal():
             return None
-        command = [*delegation.SYSTEMD, sys.executable, *sys.orig_argv[1:]]
-        os.execvpe(command[0], command, {**delegation.environment(), _SCOPE: "asked for"})  # noqa: S606
+        command = [*SYSTEMD, sys.executable, *sys.orig_argv[1:]]
+        changed = {
+            "XDG_RUNTIME_DIR": str(_runtime()),
+            _SCOPE: "asked for",
+        }  # cron's environment lacks the first
+        os.execvpe(command[0], command, {**os.environ, **changed})  # noqa: S606
     # A group that gives controllers to others has no process itself.
     own = group / "tpcsweep-job"
     own.mkdir(exist_ok=True)
     (own / "cgroup.procs").write_text("0")
     return group
+
+
+def _delegated() -> Path | None:
+    """Give the group that this process has to itself, in which it may make others with quotas; None: it has none."""
+    mount, lines = mounted(), Path("/proc/self/cgroup").read_text().splitlines()
+    path = next((line[3:] for line in lines if line[:3] == "0::"), "")
+    if not mount or not path:
+        return None
+    group = mount / path.strip("/")
+    written = (group, group / "cgroup.procs", group / "cgroup.subtree_control")
+    if not _has_cpu(group) or not all(os.access(path, os.W_OK) for path in written):
+        return None
+    alone = (group / "cgroup.procs").read_text().split() == [str(os.getpid())]
+    return group if alone else None
+
+
+def _has_cpu(group: Path) -> bool:
+    controllers = group / "cgroup.controllers"
+    return controllers.exists() and "cpu" in controllers.read_text().split()
+
+
+def _runtime() -> Path:
+    return Path(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}")
 
 
 def _be_the_first(end: int) -> NoReturn:
@@ -210,16 +252,14 @@ def _mounts(group: Path | None) -> None:
     (RUN / "netns").mkdir()
     if group:
         # At the place of the whole hierarchy, so that the group is all that there is of it.
-        _mount(str(group), delegation.mounted() or group, "", _MS_BIND)
+        _mount(str(group), mounted() or group, "", _MS_BIND)
     else:
         cgroups.PLAIN.mkdir()
 
 
 def _mount(source: str, target: Path, kind: str, flags: int, options: str = "") -> None:
-    answer = _libc.mount(
-        source.encode(), bytes(target), kind.encode(), ctypes.c_ulong(flags), options.encode()
-    )
-    _checked(answer, str(target))
+    texts = source.encode(), bytes(target), kind.encode()
+    _checked(_libc.mount(*texts, ctypes.c_ulong(flags), options.encode()), str(target))
 
 
 def _checked(answer: int, what: str) -> None:

@@ -126,4 +126,4 @@ def _begin(starter: int) -> None:
 
 
 def _is_above(pid: int) -> bool:
-    return os.getppid() == pid or any(process.pid == pid for process in psutil.Process().parents())
+    return os.getppid() == pid or pid in {process.pid for process in psutil.Process().parents()}

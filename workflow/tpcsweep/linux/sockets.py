@@ -193,7 +193,7 @@ class Followed:
         for cookie, connection in now.items():
             before = self._last.get(cookie)
             for name in COUNTERS:
-                self._sums[name] += getattr(connection, name) - (getattr(before, name) if before else 0)
+                self._sums[name] += getattr(connection, name) - getattr(before, name, 0)
         self._last = now
         return dict(self._sums)
 
@@ -216,12 +216,9 @@ def _connection(message: bytes) -> Connection | None:
         return None
     # Older kernels tell less.
     rtt, cwnd, received, *limited, sent, resent = _TCP_INFO.unpack_from(info.ljust(_TCP_INFO.size, b"\0"))
-    busy, rwnd_limited, sndbuf_limited = (microseconds / 1e6 for microseconds in limited)
-    [cookie] = _COOKIE.unpack_from(message, _COOKIE_OFFSET)
-    remote = socket.inet_ntoa(address[:4])
-    return Connection(
-        cookie, remote, rtt / 1000, cwnd, received, busy, rwnd_limited, sndbuf_limited, sent, resent
-    )
+    [cookie], remote = _COOKIE.unpack_from(message, _COOKIE_OFFSET), socket.inet_ntoa(address[:4])
+    busy, rwnd, sndbuf = (microseconds / 1e6 for microseconds in limited)
+    return Connection(cookie, remote, rtt / 1000, cwnd, received, busy, rwnd, sndbuf, sent, resent)
 
 
 def _info(message: bytes) -> bytes:

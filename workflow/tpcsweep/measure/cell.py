@@ -7,7 +7,7 @@ import contextlib
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,11 +19,11 @@ from tpcsweep.client.handle import Client, Event, ToolRefusedError
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.sweep import Measurement
 from tpcsweep.files import number
-from tpcsweep.measure import limits, trust
+from tpcsweep.measure import limits, transfers
 from tpcsweep.measure.files import Arrival
+from tpcsweep.measure.machine import disturbed
 from tpcsweep.measure.readings import Readings, Series, goodput, mean, series
 from tpcsweep.measure.steady import Steady, analyse, enough
-from tpcsweep.measure.transfers import Transfers, unfinished
 from tpcsweep.xrootd.monitoring import Copy
 
 LOOK = 1.0
@@ -45,17 +45,8 @@ COUNTING = 1.005
 DIGITS = 6
 """Significant ones of a figure in a cell's file."""
 MEANS = (
-    "wire_throughput",
-    "source_cpu",
-    "destination_cpu",
-    "client_cpu",
-    "path_cpu",
-    "machine_cpu",
-    "machine_steal",
-    "machine_pressure",
-    "machine_work",
-    "machine_slowed",
-    "rtt_loaded",
+    *("wire_throughput", "source_cpu", "destination_cpu", "client_cpu", "path_cpu", "machine_cpu"),
+    *("machine_steal", "machine_pressure", "machine_work", "machine_slowed", "rtt_loaded"),
 )
 """Samples whose means after the warm-up are in the summary as they are."""
 
@@ -63,11 +54,11 @@ Summary = dict[str, float | int | None]
 
 
 class Site(Protocol):
-    """What measuring needs of a deployment.
+    """A deployment as measuring needs it.
 
-    `pairs` are the base URLs of source and destination, of the redirectors or of the origins one by one. `present` is
-    what has arrived of transfers that have not ended, and `copies` what XRootD's monitoring has said since the last
-    call. `totals` are counters that are read only before and after a cell.
+    `pairs` are the base URLs of source and destination, of the redirectors or of the origins one by one. `present` are
+    the arrivals of transfers that have not ended, and `copies` the records of XRootD's monitoring since the last call.
+    `totals` are counters that are read only before and after a cell.
     """
 
     rtt_idle: float
@@ -99,9 +90,9 @@ def measure(
 ) -> dict[str, Any]:
     """Measure a cell in a deployment that is up.
 
-    A tool that cannot transfer is data: its cell has `status: failed`. So is a deployment that breaks in the midst of
-    the cell; one that breaks afterwards, when transfers are being ended, leaves the figure as it is. Either way the
-    cell has the flag BROKEN, and the deployment must be replaced.
+    A tool that cannot transfer is data: its cell has `status: failed`. So has one whose deployment breaks under it. A
+    failure after the measurement, while transfers are being stopped, does not change the result. After either the cell
+    carries the flag BROKEN, and the deployment must be replaced.
 
     Args:
         site: the deployment.
@@ -114,7 +105,7 @@ def measure(
         `status`, `message`, `flags`, `limit`, `evidence`, `summary`, `samples`, `transfers` of the cell's file.
 
     Raises:
-        BrokenError: where the deployment was broken before anything was measured.
+        BrokenError: if the deployment was broken before anything was measured.
     """
     cell = _Cell(site, wanted, measurement, prefix)
     cell.transfer(show)
@@ -124,7 +115,7 @@ def measure(
 
 
 class _Cell:
-    """A cell in the order of its life: its transfers, their end, and what its file has of them."""
+    """A cell in the order of its life: its transfers, their end, and its file."""
 
     def __init__(self, site: Site, wanted: Parameters, measurement: Measurement, prefix: str) -> None:
         self._site, self._wanted, self._measurement, self._prefix = site, wanted, measurement, prefix
@@ -133,9 +124,9 @@ class _Cell:
         self._before = self._after = site.totals()
         self._sampler = site.sampler(measurement.interval)
         self._failure = ""
-        """Why there is no figure, whatever was seen."""
+        """The reason why there is no figure, whatever was seen."""
         self._broken = ""
-        """What of the deployment has broken: the cell says so, and is data."""
+        """The part of the deployment that broke: the cell names it, and is data."""
 
     @contextlib.contextmanager
     def _breakage_noted(self) -> Iterator[None]:
@@ -150,7 +141,7 @@ class _Cell:
         wanted = self._wanted
         with self._breakage_noted(), self._sampler:
             self._began = self._sampler.readings()[0].time
-            self._transfers = Transfers(self._prefix, self._began)
+            self._transfers = transfers.Transfers(self._prefix, self._began)
             try:
                 self._client.run(
                     tool=wanted.tool,
@@ -176,15 +167,14 @@ class _Cell:
 
     def _watch(self, show: Callable[[Steady, float], None]) -> None:
         """Watch until the cell's rule says that it is over, time is up, or every stream has given up."""
-        measurement, transfers = self._measurement, self._transfers
+        measurement = self._measurement
         shortest, longest = measurement.bounds
         looks: list[Steady] = []
         due = self._began + LOOK
-        while not (transfers.exhausted or transfers.finished):
+        while not (self._transfers.exhausted or self._transfers.finished):
             self._site.check()
             now = time.monotonic()
-            for event in self._client.events():
-                self._take(event)
+            self._take(self._client.events())
             self._hear()
             spent = now - self._began
             if now >= due:
@@ -202,37 +192,35 @@ class _Cell:
     def _analysed(self, samples: NDArray[np.float64], interval: float) -> Steady:
         return analyse(samples, interval, self._measurement.confidence, self._site.rtt_idle / 1000)
 
-    def _take(self, event: Event) -> None:
-        """Take an event of the client in. A file that has arrived makes room at once."""
-        self._transfers.add(event, self._site.received(event) if event["event"] == "end" else None)
+    def _take(self, events: Iterable[Event]) -> None:
+        """Note events of the client. A file that has arrived makes room at once."""
+        for event in events:
+            self._transfers.add(event, self._site.received(event) if event["event"] == "end" else None)
 
     def _hear(self) -> None:
-        """Take in what XRootD's monitoring has said."""
         for copy in self._site.copies():
             self._transfers.copied(copy)
 
     def stop(self) -> None:
         """End the transfers, count what they brought, and see whether the deployment is still whole."""
         ended = self._readings[-1].time
-        self._unfinished = unfinished({}, self._prefix, self._began, ended)
+        self._unfinished = transfers.unfinished({}, self._prefix, self._began, ended)
         self._heard = ended - self._began
         """Until when XRootD's monitoring was heard, s since the cell's start."""
         if self._broken:
             return
         with self._breakage_noted():
-            for event in self._client.stop():
-                self._take(event)
-            self._unfinished = unfinished(self._site.present(), self._prefix, self._began, ended)
+            self._take(self._client.stop())
+            self._unfinished = transfers.unfinished(self._site.present(), self._prefix, self._began, ended)
             self._after = self._site.totals()
             self._hear_out()
             self._site.settle()
             self._site.check()
 
     def _hear_out(self) -> None:
-        """Hear what XRootD's monitoring has still to say, before `settle`, which may start servers anew.
+        """Wait for the last records of XRootD's monitoring, before `settle`, which may restart servers.
 
-        Records are a second or two late. They are waited for where each stream has ended by itself, with the files
-        that were wanted; of cells that are cut off the last ones are not worth as much time in each.
+        Records are a second or two late. Only a cell whose streams have all transferred their files waits for them.
         """
         self._hear()
         while self._transfers.finished and time.monotonic() < self._transfers.overdue:
@@ -241,7 +229,7 @@ class _Cell:
         self._heard = time.monotonic() - self._began
 
     def ask_the_silent(self) -> None:
-        """Have servers and path show that they answer, where nothing arrived: who lives may yet not answer."""
+        """Have servers and path show that they answer, if nothing arrived: a process that lives may hang."""
         last = goodput(self._readings, self._interval)[-math.ceil(SILENCE / self._interval) :]
         silent = not (self._transfers.finished or last.any())
         # With more time every stream would have given up.
@@ -253,7 +241,6 @@ class _Cell:
             self._failure = self._failure or self._broken
 
     def result(self) -> dict[str, Any]:
-        """What the cell's file has."""
         samples = series(self._readings, self._interval)
         steady = self._analysed(samples["goodput"], self._interval)
         means = limits.means(samples, steady.warmup_samples) | {"rtt_idle": self._site.rtt_idle}
@@ -267,19 +254,19 @@ class _Cell:
         failed = bool(self._failure) or self._transfers.in_vain(self._wanted.streams) or nothing
         limit, evidence = (None, {}) if failed else limits.judge(summary)
         flags = [] if self._failure else self._flags(samples, steady, means, summary)
+        if self._site.path_slow and not failed:
+            flags.append("path_slow")
+        if self._broken:
+            flags.append(BROKEN)
         bandwidth = self._site.bandwidth_found
+        found = None if bandwidth is None else number(bandwidth, DIGITS)
         return {
             "status": "failed" if failed else "ok",
             "message": message,
-            "flags": [
-                *flags,
-                *(["path_slow"] if self._site.path_slow and not failed else []),
-                *([BROKEN] if self._broken else []),
-            ],
+            "flags": flags,
             "limit": limit,
             "evidence": evidence,
-            "summary": summary
-            | {"bandwidth_found": None if bandwidth is None else number(bandwidth, DIGITS)},
+            "summary": summary | {"bandwidth_found": found},
             "samples": {name: _rounded(values) for name, values in samples.items()},
             "transfers": self._transfers.listed(),
         }
@@ -287,6 +274,7 @@ class _Cell:
     def _summary(self, samples: Series, steady: Steady, means: Mapping[str, float]) -> Summary:
         """The cell in figures; `means` are those of the samples, and `rtt_idle`."""
         totals, duration = _grown(self._before, self._after), _duration(samples)
+        round_trips = (duration - steady.warmup) / (self._site.rtt_idle / 1000 or math.nan)
         figures = {
             "throughput": steady.mean,
             "throughput_low": steady.low,
@@ -297,9 +285,7 @@ class _Cell:
             "duration": duration,
             "warmup": steady.warmup,
             "length_correlations": steady.length,
-            "length_rtts": (duration - steady.warmup) / rtt
-            if (rtt := self._site.rtt_idle / 1000)
-            else math.nan,
+            "length_rtts": round_trips,
             **{name: means[name] for name in ("rtt_idle", *MEANS)},
             # Clock ticks, by which the machine counts, may lag behind what the deployment used.
             "machine_others": float(np.maximum(means["machine_others"], 0.0)),
@@ -315,43 +301,41 @@ class _Cell:
         return summary | _figures(signs)
 
     def _of_transfers(self, steady: Steady) -> Summary:
-        """What the summary has of transfers."""
         ended, duration = self._transfers.columns(), self._readings[-1].time - self._readings[0].time
         ok = ended["ok"] > 0
         counted = np.count_nonzero(ok & (ended["end"] > steady.warmup))
         files = math.nan if self._wanted.layer == "network" else counted / self._wanted.streams
-        shares = trust.stream_bytes(ended, self._unfinished, self._wanted.streams, steady.warmup, duration)
+        shares = transfers.stream_bytes(
+            ended, self._unfinished, self._wanted.streams, steady.warmup, duration
+        )
         return {
-            "fairness": number(trust.fairness(shares), DIGITS),
+            "fairness": number(transfers.fairness(shares), DIGITS),
             "length_files": number(files, DIGITS),
             "transfers": int(ok.sum()),
             "transfers_failed": int((~ok).sum()),
             "xrootd_transfers": int((ended["xrootd_code"] == 0).sum()),
-            "xrootd_share": number(trust.monitored_share(ended, self._heard), DIGITS),
+            "xrootd_share": number(transfers.monitored_share(ended, self._heard), DIGITS),
         }
 
     def _flags(
         self, samples: Series, steady: Steady, means: Mapping[str, float], summary: Summary
     ) -> list[str]:
-        measurement, streams = self._measurement, self._wanted.streams
-        # Of the whole cell: after the warm-up more may be written than arrives, from the buffers that filled before.
+        measurement, ended = self._measurement, summary["length_files"]
+        # Over the whole cell: after the warm-up more may be written than arrives, from the buffers that filled before.
         more = samples["goodput"].sum() > samples["wire_throughput"].sum() * COUNTING
         less = means["goodput"] < PAYLOAD_SHARE * means["wire_throughput"]
-        files = None if measurement.files is None else measurement.files * streams
-        ended = summary["length_files"]
+        files = (measurement.files or 0) * self._wanted.streams
         flags = {
             "not_steady": not steady.steady,
             "wide_interval": not steady.half_width <= measurement.precision * steady.mean,  # NaN is wide
             "too_short": steady.too_short,
             "within_files": ended is not None and ended < FILES,
             "transfers_failed": summary["transfers_failed"] != 0,
-            "files_missing": files is not None and (summary["transfers"] or 0) < files,
+            "files_missing": (summary["transfers"] or 0) < files,
             "counters_disagree": more or less,
-            "monitoring_disagrees": trust.disagrees(summary["xrootd_share"]),
+            "monitoring_disagrees": transfers.disagrees(summary["xrootd_share"]),
             "machine_saturated": means["machine_cpu"] + means["machine_steal"] >= BUSY,
-            "disturbed": trust.disturbed(
-                summary["machine_others"], summary["machine_steal"], summary["machine_slowed"]
-            ),
+            "disturbed": disturbed(*(summary[f"machine_{name}"] for name in ("others", "steal", "slowed"))),
         }
         return [name for name, raised in flags.items() if raised]
 
@@ -363,7 +347,6 @@ def _grown(before: Mapping[str, int | None], after: Mapping[str, int | None]) ->
 
 
 def _duration(samples: Series) -> float:
-    """Seconds until the last sample."""
     return float(samples["time"][-1]) if samples["time"].size else 0.0
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files at the source and at the destination, and what ever arrived, in files or without."""
+"""Files at the source and at the destination, and the bytes that arrived, in files or without."""
 
 from __future__ import annotations
 
@@ -30,17 +30,15 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def add_source(folder: Path, size: int, content: str, suffix: str = "") -> str:
-    """Make a source file of `size` bytes unless it is there; its name. Sparse files take no memory."""
+    """Make a source file of `size` bytes unless it exists, and return its name. Sparse files take no memory."""
     name = f"{content}.{size}{suffix}"
     path = folder / name
     if not path.exists():
         with path.open("wb") as file:
-            if content == "sparse":
-                file.truncate(size)
-            else:
-                left = size
-                while left:
-                    left -= file.write(os.urandom(min(left, 1 << 24)))
+            left = 0 if content == "sparse" else size
+            while left:
+                left -= file.write(os.urandom(min(left, 1 << 24)))
+            file.truncate(size)
     return name
 
 
@@ -105,9 +103,7 @@ class DestinationFiles:
     """
 
     def __init__(self, folder: Path, first: FirstBytes | None = None) -> None:
-        """Without `first` nothing is known of first bytes."""
-        self._folder = folder
-        self._first = first
+        self._folder, self._first = folder, first
         self._sizes: dict[str, int] = {}
         self._gone = 0
         """Bytes of files that were removed here."""
@@ -122,12 +118,12 @@ class DestinationFiles:
             return self._gone + sum(self._sizes.values())
 
     def present(self) -> dict[str, Arrival]:
-        """What arrived in the files that have not been removed, as large as they were when last looked at."""
+        """Return the arrivals in the files that have not been removed, with their sizes at the last look."""
         with self._lock:
             return {name: self._arrival(name, size) for name, size in self._sizes.items()}
 
     def remove(self, name: str) -> Arrival:
-        """Remove the file of a transfer that has ended, where there is one; what had come into it."""
+        """Remove the file of a transfer that ended, if there is one, and return its arrival."""
         path = self._folder / name
         with self._lock:
             with contextlib.suppress(FileNotFoundError):
@@ -153,14 +149,14 @@ class DestinationFiles:
 
 
 class FirstBytes:
-    """When the first byte of each new file of a folder is written, by inotify(7), until closed.
+    """The times of the first byte of each new file of a folder, by inotify(7), until closed.
 
-    A sampler that looks ten times a second sees a file up to a tenth of a second late, and one that is small never.
-    The kernel tells at once: of a file's making, and once of a first write to it; a file costs two wake-ups.
+    A sampler that looks ten times a second sees a file up to a tenth of a second late, and a small one never. The
+    kernel reports the making of a file, and once the first write to it, at once: two wake-ups a file.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Raises OSError where the kernel grants no more watches."""
+        """Start watching; raises OSError where the kernel grants no more watches."""
         self._path = folder
         self._fd = _checked(_libc.inotify_init1(os.O_CLOEXEC), folder)
         self._folder = self._watch(folder, _CREATE)
@@ -171,7 +167,7 @@ class FirstBytes:
         self._thread.start()
 
     def when(self, name: str) -> float | None:
-        """When a file got its first byte, CLOCK_MONOTONIC; None where that was not seen."""
+        """Return the time of a file's first byte, CLOCK_MONOTONIC; None if it was not seen."""
         return self._times.get(name)
 
     def forget(self, name: str) -> None:
@@ -208,7 +204,6 @@ class FirstBytes:
 
 
 def _events(data: bytes) -> Iterator[tuple[int, int, str]]:
-    """Watch, mask and name of each event of one read."""
     offset = 0
     while offset < len(data):
         watch, mask, _, length = _EVENT.unpack_from(data, offset)
@@ -226,15 +221,14 @@ def _checked(answer: int, path: Path) -> int:
 class ReceivedBytes:
     """Counts the payload of TCP connections where there are no files, those included that have ended since.
 
-    A connection's bytes are those in order, without headers and without what came twice (tcp_info.tcpi_bytes_received;
-    RFC 4898, tcpEStatsAppHCThruOctetsReceived). What one receives after it was last seen is not counted, so this is
-    for connections that are much longer than the time between two looks.
+    Bytes count in order, without headers and duplicates (tcp_info.tcpi_bytes_received; RFC 4898,
+    tcpEStatsAppHCThruOctetsReceived). Bytes after the last look at a connection do not count, so this is for
+    connections that are much longer than the time between two looks.
     """
 
     def __init__(self, diagnostics: SocketDiagnostics, remotes: Collection[str]) -> None:
-        """Of the connections that `diagnostics` sees, those from the addresses `remotes` count."""
-        self._diagnostics = diagnostics
-        self._remotes = frozenset(remotes)
+        """Count the connections from the addresses `remotes` that `diagnostics` sees."""
+        self._diagnostics, self._remotes = diagnostics, frozenset(remotes)
         self._received: dict[int, int] = {}
 
     def arrived(self) -> int:
@@ -245,7 +239,7 @@ class ReceivedBytes:
         return sum(self._received.values())
 
     def present(self) -> dict[str, Arrival]:
-        """Nothing: what a transfer has brought is not told apart."""
+        """Return nothing: the bytes of single transfers are not known."""
         return {}
 
     def remove(self, _name: str) -> Arrival:

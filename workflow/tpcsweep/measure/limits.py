@@ -31,18 +31,14 @@ transfers by curl took 0.62 s and 0.42 s, each of them."""
 REDIRECTED = 13
 """The same that a pull takes more where both sides have a redirector. Found: 13 for files of 4 MiB, and 16 for 64 MiB;
 docs/shipped-sweeps.md."""
-
-
 RULES: Mapping[str, tuple[Mapping[str, float], ...]] = {
-    # Whatever else is improved, no more than a ninth can be gained. Verified paths may be 5 % slow.
+    # Whatever else is improved, at most a ninth can be gained. Verified paths may be 5 % slow.
     "bandwidth": ({"path_used": 0.9},),
     # A quota is given in slices, of which some are lost; and one thread moves the bytes of a transfer.
-    "cpu_source": ({"source_quota_used": 0.9}, {"source_throttled": 0.5}, {"source_thread": 0.9}),
-    "cpu_destination": (
-        {"destination_quota_used": 0.9},
-        {"destination_throttled": 0.5},
-        {"destination_thread": 0.9},
-    ),
+    **{
+        f"cpu_{side}": ({f"{side}_quota_used": 0.9}, {f"{side}_throttled": 0.5}, {f"{side}_thread": 0.9})
+        for side in ("source", "destination")
+    },
     "client": ({"client_throttled": 0.5}, {"client_thread": 0.9}),
     "disk": ({"disk_wait": 0.5},),
     # The kernel's own account, unless it is a slow reader that closes windows; or windows as full as they get.
@@ -89,13 +85,12 @@ def numbers(
     rtt, goodput = means["rtt_idle"], means["goodput"]
     streams = wanted.streams * wanted.tcp_streams
     quota = wanted.cores / wanted.origins if wanted.cores else math.nan
+    busiest = {side: _known(summary[f"{side}_cpu_busiest"]) for side in ("source", "destination")}
+    shortest = median(transfers or [_known(summary["duration"])])
     waited = means["rwnd_limited"] + means["sndbuf_limited"]
     signs = {
         "path_used": means["wire_throughput"] / wanted.bandwidth,
-        **{
-            f"{side}_quota_used": _known(summary[f"{side}_cpu_busiest"]) / quota
-            for side in ("source", "destination")
-        },
+        **{f"{side}_quota_used": cores / quota for side, cores in busiest.items()},
         "client_throttled": _ratio(totals["client_throttled"], totals["client_periods"]),
         **{name: means[name] for name in ("source_thread", "destination_thread", "client_thread")},
         "disk_wait": max(means["source_waiting"], means["destination_waiting"]) / wanted.streams,
@@ -103,9 +98,7 @@ def numbers(
         "window_limited": waited / streams,
         "network_limited": (means["busy"] - waited) / streams,
         "window_used": _over(goodput * rtt, GBIT_PER_MS * means["busy"] * wanted.tcp_buffer),
-        "ramp": min(
-            1.0, _over(ramp_seconds(wanted, rtt), median(transfers or [_known(summary["duration"])]))
-        ),
+        "ramp": min(1.0, _over(ramp_seconds(wanted, rtt), shortest)),
         "loss_seen": _over(means["resent"], means["sent"]),
         "queue_drops": _ratio(totals["path_queue_drops"], totals["path_drops"]),
         "machine_used": means["machine_cpu"] + means["machine_steal"],
@@ -125,25 +118,20 @@ def judge(summary: Summary) -> tuple[str, dict[str, Any]]:
         The limit, and the evidence as a cell's file has it: `signs` are, rule by rule, the number's name, its value
         (null where it is not known), its threshold, and whether it is reached.
     """
-    beyond = {
-        limit: max(
-            min((summary[number] or 0.0) / threshold for number, threshold in rule.items()) for rule in rules
-        )
-        for limit, rules in RULES.items()
-    }
 
     def sign(number: str, threshold: float) -> dict[str, Any]:
         value = summary[number]
         reached = value is not None and value >= threshold
         return {"number": number, "value": value, "threshold": threshold, "reached": reached}
 
-    evidence = {
-        limit: {
-            "reached": beyond[limit] >= 1,
-            "signs": [[sign(*known) for known in rule.items()] for rule in rules],
-        }
-        for limit, rules in RULES.items()
-    }
+    beyond, evidence = {}, {}
+    for limit, rules in RULES.items():
+        shares = [
+            [(summary[number] or 0.0) / threshold for number, threshold in rule.items()] for rule in rules
+        ]
+        beyond[limit] = max(map(min, shares))
+        signs = [[sign(*known) for known in rule.items()] for rule in rules]
+        evidence[limit] = {"reached": beyond[limit] >= 1, "signs": signs}
     first = next((limit for limit in RULES if beyond[limit] >= 1), NONE_FOUND)
     return max(EQUALS, key=beyond.__getitem__) if first in EQUALS else first, evidence
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The machine while a cell is measured: what of it is used, who waits for it, how fast it is; and its busiest threads.
+"""The machine while a cell is measured: its use, pressure and speed; and its busiest threads.
 
 Sources: docs/measuring.md; proc(5), /proc/stat and /proc/pid/stat, where state D is an uninterruptible sleep, as in
 reading and writing to disks; Documentation/accounting/psi.rst, /proc/pressure/cpu; clock_gettime(2).
@@ -13,10 +13,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
-from tpcsweep.linux.counters import TICKS, CounterFile, machine
+from tpcsweep.linux.counters import CounterFile, machine, parse_stat
 
 PIECE = 5000
 """Rounds of a loop that are one piece of work: 0.2 ms where this was written."""
@@ -30,6 +31,10 @@ LOOK = 1.0
 SHARE = 0.005
 """Of a core, what looks at speed, and those at threads, may take at most: where they take long they are rarer."""
 PRESSURE = "/proc/pressure/cpu"
+TAKEN = 0.1
+"""Share of the machine's CPU time, by others or the hypervisor, from which on a cell is disturbed."""
+SLOWED = 0.5
+"""Share by which a piece of work takes longer than when the machine was fastest, from which on a cell is disturbed."""
 
 
 class Condition(NamedTuple):
@@ -38,7 +43,7 @@ class Condition(NamedTuple):
     busy: float
     """CPU seconds over all CPUs, as the next three; counters."""
     tasks: float
-    """Of the busy ones those of processes, without what interrupts took."""
+    """The busy seconds of processes, without interrupts."""
     steal: float
     total: float
     pressure: float | None
@@ -62,9 +67,9 @@ class Machine:
         return Condition(*machine(self._stat.read()), waited, *self._speed.look())
 
     def close(self) -> None:
-        for file in (self._stat, self._pressure):
-            if file:
-                file.close()
+        self._stat.close()
+        if self._pressure:
+            self._pressure.close()
 
 
 class Speed:
@@ -96,6 +101,14 @@ class Speed:
         return 1e3 * self._last, self._last / self._fastest - 1 if known else None
 
 
+def disturbed(others: float | None, steal: float | None, slowed: float | None) -> bool:
+    """Whether a machine was not the deployment's own, by `machine_others`, `machine_steal` and `machine_slowed`.
+
+    What is not known does not speak against it.
+    """
+    return (others or 0.0) + (steal or 0.0) >= TAKEN or (slowed or 0.0) >= SLOWED
+
+
 def pressure(text: bytes) -> float:
     """Seconds in which some process waited, from the text of a file in /proc/pressure."""
     some = text.split(b"\n", 1)[0]  # "some avg10=0.00 avg60=0.00 avg300=0.00 total=0", in µs
@@ -104,19 +117,14 @@ def pressure(text: bytes) -> float:
 
 def _pressure_file() -> CounterFile | None:
     """None where the kernel has none (before 4.20) or keeps none (psi=0): then it cannot be opened, or not read."""
-    file = None
     try:
-        file = CounterFile(PRESSURE)
-        file.read()
+        Path(PRESSURE).read_bytes()
+        return CounterFile(PRESSURE)
     except OSError:
-        if file:
-            file.close()
         return None
-    return file
 
 
 def _piece() -> float:
-    """Do a piece of work; CPU seconds that it took."""
     began = time.thread_time()
     value = 0
     for i in range(PIECE):
@@ -125,7 +133,7 @@ def _piece() -> float:
 
 
 class Busiest(NamedTuple):
-    """What the last look showed."""
+    """The threads of a server at a look."""
 
     cores: float
     """CPU used by the busiest thread since the look before, cores; NaN before there were two looks."""
@@ -151,46 +159,37 @@ class Threads:
         """
         self._proc = f"/proc/self/fd/{proc}"
         self._pids = pids
-        self._ticks: dict[str, int] = {}
+        self._used: dict[str, float] = {}
         self._when = self._due = -math.inf
         self._busiest = Busiest(math.nan, math.nan)
 
     def look(self) -> Busiest:
-        """What the last look showed; looks again where that was LOOK seconds ago, or longer (see SHARE)."""
+        """Return the last look; look again if it was LOOK seconds ago, or longer (see SHARE)."""
         now = time.monotonic()
         if now >= self._due:
             began = time.thread_time()
-            stats = self._stats()
+            waiting, used = self._stats()
             took = time.thread_time() - began
-            used = (ticks - self._ticks.get(thread, 0) for thread, (_, ticks) in stats.items())
+            spent = max(
+                (seconds - self._used.get(thread, 0.0) for thread, seconds in used.items()), default=0.0
+            )
             first = math.isinf(self._when)
-            cores = math.nan if first else max(used, default=0) / TICKS / (now - self._when)
-            self._busiest = Busiest(cores, sum(waits for waits, _ in stats.values()))
-            self._ticks = {thread: ticks for thread, (_, ticks) in stats.items()}
-            self._when, self._due = now, now + max(LOOK, took / SHARE)
+            self._busiest = Busiest(math.nan if first else spent / (now - self._when), waiting)
+            self._used, self._when, self._due = used, now, now + max(LOOK, took / SHARE)
         return self._busiest
 
-    def _stats(self) -> dict[str, tuple[bool, int]]:
-        """By the threads' files, of those that do not end meanwhile."""
-        stats = {}
+    def _stats(self) -> tuple[int, dict[str, float]]:
+        """Count the threads that wait for a disk, and return the CPU seconds of each by its file."""
+        waiting, used = 0, {}
         for pid in self._pids():
             with suppress(FileNotFoundError, ProcessLookupError):
                 for thread in os.scandir(f"{self._proc}/{pid}/task"):
                     name = f"{thread.path}/stat"
                     with suppress(FileNotFoundError, ProcessLookupError), open(name, "rb", 0) as file:  # noqa: PTH123
-                        stats[name] = parse_stat(file.read())
-        return stats
+                        stat = parse_stat(file.read())
+                        waiting, used[name] = waiting + stat.waits, stat.own
+        return waiting, used
 
 
 def numbered(proc: int) -> list[int]:
-    """All processes of a /proc."""
     return [int(name) for name in os.listdir(proc) if name.isdigit()]
-
-
-def parse_stat(text: bytes) -> tuple[bool, int]:
-    """Whether a thread waits for a disk, and its CPU time in ticks, from the text of /proc/pid/task/tid/stat.
-
-    The name in it may hold spaces and brackets.
-    """
-    fields = text[text.rindex(b")") + 2 :].split(None, 13)
-    return fields[0] == b"D", int(fields[11]) + int(fields[12])

@@ -20,18 +20,12 @@ Entry = TypeVar("Entry")
 MOST = 10_000
 """Entries that a history holds at most: 1000 s at ten samples a second, and from then on never fewer than 5000."""
 STATES = (
-    "rtt_loaded",
-    "cwnd",
-    "connections",
-    "source_thread",
-    "destination_thread",
-    "client_thread",
-    "source_waiting",
-    "destination_waiting",
-    "machine_work",
-    "machine_slowed",
+    *("rtt_loaded", "cwnd", "connections", "source_thread", "destination_thread", "client_thread"),
+    *("source_waiting", "destination_waiting", "machine_work", "machine_slowed"),
 )
 """Fields of a reading that are no counters."""
+SECONDS = ("client_cpu", "path_cpu", "machine_pressure", "busy", "rwnd_limited", "sndbuf_limited")
+"""Counters of seconds, whose rates are cores or connections."""
 
 
 class Reading(NamedTuple):
@@ -104,18 +98,13 @@ def series(readings: list[Reading], interval: float) -> Series:
         shares of all CPU time, retransmits a count for each interval; `busy`, `rwnd_limited` and `sndbuf_limited` are
         how many connections were so, on average over an interval.
     """
-    columns = {
-        name: np.array([getattr(reading, name) for reading in readings], dtype=float)
-        for name in Reading._fields
-    }
+    fields = zip(Reading._fields, zip(*readings, strict=True), strict=True)
+    columns = {name: np.array(values, dtype=float) for name, values in fields}
     read = columns.pop("time")
     times = _even(read, interval)
     last = np.searchsorted(read, times + 1e-9, side="right") - 1
-    step = {
-        name: np.diff(_between(times, read, column), axis=0)
-        for name, column in columns.items()
-        if name not in STATES
-    }
+    counters = ((name, column) for name, column in columns.items() if name not in STATES)
+    step = {name: np.diff(_between(times, read, column), axis=0) for name, column in counters}
     # That of an interval is counted in ticks, of which a short one may have none: their mean is what it holds.
     total = mean(step["machine_total"]) or math.nan
     return {
@@ -123,38 +112,33 @@ def series(readings: list[Reading], interval: float) -> Series:
         "goodput": step["payload"] * GBIT / interval,
         "source_throughput": step["source_bytes"] * GBIT / interval,
         "wire_throughput": step["wire_bytes"] * GBIT / interval,
-        "source_cpu": step["source_cpu"].sum(axis=1) / interval,
-        "source_origin_cpu": step["source_cpu"].T / interval,
-        "destination_cpu": step["destination_cpu"].sum(axis=1) / interval,
-        "destination_origin_cpu": step["destination_cpu"].T / interval,
-        "client_cpu": step["client_cpu"] / interval,
-        "path_cpu": step["path_cpu"] / interval,
+        **{name: step[name].sum(axis=1) / interval for name in ("source_cpu", "destination_cpu")},
+        **{f"{side}_origin_cpu": step[f"{side}_cpu"].T / interval for side in ("source", "destination")},
+        **{name: step[name] / interval for name in SECONDS},
         "machine_cpu": step["machine_busy"] / total,
         "machine_steal": step["machine_steal"] / total,
         "machine_others": step["machine_others"] / total,
-        "machine_pressure": step["machine_pressure"] / interval,
         "retransmits": step["retransmits"],
         "sent": step["sent"] * GBIT / interval,
         "resent": step["resent"] * GBIT / interval,
-        **{name: step[name] / interval for name in ("busy", "rwnd_limited", "sndbuf_limited")},
         **{name: columns[name][last[1:]] for name in STATES},
     }
 
 
 def goodput(readings: list[Reading], interval: float) -> NDArray[np.float64]:
-    """The series of that name alone, for looks at a cell that goes on."""
+    """Return the series `goodput` alone, for looks at a cell that goes on."""
     read, payload = np.array([(reading.time, reading.payload) for reading in readings], dtype=float).T
     return np.asarray(np.diff(_between(_even(read, interval), read, payload)) * GBIT / interval)
 
 
 def mean(values: NDArray[np.float64]) -> float:
-    """Of those that are known; NaN of nothing."""
+    """Return the mean of the finite values; NaN without any."""
     known = values[np.isfinite(values)]
     return float(known.mean()) if known.size else math.nan
 
 
 def _even(read: NDArray[np.float64], interval: float) -> NDArray[np.float64]:
-    """Moments at the same distance, from the first reading to the last. A rounding error must not cost the last."""
+    """Moments at equal distances, from the first reading to the last. A rounding error must not cost the last."""
     return np.asarray(read[0] + interval * np.arange(math.floor((read[-1] - read[0]) / interval + 1e-6) + 1))
 
 
@@ -182,7 +166,7 @@ class History(Generic[Entry]):
         """How many entries came for each that is kept: a power of two."""
 
     def add(self, entry: Entry) -> None:
-        """Take the next entry in; it is kept if its turn has come."""
+        """Keep the next entry if its turn has come."""
         if self._seen % self.stride == 0:
             self._kept.append(entry)
             if len(self._kept) > self._most:
@@ -191,30 +175,28 @@ class History(Generic[Entry]):
         self._seen += 1
 
     def entries(self) -> list[Entry]:
-        """A copy of those that are kept, oldest first."""
         return list(self._kept)
 
 
 class Readings(Protocol):
-    """What gathers readings while it is entered."""
+    """Gathers readings while it is entered."""
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...
 
     @property
     def interval(self) -> float:
-        """Seconds between those that `readings` gives; it doubles now and then, so that a long cell fits."""
+        """Seconds between readings; it doubles now and then, so that a long cell fits."""
 
     def readings(self) -> list[Reading]:
-        """Those so far, at least one and never more than `MOST`. Raises what reading met, if it met something."""
+        """Return those so far, at least one and at most `MOST`; raise the error that ended the reading, if any."""
 
 
 class Sampler:
     """Reads at a fixed interval in a thread of its own, from `with` to its end; keeps `most` readings at most."""
 
     def __init__(self, read: Callable[[], Reading], interval: float, most: int = MOST) -> None:
-        self._read = read
-        self._interval = interval
+        self._read, self._interval = read, interval
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="sampler", daemon=True)
         self._failure: Exception | None = None
@@ -231,7 +213,6 @@ class Sampler:
 
     @property
     def interval(self) -> float:
-        """As of `Readings`, like the next."""
         return self._interval * self._history.stride
 
     def readings(self) -> list[Reading]:

@@ -31,7 +31,7 @@ _MSER_LEAST = 10  # batches; with fewer, no cut of the first half can be told fr
 _FEWEST = 4  # frequencies of an interval: fewer make it wide, and more want cells that are longer
 _MOST = 16  # Student's t of more degrees of freedom hardly differs from the normal distribution
 _MORE_LEVEL = (
-    0.2  # of the test that keeps higher frequencies out; a false alarm costs only degrees of freedom
+    0.2  # of the test that keeps higher frequencies out; a false alarm costs degrees of freedom alone
 )
 _TREND_LEVEL = 0.05
 _SLOW_LEVEL = 0.05
@@ -115,10 +115,7 @@ def analyse(
 
 
 def narrow(steady: Steady, precision: float) -> bool:
-    """Whether there is an interval, within ±`precision` (relative) of the mean.
-
-    A series that is all zero never is: nothing has arrived yet, and a relative precision has no meaning.
-    """
+    """Whether there is an interval, within ±`precision` (relative) of the mean; never for a series that is all zero."""
     return steady.mean > 0 and steady.half_width <= precision * steady.mean  # False for NaN
 
 
@@ -185,13 +182,8 @@ def _half_width(power: NDArray[np.float64], size: int, confidence: float) -> tup
         power[: counts[-1]], power[counts[-1] : more], _MORE_LEVEL
     ):
         counts.append(more)
-    return max(
-        (
-            float(special.stdtrit(count, (1 + confidence) / 2)) * math.sqrt(power[:count].mean() / size),
-            count,
-        )
-        for count in counts
-    )
+    quantiles = {count: float(special.stdtrit(count, (1 + confidence) / 2)) for count in counts}
+    return max((quantiles[count] * math.sqrt(power[:count].mean() / size), count) for count in counts)
 
 
 def _correlation_time(centred: NDArray[np.float64], density: float) -> float:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The single transfers of a cell: what the client, the destination's files and XRootD's monitoring say of each."""
+"""The single transfers of a cell, as the client, the destination's files and XRootD's monitoring report each.
+
+From these follow how the streams shared and whether XRootD's monitoring agrees (docs/measuring.md).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import itertools
 import math
 from array import array
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +29,9 @@ TIMES = ("start", "first_byte", "end", "xrootd_begin", "xrootd_end")
 COLUMNS = (*WHOLE, *TIMES, "ok", "xrootd_direction")
 """All of them; the last two are numbers here and words in a cell's file."""
 DIRECTIONS = ("pull", "push")
+MONITORED = 0.01
+"""XRootD's sum of bytes and that of the files may differ by this share: both count payload, so that they are equal
+unless a record is lost."""
 
 Columns = dict[str, NDArray[np.float64]]
 
@@ -34,9 +40,8 @@ class Transfers:
     """Rows of the transfers that have ended, in columns: 104 bytes each, as an hour may have 10⁵ of them."""
 
     def __init__(self, prefix: str, began: float) -> None:
-        """Of a cell that `began` at a time of CLOCK_MONOTONIC, and whose files' names begin with the prefix."""
-        self._prefix = f"{prefix}."
-        self._began = began
+        """`began` is the cell's start by CLOCK_MONOTONIC; the names of its files begin with the prefix."""
+        self._prefix, self._began = f"{prefix}.", began
         self._columns = {name: array("d") for name in COLUMNS}
         self._failures: dict[int, str] = {}
         self._waiting: dict[str, int] = {}
@@ -49,7 +54,7 @@ class Transfers:
         """Every stream that has not given up has transferred all its files."""
 
     def add(self, event: Event, arrival: Arrival | None = None) -> None:
-        """Take an event of the client in, with what had arrived in the file of a transfer that has ended."""
+        """Note an event of the client, with the arrival in the file of a transfer that ended."""
         if event["event"] in ("exhausted", "finished"):
             setattr(self, event["event"], True)
         elif event["event"] == "end":
@@ -74,17 +79,16 @@ class Transfers:
         self._waiting[event["name"]] = row
         if early := self._early.pop(event["name"], None):
             self._fill(row, early)
-        # Lost, or of a tool that does not copy by third party:
-        for name in list(itertools.takewhile(self._hopeless, self._waiting)):
+        # Records are lost, or a tool does not copy by third party: the last transfer ended long after these.
+        ends = self._columns["end"]
+        late = itertools.takewhile(
+            lambda name: ends[-1] - ends[self._waiting[name]] > 2 * LATE, self._waiting
+        )
+        for name in list(late):
             del self._waiting[name]
 
-    def _hopeless(self, name: str) -> bool:
-        """Whether a record can no longer come, as the last transfer ended long after this one."""
-        ends = self._columns["end"]
-        return ends[-1] - ends[self._waiting[name]] > 2 * LATE
-
     def copied(self, copy: Copy) -> None:
-        """Take a record of XRootD's in; those of other cells, whose copies end late, are left out."""
+        """Note a record of XRootD's; those of other cells, whose copies end late, are ignored."""
         if not copy.name.startswith(self._prefix) or copy.begin < self._began:
             return
         if copy.name in self._waiting:
@@ -106,9 +110,7 @@ class Transfers:
 
     @property
     def overdue(self) -> float:
-        """When the last record that is missing must have come, CLOCK_MONOTONIC; -inf if none of those that ended well
-        is missing.
-        """
+        """The time by CLOCK_MONOTONIC when the last missing record must have come; -inf if none is missing."""
         end, ok, begin = (self._columns[name] for name in ("end", "ok", "xrootd_begin"))
         missing = (end[row] for row in self._waiting.values() if ok[row] and math.isnan(begin[row]))
         return self._began + max(missing, default=-math.inf) + LATE
@@ -124,11 +126,11 @@ class Transfers:
         return len(last) == streams and not any(last.values())
 
     def columns(self) -> Columns:
-        """Every column; NaN for what nobody said."""
+        """Return all columns; NaN for unknown values."""
         return {name: np.array(values) for name, values in self._columns.items()}
 
     def seconds(self) -> list[float]:
-        """Of those that ended well."""
+        """Return the durations of the transfers that ended well."""
         start, end, ok = (self._columns[name] for name in ("start", "end", "ok"))
         return [last - first for first, last, well in zip(start, end, ok, strict=True) if well]
 
@@ -136,7 +138,7 @@ class Transfers:
         return Counter(self._failures.values())
 
     def listed(self) -> dict[str, list[Any]]:
-        """What a cell's file has under `transfers`: lists of one length, null for what nobody said."""
+        """Return `transfers` of a cell's file: lists of one length, null for unknown values."""
         count = len(self._columns["stream"])
         rows = range(0, count, max(1, math.ceil(count / MOST_ROWS)))
         listed: dict[str, list[Any]] = {
@@ -173,6 +175,64 @@ def unfinished(present: Mapping[str, Arrival], prefix: str, began: float, end: f
     ]
     table = np.array(rows, dtype=float).reshape(-1, 4)
     return dict(zip(("stream", "first_byte", "end", "size"), table.T, strict=True))
+
+
+def fairness(rates: Sequence[float] | NDArray[np.float64]) -> float:
+    """Jain's index of what each stream got, in any unit: (Σx)² / (n Σx²); NaN where nobody got anything."""
+    shares = np.asarray(rates, dtype=float)
+    largest = shares.max(initial=0.0)
+    if largest <= 0:
+        return math.nan
+    shares = shares / largest  # squares of bytes in an hour would lose digits
+    return float(shares.sum() ** 2 / (shares.size * (shares**2).sum()))
+
+
+def stream_bytes(
+    ended: Columns, unfinished: Columns, streams: int, begin: float, end: float
+) -> NDArray[np.float64]:
+    """Bytes that each stream brought to the destination between two moments, (streams,).
+
+    A transfer's bytes count as spread evenly from its first byte to its end, which matters only for those that begin
+    or end the span; where nobody saw the first byte, from its `start`, or from `begin` on.
+
+    Args:
+        ended: transfers with `stream`, `start`, `first_byte`, `end` (s) and `size` (bytes).
+        unfinished: the same without `start`.
+        streams: how many there are.
+        begin: of the span, s.
+        end: of the span, s.
+    """
+    brought = np.zeros(streams)
+    for rows in (ended, unfinished):
+        first, last = rows["first_byte"], rows["end"]
+        first = np.where(np.isnan(first), rows.get("start", np.full(first.shape, begin)), first)
+        inside = np.minimum(last, end) - np.maximum(first, begin)
+        share = np.clip(inside / np.maximum(last - first, 1e-9), 0.0, 1.0)
+        np.add.at(brought, rows["stream"].astype(int), rows["size"] * share)
+    return brought
+
+
+def monitored_share(ended: Columns, heard: float) -> float:
+    """Bytes of the transfers that ended well by XRootD's monitoring, over the bytes counted in their files.
+
+    Transfers whose record may have been still to come count on neither side, one that should have come as nothing.
+    NaN where none came at all: of tools that are no third-party copies by HTTP.
+
+    Args:
+        ended: transfers with `ok`, `end`, `size` and `xrootd_size`.
+        heard: s since the cell's start until which records were heard.
+    """
+    told = np.isfinite(ended["xrootd_size"])
+    counts = (ended["ok"] > 0) & (told | (ended["end"] <= heard - LATE))
+    size = ended["size"][counts].sum()
+    if not size or not told[counts].any():
+        return math.nan
+    return float(np.nansum(ended["xrootd_size"][counts]) / size)
+
+
+def disagrees(share: float | None) -> bool:
+    """Whether a `monitored_share` is another than it should be; not where there is none."""
+    return share is not None and abs(share - 1) > MONITORED
 
 
 def _number(value: float, column: str) -> float | int | None:

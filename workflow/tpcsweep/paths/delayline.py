@@ -9,7 +9,6 @@ import os
 import secrets
 import select
 import shlex
-import signal
 import struct
 import subprocess
 import sys
@@ -156,7 +155,6 @@ class DelayLine:
             process.wait()
 
     def _greeting(self) -> tuple[int, str]:
-        """Read the process id and the scheduler from its first line."""
         assert self._process.stdout
         readable, _, _ = select.select([self._process.stdout], [], [], START)
         line = self._process.stdout.readline() if readable else f"not ready after {START:g} s"
@@ -184,15 +182,12 @@ class DelayLine:
         return Direction(*words[:_WORDS]), Direction(*words[_WORDS:])
 
     def fault(self) -> str | None:
-        return None if self.alive() else f"delay line: process {self.pid} has ended; the path is down"
-
-    def alive(self) -> bool:
-        return self._process.returncode is None and self._keeper.is_alive()
+        alive = self._process.returncode is None and self._keeper.is_alive()
+        return None if alive else f"delay line: process {self.pid} has ended; the path is down"
 
     def close(self) -> None:
         """End the process, and with it the devices; idempotent."""
-        if self.alive():
-            self._process.send_signal(signal.SIGKILL)  # it has nothing to clean up
+        self._process.kill()  # it has nothing to clean up
         self._keeper.join()
         if self._process.stdout is not None:
             self._process.stdout.close()

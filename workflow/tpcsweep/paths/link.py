@@ -26,6 +26,10 @@ from tpcsweep.paths.plan import HEADERS, INTERFACE, Emulator, Path, PathError
 CALIBRATION = 500_000  # ns one way: an RTT of 1 ms, where ping's figures have a resolution of 10 µs
 LARGEST_BASE = 1.0  # ms; a base cost above this is a busy machine, not the delay line, and is not subtracted
 DIRECTIONS = ("near_to_far", "far_to_near")
+OFFLOADS = tuple(
+    f"{name}-offload" for name in ("tcp-segmentation", "generic-segmentation", "generic-receive")
+)
+OFFLOADS += ("tx-udp-segmentation",)
 PINGS = 17
 PING_INTERVAL = 0.01  # s
 PING_PATIENCE = 3  # s without any answer; only a path that is down waits so long
@@ -45,15 +49,9 @@ class Link(contextlib.AbstractContextManager["Link"]):
     """A path that is up, between the interfaces tpc-path of the namespaces `near` and `far`."""
 
     def __init__(
-        self,
-        path: Path,
-        emulator: Emulator,
-        near: tuple[str, str],
-        far: tuple[str, str],
-        commands: Commands,
+        self, path: Path, emulator: Emulator, near: tuple[str, str], far: tuple[str, str], commands: Commands
     ) -> None:
-        self.path = path
-        self.emulator = emulator
+        self.path, self.emulator = path, emulator
         self.near, self.near_address = near[0], near[1].partition("/")[0]
         self.far, self.far_address = far[0], far[1].partition("/")[0]
         self.commands = commands
@@ -76,7 +74,7 @@ class Link(contextlib.AbstractContextManager["Link"]):
             "offloads": {},
             **plan.describe_limit(self.path),
         }
-        for direction, namespace in zip(DIRECTIONS, (self.near, self.far), strict=True):
+        for direction, namespace in self._ends():
             qdiscs = self.commands.run(["tc", "-n", namespace, "-j", "qdisc", "show", "dev", INTERFACE])
             description["qdiscs"][direction] = json.loads(qdiscs)
             features = self.commands.run(["ip", "netns", "exec", namespace, "ethtool", "-k", INTERFACE])
@@ -99,8 +97,8 @@ class Link(contextlib.AbstractContextManager["Link"]):
 
     def counters(self) -> dict[str, int]:
         """Sum the counters of packets and bytes over both directions; `drops` is packets dropped for any reason."""
-        near_to_far, far_to_near = self.directions().values()
-        totals = {key: near_to_far[key] + far_to_near[key] for key in near_to_far if "late" not in key}
+        one, other = self.directions().values()
+        totals = {key: value + other[key] for key, value in one.items() if "late" not in key}
         return {"drops": totals["dropped_queue"] + totals["dropped_random"], **totals}
 
     def directions(self) -> dict[str, dict[str, int]]:
@@ -119,16 +117,14 @@ class Link(contextlib.AbstractContextManager["Link"]):
             PathError: if the path is gone.
         """
         if self.line is None:
-            ends = zip(DIRECTIONS, (self.near, self.far), strict=True)
             lossy = self.path.loss > 0
-            return {name: qdisc_counters(_qdisc_statistics(end), lossy=lossy) for name, end in ends}
+            return {name: qdisc_counters(_qdisc_statistics(end), lossy=lossy) for name, end in self._ends()}
         refused = [interface.read()["tx_dropped"] for interface in self._interfaces]
         now = time.monotonic_ns()
         both = zip(DIRECTIONS, self.line.statistics(), refused, strict=True)
         return {name: line_counters(seen, self.path, now, dropped) for name, seen, dropped in both}
 
     def rtt(self) -> Rtt:
-        """Measure the RTT from near to far, with packets of the path's MTU before; see `measure_rtt`."""
         return measure_rtt(self.commands, self.near, self.far_address, self.path.mtu)
 
     def give_room(self, room: int) -> None:
@@ -136,9 +132,10 @@ class Link(contextlib.AbstractContextManager["Link"]):
         if self.line:
             self.line.queue = plan.queue_bytes(self.path) + room
             return
-        for namespace in (self.near, self.far):
-            lines = plan.qdiscs(self.path, self.emulator, room, "change")
-            self.commands.batch(["tc", "-n", namespace], lines)
+        for _, namespace in self._ends():
+            self.commands.batch(
+                ["tc", "-n", namespace], plan.qdiscs(self.path, self.emulator, room, "change")
+            )
 
     def fault(self) -> str | None:
         """Say what has ended that the path needs; None while nothing has."""
@@ -148,12 +145,16 @@ class Link(contextlib.AbstractContextManager["Link"]):
         """Take the path away and end what it started; idempotent. The namespaces stay."""
         self._opened.close()
 
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def _delete(self) -> None:
         with contextlib.suppress(CommandError):  # the namespace, and the veth pair with it, may be gone
             self.commands.run(["ip", "-n", self.near, "link", "delete", INTERFACE])
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def _ends(self) -> tuple[tuple[str, str], ...]:
+        """The namespace from which each direction begins."""
+        return tuple(zip(DIRECTIONS, (self.near, self.far), strict=True))
 
 
 def connect(
@@ -226,7 +227,6 @@ def measure_rtt(commands: Commands, namespace: str, address: str, mtu: int) -> R
 
 
 def parse_ping(text: str) -> Rtt:
-    """Read the figures in what `ping` prints, one line per answer."""
     times = [float(time) for time in re.findall(r"\btime=([\d.]+) ms", text)]
     if not times:
         raise PathError(f"path: ping printed no times: {text.strip()[-200:]}")
@@ -250,14 +250,11 @@ def refuse_beyond(path: Path, emulator: Emulator) -> None:
     """Raise PathError for what this emulator cannot make on this machine."""
     smallest, largest = plan.SMALLEST_RTT[emulator], plan.LARGEST_BANDWIDTH[emulator]
     if 0 < path.rtt < smallest:
-        raise PathError(
-            f"path: rtt is {path.rtt:g} ms; with emulator {emulator} it is 0 or at least {smallest:g} ms"
-        )
+        allowed = f"with emulator {emulator} it is 0 or at least {smallest:g} ms"
+        raise PathError(f"path: rtt is {path.rtt:g} ms; {allowed}")
     if path.bandwidth > largest:
-        raise PathError(
-            f"path: bandwidth is {path.bandwidth:g} Gbit/s; with emulator {emulator} at most {largest:g} "
-            "Gbit/s is carried as asked"
-        )
+        allowed = f"with emulator {emulator} at most {largest:g} Gbit/s is carried as asked"
+        raise PathError(f"path: bandwidth is {path.bandwidth:g} Gbit/s; {allowed}")
 
 
 @cache
@@ -277,14 +274,8 @@ def netem_works() -> bool:
 
 def offloads(features: str) -> dict[str, bool]:
     """Read the segmentation and receive offloads in what `ethtool -k` prints."""
-    wanted = (
-        "tcp-segmentation-offload",
-        "generic-segmentation-offload",
-        "generic-receive-offload",
-        "tx-udp-segmentation",
-    )
     pairs = (line.strip().partition(": ") for line in features.splitlines())
-    return {name: value.startswith("on") for name, _, value in pairs if name in wanted}
+    return {name: value.startswith("on") for name, _, value in pairs if name in OFFLOADS}
 
 
 def qdisc_counters(qdiscs: list[dict[str, Any]], *, lossy: bool) -> dict[str, int]:

@@ -73,7 +73,6 @@ class Path:
 
 
 def bytes_in(path: Path, milliseconds: float) -> int:
-    """Give the bytes that the path carries in a time."""
     return ceil(path.bandwidth * milliseconds * 125_000)
 
 

@@ -16,6 +16,7 @@ import socket
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tpcsweep.linux.namespaces import Interface, socket_inside
 from tpcsweep.paths import plan
@@ -52,12 +53,10 @@ class Measured:
 
     @property
     def bandwidth(self) -> float:
-        """The smaller rate of both directions."""
         return min(self.near_to_far, self.far_to_near)
 
 
-@dataclass(frozen=True)
-class Rate:
+class Rate(NamedTuple):
     """The rate at which bytes left a path."""
 
     bandwidth: float
@@ -111,8 +110,9 @@ def measure_bandwidth(link: Link, *, reverse: bool = False, window: float = WIND
     burst on. Where random loss comes after the rate (delay line), the rate before it is given.
     """
     path = link.path
-    ends = ((link.near, link.near_address), (link.far, link.far_address))
-    (source, _), (target, address) = ends[::-1] if reverse else ends
+    source, target, address = link.near, link.far, link.far_address
+    if reverse:
+        source, target, address = link.far, link.near, link.near_address
     payload, segments = packets(path)
     room = plan.ahead(path)
     counters = Interface(target, INTERFACE)
@@ -244,7 +244,6 @@ def allowed_rtt(asked: float) -> float:
 
 
 def rtt_fits(asked: float, measured: float) -> bool:
-    """Say whether an RTT in ms is as asked, within RTT_TOLERANCE."""
     return abs(measured - asked) <= allowed_rtt(asked)
 
 
@@ -260,13 +259,11 @@ def bandwidth_tolerance(path: Path) -> tuple[float, float]:
 
 
 def bandwidth_fits(path: Path, rate: float) -> bool:
-    """Say whether a rate in Gbit/s is as asked, within the tolerance."""
     low, high = bandwidth_tolerance(path)
     return low <= rate / path.bandwidth - 1 <= high
 
 
 def complaints(path: Path, rtt: Rtt, rates: Sequence[float]) -> list[str]:
-    """Say what is out of tolerance, with the figures asked for and measured."""
     return complaints_of_rtt(path.rtt, rtt) + [
         complaint_of_rate(direction, path.bandwidth, rate, bandwidth_tolerance(path))
         for direction, rate in zip(DIRECTIONS, rates, strict=True)
@@ -276,11 +273,10 @@ def complaints(path: Path, rtt: Rtt, rates: Sequence[float]) -> list[str]:
 
 def complaints_of_rtt(asked: float, rtt: Rtt) -> list[str]:
     """Say how an RTT differs from what was asked in ms, if it does by more than is allowed."""
-    text = (
-        f"rtt asked {asked:g} ms, found {rtt.median:.3g} ms (median of {rtt.samples}, "
-        f"{rtt.min:.3g} to {rtt.max:.3g}), allowed ±{allowed_rtt(asked):.2g} ms"
-    )
-    return [] if rtt_fits(asked, rtt.median) else [text]
+    if rtt_fits(asked, rtt.median):
+        return []
+    found = f"{rtt.median:.3g} ms (median of {rtt.samples}, {rtt.min:.3g} to {rtt.max:.3g})"
+    return [f"rtt asked {asked:g} ms, found {found}, allowed ±{allowed_rtt(asked):.2g} ms"]
 
 
 def complaint_of_rate(direction: str, asked: float, rate: float, tolerance: tuple[float, float]) -> str:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
-from tpcsweep.configuration.loading import Configuration, wanted
+from tpcsweep.configuration.loading import Configuration, ConfigurationError, Study, wanted
 from tpcsweep.configuration.sweep import Cell, by_deployment
+from tpcsweep.extras import MissingExtraError
 from tpcsweep.files import write_json
 from tpcsweep.running import results
 
@@ -34,6 +35,27 @@ class Hole(NamedTuple):
     why: str
 
 
+def expected() -> tuple[type[Exception], ...]:
+    """Return the exceptions of `make` whose messages need no traceback."""
+    from tpcsweep.dataset import DatasetError
+
+    return (DatasetError, ConfigurationError, MissingExtraError)
+
+
+def make(study: Study, output: Path, processes: int) -> None:
+    """Make the dataset of a study: fold the cells of a sweep, or copy a dataset from elsewhere.
+
+    Raises:
+        Exception: one of `expected`.
+    """
+    if isinstance(study, Configuration):
+        fold(study, output, processes)
+        return
+    from tpcsweep.importing import datasets
+
+    datasets.bring(study.file, output)
+
+
 def fold(study: Configuration, output: Path, processes: int = 1) -> None:
     """Write the dataset of a sweep, its table and the list of holes.
 
@@ -44,39 +66,26 @@ def fold(study: Configuration, output: Path, processes: int = 1) -> None:
     """
     from tpcsweep import dataset  # loads xarray, which commands that only read the holes do not need
 
+    grid, attributes = study.grid, study.attributes
     if study.testbed.simulated:
-        folded = dataset.fold_lines(
-            study.cells_file,
-            study.grid.axes,
-            (wanted(study, cell) for cell in study.grid.cells),
-            processes,
-            study.attributes,
-        )
-        _write(folded, output)
+        specs = (wanted(study, cell) for cell in grid.cells)
+        _write(dataset.fold_lines(study.cells_file, grid.axes, specs, processes, attributes), output)
         return
     reasons: dict[Path, str] = {}
-    there = [cell for cell in study.grid.cells if study.cell_file(cell).exists()]
-    result: dataset.Folded | dataset.DatasetError
+    files = {study.cell_file(cell): cell for cell in grid.cells if study.cell_file(cell).exists()}
+    specs = (wanted(study, cell) for cell in files.values())
+    refused: dataset.DatasetError | None = None
     try:
-        result = dataset.fold(
-            map(study.cell_file, there),
-            study.grid.axes,
-            (wanted(study, cell) for cell in there),
-            processes,
-            study.attributes,
-            reasons.__setitem__,
-        )
+        _write(dataset.fold(files, grid.axes, specs, processes, attributes, reasons.__setitem__), output)
     except dataset.DatasetError as error:
-        result = error
-    if isinstance(result, dataset.Folded):
-        _write(result, output)
-    holes = _list(study, reasons)
+        refused = error
+    found = _list(study, reasons)
     if CLEARS not in os.environ:
         clear(study)
-    if not isinstance(result, dataset.Folded):
-        if sum(len(hole.cells) for hole in holes) < len(study.grid.cells):
-            raise result
-        why = "; ".join(dict.fromkeys(hole.why for hole in holes))
+    if refused:
+        if sum(len(hole.cells) for hole in found) < len(grid.cells):
+            raise refused
+        why = "; ".join(dict.fromkeys(hole.why for hole in found))
         raise dataset.DatasetError(f"no cell was measured: {why}; run snakemake again")
     results.empty_staging(study)
 
@@ -103,7 +112,6 @@ def clear(study: Configuration) -> None:
 
 
 def _list(study: Configuration, reasons: Mapping[Path, str]) -> list[Hole]:
-    """Write the list of cells without a measurement."""
     found = [*_holes(study, reasons)]
     write_json(study.folder / FILE, [hole._asdict() for hole in found])
     return found

@@ -4,19 +4,23 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
+from typing import Literal
 
 from tpcsweep import testbeds
 from tpcsweep.configuration.checks import extras
 from tpcsweep.configuration.loading import Configuration
 from tpcsweep.extras import MissingExtraError, missing
+from tpcsweep.files import is_file
 from tpcsweep.running import folding, progress, results
-from tpcsweep.running.notifying import Ending, notify
 from tpcsweep.running.runner import expected
 from tpcsweep.running.status import Status, counted
 from tpcsweep.running.studies import Studies, stale_cells
 
+Ending = Literal["complete", "incomplete", "failed"]
+"""The end of a run: all cells measured, some not measured, or a job failed."""
 SHOWN = 3
 """Lines about sweeps at the end of a run, at most."""
 
@@ -74,6 +78,30 @@ def end(studies: Studies, *, well: bool) -> None:
         sys.exit(1)
 
 
+def notify(study: Configuration, command: str, ending: Ending, counts: Status) -> str:
+    """Run the user's command for the end of a run, if any; return a message if it fails.
+
+    It shares standard output and error with the run, has no input, and finds the ending in its environment.
+    """
+    if not command:
+        return ""
+    page = (study.folder / "index.html").absolute()
+    told = {
+        "SWEEP": study.name,
+        "TESTBED": study.testbed_name,
+        "STATUS": ending,
+        "RESULTS": str(study.folder.absolute()),
+        "PAGE": str(page) if is_file(page) else "",
+        **{name.upper(): str(count) for name, count in counts.to_dict().items()},
+    }
+    environment = {**os.environ, **{f"TPCSWEEP_{name}": value for name, value in told.items()}}
+    # A shell, as it is the user's own line, with the user's own rights.
+    run = subprocess.run(command, shell=True, env=environment, stdin=subprocess.DEVNULL, check=False)  # noqa: S602
+    if not run.returncode:
+        return ""
+    return f"notify: {command!r} ended with status {run.returncode}; the run is not affected"
+
+
 def _try(study: Configuration) -> None:
     try:
         if lacking := missing(extras(study)):
@@ -84,9 +112,8 @@ def _try(study: Configuration) -> None:
 
 
 def _line(study: Configuration, status: Status) -> str:
-    said = (
-        f"{status.measured} of {status.cells} cells {'simulated' if study.testbed.simulated else 'measured'}"
-    )
+    how = "simulated" if study.testbed.simulated else "measured"
+    said = f"{status.measured} of {status.cells} cells {how}"
     said += f", {status.flagged} with a warning" if status.flagged else ""
     said += f", {status.failed} failed" if status.failed else ""
     if holes := folding.holes(study.folder):

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypedDict
+from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
@@ -24,23 +24,14 @@ if TYPE_CHECKING:
     from tpcsweep.measure.steady import Steady
 
 FILE = ".progress"
-
-
-class Counts(TypedDict):
-    """The state of a run, which its jobs share in a file."""
-
-    cells: int
-    """Cells to measure."""
-    done: int
-    began: float
-    """s since the epoch."""
+"""The state of a run, which its jobs share: its cells, how many are done, and when it began, s since the epoch."""
 
 
 def begin(folder: Path, cells: int) -> None:
     """Start counting a run of so many cells."""
     with replacing(folder / FILE) as part:
         part.touch(mode=0o600)  # jobs lock the file, and nobody else may
-        part.write_text(json.dumps(Counts(cells=cells, done=0, began=time.time())))
+        part.write_text(json.dumps({"cells": cells, "done": 0, "began": time.time()}))
 
 
 class Shown:
@@ -54,14 +45,16 @@ class Shown:
         self._skipped = 0
         with _counts(folder) as self._run:
             pass
-        console = Console(stderr=True, soft_wrap=True, highlight=False)
-        columns = (
-            TextColumn("{task.description}", markup=False),
-            BarColumn(20),
-            TextColumn("{task.fields[left]}"),
-        )
         self._bar = Progress(
-            *columns, console=console, transient=True, auto_refresh=False, disable=not sys.stderr.isatty()
+            *(
+                TextColumn("{task.description}", markup=False),
+                BarColumn(20),
+                TextColumn("{task.fields[left]}"),
+            ),
+            console=Console(stderr=True, soft_wrap=True, highlight=False),
+            transient=True,
+            auto_refresh=False,
+            disable=not sys.stderr.isatty(),
         )
         self._task = self._bar.add_task("", total=None, left="")
 
@@ -101,7 +94,6 @@ class Shown:
         self.say(f"{self._deployment}: {counted(cells)} not measured: {why}")
 
     def say(self, text: str) -> None:
-        """Print a line above the bar."""
         self._bar.console.print(f"{self._sweep}: {text}", markup=False)
 
     def _line(self) -> None:
@@ -125,14 +117,10 @@ class Shown:
         )
 
     def _draw(self, text: str) -> None:
-        total = max(self._run["cells"], self._run["done"]) or None
+        done, total = self._run["done"], max(self._run["cells"], self._run["done"]) or None
         description = f"{self._sweep} {self._deployment} {text}".rstrip()
         self._bar.update(
-            self._task,
-            description=description,
-            completed=self._run["done"],
-            total=total,
-            left=self._progress(),
+            self._task, description=description, completed=done, total=total, left=self._progress()
         )
         self._bar.refresh()
 
@@ -142,24 +130,22 @@ class Shown:
         if not done or done == cells:
             return f"{done}/{cells} cells"
         left = (time.time() - self._run["began"]) / done * (cells - done)
-        return f"{done}/{cells} cells, about " + (
-            f"{left / 60:.0f} min left" if left >= 90 else f"{left:.0f} s left"
-        )
+        shown = f"{left / 60:.0f} min" if left >= 90 else f"{left:.0f} s"
+        return f"{done}/{cells} cells, about {shown} left"
 
 
 def counted(cells: int) -> str:
-    """Return a number of cells for people."""
     return "1 cell" if cells == 1 else f"{cells} cells"
 
 
 @contextlib.contextmanager
-def _counts(folder: Path) -> Iterator[Counts]:
+def _counts(folder: Path) -> Iterator[dict[str, Any]]:
     """Lend the counts of a run to one job at a time, and keep the changes."""
     if not (folder / FILE).exists():  # as a module of another workflow, which does not call `begin`
         begin(folder, 0)
     with (folder / FILE).open("r+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        run: Counts = json.load(file)
+        run = json.load(file)
         yield run
         file.seek(0)
         json.dump(run, file)

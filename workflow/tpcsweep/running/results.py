@@ -26,9 +26,7 @@ from tpcsweep.variables import NOT_MEASURED
 LOCK = ".lock"
 """The file in a results folder that a run locks."""
 _PLACEHOLDER = orjson.dumps({"status": NOT_MEASURED})[1:-1]
-"""The bytes after the specification in the file of a placeholder."""
-_MOST_OF_PLACEHOLDER = 1 << 16
-"""Bytes in which a placeholder says what it is."""
+"""The bytes after the specification in the file of a placeholder, within its first 64 KiB."""
 _OF_PLACEHOLDER = {"message": str}
 _OF_MEASUREMENT = {"status": str, "flags": list, "summary": dict, "provenance": dict}
 """The keys that every file needs beside its specification."""
@@ -82,7 +80,7 @@ def is_placeholder(path: Path) -> bool:
     """Whether a file stands for a cell that could not be measured."""
     try:
         with path.open("rb") as file:  # files of measured cells are large
-            if _PLACEHOLDER not in file.read(_MOST_OF_PLACEHOLDER):
+            if _PLACEHOLDER not in file.read(1 << 16):
                 return False
         return read(path).get("status") == NOT_MEASURED
     except (FileNotFoundError, IsADirectoryError, DamagedError):
@@ -99,7 +97,6 @@ def staging(configuration: Configuration) -> Path:
 
 
 def staged_file(configuration: Configuration, cell: Cell) -> Path:
-    """The file of a cell in staging."""
     return staging(configuration) / f"{cell.path}.json"
 
 
@@ -138,10 +135,10 @@ def write_placeholder(path: Path, spec: Mapping[str, Any], why: str) -> None:
 
 def set_aside(path: Path, reason: str) -> Path:
     """Rename a file that is no current cell, so that Snakemake measures the cell; return the new path."""
-    numbers = itertools.chain([""], map(str, itertools.count(2)))
-    aside = next(
-        new for number in numbers if not (new := path.with_name(f"{path.name}.{reason}{number}")).exists()
-    )
+    for number in itertools.count(1):
+        aside = path.with_name(f"{path.name}.{reason}{number if number > 1 else ''}")
+        if not aside.exists():
+            break
     path.rename(aside)
     return aside
 
@@ -188,8 +185,6 @@ def empty_staging(configuration: Configuration) -> None:
         with contextlib.suppress(FileNotFoundError):
             if staged.read_bytes() == configuration.cell_file(cell).read_bytes():
                 staged.unlink()
-    for path in sorted((path for path in folder.rglob("*") if path.is_dir()), reverse=True):
+    for path in (*sorted((path for path in folder.rglob("*") if path.is_dir()), reverse=True), folder):
         with contextlib.suppress(OSError):
             path.rmdir()
-    with contextlib.suppress(OSError):
-        folder.rmdir()

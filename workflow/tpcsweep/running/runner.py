@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """One deployment, one job: adopt, deploy, measure the stale cells, retry, tear down, publish.
 
-A deployment that breaks is torn down, and another one replaces it for the cells that are left.
+A deployment that breaks is torn down, and another one replaces it for the cells that are left. A cell is measured again
+because it failed or because of its circumstances, never because of its throughput, nor of how that varied: a choice by
+it would bias the results.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import shutil
 import time
 from collections import deque
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,13 +26,14 @@ from tpcsweep.configuration.checks import files_of
 from tpcsweep.configuration.loading import Configuration, wanted
 from tpcsweep.configuration.sweep import Cell
 from tpcsweep.extras import MissingExtraError
-from tpcsweep.flags import IMPLAUSIBLE, implausible
+from tpcsweep.flags import IMPLAUSIBLE, graded, implausible
 from tpcsweep.linux import signals
 from tpcsweep.measure import provenance
 from tpcsweep.rates import BYTES
-from tpcsweep.running import results, retrying
+from tpcsweep.running import results
 from tpcsweep.running.progress import Shown
 from tpcsweep.testbeds import Deployment
+from tpcsweep.variables import CPU_LIMITS
 
 CELL_MARGIN = 60.0
 """Seconds that a cell may take at most beside its longest time of measuring."""
@@ -41,6 +46,11 @@ CALM = 20.0
 BUSY = 50.0
 """Per cent of the machine's CPU time in use above which it is not calm."""
 DAMAGED = "its file in staging was damaged"
+CAUSES = ("disturbed", "machine_saturated")
+"""Flags of circumstances that may change, the gravest first."""
+SLOWER = 0.15
+"""Share by which the machine was slower than in the fastest cell, from which on a CPU-bound cell is measured again. It
+is no flag: a clock that rises for a single busy core has the same effect every time."""
 REPLACEMENT = "replacement-"
 """The beginning of the names of log folders of deployments that replaced broken ones."""
 
@@ -97,29 +107,18 @@ def expected(configuration: Configuration) -> tuple[type[Exception], ...]:
     return (*testbeds.of(configuration.testbed.kind).EXPECTED, BrokenError, MissingExtraError)
 
 
-def reap(configuration: Configuration) -> list[str]:
-    """Remove what dead owners have left on the testbed, and return its description.
-
-    Raises:
-        Exception: one of `expected`.
-    """
-    return testbeds.of(configuration.testbed.kind).reap(configuration.testbed)
-
-
 class _Job:
     """Cells that share a deployment, measured one after another, in as many deployments in turn as that takes."""
 
     def __init__(
         self, configuration: Configuration, deployment: str, tasks: list[Task], logs: Path, shown: Shown
     ) -> None:
+        self._configuration, self._tasks, self._shown = configuration, tasks, shown
         self.todo = deque(tasks)
         """Cells that are left."""
-        self._tasks = tasks
         self._measured: dict[str, dict[str, Any]] = {}
         """Records of the cells that this job measured, by path."""
         self._retried = False
-        self._shown = shown
-        self._configuration = configuration
         self._testbed = testbeds.of(configuration.testbed.kind)
         longest = configuration.sweep.measurement.bounds[1]
         self._request = testbeds.Request(
@@ -182,7 +181,7 @@ class _Job:
             self._retried = True
             measured = [task for task in self._tasks if task.cell.path in self._measured]
             records = [self._measured[task.cell.path] for task in measured]
-            for index in retrying.chosen(records, self._configuration.sweep.retry_share):
+            for index in chosen(records, self._configuration.sweep.retry_share):
                 self.todo.append(measured[index]._replace(earlier=records[index]))
         return bool(self.todo)
 
@@ -222,10 +221,9 @@ class _Job:
         """
         self._shown.look(None, 0.0)
         started = results.now()
-        result = self._testbed.measure(
-            site, task.cell.parameters, self._configuration.sweep.measurement, task.prefix, self._shown.look
-        )
-        if implausible(result["status"], result["summary"], task.cell.parameters.bandwidth):
+        asked, how = task.cell.parameters, self._configuration.sweep.measurement
+        result = self._testbed.measure(site, asked, how, task.prefix, self._shown.look)
+        if implausible(result["status"], result["summary"], asked.bandwidth):
             result["flags"] = [*result["flags"], IMPLAUSIBLE]
         record = {
             "format": task.spec["format"],
@@ -234,7 +232,7 @@ class _Job:
             "provenance": {"started": started, **origin},
         }
         if task.earlier is not None:
-            record = retrying.better(task.earlier, record)
+            record = better(task.earlier, record)
         self._measured[task.cell.path] = record
         results.write(task.staged, task.spec, record)
         self._shown.end(task.cell.path, record["status"], record["summary"]["throughput"], record["flags"])
@@ -243,16 +241,11 @@ class _Job:
 
 def _tasks(configuration: Configuration, deployment: str) -> list[Task]:
     """The cells of a deployment, in the order in which they are measured."""
-    return [
-        Task(
-            cell,
-            configuration.cell_file(cell),
-            results.staged_file(configuration, cell),
-            wanted(configuration, cell),
-            f"c{number}",
-        )
-        for number, cell in enumerate(configuration.grid.deployments[deployment])
-    ]
+    tasks = []
+    for number, cell in enumerate(configuration.grid.deployments[deployment]):
+        place, staged = configuration.cell_file(cell), results.staged_file(configuration, cell)
+        tasks.append(Task(cell, place, staged, wanted(configuration, cell), f"c{number}"))
+    return tasks
 
 
 def _arriving(cell: Cell, seconds: float) -> int:
@@ -263,7 +256,67 @@ def _arriving(cell: Cell, seconds: float) -> int:
 
 
 def _wait_for_calm() -> None:
-    """Wait until half of this machine's CPU time is free for a second, CALM at most."""
     give_up = time.monotonic() + CALM
     while psutil.cpu_percent(1.0) > BUSY and time.monotonic() < give_up:
         pass
+
+
+def chosen(records: Sequence[Mapping[str, Any]], share: float) -> list[int]:
+    """Choose cells to measure again: failed ones first, then those with the most and gravest CAUSES.
+
+    Args:
+        records: the cells of a deployment that were measured once, as their files contain them.
+        share: of the cells, the most that are chosen, rounded up.
+
+    Returns:
+        Indices of records.
+    """
+    work = [_work(record) for record in records]
+    fastest = min((value for value in work if value > 0), default=math.nan)
+    wrong = [
+        index
+        for index, record in enumerate(records)
+        if record["status"] != "ok"
+        or set(record["flags"]).intersection(CAUSES)
+        or work[index] >= (1 + SLOWER) * fastest
+    ]
+
+    def gravity(index: int) -> tuple[bool, list[bool], float]:
+        record = records[index]
+        causes = [cause not in record["flags"] for cause in CAUSES]
+        return record["status"] == "ok", causes, -work[index] if work[index] > 0 else 0.0
+
+    return sorted(wrong, key=gravity)[: math.ceil(share * len(records))]
+
+
+def better(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the later of two measurements of a cell, unless it failed or has more warnings than the earlier one.
+
+    If both have as many and a CPU bound both, the one on the faster machine is returned. Its `others` describes the
+    other measurement: start, throughput with the interval, speed of the machine, flags and status. `attempts` of its
+    summary counts both.
+
+    Both are a cell's file without its specification.
+    """
+    worse = (_faults(later), _work(later)) > (_faults(earlier), _work(earlier))
+    kept, other = (earlier, later) if worse else (later, earlier)
+    figures = ("throughput", "throughput_low", "throughput_high", "throughput_freedom", "machine_work")
+    described = {
+        "started": other["provenance"]["started"],
+        "status": other["status"],
+        "flags": other["flags"],
+        **{name: other["summary"].get(name) for name in figures},
+    }
+    others = [*earlier.get("others", ()), described]
+    return {**kept, "others": others, "summary": {**kept["summary"], "attempts": len(others) + 1}}
+
+
+def _work(cell: Mapping[str, Any]) -> float:
+    """The time of a fixed piece of work in ms; NaN if it is unknown or no CPU bound the cell."""
+    work = cell["summary"].get("machine_work") if cell.get("limit") in CPU_LIMITS else None
+    return math.nan if work is None else float(work)
+
+
+def _faults(cell: Mapping[str, Any]) -> tuple[bool, int, int]:
+    flags = set(cell["flags"]) - {"not_steady"}
+    return cell["status"] != "ok", len(graded(flags, "invalid")), len(graded(flags, "warning"))

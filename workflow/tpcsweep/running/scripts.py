@@ -9,29 +9,39 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
 
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+class ChangedError(Exception):
+    """The configuration changed after the run began."""
+
+
+def require_unchanged(now: str, planned: str) -> None:
+    """Raise ChangedError unless a digest is that with which Snakemake planned a job.
+
+    Otherwise Snakemake would note the planned digest for files that were made with another configuration.
+    """
+    if now != planned:
+        raise ChangedError("the configuration has changed since this run began: run snakemake again")
 
 
 @contextlib.contextmanager
 def reported(log: str, *expected: type[Exception], about: str = "") -> Iterator[None]:
     """Turn expected errors into the end of the process, with the error's text on standard error and in the log.
 
-    The text begins with what it is about, such as the sweep's name. A disk that is full is always expected.
+    The text begins with what it is about, such as the sweep's name. A full disk and a ChangedError are always expected.
     """
+    known: tuple[type[Exception], ...] = (*expected, ChangedError)
     try:
         yield
-    except expected as error:
-        _end(log, str(error), about)
+    except known as error:
+        text = str(error)
     except OSError as error:
-        if error.errno not in _FULL:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         where = f"{error.filename or 'results or temporary files'}: {error.strerror}"
-        _end(log, f"{where}: make room and run snakemake again, which keeps what was measured", about)
-
-
-def _end(log: str, text: str, about: str) -> NoReturn:
+        text = f"{where}: make room and run snakemake again, which keeps what was measured"
+    else:
+        return
     said = f"{about}: {text}" if about else text
     # Snakemake has removed the log before the job. It may be on the disk that is full.
     with contextlib.suppress(OSError), Path(log).open("a") as file:
@@ -41,7 +51,7 @@ def _end(log: str, text: str, about: str) -> NoReturn:
 
 @contextlib.contextmanager
 def written_to(log: str) -> Iterator[None]:
-    """Write to the log what this process and those that it starts say meanwhile."""
+    """Write to the log what this process and those that it starts print meanwhile."""
     streams = (sys.stdout.fileno(), sys.stderr.fileno())
     copies = [os.dup(stream) for stream in streams]
     with Path(log).open("a") as file:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -38,7 +39,6 @@ class Status:
 
     @property
     def cells(self) -> int:
-        """All cells."""
         return self.measured + self.failed + self.missing
 
     @property
@@ -47,7 +47,6 @@ class Status:
         return self.not_measured + self.left
 
     def to_dict(self) -> dict[str, int]:
-        """Return plain values, for JSON."""
         return {"cells": self.cells, **asdict(self)}
 
 
@@ -78,19 +77,17 @@ def flagged_files(study: Configuration, flag: str) -> list[Path]:
 def table(study: Configuration, status: Status) -> RenderableType:
     """Return a status for people: a row for each count, and the reasons why cells were not measured."""
     rows = Table("cells", "state", "meaning")
-    rows.add_row(str(status.measured), "measured", "with a throughput, under the current specification")
-    rows.add_row(str(status.flagged), "  flagged", "measured, with a warning or invalid")
-    rows.add_row(str(status.failed), "failed", "no transfer went well")
-    rows.add_row(str(status.not_measured), "not measured", "tried; the next run tries again")
-    rows.add_row(str(status.left), "left", "not tried, or measured under another specification")
-    parts: list[RenderableType] = [
-        f"{study.folder.name}: {status.cells} cells, in {study.folder}",
-        rows,
-        *(
-            f"{hole.deployment}: {len(hole.cells)} cells not measured: {hole.why}"
-            for hole in folding.holes(study.folder)
-        ),
-    ]
+    for count, state, meaning in (
+        (status.measured, "measured", "with a throughput, under the current specification"),
+        (status.flagged, "  flagged", "measured, with a warning or invalid"),
+        (status.failed, "failed", "no transfer went well"),
+        (status.not_measured, "not measured", "tried; the next run tries again"),
+        (status.left, "left", "not tried, or measured under another specification"),
+    ):
+        rows.add_row(str(count), state, meaning)
+    parts: list[RenderableType] = [f"{study.folder.name}: {status.cells} cells, in {study.folder}", rows]
+    for hole in folding.holes(study.folder):
+        parts.append(f"{hole.deployment}: {len(hole.cells)} cells not measured: {hole.why}")
     if (pid := locks.holder(study.folder / results.LOCK)) is not None:
         parts.append(f"a run is under way: snakemake with pid {pid}")
     if status.missing:
@@ -101,12 +98,10 @@ def table(study: Configuration, status: Status) -> RenderableType:
 def _contents(study: Configuration) -> Iterator[tuple[str, dict[str, Any] | None]]:
     """Yield the path of each cell with the content of its file; None if it is not current."""
     if study.testbed.simulated:
-        with contextlib.ExitStack() as stack:
-            lines = iter(
-                stack.enter_context(study.cells_file.open("rb")) if study.cells_file.exists() else ()
-            )
+        file = study.cells_file if study.cells_file.exists() else Path(os.devnull)
+        with file.open("rb") as lines:
             for cell in study.grid.cells:
-                line = next(lines, b"")
+                line = lines.readline()
                 found = cell_file.content_of(line) if line else {}
                 yield cell.path, found if found.get("spec") == wanted(study, cell) else None
         return

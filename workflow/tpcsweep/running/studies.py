@@ -39,7 +39,6 @@ class Deployments:
 
     @property
     def folder(self) -> str:
-        """The name of the study's folder."""
         return self.study.folder.name
 
     @property
@@ -52,8 +51,8 @@ class Deployments:
         paths = self.group.deployments
         axes = [dict.fromkeys(values) for values in zip(*(path.split("/") for path in paths), strict=True)]
         if math.prod(map(len, axes)) == len(set(paths)):
-            return "/".join(map(_either, axes))
-        return _either(paths)
+            return "/".join(map(either, axes))
+        return either(paths)
 
     def specification(self, wildcards: Any) -> str:
         """Return a digest of the specifications of a deployment's cells: another one makes Snakemake run its job."""
@@ -119,6 +118,11 @@ class Studies(Mapping[str, Study]):
         return [study for study in self.sweeps if not study.testbed.simulated]
 
     @property
+    def simulated(self) -> list[str]:
+        """Names of the studies whose cells are simulated."""
+        return [study.folder.name for study in self.sweeps if study.testbed.simulated]
+
+    @property
     def deployments(self) -> list[Deployments]:
         """The deployments of all measured studies, those with the same cells together."""
         return [
@@ -128,35 +132,15 @@ class Studies(Mapping[str, Study]):
         ]
 
     @property
-    def pattern(self) -> str:
-        """A regular expression for the names of all studies."""
-        return _either(self)
-
-    @property
-    def simulated_pattern(self) -> str:
-        """A regular expression for the names of the simulated studies."""
-        return _either(study.folder.name for study in self.sweeps if study.testbed.simulated)
-
-    @property
     def made(self) -> list[str]:
         """Names of the studies whose datasets the workflow makes: all but imported ones in their places."""
         places = {name: study.folder / "dataset.nc" for name, study in self.items()}
         return [name for name, place in places.items() if self._sources(name) != [str(place)]]
 
     @property
-    def made_pattern(self) -> str:
-        """A regular expression for the names of the studies whose datasets the workflow makes."""
-        return _either(self.made)
-
-    @property
     def figures(self) -> list[str]:
         """Names of the studies of which a published figure is drawn."""
         return [name for name, study in self.items() if figure_of(study)]
-
-    @property
-    def figures_pattern(self) -> str:
-        """A regular expression for the names of the studies with a published figure."""
-        return _either(self.figures)
 
     @property
     def cells(self) -> list[str]:
@@ -185,8 +169,9 @@ class Studies(Mapping[str, Study]):
         study = self[wildcards.study]
         assert isinstance(study, Configuration)
         paths = [cell.path for cell in study.grid.cells]
-        # Values of an axis are a tuple, where the field is a list.
-        sweep = study.sweep.model_dump(warnings=False)
+        sweep = study.sweep.model_dump(
+            warnings=False
+        )  # values of an axis are a tuple, where the field is a list
         return digest([study.name, study.shared, paths, sweep])
 
     def axes(self, notebook: str) -> Callable[[Any], dict[str, str]]:
@@ -209,19 +194,6 @@ class Studies(Mapping[str, Study]):
         return [str(study.cell_file(cell)) for cell in study.grid.cells]
 
 
-class ChangedError(Exception):
-    """The configuration changed after the run began."""
-
-
-def require_unchanged(now: str, planned: str) -> None:
-    """Raise ChangedError unless a digest is that with which Snakemake planned a job.
-
-    Otherwise Snakemake would note the planned digest for files that were made with another configuration.
-    """
-    if now != planned:
-        raise ChangedError("the configuration has changed since this run began: run snakemake again")
-
-
 def specification(study: Configuration, deployment: str) -> str:
     """Return a digest of the specifications of a deployment's cells; the sweep may contain no such deployment."""
     return digest([wanted(study, cell) for cell in study.grid.deployments.get(deployment, ())])
@@ -240,6 +212,7 @@ def digest(content: Any) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _either(texts: Iterable[str]) -> str:
-    escaped = "|".join(re.escape(text) for text in dict.fromkeys(texts))
+def either(names: Iterable[str]) -> str:
+    """Return a regular expression for these names and no others."""
+    escaped = "|".join(map(re.escape, dict.fromkeys(names)))
     return f"(?:{escaped})" if escaped else NEVER

@@ -5,9 +5,7 @@ from __future__ import annotations
 
 from tpcsweep.tools.base import Credentials, Place, Program, Service, Tool, Transfer, Worker
 from tpcsweep.tools.curl import Curl
-from tpcsweep.tools.davix import DavixGet, DavixPut
-from tpcsweep.tools.gfal2_binding import Gfal2
-from tpcsweep.tools.gfal_copy import GfalCopy
+from tpcsweep.tools.gfal import DavixGet, DavixPut, Gfal2, GfalCopy
 from tpcsweep.tools.globus_url_copy import GlobusUrlCopy
 from tpcsweep.tools.iperf3 import Iperf3
 from tpcsweep.tools.native import Native

@@ -1,32 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a tool is: a command line for one transfer, and the meaning of how it ended; or a process for all of them.
 
-Standard library only: the client imports this beside the measured transfers, where every start counts.
+Standard library only: the client imports this beside the measured transfers, where every start counts. The system's
+Python reads it too.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 Place = Literal["client", "source", "destination"]
 """Where processes run: at the client, or at the one origin of a side, in its network and under its CPU quota."""
+
+LONGEST = 300
+"""Characters of a failure at most: a line that a pipe takes at once is never mixed with another thread's."""
+READY = {"ready": True}
+PACKAGE = Path(__file__).resolve().parents[2]
+"""The folder that `tpcsweep` is in: another Python than the client's own finds it by PYTHONPATH."""
 
 
 class Credentials:
     """The files of a deployment's credentials folder that a client uses."""
 
     def __init__(self, folder: Path, authorization: str = "usual") -> None:
-        """Name the files in a folder that `xrootd.credentials.create` has filled.
-
-        Args:
-            folder: The folder.
-            authorization: Whom the servers let in, as the parameter has it.
-        """
+        """`xrootd.credentials.create` fills the folder; `authorization` is the parameter of that name."""
         self.folder = folder
         self.authorization = authorization
         self.needed = authorization != "none"
@@ -112,10 +116,9 @@ class Tool(ABC):
 
     def connections(self, copy_mode: str) -> tuple[int, str]:
         """Give the most TCP connections that a transfer can have, and why not more."""
-        by_http = (
-            (100, "XRootD's limit") if copy_mode == "pull" else (1, "multi-stream is pull only in XRootD")
-        )
-        return self.most_connections or by_http
+        if self.most_connections:
+            return self.most_connections
+        return (100, "XRootD's limit") if copy_mode == "pull" else (1, "multi-stream is pull only in XRootD")
 
     def services(self, place: Place, address: str, streams: int) -> Sequence[Service]:
         """Give the servers that it needs beside XRootD at an origin of a side, for cells of at most so many streams."""
@@ -129,7 +132,6 @@ class Tool(ABC):
         return {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(folder), "LC_ALL": "C.UTF-8"}
 
     def versions(self) -> dict[str, str]:
-        """Give names and versions of the software that the tool consists of."""
         return package_versions(*self.packages)
 
 
@@ -156,22 +158,66 @@ class Program(Tool):
         """Say why a transfer failed, by the exit code and all output of its process; None if it ended well."""
         if returncode == 0:
             return None
-        meaning = ""
-        if self.exit_codes:
-            meaning = f" ({self.exit_codes.get(returncode, f'see {self.manual}')})"
-        return f"exit code {returncode}{meaning}: {self.last_words(output)}"
+        meaning = self.exit_codes.get(returncode, f"see {self.manual}")
+        shown = f" ({meaning})" if self.exit_codes else ""
+        return f"exit code {returncode}{shown}: {self.last_words(output)}"
 
     def last_words(self, output: str) -> str:
-        """Give what tells people why a transfer failed: the last line of its output."""
+        """Give the reason of a failure for people: the last line of the output."""
         return last_lines(output)
 
 
 class Worker(Tool):
-    """A tool that is one process for all transfers of a cell; it speaks with the client as `tools/lines.py` has it."""
+    """A tool that is one process for all transfers of a cell; it and the client exchange lines of JSON.
+
+    ```
+    The client's                                     The worker's
+                                                     READY, first of all
+    {"number", … the fields of `Transfer`}           {"number", "failure": null | "…"}, in any order
+    ```
+
+    The worker ends when its standard input does, or by a signal, whatever runs: so it never outlives the client.
+    """
 
     @abstractmethod
     def worker(self, credentials: Credentials) -> list[str]:
         """Give the command line of the process, free of secrets."""
+
+
+def worker_command(python: str, module: str, *arguments: str) -> list[str]:
+    """Give the command line of a worker whose process runs `main(*arguments)` of a module in `tpcsweep.tools`."""
+    call = f"import sys; from tpcsweep.tools import {module}; {module}.main(*sys.argv[1:])"
+    return [python, "-P", "-c", call, *arguments]
+
+
+def order(number: int, transfer: Transfer) -> bytes:
+    """Give the line that asks a worker for a transfer."""
+    return _line({"number": number, **vars(transfer)})
+
+
+def ordered(line: bytes) -> tuple[int, Transfer]:
+    """Read such a line."""
+    fields = json.loads(line)
+    return fields.pop("number"), Transfer(**fields)
+
+
+class Answers:
+    """A worker's lines on its standard output; output of libraries goes to standard error instead."""
+
+    def __init__(self) -> None:
+        self._file = os.dup(1)
+        os.dup2(2, 1)
+
+    def ready(self) -> None:
+        os.write(self._file, _line(READY))
+
+    def ended(self, number: int, failure: str | None) -> None:
+        """Say how a transfer ended. Any thread may call this."""
+        os.write(self._file, _line({"number": number, "failure": failure and failure[:LONGEST]}))
+
+
+def _line(fields: dict[str, Any]) -> bytes:
+    return json.dumps(fields).encode() + b"\n"
 
 
 def last_lines(output: str, count: int = 1) -> str:

@@ -43,13 +43,11 @@ class Curl(Program):
         identity = ["--cert", str(credentials.certificate), "--key", str(credentials.key)]
         kind = ["-H", "Content-Type: application/macaroon-request"]
         request = ["-X", "POST", *kind, "-d", json.dumps(CAVEATS), "--max-time", "30"]
-        done = subprocess.run(
+        command, environment = (
             [*self._curl(credentials), *identity, *request, url],
-            env=self.environment(credentials, folder),
-            capture_output=True,
-            text=True,
-            check=False,
+            self.environment(credentials, folder),
         )
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         try:
             return str(json.loads(done.stdout)["macaroon"])
         except (ValueError, KeyError, TypeError):

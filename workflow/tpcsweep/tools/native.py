@@ -22,14 +22,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
-from tpcsweep.tools.base import Credentials, Transfer, Worker
+from tpcsweep.tools.base import PACKAGE, Answers, Credentials, Transfer, Worker, ordered, worker_command
 from tpcsweep.tools.curl import CAVEATS
-from tpcsweep.tools.lines import PACKAGE, Answers, command, ordered
 
 PATIENCE = 90.0
 """Seconds without a byte after which a server is given up. XRootD itself gives up a copy that stands still after 60
 (`tpc.timeout`), and what it says then tells more; while it copies it sends a marker every 5."""
-BROKEN_OFF = "the server closed the connection within its answer"
 
 _Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 REDIRECTIONS = 5
@@ -50,14 +48,14 @@ class Native(Worker):
         return {**super().environment(credentials, folder), "PYTHONPATH": str(PACKAGE)}
 
     def worker(self, credentials: Credentials) -> list[str]:
-        return command(sys.executable, "native", str(credentials.folder), credentials.authorization)
+        return worker_command(sys.executable, "native", str(credentials.folder), credentials.authorization)
 
     def versions(self) -> dict[str, str]:
         return {"native": f"Python {sys.version.split()[0]}, {ssl.OPENSSL_VERSION}"}
 
 
 class HttpError(Exception):
-    """The server's answer is no HTTP, or ends too early."""
+    """An answer of the server that is no HTTP, or ends too early."""
 
 
 @dataclass(frozen=True)
@@ -159,13 +157,7 @@ class Connections:
 
 async def _head(reader: asyncio.StreamReader) -> Head:
     while True:
-        try:
-            async with asyncio.timeout(PATIENCE):
-                head = parse_head(await reader.readuntil(b"\r\n\r\n"))
-        except asyncio.IncompleteReadError as error:
-            if error.partial:
-                raise HttpError(BROKEN_OFF) from None
-            raise ConnectionResetError("the server closed the connection without an answer") from None
+        head = parse_head(await _read(reader.readuntil(b"\r\n\r\n")))
         if head.status >= 200:
             return head
 
@@ -175,11 +167,10 @@ async def _read(reading: Awaitable[bytes]) -> bytes:
         async with asyncio.timeout(PATIENCE):
             return await reading
     except asyncio.IncompleteReadError:
-        raise HttpError(BROKEN_OFF) from None
+        raise HttpError("the server closed the connection before the end of an answer") from None
 
 
 def _chunk_size(line: bytes) -> int:
-    """Give the size in a chunk's first line, or raise HttpError."""
     digits = line.partition(b";")[0].strip()
     if not re.fullmatch(rb"[0-9A-Fa-f]+", digits):
         raise HttpError(f"no chunk begins with {line[:100]!r}")
@@ -191,7 +182,7 @@ class Progress:
 
     def __init__(self) -> None:
         self.bytes = 0
-        """Bytes transferred, as the markers say."""
+        """Bytes transferred, by the markers."""
         self.last = b""
         """The last line that is not empty, as far as it has come."""
         self._rest = b""
@@ -223,12 +214,10 @@ class Copier:
 
     def __init__(self, credentials: Credentials) -> None:
         """Load the certificates, or raise OSError with those that cannot be used."""
-        authority = str(credentials.authority)
-        self._needed = credentials.needed
-        self._connections = Connections(ssl.create_default_context(cafile=authority))
-        identified = ssl.create_default_context(cafile=authority)
+        plain, identified = (ssl.create_default_context(cafile=credentials.authority) for _ in range(2))
         identified.load_cert_chain(credentials.certificate, credentials.key)
-        self._identified = Connections(identified)
+        self._connections, self._identified = Connections(plain), Connections(identified)
+        self._needed = credentials.needed
         self._macaroons: dict[str, asyncio.Task[str]] = {}
 
     async def copy(self, transfer: Transfer) -> str | None:
@@ -286,7 +275,6 @@ class Copier:
 
 
 async def serve(copier: Copier) -> None:
-    """Copy what the lines of standard input ask for, until they end."""
     answers, loop = Answers(), asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)

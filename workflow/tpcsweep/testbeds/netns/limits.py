@@ -15,8 +15,8 @@ from tpcsweep.configuration.loading import Configuration
 from tpcsweep.configuration.problems import Problem, suggest
 from tpcsweep.configuration.testbeds import Netns
 from tpcsweep.configuration.units import CORES, RATE, RTT, SIZE, show
-from tpcsweep.linux import delegation
-from tpcsweep.linux.quotas import FEWEST_CORES
+from tpcsweep.linux import rootless
+from tpcsweep.linux.cgroups import FEWEST_CORES
 from tpcsweep.paths.plan import LARGEST, LARGEST_BANDWIDTH, SMALLEST_RTT
 from tpcsweep.testbeds.netns.machine import emulator
 from tpcsweep.testbeds.rules import at_most, emulated, enough_cores, served
@@ -59,7 +59,7 @@ def this_machine(disk: str) -> NetnsMachine:
         largest_bandwidth=LARGEST_BANDWIDTH[made_by],
         congestion_controls=tuple(_CONGESTION_CONTROLS.read_text().split()),
         disk=psutil.disk_usage(str(folder)).free,
-        no_quotas=delegation.refusal() if os.geteuid() else "",
+        no_quotas=rootless.quota_refusal() if os.geteuid() else "",
         disk_writable=os.access(folder, os.W_OK | os.X_OK),
         disk_kind=next((kinds[mount] for mount in (folder, *folder.parents) if mount in kinds), ""),
     )

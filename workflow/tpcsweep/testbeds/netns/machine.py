@@ -88,5 +88,5 @@ def emulator() -> Emulator:
     look_in_sbin()
     try:
         return "netem" if netem_works() else "delayline"
-    except PathError:
+    except (PathError, FileNotFoundError):
         return "delayline"

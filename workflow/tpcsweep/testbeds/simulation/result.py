@@ -15,8 +15,7 @@ from tpcsweep import files
 from tpcsweep.configuration.parameters import Parameters
 from tpcsweep.configuration.testbeds import Simulation
 from tpcsweep.measure.limits import NONE_FOUND, RAMP
-from tpcsweep.measure.transfers import MOST_ROWS
-from tpcsweep.measure.trust import fairness
+from tpcsweep.measure.transfers import MOST_ROWS, fairness
 from tpcsweep.rates import GBIT
 from tpcsweep.testbeds.simulation import model
 from tpcsweep.testbeds.simulation.model import Array, Cells

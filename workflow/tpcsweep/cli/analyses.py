@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands about datasets: pages, comparisons, claims, histories, and the calibration of the simulated testbed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tpcsweep.cli import common
+
+if TYPE_CHECKING:
+    from tpcsweep.comparing.comparison import Comparison
+    from tpcsweep.models.fit import Fit
+
+
+@click.command()
+@common.results_or_file
+@common.output_option(
+    "FILE",
+    "File to write; by default index.html in the results folder, or NAME.html here for a file.",
+    dir_okay=False,
+)
+def page(results: Path, output: Path | None) -> None:
+    """Make the HTML page of a dataset.
+
+    The page shows the findings, every cell with its time series, published claims and models. It is one file that
+    needs no network. The command prints its path.
+
+    Example: tpcsweep page examples/surface.nc
+    """
+    dataset = common.dataset_of(results)
+    if output is None:
+        output = Path(f"{results.stem}.html") if results == dataset else dataset.with_name("index.html")
+    with common.completed(dataset) as whole, common.reported(OSError):
+        from tpcsweep.pages import making
+
+        making.make(dataset, output, whole)
+    click.echo(output.absolute())
+
+
+@click.command()
+@click.argument("base", type=click.Path())
+@click.argument("new", type=click.Path())
+@click.option(
+    "--fail-below",
+    metavar="SHARE",
+    type=common.Amount("RATIO"),
+    help="Exit with 1 if the throughput of NEW is below this share of BASE, such as 0.95 or 95%.",
+)
+@common.output_option(
+    "FOLDER", "Folder for comparison.json, cells.csv, figures and the notebook compare.html.", file_okay=False
+)
+@common.as_json
+def compare(base: str, new: str, fail_below: float | None, output: Path | None, as_json: bool) -> None:
+    """Compare the throughput of two datasets.
+
+    The datasets are compared cell by cell and over all cells. BASE and NEW are results folders or paths of datasets,
+    with values of axes after a colon for a part of one. The exit code is 1 if NEW is slower than --fail-below allows.
+
+    \b
+    Example: tpcsweep compare results/demo:cores=0.15 results/demo:cores=0.6
+             tpcsweep compare --fail-below 95% before.nc after.nc
+    """  # noqa: D301 (click needs the \b)
+    from tpcsweep.comparing import comparison
+    from tpcsweep.configuration.problems import ConfigurationError
+    from tpcsweep.configuration.sides import side
+
+    with common.reported(ConfigurationError, comparison.ComparisonError, OSError):
+        datasets = [comparison.load_side(one) for one in (side("base", base), side("new", new))]
+        found = comparison.compare(datasets[0], datasets[1], (base, new))
+        if output is not None:
+            _write(found, output, base, new, fail_below)
+    content = comparison.content(found, fail_below)
+    if as_json:
+        common.print_json(content)
+    else:
+        from tpcsweep.comparing.overview import table
+
+        common.show(table(found))
+        if output is not None:
+            click.echo((output / "compare.html").absolute())
+    if failures := content["gate"]["failures"]:
+        click.echo("\n".join(["NEW is slower than --fail-below allows:", *failures]), err=True)
+        raise SystemExit(1)
+
+
+def _write(found: Comparison, folder: Path, base: str, new: str, fail_below: float | None) -> None:
+    from tpcsweep.comparing.comparison import write
+    from tpcsweep.running.notebooks import make
+
+    write(found, folder / "comparison.json", folder / "cells.csv", fail_below)
+    values = {"base": base, "new": new, "figures": str(folder / "figures")}
+    make("compare", folder / "compare.html", values)
+
+
+@click.command()
+@common.results_or_file
+@click.option("--all", "every", is_flag=True, help="List the claims that the dataset cannot test, too.")
+@common.as_json
+def claims(results: Path, every: bool, as_json: bool) -> None:
+    """Judge each published claim on a dataset.
+
+    A claim holds, does not hold, or is not decided. With --json every verdict is printed, with its evidence.
+
+    Example: tpcsweep claims results/demo
+    """
+    with common.completed(common.dataset_of(results)) as whole:
+        import xarray as xr
+
+        from tpcsweep.claims import judge
+
+        with common.reported(OSError):
+            verdicts = judge(xr.load_dataset(whole))
+    if as_json:
+        common.print_json([verdict.to_dict() for verdict in verdicts])
+        return
+    from tpcsweep.claims.overview import table
+
+    common.show(table(verdicts, every))
+
+
+@click.command()
+@click.argument("results", type=click.Path(path_type=Path), metavar="RESULTS")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["change", "slower"]),
+    help="Exit with 1 if the last run shows a change, or a slowdown, or a cell that failed.",
+)
+@common.as_json
+def history(results: Path, fail_on: str | None, as_json: bool) -> None:
+    """Find what changed over all runs of a sweep.
+
+    The dataset of RESULTS is kept under its date in RESULTS/history, with the page of all runs, history.json and
+    junit.xml.
+
+    Example: tpcsweep history --fail-on slower results/demo
+    """
+    dataset = common.dataset_of(results)
+    if dataset == results:
+        raise click.UsageError(f"{results}: a history belongs to a results folder, not to a file.")
+    from tpcsweep.extras import MissingExtraError
+    from tpcsweep.history import runs
+    from tpcsweep.history.changes import failures, summary
+    from tpcsweep.pages import making
+
+    folder = dataset.with_name(runs.FOLDER)
+    with common.reported(runs.HistoryError, MissingExtraError, OSError):
+        told = making.make_history(dataset, folder, fail_on)
+    if as_json:
+        click.echo((folder / "history.json").read_text(encoding="utf-8"))
+    else:
+        click.echo("\n".join([*summary(told), str((folder / making.PAGE).absolute())]))
+    if found := failures(told, fail_on):
+        click.echo("\n".join(["new since the last run:", *found]), err=True)
+        raise SystemExit(1)
+
+
+@click.command()
+@common.results_or_file
+@common.output_option(
+    "FILE.yaml",
+    "Testbed to write, by default calibration.yaml in RESULTS or in the current folder. Cells that were predicted "
+    "by the others are written to a CSV file beside it.",
+    dir_okay=False,
+)
+@common.as_json
+def calibrate(results: Path, output: Path | None, as_json: bool) -> None:
+    """Fit the parameters of the simulated testbed to a measured dataset.
+
+    The testbed that is written simulates sweeps on the measured hardware: snakemake --config testbed=FILE.yaml
+
+    Example: tpcsweep calibrate results/demo -o config/testbeds/ours.yaml
+    """
+    dataset = common.dataset_of(results)
+    output = output or Path(results if results.is_dir() else "", "calibration.yaml")
+    import xarray as xr
+
+    from tpcsweep.dataset.spreadsheets import write_csv
+    from tpcsweep.models.observations import NothingMeasuredError
+    from tpcsweep.testbeds.simulation import calibrating
+
+    with common.reported(calibrating.CalibrationError, NothingMeasuredError):
+        observations, ratio = calibrating.observed(xr.load_dataset(dataset))
+        fitted = calibrating.calibrate(observations, ratio)
+        left_out = calibrating.left_out(observations, ratio)
+    write_csv(left_out, output.with_suffix(".csv"), digits=5)
+    calibrating.write(output, fitted, ratio, observations)
+    if as_json:
+        common.print_json({"testbed": str(output), "parameters": fitted.to_dict()["parameters"]})
+        return
+    _show(fitted)
+    click.echo(f"testbed: {output.absolute()}")
+
+
+def _show(fitted: Fit) -> None:
+    from rich.table import Table
+
+    table = Table("parameter", "value", "95 % interval", "unit", "note")
+    for parameter in fitted.model.parameters:
+        name = parameter.name
+        interval = f"{fitted.low[name]:.4g} to {fitted.high[name]:.4g}"
+        note = fitted.reasons.get(name, "")
+        table.add_row(name, f"{fitted.values[name]:.4g}", interval, parameter.unit, note)
+    common.show(table)

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands that exchange datasets with others: import, export, and crates for archives."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tpcsweep.cli import common
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tpcsweep.configuration.loading import Configuration
+
+FORMATS = ("openmetrics", "csv", "monitoring", "zarr")
+METADATA = "ro-crate-metadata.json"
+
+
+@click.command("import")
+@click.argument("source", type=common.Named("imports"))
+@click.argument("table", metavar="[FILE]", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--results", metavar="FOLDER", type=click.Path(path_type=Path), default="results", show_default=True,
+    help="Folder of results.",
+)  # fmt: skip
+@common.as_json
+def import_(source: str, table: Path | None, results: Path, as_json: bool) -> None:
+    """Make a dataset of measurements from elsewhere.
+
+    SOURCE is the name of a file in config/imports or the path of such a file, which describes the columns of a CSV or
+    Parquet FILE; or a dataset of tpcsweep that ends in .nc or .zarr. The dataset is RESULTS/NAME/dataset.nc, with a
+    table of cells beside it.
+
+    Example: tpcsweep import nrp-wan-2020 measurements.csv
+    """
+    from tpcsweep import dataset
+    from tpcsweep.configuration.loading import ConfigurationError, load_dataset, load_import
+    from tpcsweep.configuration.problems import refused
+    from tpcsweep.configuration.sides import STORE, SUFFIX
+    from tpcsweep.extras import MissingExtraError
+    from tpcsweep.importing import datasets, outside
+
+    with common.reported(ConfigurationError, MissingExtraError):
+        if source.endswith((SUFFIX, STORE)):
+            if table is not None:
+                raise refused(source, f"with a table, {table}", "a dataset alone")
+            study = load_dataset(source, results, Path(), "")
+            folder = _free(study.folder)
+            datasets.bring(study.file, folder / common.DATASET)
+        else:
+            name, settings = load_import(source, Path())
+            file = table or (settings.file and Path(settings.file))
+            if not file or not Path(file).is_file():
+                allowed = "the path of a CSV or Parquet file: tpcsweep import SOURCE FILE"
+                raise refused("file", repr(str(file)) if file else "nothing", allowed, source)
+            folder = _free(results / name)
+            folded = outside.bring(settings, Path(file), name)
+            dataset.write(folded, folder / common.DATASET, outside.history(settings, folded, Path(file)))
+            dataset.write_table(folded.summary, folder / "cells.csv")
+    made = folder / common.DATASET
+    if as_json:
+        common.print_json({"dataset": str(made), "table": str(folder / "cells.csv")})
+    else:
+        click.echo(f"dataset: {made.absolute()}")
+        click.echo(f"figures, models and page: snakemake --config dataset={made}")
+
+
+def _free(folder: Path) -> Path:
+    """Return a folder unless it contains the cells of a sweep."""
+    if (folder / "cells").exists() or (folder / "cells.jsonl").exists():
+        raise click.UsageError(
+            f"{folder}: contains the cells of a sweep. Rename the file, or use --results with another folder."
+        )
+    return folder
+
+
+@click.command()
+@click.argument("form", metavar="FORMAT", type=click.Choice(FORMATS))
+@common.results_or_file
+@common.output_option(
+    "PATH", "File to write, by default standard output. Folder for zarr, by default FILE.zarr."
+)
+def export(form: str, results: Path, output: Path | None) -> None:
+    """Write a dataset in another format.
+
+    openmetrics has a gauge for each figure and cell, for Prometheus and Grafana. csv is the table of cells. monitoring
+    has two lines a cell in the format of the US ATLAS load tests of 2007. zarr contains the whole dataset, for object
+    storage.
+
+    Example: tpcsweep export openmetrics results/demo -o demo.txt
+    """
+    from tpcsweep import exporting
+    from tpcsweep.extras import MissingExtraError
+    from tpcsweep.files import write_text
+
+    dataset = common.dataset_of(results)
+    with common.reported(exporting.ExportError, MissingExtraError, OSError):
+        if form == "zarr":
+            output = output or Path(f"{dataset.stem}.zarr")
+            if output.exists():
+                raise click.UsageError(f"{output}: exists. Remove it, or use -o with another path.")
+            exporting.zarr(dataset, output)
+        elif output is None:
+            sys.stdout.write(_text(form, dataset))
+            return
+        else:
+            write_text(output, _text(form, dataset))
+    click.echo(f"written: {output.absolute()}")
+
+
+def _text(form: str, dataset: Path) -> str:
+    import xarray as xr
+
+    from tpcsweep import exporting
+    from tpcsweep.dataset.tables import csv_text
+
+    summary = xr.load_dataset(dataset)
+    if form == "csv":
+        return csv_text(summary)
+    if form == "openmetrics":
+        return "".join(f"{line}\n" for line in exporting.exposition(summary))
+    with xr.open_dataset(dataset, group="samples") as samples:
+        return "".join(f"{line}\n" for line in exporting.lines(summary, samples))
+
+
+@click.command()
+@click.argument("results", metavar="RESULTS", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@common.output_option("FOLDER", "Folder of the crate, by default RESULTS/crate. The ZIP file is FOLDER.zip.")
+@click.option(
+    "--sweep",
+    metavar="NAME",
+    type=common.SWEEP,
+    help="Sweep that was measured, by default that of the dataset.",
+)
+@click.option(
+    "--testbed",
+    metavar="NAME",
+    type=common.TESTBED,
+    help="Testbed of the sweep, by default that of the dataset.",
+)
+@common.as_json
+def crate(results: Path, output: Path | None, sweep: str | None, testbed: str | None, as_json: bool) -> None:
+    """Pack the results of a sweep for archives, as an RO-Crate: dataset, page, figures, configuration and software.
+
+    config/CITATION.cff names the authors of the measurements and their licence.
+
+    Example: tpcsweep crate results/demo
+    """
+    import xarray as xr
+
+    from tpcsweep.archiving.crate import CrateError, write
+    from tpcsweep.configuration import citation
+    from tpcsweep.configuration.loading import ConfigurationError
+    from tpcsweep.extras import MissingExtraError, require
+    from tpcsweep.files import is_file
+
+    with xr.open_dataset(common.dataset_of(results)) as opened:
+        attributes = opened.attrs
+    output = output or results / "crate"
+    archive = output.with_name(f"{output.name}.zip")
+    if output.exists() and not (output / METADATA).exists():
+        raise click.UsageError(f"{output}: exists and is no crate. Remove it, or use -o with another folder.")
+    with common.reported(ConfigurationError, MissingExtraError, CrateError):
+        require("crate")
+        study = _configuration_of(results, attributes, sweep, testbed)
+        cited = citation.read(citation.FILE, str(citation.FILE)) if is_file(citation.FILE) else None
+        shutil.rmtree(output, ignore_errors=True)
+        write(results, study, cited, output, archive)
+    if study is None:
+        click.echo("The crate contains no sweep and no testbed: --sweep and --testbed name them.", err=True)
+    if cited is None:
+        told = "Authors and licence are those of the software. config/CITATION.cff names those of the measurements."
+        click.echo(told, err=True)
+    if as_json:
+        common.print_json({"folder": str(output), "archive": str(archive)})
+    else:
+        click.echo(f"crate: {output.absolute()}\narchive: {archive.absolute()}")
+
+
+def _configuration_of(
+    results: Path, attributes: Mapping[str, Any], sweep: str | None, testbed: str | None
+) -> Configuration | None:
+    """Load the sweep of a results folder, by options or by the dataset's attributes.
+
+    None is returned for a dataset from elsewhere: a file of the same name here may differ from what was measured.
+    """
+    from tpcsweep.configuration.loading import load
+
+    if not (sweep or (results / "cells").exists() or (results / "cells.jsonl").exists()):
+        return None
+    words = shlex.split(str(attributes.get("command", "")))
+    told = dict(word.split("=", 1) for word in words if "=" in word)
+    given = {"sweep": attributes["sweep"], "testbed": attributes["testbed"], **told}
+    chosen = {"sweep": sweep or given["sweep"], "testbed": testbed or given["testbed"]}
+    return load({**given, **chosen}, Path())

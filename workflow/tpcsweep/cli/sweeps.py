@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands about the configured sweep: its grid, its cells, its testbed, its dataset so far, and rounds."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from functools import partial
+from signal import SIGINT, SIGKILL
+from typing import TYPE_CHECKING
+
+import click
+
+from tpcsweep.cli import common
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from tpcsweep.configuration.loading import Configuration
+    from tpcsweep.configuration.parameters import Value
+    from tpcsweep.configuration.sweep import Cell
+
+SNAKEFILES = ("Snakefile", "snakefile", "workflow/Snakefile", "workflow/snakefile")
+"""The files that Snakemake looks for in the current folder."""
+
+
+@click.command()
+@common.study_options
+@common.as_json
+def grid(as_json: bool, **options: str | None) -> None:
+    """Show the axes, cells, deployments and expected time of a sweep. Nothing is measured.
+
+    Example: tpcsweep grid --sweep smoke
+    """
+    study = common.load_study(**options)
+    if not as_json:
+        common.show(table(study))
+        return
+    axes = {name: list(values) for name, values in study.grid.axes.items()}
+    cells = [cell.path for cell in study.grid.cells]
+    common.print_json({"study": study.folder.name, "axes": axes, "cells": cells})
+
+
+def table(study: Configuration) -> RenderableType:
+    """Return the summary, the axes with their values, and a row for each deployment with its cells.
+
+    Deployments are in the order in which they are measured.
+    """
+    from rich.console import Group
+    from rich.table import Table
+
+    from tpcsweep.configuration.parameters import show_value
+
+    grid = study.grid
+    axes = Table("axis", "values")
+    for name, values in grid.axes.items():
+        axes.add_row(name, _values(name, values))
+    deployments = Table("order", *grid.cells[0].deployment.values, "cells", "with")
+    for order, path in enumerate(sorted(grid.deployments, key=grid.rank.__getitem__, reverse=True), start=1):
+        cells = grid.deployments[path]
+        shown = (show_value(name, value) for name, value in cells[0].deployment.values.items())
+        settings = []
+        for name in cells[0].setting.values:
+            held = {cell.setting.values[name] for cell in cells}
+            settings.append(f"{name} {_values(name, (value for value in grid.axes[name] if value in held))}")
+        deployments.add_row(str(order), *shown, str(len(cells)), "; ".join(settings))
+    return Group(summary(study), axes, deployments)
+
+
+def summary(study: Configuration) -> str:
+    """Describe the grid in a line: demo on netns: 32 cells in 8 deployments (…), about 3 to 7 min."""
+    from tpcsweep.configuration.sweep import REPETITION, expected_seconds
+
+    grid, testbed = study.grid, study.testbed
+    axes = " × ".join(f"{len(values)} {name}" for name, values in grid.axes.items() if name != REPETITION)
+    parts = [*([axes] if axes else []), _count(study.sweep.repetitions, "repetition")]
+    cells, deployments = _count(len(grid.cells), "cell"), _count(len(grid.deployments), "deployment")
+    low, high = expected_seconds(grid, testbed.deploy_seconds, testbed.cell_seconds)
+    expected = f"about {_duration(low)} to {_duration(high)}"
+    if testbed.simulated:
+        seconds = len(grid.deployments) * testbed.deploy_seconds + len(grid.cells) * testbed.cell_seconds
+        expected = f"simulated: about {_duration(seconds)} of CPU time"
+    return f"{study.name} on {study.testbed_name}: {cells} in {deployments} ({', '.join(parts)}), {expected}"
+
+
+def _values(name: str, values: Iterable[Value]) -> str:
+    from tpcsweep.configuration.parameters import show_value
+
+    return ", ".join(show_value(name, value) for value in values)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _duration(seconds: float) -> str:
+    """A duration to two digits or so: nobody knows it better beforehand."""
+    for unit, size in (("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.2g} {unit}" if seconds < 10 * size else f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+@click.command()
+@common.study_options
+@click.option("--flag", metavar="FLAG", help="Print the files of the cells that carry this flag, one a line.")
+@common.as_json
+def status(flag: str | None, as_json: bool, **options: str | None) -> None:
+    """Count the cells of a sweep: measured, flagged, failed, not measured, left.
+
+    Example: tpcsweep status --sweep demo
+
+    Measure the disturbed cells again: rm $(tpcsweep status --flag disturbed) && snakemake
+    """
+    from tpcsweep.running.status import counted, flagged_files
+    from tpcsweep.running.status import table as counts_table
+
+    study = common.load_study(**options)
+    if flag is not None:
+        for file in flagged_files(study, flag):
+            click.echo(file)
+        return
+    counts = counted(study)
+    if as_json:
+        common.print_json({"study": study.folder.name, **counts.to_dict()})
+    else:
+        common.show(counts_table(study, counts))
+
+
+@click.command()
+@common.study_options
+@common.as_json
+def check(as_json: bool, **options: str | None) -> None:
+    """Check whether this machine or cluster can run a sweep. Nothing is deployed.
+
+    Prints a line for each finding. Exit codes: 0 the sweep can run, 1 it cannot, 2 a file is wrong.
+
+    Example: tpcsweep check --sweep surface --testbed kubernetes
+    """
+    study = common.load_study(**options)
+    found = _findings(study)
+    if as_json:
+        common.print_json({"study": study.folder.name, "findings": found})
+    else:
+        for line in found or [f"{study.folder.name}: {study.testbed_name} can run all cells"]:
+            click.echo(line)
+    sys.exit(bool(found))
+
+
+def _findings(study: Configuration) -> list[str]:
+    from tpcsweep import testbeds
+    from tpcsweep.configuration import checks
+    from tpcsweep.extras import missing
+    from tpcsweep.running.runner import expected
+
+    found = [*map(str, checks.check(study)), *missing(checks.extras(study))]
+    try:
+        testbeds.of(study.testbed.kind).require(study.testbed)
+    except expected(study) as error:
+        found.append(str(error))
+    return found
+
+
+@click.command()
+@common.study_options
+@common.as_json
+def reap(as_json: bool, **options: str | None) -> None:
+    """Remove the servers and paths that killed runs have left on a testbed.
+
+    On this machine it needs root: the kernel removes the deployments of other users itself. Exit codes: 0 nothing is
+    left, 2 something could not be removed, or a deployment is in use.
+
+    Example: tpcsweep reap --testbed kubernetes
+    """
+    from tpcsweep import testbeds
+    from tpcsweep.running.runner import expected
+
+    study = common.load_study(**options)
+    with common.reported(*expected(study)):
+        reaped = testbeds.of(study.testbed.kind).reap(study.testbed)
+    if as_json:
+        common.print_json({"testbed": study.testbed_name, "reaped": reaped})
+    else:
+        for thing in reaped or ["nothing was left"]:
+            click.echo(f"reaped: {thing}")
+
+
+@click.command()
+@common.study_options
+@common.as_json
+def dataset(as_json: bool, **options: str | None) -> None:
+    """Make the dataset of the cells that were measured so far. Nothing is measured.
+
+    Exit codes: 0 the dataset is written, 2 no cell was measured, or a run is under way.
+
+    Example: tpcsweep dataset --sweep surface
+    """
+    study = common.load_study(**options)
+    from tpcsweep.dataset import DatasetError
+    from tpcsweep.running import folding, results
+    from tpcsweep.running.status import counted
+
+    if not study.folder.is_dir():
+        raise click.UsageError(f"{study.folder}: no cells yet. Run `{study.command}`.")
+    output = study.folder / common.DATASET
+    with common.reported(DatasetError, results.ResultsError):
+        results.hold(study.folder)
+        if not study.testbed.simulated:
+            results.adopt(study)
+        elif not study.cells_file.exists():
+            raise DatasetError(f"{study.cells_file}: no such file. Run `{study.command}`.")
+        folding.fold(study, output, os.cpu_count() or 1)
+    counts = counted(study)
+    if as_json:
+        common.print_json({"dataset": str(output), **counts.to_dict()})
+        return
+    click.echo(f"dataset: {output.absolute()}: {counts.measured + counts.failed} of {counts.cells} cells")
+    if counts.missing:
+        click.echo(f"the others: {study.command}")
+
+
+@click.command()
+@common.study_options
+@click.option(
+    "--error",
+    metavar="SHARE",
+    default="5%",
+    show_default=True,
+    type=common.Amount("ERROR"),
+    help="Estimated error of the cells that are not measured at which to end, as a share of the throughput's range.",
+)
+@click.argument("arguments", metavar="[-- SNAKEMAKE ARGUMENTS]", nargs=-1, type=click.UNPROCESSED)
+def adaptive(error: float, arguments: Sequence[str], **options: str | None) -> None:
+    """Measure a sweep in rounds, each where it tells most, until the whole surface is known well enough.
+
+    Snakemake measures the cells of each round; it gets the arguments behind `--`. Run the command again to continue
+    after an interruption. Exit codes: 0 the surface is known, 1 some deployments failed, 2 an error.
+
+    Example: tpcsweep adaptive --sweep surface --error 5% -- --cores 4
+    """
+    study = common.load_study(**options)
+    if study.testbed.simulated:
+        raise click.UsageError(
+            f"{study.testbed_name}: adaptive measures, and this testbed simulates. "
+            f"Run `{study.command}`: it computes all cells."
+        )
+    from tpcsweep.adaptive.rounds import RoundError, Rounds, draw
+    from tpcsweep.dataset import DatasetError
+    from tpcsweep.linux.signals import interruptible
+    from tpcsweep.running.hooks import notify
+    from tpcsweep.running.results import ResultsError
+    from tpcsweep.running.status import counted
+
+    rounds = Rounds(study, partial(_measure, study, arguments), click.echo, error)
+    with common.reported(RoundError, DatasetError, ResultsError), interruptible():
+        rounds.run()
+    draw(rounds.folder)
+    click.echo(f"{study.folder.name}: {rounds.reason}: {(rounds.folder / 'dataset.nc').absolute()}")
+    if told := notify(study, str(common.settings().get("notify") or ""), "complete", counted(study)):
+        click.echo(told, err=True)
+    if rounds.failed:
+        click.echo(f"{study.folder.name}: these deployments failed: {', '.join(rounds.failed)}", err=True)
+        sys.exit(1)
+
+
+def _measure(study: Configuration, arguments: Iterable[str], cells: Sequence[Cell]) -> int:
+    from tpcsweep.configuration.loading import SHIPPED
+    from tpcsweep.files import write_json
+
+    listed = (study.folder / "adaptive" / "cells.json").absolute()
+    write_json(listed, [cell.path for cell in cells])
+    config = {**study.asked, "only": listed, "notify": ""}
+    shipped = SHIPPED / SNAKEFILES[2]
+    elsewhere = not any(map(os.path.exists, SNAKEFILES)) and shipped.is_file()
+    return run(
+        [
+            *(sys.executable, "-m", "snakemake"),
+            *(("--snakefile", str(shipped)) if elsewhere else ()),
+            *arguments,
+            *("--config", *(f"{key}={value}" for key, value in config.items())),
+            *("--", "cells"),
+        ]
+    )
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run a command to its end and return its exit code.
+
+    If this process is asked to end, the command is, too, and this process waits for it. If this process is killed, the
+    command is killed, and the jobs of Snakemake end with it.
+    """
+    from tpcsweep.linux.signals import end_with, held
+
+    child: subprocess.Popen[bytes] | None = None
+    try:
+        with held():  # otherwise a signal could come while the command runs and `child` is not set
+            # In a session of its own: Ctrl-C reaches it once, from here.
+            tied = partial(end_with, os.getpid(), SIGKILL)
+            child = subprocess.Popen(argv, start_new_session=True, preexec_fn=tied)
+        return child.wait()
+    finally:
+        if child and child.poll() is None:
+            os.killpg(child.pid, SIGINT)
+            child.wait()

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""gfal-copy, the tool of the published measurements, gfal2, its library without its processes, and davix beneath both.
+
+Each process of gfal-copy presents the user's X.509 certificate to both ends, gets a macaroon from each, and sends COPY
+with them (`application/macaroon-request`, then `TransferHeaderAuthorization`). The Python binding of gfal2 is Debian's
+and belongs to the system's Python, so the worker runs by that. A context that copies share at the same time crashes:
+each thread has its own.
+
+davix-put and davix-get are a process at one end that moves a file to or from XRootD at the other by one HTTPS request.
+They show the user's certificate. The XRootD at their own end takes no part: they read or write the file in its folder,
+where its bytes are counted like those of any other tool.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from tpcsweep.tools.base import (
+    PACKAGE,
+    Answers,
+    Credentials,
+    Place,
+    Program,
+    Transfer,
+    Worker,
+    ordered,
+    worker_command,
+)
+
+MOST_THREADS = 10_000
+"""More than there are streams: a thread is made when all others copy."""
+_DAVIX = ("libdavix0v5", "libdavix0t64")
+_LIBRARIES = ("libgfal2-2", "libgfal2-2t64", "gfal2-plugin-http", *_DAVIX)
+
+
+def trust(credentials: Credentials) -> dict[str, str]:
+    """Give the environment that keeps davix from reading the system's CA bundle, 0.25 CPU-s in every session."""
+    return {"SSL_CERT_FILE": str(credentials.authority), "SSL_CERT_DIR": "/nonexistent"}
+
+
+class DavixPut(Program):
+    """`davix-put FILE URL`."""
+
+    name = "davix-put"
+    place: Place = "source"
+    copy_modes = ("push",)
+    most_connections = (1, "davix-put moves a file with one request")
+    encryptions = ("tls", "none")
+    authorizations = ("none",)
+    needs_tls = "a certificate is shown by https alone"
+    packages = ("davix", *_DAVIX)
+
+    def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
+        return super().environment(credentials, folder) | trust(credentials)
+
+    def command(self, transfer: Transfer, credentials: Credentials, folder: Path) -> list[str]:
+        shown = ["--cert", str(credentials.certificate), "--key", str(credentials.key)]
+        identity = shown if credentials.needed else []
+        # No second try: what fails is to be seen.
+        options = [*identity, "--capath", str(credentials.authorities), "--retry", "0"]
+        return [f"/usr/bin/{self.name}", *options, *self._ends(transfer)]
+
+    def _ends(self, transfer: Transfer) -> tuple[str, str]:
+        return transfer.source_file, transfer.told(transfer.destination)
+
+
+class DavixGet(DavixPut):
+    """`davix-get URL FILE`."""
+
+    name = "davix-get"
+    place: Place = "destination"
+    copy_modes = ("pull",)
+    most_connections = (1, "davix-get moves a file with one request")
+
+    def _ends(self, transfer: Transfer) -> tuple[str, str]:
+        return transfer.told(transfer.source), transfer.destination_file
+
+
+class GfalCopy(Program):
+    """`gfal-copy --copy-mode pull|push`."""
+
+    name = "gfal-copy"
+    encryptions = ("tls", "none")
+    authorizations = ("macaroons", "none")
+    needs_tls = "gfal2 asks for macaroons by https alone"
+    packages = ("gfal2-util-scripts", *_LIBRARIES)
+    exit_codes: Mapping[int, str] = {
+        2: "no such file",
+        5: "input/output error",
+        13: "permission denied",
+        17: "destination exists",
+        112: "host is down",
+    }
+    """It ends with the errno of what went wrong."""
+    manual = "gfal-copy(1)"
+
+    def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
+        own = {"GFAL_PYTHONBIN": "/usr/bin/python3", "X509_CERT_DIR": str(credentials.authorities)}
+        if credentials.needed:
+            shown = {"X509_USER_CERT": str(credentials.certificate), "X509_USER_KEY": str(credentials.key)}
+        else:
+            # Without a token gfal2 asks that a certificate be delegated, which XRootD refuses: any will do.
+            shown = {"BEARER_TOKEN": "none"}
+        return super().environment(credentials, folder) | own | shown | trust(credentials)
+
+    def command(self, transfer: Transfer, credentials: Credentials, folder: Path) -> list[str]:
+        streams = ["-n", str(transfer.tcp_streams)] if transfer.tcp_streams > 1 else []
+        # Without --copy-mode it falls back to push, then to streaming through the client: never that.
+        mode = ["--copy-mode", transfer.copy_mode]
+        ends = transfer.told(transfer.source), transfer.told(transfer.destination)
+        return ["/usr/bin/gfal-copy", *mode, *streams, *ends]
+
+    def last_words(self, output: str) -> str:
+        lines = [line for line in output.splitlines() if line.strip() and not line.startswith("Copying")]
+        return " | ".join(lines[-2:]) or "no message"
+
+
+class Gfal2(Worker):
+    """`gfal2.filecopy` with the options of `gfal-copy --copy-mode pull|push`."""
+
+    name = "gfal2"
+    encryptions = GfalCopy.encryptions
+    authorizations = GfalCopy.authorizations
+    needs_tls = GfalCopy.needs_tls
+    packages = ("python3-gfal2", *_LIBRARIES)
+
+    def environment(self, credentials: Credentials, folder: Path) -> dict[str, str]:
+        return {**GfalCopy().environment(credentials, folder), "PYTHONPATH": str(PACKAGE)}
+
+    def worker(self, credentials: Credentials) -> list[str]:
+        return worker_command("/usr/bin/python3", "gfal")
+
+
+class Copier:
+    """Copies by gfal2, with a context for each thread that calls it."""
+
+    def __init__(self) -> None:
+        self._gfal2: Any = import_module("gfal2")
+        self._own = threading.local()
+
+    def copy(self, transfer: Transfer) -> str | None:
+        """Copy a file; say why that failed, in gfal2's words."""
+        if not hasattr(self._own, "context"):
+            self._own.context = self._gfal2.creat_context()
+        context = self._own.context
+        # As gfal-copy does for --copy-mode: the other ways of copying would measure something else.
+        context.set_opt_boolean("HTTP PLUGIN", "ENABLE_REMOTE_COPY", True)
+        context.set_opt_boolean("HTTP PLUGIN", "ENABLE_FALLBACK_TPC_COPY", False)
+        context.set_opt_string("HTTP PLUGIN", "DEFAULT_COPY_MODE", f"3rd {transfer.copy_mode}")
+        options = context.transfer_parameters()
+        if transfer.tcp_streams > 1:
+            options.nbstreams = transfer.tcp_streams
+        try:
+            context.filecopy(options, transfer.told(transfer.source), transfer.told(transfer.destination))
+        except self._gfal2.GError as error:
+            return f"error {error.code} ({os.strerror(error.code)}): {error.message}"
+        return None
+
+
+def main() -> None:
+    answers, copier = Answers(), Copier()
+
+    def copy(number: int, transfer: Transfer) -> None:
+        try:
+            answers.ended(number, copier.copy(transfer))
+        except Exception as error:  # the client waits for an answer, whatever happens
+            answers.ended(number, f"{type(error).__name__}: {error}")
+
+    threads = ThreadPoolExecutor(MOST_THREADS)
+    answers.ready()
+    for line in sys.stdin.buffer:
+        threads.submit(copy, *ordered(line))
+    os._exit(0)  # copies that run are not waited for
