@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tpcsweep.configuration.condition import ConditionError, read
-from tpcsweep.importing.rows import meeting
+from tpcsweep.importing import meeting
 
 TABLE = pd.DataFrame(
     {

@@ -8,9 +8,8 @@ signals.end_with_snakemake()
 from pathlib import Path
 
 from tpcsweep.configuration.loading import ConfigurationError, Imported
-from tpcsweep.dataset import DatasetError
+from tpcsweep.dataset import DatasetError, earlier
 from tpcsweep.extras import MissingExtraError
-from tpcsweep.importing import datasets
 from tpcsweep.running import folding
 from tpcsweep.running.scripts import reported
 from tpcsweep.running.studies import ChangedError, Studies, require_unchanged
@@ -21,6 +20,6 @@ expected = (ChangedError, DatasetError, ConfigurationError, MissingExtraError)
 with reported(snakemake.log[0], *expected, about=study.name), signals.interruptible():
     require_unchanged(studies.attributes(snakemake.wildcards), snakemake.params.attributes)
     if isinstance(study, Imported):
-        datasets.bring(study.file, output)
+        earlier.copy_completed(study.file, output)
     else:
         folding.fold(study, output, snakemake.threads)

@@ -33,7 +33,7 @@ def command(source: Path, output: Path | None, as_json: bool) -> None:
     output = output or Path(source if source.is_dir() else "", "calibration.yaml")
     import xarray as xr
 
-    from tpcsweep.dataset.spreadsheets import write_csv
+    from tpcsweep.dataset.tables import write_csv
     from tpcsweep.models.observations import NothingMeasuredError
     from tpcsweep.testbeds.simulation import calibrating
 

@@ -88,7 +88,7 @@ def dataset_of(path: Path) -> Path:
     """
     from tpcsweep.configuration.problems import ConfigurationError
     from tpcsweep.configuration.sides import find_dataset
-    from tpcsweep.importing.datasets import require_dataset
+    from tpcsweep.dataset.earlier import require_dataset
 
     with reported(ConfigurationError):
         file = find_dataset(path)
@@ -104,11 +104,11 @@ def completed(file: Path) -> Iterator[Path]:
         click.ClickException: for a file that is not a dataset.
     """
     from tpcsweep.configuration.problems import ConfigurationError
-    from tpcsweep.importing import datasets
+    from tpcsweep.dataset import earlier
 
     with contextlib.ExitStack() as stack:
         with reported(ConfigurationError):
-            whole = stack.enter_context(datasets.completed(file))
+            whole = stack.enter_context(earlier.completed(file))
         yield whole
 
 

@@ -60,10 +60,9 @@ def command(base: str, new: str, fail_below: float | None, output: Path | None, 
     if as_json:
         print_json(content)
     else:
-        from tpcsweep.comparing.overview import table
         from tpcsweep.configuration.overview import show
 
-        show(table(found))
+        show(comparison.overview(found))
         if output is not None:
             click.echo((output / "compare.html").absolute())
     if failures := content["gate"]["failures"]:

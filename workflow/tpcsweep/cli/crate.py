@@ -46,7 +46,7 @@ def command(
     """
     import xarray as xr
 
-    from tpcsweep.archiving.crate import CrateError, write
+    from tpcsweep.archiving import CrateError, write_crate
     from tpcsweep.configuration import citation
     from tpcsweep.configuration.loading import ConfigurationError
     from tpcsweep.extras import MissingExtraError, require
@@ -63,7 +63,7 @@ def command(
         study = configuration_of(results, attributes, sweep, testbed)
         cited = citation.read(citation.FILE, str(citation.FILE)) if is_file(citation.FILE) else None
         shutil.rmtree(output, ignore_errors=True)
-        write(results, study, cited, output, archive)
+        write_crate(results, study, cited, output, archive)
     if study is None:
         click.echo("The crate contains no sweep and no testbed: --sweep and --testbed name them.", err=True)
     if cited is None:

@@ -57,11 +57,11 @@ def _text(form: str, dataset: Path) -> str:
     import xarray as xr
 
     from tpcsweep import exporting
-    from tpcsweep.dataset.tables import csv_text
+    from tpcsweep.dataset.tables import csv_text, table
 
     summary = xr.load_dataset(dataset)
     if form == "csv":
-        return csv_text(summary)
+        return csv_text(table(summary))
     if form == "openmetrics":
         return "".join(f"{line}\n" for line in exporting.exposition(summary))
     with xr.open_dataset(dataset, group="samples") as samples:

@@ -30,8 +30,7 @@ def command(results: Path, fail_on: str | None, as_json: bool) -> None:
     if dataset == results:
         raise click.UsageError(f"{results}: a history belongs to a results folder, not to a file.")
     from tpcsweep.extras import MissingExtraError
-    from tpcsweep.history import runs
-    from tpcsweep.history.changes import failures, summary
+    from tpcsweep.history import failures, runs, summary
     from tpcsweep.pages import making
 
     folder = dataset.with_name(runs.FOLDER)

@@ -34,8 +34,8 @@ def command(source: str, table: Path | None, results: Path, as_json: bool) -> No
     from tpcsweep.configuration.loading import ConfigurationError, load_dataset, load_import
     from tpcsweep.configuration.problems import refused
     from tpcsweep.configuration.sides import STORE, SUFFIX
+    from tpcsweep.dataset import earlier
     from tpcsweep.extras import MissingExtraError
-    from tpcsweep.importing import datasets
 
     with reported(ConfigurationError, MissingExtraError):
         if source.endswith((SUFFIX, STORE)):
@@ -43,7 +43,7 @@ def command(source: str, table: Path | None, results: Path, as_json: bool) -> No
                 raise refused(source, f"with a table, {table}", "a dataset alone")
             study = load_dataset(source, results, Path(), "")
             folder = free(study.folder)
-            datasets.bring(study.file, folder / DATASET)
+            earlier.copy_completed(study.file, folder / DATASET)
         else:
             name, settings = load_import(source, Path())
             file = table or (settings.file and Path(settings.file))
@@ -71,9 +71,9 @@ def free(folder: Path) -> Path:
 
 def _fold(name: str, settings: Import, file: Path, folder: Path) -> None:
     """Make a dataset and its table of a table of measurements."""
+    from tpcsweep import importing
     from tpcsweep.dataset import write, write_table
-    from tpcsweep.importing import outside
 
-    folded = outside.bring(settings, file, name)
-    write(folded, folder / DATASET, outside.history(settings, folded, file))
+    folded = importing.import_table(settings, file, name)
+    write(folded, folder / DATASET, importing.history_line(settings, folded, file))
     write_table(folded.summary, folder / "cells.csv")

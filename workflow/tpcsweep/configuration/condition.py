@@ -2,7 +2,7 @@
 """Conditions on the columns of a table, such as `state == 'DONE' and streams <= 64`.
 
 Imports are files that people send each other, and so a condition is data: Python's parser reads it, what is more than
-comparisons is refused here, and nothing of it is ever run. `importing.rows` says which rows meet one.
+comparisons is refused here, and nothing of it is ever run. `importing.meeting` says which rows meet one.
 """
 
 from __future__ import annotations

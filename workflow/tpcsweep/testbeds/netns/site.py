@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from tpcsweep.broken import BrokenError
 from tpcsweep.client.handle import Client, Event
+from tpcsweep.flags import BrokenError
 from tpcsweep.linux.cgroups import Cgroup, Meter, named
 from tpcsweep.linux.commands import Commands
 from tpcsweep.linux.counters import CounterFile, retransmits

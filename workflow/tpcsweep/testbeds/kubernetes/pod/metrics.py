@@ -15,8 +15,8 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import Any, NamedTuple
 
-from tpcsweep.openmetrics import END, head, labels, name
 from tpcsweep.testbeds.kubernetes.pod.places import METRICS_PATH, METRICS_PORT, Sample
+from tpcsweep.variables import METRICS_END, metric_head, metric_labels, metric_name
 
 TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 PATIENCE = 5.0
@@ -114,28 +114,30 @@ class Running:
             samples = dict(self._samples)
             for figure in FIGURES:
                 yield from self._figure(figure, samples)
-        yield END
+        yield METRICS_END
 
     def _about(self) -> Iterator[str]:
-        whose = labels(self._whose)
+        whose = metric_labels(self._whose)
         if self._cell:
-            yield from head(name("cell"), "info", "", "the parameters of the cell that is measured")
-            yield f"{name('cell')}_info{labels(self._whose | self._cell)} 1"
-        yield from head(name("streams"), "gauge", "", "transfers that the client keeps active")
-        yield f"{name('streams')}{whose} {self._active}"
+            yield from metric_head(
+                metric_name("cell"), "info", "", "the parameters of the cell that is measured"
+            )
+            yield f"{metric_name('cell')}_info{metric_labels(self._whose | self._cell)} 1"
+        yield from metric_head(metric_name("streams"), "gauge", "", "transfers that the client keeps active")
+        yield f"{metric_name('streams')}{whose} {self._active}"
         outcomes = {"transfers": ("well", self._well), "transfers_failed": ("badly", self._failed)}
         for called, (how, count) in outcomes.items():
-            yield from head(name(called), "counter", "", f"transfers that ended {how}")
-            yield f"{name(called)}_total{whose} {count}"
+            yield from metric_head(metric_name(called), "counter", "", f"transfers that ended {how}")
+            yield f"{metric_name(called)}_total{whose} {count}"
 
     def _figure(self, figure: Figure, samples: Mapping[str, Sample]) -> Iterator[str]:
-        metric = name(figure.called, figure.unit)
-        yield from head(metric, figure.kind, figure.unit, figure.meaning)
+        metric = metric_name(figure.called, figure.unit)
+        yield from metric_head(metric, figure.kind, figure.unit, figure.meaning)
         for origin, sample in sorted(samples.items()):
             value = getattr(sample, figure.field)
             if origin.startswith(figure.of) and value is not None:
                 suffix = "_total" if figure.kind == "counter" else ""
-                yield f"{metric}{suffix}{labels({**self._whose, 'origin': origin})} {value * figure.scale:.15g}"
+                yield f"{metric}{suffix}{metric_labels({**self._whose, 'origin': origin})} {value * figure.scale:.15g}"
 
 
 def serve(running: Running, port: int = METRICS_PORT) -> socketserver.TCPServer:
