@@ -36,6 +36,7 @@ _CONFIG = Path("config/config.yaml")
 _SHIPPED_PARTS = (
     *("workflow", "notebooks", "profiles", "envs", "config/published", "Snakefile", "Makefile"),
     *("pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", _SOFTWARE_CITATION),
+    "examples/terena2005-verdicts.json",  # an input of the rules
 )
 """Parts of the checkout that run sweeps. Sweeps and testbeds stay out: those of a site may name private machines."""
 _PROFILES = {
